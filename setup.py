@@ -1,0 +1,49 @@
+"""Builds the compiled heart: every .pyx under src/leveret becomes one extension module."""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+try:
+    from Cython.Build import cythonize
+except ImportError:
+    sys.exit("leveret is built with Cython: install it with `pip install 'Cython>=3.2,<3.4'` and try again")
+
+SOURCE = Path("src")
+DIRECTIVES = {
+    "language_level": "3",
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "cdivision": True,
+    "embedsignature": True,
+}
+# LEVERET_SANITIZE=address builds with AddressSanitizer (see `make asan`).
+SANITIZE = os.environ.get("LEVERET_SANITIZE", "")
+FLAGS = ["-O1", "-g", f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer"] if SANITIZE else ["-O3"]
+LINK = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
+
+
+def extension(path: Path) -> Extension:
+    """The extension module of one .pyx file."""
+    module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    return Extension(
+        module,
+        [str(path)],
+        include_dirs=[str(SOURCE / "leveret" / "journal")],
+        extra_compile_args=[*FLAGS, "-Wno-unused-function", "-Wno-unreachable-code"],
+        extra_link_args=LINK,
+    )
+
+
+setup(
+    ext_modules=cythonize(
+        [extension(path) for path in sorted(SOURCE.rglob("*.pyx"))],
+        compiler_directives=DIRECTIVES,
+        include_path=[str(SOURCE)],
+        build_dir="build/cython",
+        nthreads=0,
+    ),
+)

@@ -1,0 +1,1 @@
+"""The broker as a state machine: no sockets, files, threads or clocks; time is an argument."""

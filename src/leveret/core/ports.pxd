@@ -1,0 +1,56 @@
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+from leveret.core.message cimport Message
+
+cdef enum Settled:      # how a message left a queue
+    ACKED = 0
+    REJECTED = 1
+    EXPIRED = 2
+    MAXLEN = 3
+    DELIVERY_LIMIT = 4
+    PURGED = 5
+    CANCELLED = 6
+    MOVED = 7
+    RETIRED = 8         # older than the queue's retention
+
+cdef enum Returned:     # why a leased message went back to its queue
+    NACKED = 0
+    TIMED_OUT = 1
+    REQUEUED = 2
+    DELAYED = 3         # its time to appear was changed
+
+cdef struct Place:      # where a record lies; segment 0: in memory only
+    uint32_t segment
+    uint32_t offset
+    uint32_t size
+
+cdef struct Entry:      # one message in one queue
+    uint64_t seq
+    uint64_t enqueued_ms
+    uint64_t expiry_ms
+    Place place
+    uint32_t deliveries
+    uint8_t priority
+    uint8_t flags
+
+cdef class Journal:
+    cdef readonly dict bodies           # seq -> Message: what need not be read back
+    cdef int published(self, Message message, list queues, Place* place) except -1
+    cdef int relocated(self, Message message, list queues, Place* place) except -1
+    cdef int delivered(self, uint32_t queue, Entry* entry, uint64_t at_ms, uint32_t consumer) except -1
+    cdef int returned(
+        self, uint32_t queue, Entry* entry, uint8_t how, uint64_t due_ms, uint32_t held_ms, uint32_t consumer
+    ) except -1
+    cdef int settled(
+        self, uint32_t queue, Entry* entry, uint8_t how, uint64_t at_ms, uint32_t held_ms, uint32_t consumer
+    ) except -1
+    cdef int uncache(self, uint64_t seq) except -1
+    cdef Message read(self, Entry* entry)
+
+cdef class State:
+    cdef int replay_publish(
+        self, uint32_t queue, Entry* entry, uint64_t due_ms, uint64_t group, bint moved
+    ) except -1
+    cdef int replay_settle(self, uint32_t queue, uint64_t seq, uint32_t count) except -1
+    cdef int replay_deliver(self, uint32_t queue, uint64_t seq, uint32_t count, uint32_t deliveries) except -1
+    cdef int replay_return(self, uint32_t queue, uint64_t seq, uint32_t deliveries, uint64_t due_ms) except -1

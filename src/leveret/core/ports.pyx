@@ -1,0 +1,119 @@
+"""The two sides of the line between the broker and its journal.
+
+`Journal` is what the core asks of a journal; this class itself is the in-memory one: every message
+stays in `bodies`. `State` is what a journal asks of the core when it recovers, compacts or takes a checkpoint.
+
+The methods with C signatures are the hot ones; they are in ports.pxd.
+"""
+
+
+cdef class Journal:
+    """Keeps messages in memory only; the base of every other journal."""
+
+    def __cinit__(self):
+        self.bodies = {}
+
+    cdef int published(self, Message message, list queues, Place* place) except -1:
+        """Append a message that was accepted by these queue ids; say where its record lies."""
+        message.references = <uint32_t>len(queues)
+        self.bodies[message.seq] = message
+        place.segment = place.offset = 0
+        place.size = <uint32_t>len(message.content)
+        return 0
+
+    cdef int relocated(self, Message message, list queues, Place* place) except -1:
+        """Append a live record again so that its old segment can go."""
+        raise AssertionError("nothing in memory needs to move")
+
+    cdef int delivered(self, uint32_t queue, Entry* entry, uint64_t at_ms, uint32_t consumer) except -1:
+        """Note a delivery and its count; nobody waits for it to be durable."""
+        return 0
+
+    cdef int returned(
+        self, uint32_t queue, Entry* entry, uint8_t how, uint64_t due_ms, uint32_t held_ms, uint32_t consumer
+    ) except -1:
+        """Note that a lease ended without settling and when the message may appear again."""
+        return 0
+
+    cdef int settled(
+        self, uint32_t queue, Entry* entry, uint8_t how, uint64_t at_ms, uint32_t held_ms, uint32_t consumer
+    ) except -1:
+        """Note that a message has left a queue for good."""
+        return self.uncache(entry.seq)
+
+    cdef int uncache(self, uint64_t seq) except -1:
+        """Drop a cached message when its last queue place has gone."""
+        cdef object message = self.bodies.get(seq)
+        if message is not None:
+            (<Message>message).references -= 1
+            if (<Message>message).references == 0:
+                del self.bodies[seq]
+        return 0
+
+    cdef Message read(self, Entry* entry):
+        """The message of an entry, from memory or read back."""
+        return <Message>self.bodies[entry.seq]
+
+    def purged(self, queue: int, keep: list[int], places: dict[int, int], seqs: list[int]) -> None:
+        """Note that a queue was emptied but for the messages `keep`; `places` counts what left each segment,
+        `seqs` are the messages that left."""
+        for seq in seqs:
+            self.uncache(seq)
+
+    def defined(self, what: int, payload: bytes) -> int:
+        """Append a definition (see records.pyx for `what`); give the segment that will hold it."""
+        return 0
+
+    def deduplicated(self, queue: int, digest: bytes, seq: int, at_ms: int) -> int:
+        """Append a de-duplication key (16 bytes); give the segment that will hold it."""
+        return 0
+
+
+cdef class State:
+    """What a journal asks of the core. The core's Broker is one; tests have smaller ones."""
+
+    cdef int replay_publish(
+        self, uint32_t queue, Entry* entry, uint64_t due_ms, uint64_t group, bint moved
+    ) except -1:
+        """A message entered a queue (or, moved, was copied forward to a new place)."""
+        raise NotImplementedError
+
+    cdef int replay_settle(self, uint32_t queue, uint64_t seq, uint32_t count) except -1:
+        """`count` messages numbered from `seq` left a queue; absent ones are not an error."""
+        raise NotImplementedError
+
+    cdef int replay_deliver(self, uint32_t queue, uint64_t seq, uint32_t count, uint32_t deliveries) except -1:
+        """`count` messages numbered from `seq` have been delivered so often."""
+        raise NotImplementedError
+
+    cdef int replay_return(self, uint32_t queue, uint64_t seq, uint32_t deliveries, uint64_t due_ms) except -1:
+        """A message went back to its queue, to appear at `due_ms` (0: at once)."""
+        raise NotImplementedError
+
+    def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
+        """Messages of a queue numbered below `before` left it, but for `keep`."""
+        raise NotImplementedError
+
+    def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
+        """A definition was made, changed or removed."""
+        raise NotImplementedError
+
+    def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
+        """A de-duplication key was taken at `at_ms`."""
+        raise NotImplementedError
+
+    def recovered(self, now_ms: int) -> dict[int, int]:
+        """Replay is over: settle into shape; give the number of live records by segment."""
+        raise NotImplementedError
+
+    def snapshot(self) -> bytes:
+        """The whole state, for a checkpoint."""
+        raise NotImplementedError
+
+    def restore(self, snapshot: memoryview) -> None:
+        """The reverse of snapshot, on an empty state."""
+        raise NotImplementedError
+
+    def relocate(self, segment: int, budget_bytes: int) -> bool:
+        """Append again what still lives in a segment, about `budget_bytes` of it; True when nothing is left."""
+        raise NotImplementedError

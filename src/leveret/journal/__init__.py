@@ -1,0 +1,1 @@
+"""Frames appended once and durable before they are confirmed."""
