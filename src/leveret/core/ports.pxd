@@ -30,6 +30,7 @@ cdef struct Entry:      # one message in one queue
     uint64_t expiry_ms
     Place place
     uint32_t deliveries
+    uint16_t overhead   # bytes of the record that are not body (saturates)
     uint8_t priority
     uint8_t flags
 
