@@ -8,9 +8,8 @@ RUNS ?= 20000
 SEED ?= 1
 POINTS ?= 20000
 
-find_sources = $(if $(wildcard $(1)),$(shell find $(1) -type f \( $(2) \)))
-COMPILED := $(call find_sources,src,-name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
-TYPED := $(wildcard src tests bench examples) setup.py
+COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
+TREES := $(wildcard src tests bench examples)
 BENCHES := $(wildcard bench/bench_$(or $(BENCH),*).py)
 EXAMPLES := $(wildcard examples/$(or $(EXAMPLE),*).py)
 FUZZERS := $(wildcard tests/fuzz/fuzz_$(or $(FUZZ),*).py)
@@ -33,7 +32,7 @@ test: $(VENV)/.dev  ## run the tests; ARGS="-k name" is passed to pytest
 check: $(VENV)/.dev  ## lint, formatting, types and the rules of the repository
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy --strict $(TYPED)
+	$(PY) -m mypy --strict $(TREES) setup.py
 	$(PY) -m pytest -q $(PYTEST_OPTIONS) tests/test_tidy.py tests/test_architecture.py
 
 bench: $(VENV)/.dev  ## run bench/bench_*.py, one JSON line each; BENCH=name selects one
@@ -48,12 +47,15 @@ fuzz: $(VENV)/.fuzz  ## run tests/fuzz/fuzz_*.py; RUNS=n bounds each, FUZZ=name 
 	@set -e; for file in $(FUZZERS); do PYTHONPATH=. $(PY) $$file -runs=$(RUNS); done
 
 # The sanitized modules live in a tree of their own, in front of src/ on the path: `make test` never meets them.
-asan: $(VENV)/.dev  ## run the codec, queue and journal tests under AddressSanitizer
+# A report is written past Python to the standard error stream, so pytest must not capture that one.
+asan: $(VENV)/.dev  ## run the codec, queue and journal tests and the fuzzers under AddressSanitizer
 	@$(call some,$(SANITIZED),tests/core or tests/journal)
 	rm -rf build/asan
 	LEVERET_SANITIZE=address $(PY) setup.py -q build --build-base build/asan --build-lib build/asan/lib
-	LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-		PYTHONPATH=build/asan/lib $(PY) -m pytest -q --timeout=600 $(SANITIZED) $(ARGS)
+	$(sanitizer) $(PY) -m pytest -q --capture=sys --timeout=600 $(SANITIZED) $(ARGS)
+	@$(PY) -c 'import atheris' 2>/dev/null || { \
+		echo 'The fuzzers were left out: `make fuzz` installs atheris, then run this again.'; exit 0; }; \
+	set -e; for file in $(FUZZERS); do $(sanitizer) $(PY) $$file -runs=$(RUNS); done
 
 example: $(VENV)/.built  ## run examples/*.py; EXAMPLE=name selects one
 	@$(call some,$(EXAMPLES),examples/$(or $(EXAMPLE),*).py)
@@ -64,7 +66,8 @@ dist: $(VENV)/.dev  ## make a wheel in dist/
 
 clean:  ## remove everything that was made here, .venv too
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find src tests bench examples -name '*.so' -delete -o -name '__pycache__' -prune -exec rm -rf {} + 2>/dev/null || true
+	find $(TREES) -name '*.so' -delete
+	find $(TREES) -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -99,6 +102,9 @@ rm -rf build
 		| $(PIP) install --requirement /dev/stdin
 	$(PIP) install --no-build-isolation --editable .
 endef
+
+sanitizer = LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	PYTHONMALLOC=malloc PYTHONPATH=build/asan/lib:.
 
 # Fails with a sentence when a list of files is empty: a target that does nothing must not look like a success.
 some = test -n '$(1)' || { echo 'There is no $(2) here.' >&2; exit 1; }
