@@ -41,6 +41,10 @@ class Dedup:
         if len(self._keys) > KEYS_MAX:
             self._keys.popitem(last=False)
 
+    def replace(self, key: bytes, seq: int, at_ms: int, segment: int) -> None:
+        """Note the new place of a key, which keeps its turn."""
+        self._keys[key] = (seq, at_ms, segment)
+
     def forget(self, until_ms: int) -> None:
         """Drop the keys that came at or before a time."""
         while self._keys and next(iter(self._keys.values()))[1] <= until_ms:

@@ -43,6 +43,7 @@ cdef class Queue(Holder):
     cdef uint32_t max_deliveries        # 0: no limit
     cdef readonly uint8_t max_priority
     cdef bint grouped
+    cdef bint limited                   # a publish may be refused
     cdef uint64_t expiry(self, uint64_t wanted_ms, uint64_t now_ms) noexcept
     cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1
     cdef int wait(self, Entry* entry, uint64_t group) except -1
@@ -63,4 +64,4 @@ cdef class Queue(Holder):
     cdef int trim(self) except -1
     cdef Held remove(self, uint64_t seq, uint8_t priority, uint64_t group)
     cdef uint64_t head_expiry(self) except? 0
-    cdef int use(self) except -1
+    cpdef use(self)

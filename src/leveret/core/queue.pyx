@@ -6,6 +6,7 @@ Time comes from the engine, which every verb advances first.
 
 from heapq import heappop, heappush
 
+from leveret.core.dedup import Dedup
 from leveret.core.errors import InvalidReceipt
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
 from leveret.core.ports cimport (
@@ -38,6 +39,8 @@ cdef class Queue(Holder):
         self.own_id = [id]
         self.vhost = vhost
         self.name = name
+        encoded = name.encode("utf-8", "surrogateescape")
+        self.route = b"\x00" + bytes([len(encoded)]) + encoded
         self.arguments = arguments
         self.durable = durable
         self.auto_delete = auto_delete
@@ -57,6 +60,9 @@ cdef class Queue(Holder):
         self.max_deliveries = policy.max_deliveries or 0
         self.max_priority = policy.max_priority
         self.grouped = policy.groups != "off"
+        self.limited = policy.max_message_bytes is not None or (
+            policy.overflow != "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
+        )
         if self.ready is not None:
             self.configure_ready()
         if self.expires_ms:
@@ -129,6 +135,16 @@ cdef class Queue(Holder):
         if self.ready is None:
             return self.max_length == 0 or size > self.max_bytes
         return self.ready.length + 1 > self.max_length or self.ready.bytes + size > self.max_bytes
+
+    def duplicate_of(self, bytes key) -> int | None:
+        """The message that brought this de-duplication key within the window."""
+        return None if self.dedup is None else self.dedup.seen(key, self.engine.now_ms, self.policy.dedup_window_ms)
+
+    def remember(self, bytes key, uint64_t seq, uint64_t at_ms, uint32_t segment) -> None:
+        """Take a de-duplication key."""
+        if self.dedup is None:
+            self.dedup = Dedup()
+        self.dedup.add(key, seq, at_ms, segment)
 
     cdef int signal(self) except -1:
         """Tell the engine that there is something to take, if anybody listens."""
@@ -442,12 +458,25 @@ cdef class Queue(Holder):
             self.hold(held)
         return held
 
-    # Looking
+    # Coming, going, looking
 
-    cdef int use(self) except -1:
+    def adopt(self, str vhost, str name, policy, arguments) -> None:
+        """Take the definition that came after the messages."""
+        Queue.__init__(self, self.engine, self.id, vhost, name, policy, arguments)
+
+    def retire(self) -> None:
+        """The queue was deleted: nothing may wake it."""
+        self.deleted = True
+        if self.timer is not None and self.timer.slot:
+            self.engine.timers.remove(self.timer)
+        for held in (self.held or {}).values():
+            if (<Held>held).slot and (<Held>held).state != GIVEN_BACK:
+                self.engine.timers.remove(<Held>held)
+        self.held = self.ready = self.timer = None
+
+    cpdef use(self):
         """Somebody is interested: an expiring queue lives on."""
         self.used_ms = self.engine.now_ms
-        return 0
 
     @property
     def depth(self) -> int:

@@ -318,6 +318,34 @@ cdef class Ready:
             self.groups.pop(members.key, None)
         return 0
 
+    def clear(self, dict places) -> list[int]:
+        """Let everything go; give the numbers, and add to `places` how many records left each segment."""
+        cdef list gone = []
+        cdef Entry entry
+        cdef Fifo fifo
+        cdef Held held
+        cdef uint64_t seq
+        for fifo in self.fifos():
+            if fifo.lane is not None:
+                fifo.lane.count_segments(places)
+                seq = 0
+                while fifo.lane.after(seq, &entry):
+                    seq = entry.seq
+                    gone.append(seq)
+            for held in list(fifo.returned) if fifo.returned is not None else ():
+                gone.append(held.entry.seq)
+                if held.entry.place.segment:
+                    places[held.entry.place.segment] = places.get(held.entry.place.segment, 0) + 1
+                held.slot = 0
+            fifo.lane = None
+            fifo.returned = None
+        for group in list((self.groups or {}).values()):
+            self.unlist(<Group>group)
+        self.levels = []
+        self.bits[0] = self.bits[1] = self.bits[2] = self.bits[3] = 0
+        self.length = self.bytes = 0
+        return gone
+
     def fifos(self):
         """Every fifo, highest priority first; groups after the plain ones."""
         found = [(<Level>level).plain for level in reversed(self.levels) if level is not None]

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from leveret.core.engine cimport Engine
 from leveret.core.held cimport Held
 from leveret.core.message cimport Message
-from leveret.core.ports cimport Entry
+from leveret.core.ports cimport Entry, Place
 from leveret.core.queue cimport Queue
 
 cdef class Restorable(Engine):
@@ -16,4 +16,8 @@ cdef class Restorable(Engine):
     cdef Held pick(self, Queue queue, uint64_t seq)
     cdef bint look_up(self, Queue queue, uint64_t seq, Entry* entry) except -1
     cdef int put_back(self, Queue queue, Entry* entry, uint64_t group) except -1
+    cdef bint rewrite(self, Queue queue, Entry* entry) except -1
+    cdef int settle_down(
+        self, Queue queue, Held held, uint64_t seq, uint8_t priority, uint64_t group, Place* place
+    ) except -1
     cdef int move_together(self, list entries) except -1
