@@ -25,9 +25,31 @@ cdef struct Writer:                     # bytes that grow; free data when done
     uint32_t fields_left
     uint32_t depth
 
-cdef uint64_t take(Reader* reader, uint32_t width) except? 0xFFFFFFFFFFFFFFFF
+cdef int overrun(Reader* reader, uint64_t size) except -1
+
+# These are here and inline because the scan of each published header is made of them. Every size is compared with the
+# bytes that remain before anything is added to it.
+
+cdef inline int require(Reader* reader, uint64_t size) except -1:
+    return overrun(reader, size) if size > reader.end - reader.position else 0
+
+cdef inline int skip(Reader* reader, uint64_t size) except -1:
+    require(reader, size)
+    reader.position += size
+    return 0
+
+cdef inline uint64_t big_endian(const uint8_t* data, uint32_t width) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef uint32_t i
+    for i in range(width):
+        value = value << 8 | data[i]
+    return value
+
+cdef inline uint64_t take(Reader* reader, uint32_t width) except? 0xFFFFFFFFFFFFFFFF:
+    skip(reader, width)
+    return big_endian(reader.data + reader.position - width, width)
+
 cdef str take_short_string(Reader* reader)
-cdef int skip(Reader* reader, uint64_t size) except -1
 cdef int skip_table(Reader* reader, uint64_t bytes_max) except -1
 cdef dict take_table(Reader* reader, uint64_t bytes_max)
 

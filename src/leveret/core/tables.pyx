@@ -81,33 +81,16 @@ def encode_table(dict table not None) -> bytes:
         free(writer.data)
 
 
-# Reading: every size is compared with the bytes that remain before anything is added to it.
-
-cdef inline uint64_t big_endian(const uint8_t* data, uint32_t width) noexcept nogil:
-    cdef uint64_t value = 0
-    cdef uint32_t i
-    for i in range(width):
-        value = value << 8 | data[i]
-    return value
-
+# Reading; the smallest steps are in tables.pxd.
 
 cdef int malformed(Reader* reader, str what) except -1:
     """Refuse what is at the reader's place."""
     raise MalformedTable(what, reader.position)
 
 
-cdef int skip(Reader* reader, uint64_t size) except -1:
-    """Step over so many bytes."""
-    if size > reader.end - reader.position:
-        malformed(reader, f"{size} bytes announced, {reader.end - reader.position} left")
-    reader.position += size
-    return 0
-
-
-cdef uint64_t take(Reader* reader, uint32_t width) except? 0xFFFFFFFFFFFFFFFF:
-    """The next unsigned number, of at most eight bytes."""
-    skip(reader, width)
-    return big_endian(reader.data + reader.position - width, width)
+cdef int overrun(Reader* reader, uint64_t size) except -1:
+    """Refuse a size that goes beyond the end."""
+    return malformed(reader, f"{size} bytes announced, {reader.end - reader.position} left")
 
 
 cdef str take_short_string(Reader* reader):
@@ -117,10 +100,10 @@ cdef str take_short_string(Reader* reader):
     return PyUnicode_DecodeUTF8(<char*>reader.data + reader.position - size, size, "surrogateescape")
 
 
-cdef int enter(Reader* reader, uint64_t size, uint64_t* outer_end) except -1:
+cdef inline int enter(Reader* reader, uint64_t size, uint64_t* outer_end) except -1:
     """Go into a table or array of so many bytes, known to be there."""
     if reader.depth == TABLE_DEPTH_MAX:
-        malformed(reader, f"tables and arrays nested more than {TABLE_DEPTH_MAX} deep")
+        return malformed(reader, "tables and arrays nested too deep")
     reader.depth += 1
     outer_end[0] = reader.end
     reader.end = reader.position + size
@@ -132,20 +115,18 @@ cdef inline void leave(Reader* reader, uint64_t outer_end) noexcept:
     reader.end = outer_end
 
 
-cdef int take_kind(Reader* reader, uint8_t* kind, uint64_t* size) except -1:
+cdef inline int take_kind(Reader* reader, uint8_t* kind, uint64_t* size) except -1:
     """The type of the next value and the number of its bytes, which are there."""
     if reader.fields_left == 0:
-        malformed(reader, "too many fields")
+        return malformed(reader, "too many fields")
     reader.fields_left -= 1
     kind[0] = <uint8_t>take(reader, 1)
     size[0] = WIDTHS[kind[0]]
-    if size[0] == UNKNOWN:
-        malformed(reader, f"unknown field type {chr(kind[0])!r}")
     if size[0] == PREFIXED:
         size[0] = take(reader, 4)
-    if size[0] > reader.end - reader.position:
-        malformed(reader, f"{size[0]} bytes announced, {reader.end - reader.position} left")
-    return 0
+    elif size[0] == UNKNOWN:
+        return malformed(reader, "unknown field type")
+    return require(reader, size[0])
 
 
 cdef uint64_t take_table_size(Reader* reader, uint64_t bytes_max) except? 0xFFFFFFFFFFFFFFFF:
@@ -153,8 +134,7 @@ cdef uint64_t take_table_size(Reader* reader, uint64_t bytes_max) except? 0xFFFF
     cdef uint64_t size = take(reader, 4)
     if size > bytes_max:
         malformed(reader, f"table of {size} bytes, the limit is {bytes_max}")
-    if size > reader.end - reader.position:
-        malformed(reader, f"{size} bytes announced, {reader.end - reader.position} left")
+    require(reader, size)
     return size
 
 
