@@ -53,11 +53,20 @@ def test_match(arguments: dict[str, Any], headers: dict[str, Any] | None, expect
     assert is_match(arguments, headers) is expected
 
 
-@pytest.mark.parametrize("mode", ["some", 1, None, ["all"]])
-def test_a_bad_x_match_is_refused_and_leaves_nothing_behind(mode: object) -> None:
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("some", 'field value <<"some">>; expected all, any, all-with-x, or any-with-x'),
+        (1, "field type signedint (value 1); expected longstr"),
+        (None, "field type void (value None); expected longstr"),
+        (["all"], "field type array (value ['all']); expected longstr"),
+    ],
+)
+def test_a_bad_x_match_is_refused_and_leaves_nothing_behind(mode: object, text: str) -> None:
     exchange = HeadersExchange("h", "headers")
-    with pytest.raises(PreconditionFailed, match="expected all, any, all-with-x, or any-with-x"):
+    with pytest.raises(PreconditionFailed) as refusal:
         exchange.bind(Queue("q"), "", {"x-match": mode})
+    assert str(refusal.value) == f"Invalid x-match {text}"
     assert exchange.bindings == {}
 
 

@@ -100,11 +100,12 @@ def share(value: object) -> float:
 
 def queue_type(value: object) -> str:
     """A queue type that exists."""
-    if value == "stream":
+    kind: str = text(value)
+    if kind == "stream":
         raise ValueError("streams are not supported yet: use classic or quorum")
-    if value not in QUEUE_TYPES:
-        raise ValueError(f"unsupported queue type '{value}'")
-    return str(value)
+    if kind not in QUEUE_TYPES:
+        raise ValueError(f"\"unsupported queue type '{kind}'\"")
+    return kind
 
 
 def delivery_limit(value: object) -> int | None:

@@ -12,6 +12,7 @@ A None argument asks only for presence. Values match when type and value are the
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from leveret.core.equivalence import type_name
 from leveret.core.errors import PreconditionFailed
 from leveret.core.exchanges.base import Arguments, Binding, Exchange
 
@@ -60,9 +61,11 @@ class HeadersExchange(Exchange):
     def check_binding(self, key: str, arguments: Arguments) -> None:
         """Refuse an x-match that means nothing."""
         mode = arguments.get("x-match", "all")
-        if not isinstance(mode, str) or mode not in _MODES:
+        if not isinstance(mode, str):
+            raise PreconditionFailed(f"Invalid x-match field type {type_name(mode)} (value {mode}); expected longstr")
+        if mode not in _MODES:
             raise PreconditionFailed(
-                f"Invalid x-match field value '{mode}'; expected all, any, all-with-x, or any-with-x"
+                f'Invalid x-match field value <<"{mode}">>; expected all, any, all-with-x, or any-with-x'
             )
 
     def added(self, binding: Binding) -> None:
