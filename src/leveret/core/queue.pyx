@@ -369,10 +369,14 @@ cdef class Queue(Holder):
         """Remember the expiry of a message that will not be at the head of a lane by then."""
         if self.expiries is None:
             self.expiries = []
-        elif len(self.expiries) > STALE_EXPIRIES_MIN and len(self.expiries) > 2 * self.ready.length:
-            self.expiries = sorted(item for item in self.expiries if self.waits(item[1], item[2], item[3]))
+        elif len(self.expiries) > STALE_EXPIRIES_MIN and <uint64_t>len(self.expiries) > 2 * self.ready.length:
+            self.sweep_expiries()
         heappush(self.expiries, (entry.expiry_ms, entry.seq, entry.priority, group))
         return 0
+
+    def sweep_expiries(self) -> None:
+        """Forget the expiries of messages that have left."""
+        self.expiries = sorted(item for item in self.expiries if self.waits(item[1], item[2], item[3]))
 
     def waits(self, uint64_t seq, uint8_t priority, uint64_t group) -> bool:
         """Whether a message is ready to be taken."""

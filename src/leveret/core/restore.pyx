@@ -145,10 +145,12 @@ cdef class Restorable(Engine):
 
     cdef int restore_held(self, Queue queue, Held held, uint64_t due_ms) except -1:
         """Let a message back off until a time; its group waits for it."""
+        cdef Group members
         if held.group:
             self.groups[queue.id, held.entry.seq] = held.group
             queue.configure_ready()
-            queue.ready.group(held.group).busy += 1
+            members = queue.ready.group(held.group)
+            members.busy += 1
         held.state = BACKING_OFF
         held.when_ms = due_ms
         queue.hold(held)
@@ -209,7 +211,7 @@ cdef class Restorable(Engine):
         pending = self.relocation[1]
         while pending and budget_bytes > 0:
             together = [pending.pop()]
-            while pending and pending[-1][:3] == together[0][:3]:
+            while pending and pending[len(pending) - 1][:3] == together[0][:3]:
                 together.append(pending.pop())
             budget_bytes -= self.move_together(together)
         if pending:
