@@ -6,9 +6,13 @@
 Properties are decoded only when somebody asks: delivery is a copy of the bytes.
 """
 
+cimport cython
+
 from leveret.core.properties import decode_header
 
 
+@cython.no_gc           # holds bytes and plain values: no cycle can pass through it
+@cython.freelist(1024)
 cdef class Message:
     """One published message; never changes after publish numbered it."""
 

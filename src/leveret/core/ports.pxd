@@ -30,11 +30,13 @@ cdef struct Entry:      # one message in one queue
     uint64_t expiry_ms
     Place place
     uint32_t deliveries
+    uint16_t overhead   # bytes of the record that are not body (saturates)
     uint8_t priority
     uint8_t flags
 
 cdef class Journal:
     cdef readonly dict bodies           # seq -> Message: what need not be read back
+    cdef readonly bint full             # the disk is nearly full: publishes are refused, settling goes on
     cdef int published(self, Message message, list queues, Place* place) except -1
     cdef int relocated(self, Message message, list queues, Place* place) except -1
     cdef int delivered(self, uint32_t queue, Entry* entry, uint64_t at_ms, uint32_t consumer) except -1

@@ -6,6 +6,9 @@ stays in `bodies`. `State` is what a journal asks of the core when it recovers, 
 The methods with C signatures are the hot ones; they are in ports.pxd.
 """
 
+# A queue's index keeps sizes in 24 bits; durable bodies near it are in the blob store.
+RECORD_SIZE_MAX = 0xFFFFFF
+
 
 cdef class Journal:
     """Keeps messages in memory only; the base of every other journal."""
@@ -18,7 +21,7 @@ cdef class Journal:
         message.references = <uint32_t>len(queues)
         self.bodies[message.seq] = message
         place.segment = place.offset = 0
-        place.size = <uint32_t>len(message.content)
+        place.size = <uint32_t>min(len(message.content), RECORD_SIZE_MAX)
         return 0
 
     cdef int relocated(self, Message message, list queues, Place* place) except -1:

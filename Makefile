@@ -1,0 +1,110 @@
+# Every target works on a fresh clone: it makes .venv itself and remembers in stamp files what is done.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
+RUNS ?= 20000
+SEED ?= 1
+POINTS ?= 20000
+
+COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
+TREES := $(wildcard src tests bench examples)
+BENCHES := $(wildcard bench/bench_$(or $(BENCH),*).py)
+EXAMPLES := $(wildcard examples/$(or $(EXAMPLE),*).py)
+FUZZERS := $(wildcard tests/fuzz/fuzz_$(or $(FUZZ),*).py)
+# What reads bytes from outside or handles raw memory: the codec, the queues and the journal.
+SANITIZED := $(wildcard tests/core tests/journal)
+PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
+
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help build test check bench sim fuzz asan example dist clean
+
+help:  ## print this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-15s %s\n", $$1, $$2}'
+
+build: $(VENV)/.built  ## compile the extensions; the package runs from src/ inside .venv
+
+test: $(VENV)/.dev  ## run the tests; ARGS="-k name" is passed to pytest
+	$(PY) -m pytest $(PYTEST_OPTIONS) $(ARGS)
+
+check: $(VENV)/.dev  ## lint, formatting, types and the rules of the repository
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy --strict $(TREES) setup.py
+	$(PY) -m pytest -q $(PYTEST_OPTIONS) tests/test_tidy.py tests/test_architecture.py
+
+bench: $(VENV)/.dev  ## run bench/bench_*.py, one JSON line each; BENCH=name selects one
+	@$(call some,$(BENCHES),bench/bench_$(or $(BENCH),*).py)
+	@set -e; for file in $(BENCHES); do $(PY) $$file; done
+
+sim: $(VENV)/.dev  ## crash the journal at many points; SEED=n replays, POINTS=n sets how many
+	$(PY) -m tests.sim --seed $(SEED) --points $(POINTS)
+
+fuzz: $(VENV)/.fuzz  ## run tests/fuzz/fuzz_*.py; RUNS=n bounds each, FUZZ=name selects one
+	@$(call some,$(FUZZERS),tests/fuzz/fuzz_$(or $(FUZZ),*).py)
+	@set -e; for file in $(FUZZERS); do PYTHONPATH=. $(PY) $$file -runs=$(RUNS); done
+
+# The sanitized modules live in a tree of their own, in front of src/ on the path: `make test` never meets them.
+# A report is written past Python to the standard error stream, so pytest must not capture that one.
+asan: $(VENV)/.dev  ## run the codec, queue and journal tests and the fuzzers under AddressSanitizer
+	@$(call some,$(SANITIZED),tests/core or tests/journal)
+	rm -rf build/asan
+	LEVERET_SANITIZE=address $(PY) setup.py -q build --build-base build/asan --build-lib build/asan/lib
+	$(sanitizer) $(PY) -m pytest -q --capture=sys --timeout=600 $(SANITIZED) $(ARGS)
+	@$(PY) -c 'import atheris' 2>/dev/null || { \
+		echo 'The fuzzers were left out: `make fuzz` installs atheris, then run this again.'; exit 0; }; \
+	set -e; for file in $(FUZZERS); do $(sanitizer) $(PY) $$file -runs=$(RUNS); done
+
+example: $(VENV)/.built  ## run examples/*.py; EXAMPLE=name selects one
+	@$(call some,$(EXAMPLES),examples/$(or $(EXAMPLE),*).py)
+	@set -e; for file in $(EXAMPLES); do echo "== $$file"; $(PY) $$file; done
+
+dist: $(VENV)/.dev  ## make a wheel in dist/
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+clean:  ## remove everything that was made here, .venv too
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find $(TREES) -name '*.so' -delete
+	find $(TREES) -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo 'Leveret needs Python 3.11 or newer: name one with `make PYTHON=python3.12 ...`.' >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+		echo 'Python cannot make a virtual environment: on Debian, `apt-get install python3-venv`.' >&2; exit 1; }
+	@touch $@
+
+# A compiled module beside an edited source would win silently, so all of them go before anything is compiled.
+# A change of the build's own settings also drops the generated C: Cython looks at time stamps only.
+$(VENV)/.built: pyproject.toml setup.py $(COMPILED) | $(VENV)/.created
+	@printf '#include <Python.h>\n' | $${CC:-cc} -fsyntax-only -xc \
+		-I"$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("include"))')" - || { \
+		echo 'A C compiler and the Python headers are needed: on Debian, `apt-get install build-essential python3-dev`.' >&2; \
+		exit 1; }
+	@find src -name '*.so' -delete
+	$(if $(filter pyproject.toml setup.py,$?),$(install),$(PY) setup.py -q build_ext --inplace)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.built pyproject.toml
+	$(if $(filter pyproject.toml,$?),$(PIP) install --no-build-isolation --editable '.[dev]',@:)
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	@$(PIP) install --only-binary :all: atheris || { \
+		echo 'There is no atheris wheel for this Python: use one it is published for, `make PYTHON=... fuzz`.' >&2; exit 1; }
+	@touch $@
+
+define install
+rm -rf build
+	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		| $(PIP) install --requirement /dev/stdin
+	$(PIP) install --no-build-isolation --editable .
+endef
+
+sanitizer = LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	PYTHONMALLOC=malloc PYTHONPATH=build/asan/lib:.
+
+# Fails with a sentence when a list of files is empty: a target that does nothing must not look like a success.
+some = test -n '$(1)' || { echo 'There is no $(2) here.' >&2; exit 1; }

@@ -1,0 +1,365 @@
+"""The broker: the verbs on queues, exchanges, bindings and policies, each journaled as a definition.
+
+Messages have their verbs in publish.pyx (in), queue.pyx and dispatch.pyx (out) and browse.pyx (looking).
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from leveret.core import browse, deadletter
+from leveret.core.arguments import check_equivalent, queue_type_of
+from leveret.core.backoff import delay_ms
+from leveret.core.catalog import REMOVED, Catalog, Kind, dumps, key_of
+from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
+from leveret.core.equivalence import check_property
+from leveret.core.errors import PreconditionFailed, ResourceLocked, TooMany
+from leveret.core.exchanges import Exchange
+from leveret.core.held import Held
+from leveret.core.jsonable import decode, encode
+from leveret.core.names import check_new_name, described
+from leveret.core.policy import Policy, QueuePolicy, effective
+from leveret.core.ports import Journal
+from leveret.core.properties import Properties, content
+from leveret.core.publish import Publisher, route_of
+from leveret.core.queue import Queue
+from leveret.core.topology import Removed, Topology, Vhost
+
+QUEUES_MAX = 1_000_000  # each costs memory for as long as it exists
+
+
+class Published(NamedTuple):
+    """What became of a message: its number (0: no queue has it), whether it was routed, whether a queue refused it."""
+
+    seq: int
+    routed: bool
+    refused: bool
+
+
+class Broker(Publisher):
+    """Every verb of the broker; single-threaded, and `advance` tells it the time."""
+
+    def __init__(self, journal: Journal, tag: int = 0) -> None:
+        """Start empty; a durable journal replays into it."""
+        super().__init__(journal, tag)
+        self.topology = Topology()
+        self.catalog = Catalog()
+        self.last_queue_id = 0
+
+    # -- queues
+
+    def declare_queue(
+        self,
+        vhost: str,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        durable: bool = True,
+        auto_delete: bool = False,
+        owner: object = None,
+    ) -> Queue:
+        """The queue of that name, made if need be; refuse if it exists otherwise."""
+        home = self.topology.vhost(vhost)
+        arguments = dict(arguments or {})
+        existing: Queue | None = home.queues.get(name)
+        if existing is not None:
+            self.check_owner(existing, owner)
+            where = described("queue", name, vhost)
+            check_property("durable", where, durable, existing.durable)
+            check_property("auto_delete", where, auto_delete, existing.auto_delete)
+            check_equivalent(existing.arguments or {}, arguments, name, vhost)
+            existing.use()
+            return existing
+        check_new_name("queue", name)
+        if len(self.queues) >= QUEUES_MAX:
+            raise TooMany(f"there are {QUEUES_MAX} queues: delete some")
+        policy = self._effective(home, name, arguments)
+        self.last_queue_id += 1
+        queue = Queue(
+            self, self.last_queue_id, home.name, name, policy, arguments or None,
+            durable=durable and owner is None, auto_delete=auto_delete, owner=owner,
+        )  # fmt: skip
+        self._add_queue(home, queue)
+        return queue
+
+    def check_owner(self, queue: Queue, owner: object) -> None:
+        """Refuse the use of somebody else's exclusive queue."""
+        if queue.owner is not owner and (queue.owner is not None or owner is not None):
+            raise ResourceLocked(
+                f"cannot obtain exclusive access to locked {described('queue', queue.name, queue.vhost)}. It could be "
+                "originally declared on another connection or the exclusive property value does not match that of the "
+                "original declaration."
+            )
+
+    def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue with everything in it; give the number of ready messages that it had."""
+        where = described("queue", queue.name, queue.vhost)
+        if if_unused and queue.consumers:
+            raise PreconditionFailed(f"{where} in use")
+        if if_empty and queue.depth:
+            raise PreconditionFailed(f"{where} not empty")
+        count = queue.depth
+        browse.purge(queue, True)
+        if queue.durable:
+            self.journal.defined(Kind.QUEUE | REMOVED, dumps({"id": queue.id, "vhost": queue.vhost, "name": queue.name}))
+        self._forget(self.topology.vhost(queue.vhost).remove_queue(queue), queue.vhost)
+        self._drop_queue(queue)
+        return count
+
+    def pause_queue(self, queue: Queue, paused: bool) -> None:
+        """Stop or resume handing out messages of a queue, also after a restart."""
+        if queue.paused != paused:
+            queue.pause(paused)
+            self._define_queue(queue)
+
+    def nack(self, queue: Queue, held: Held, lease: int, wait_ms: int | None = None, random: float = 0.0) -> None:
+        """Give a message back; without `wait_ms` after the backoff of its queue."""
+        if wait_ms is None:
+            wait_ms = delay_ms(queue.policy.backoff, held.deliveries, random)
+        queue.nack(held, lease, wait_ms)
+
+    # -- exchanges, bindings, policies
+
+    def declare_vhost(self, name: str) -> Vhost:
+        """The virtual host of that name, made if need be."""
+        if name not in self.topology.vhosts:
+            self.topology.add_vhost(name)
+            self._define(Kind.VHOST, {"name": name})
+        return self.topology.vhost(name)
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a virtual host with everything in it."""
+        home = self.topology.vhost(name)
+        for queue in list(home.queues.values()):
+            self.delete_queue(queue)
+        for exchange in [each for each in home.exchanges if each and not each.startswith("amq.")]:
+            self.delete_exchange(name, exchange)
+        for policy in [*home.policies.values(), *home.operator_policies.values()]:
+            self.delete_policy(name, policy.name, policy.operator)
+        self.topology.remove_vhost(name)
+        self._undefine(Kind.VHOST, {"name": name})
+
+    def declare_exchange(
+        self,
+        vhost: str,
+        name: str,
+        type: str = "direct",
+        *,
+        durable: bool = True,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> Exchange:
+        """The exchange of that name, made if need be; refuse if it exists otherwise."""
+        home = self.topology.vhost(vhost)
+        known = name in home.exchanges
+        exchange = home.declare_exchange(name, type, durable, auto_delete, internal, arguments)
+        if durable and not known:
+            self._define(Kind.EXCHANGE, {"vhost": home.name, **exchange.to_dict()})
+        return exchange
+
+    def delete_exchange(self, vhost: str, name: str, if_unused: bool = False) -> None:
+        """Delete an exchange and its bindings."""
+        self._forget(self.topology.vhost(vhost).delete_exchange(name, if_unused), vhost)
+
+    def bind(
+        self,
+        vhost: str,
+        source: str,
+        destination: str,
+        key: str = "",
+        arguments: Mapping[str, Any] | None = None,
+        destination_type: str = "queue",
+    ) -> None:
+        """Bind a queue or exchange to an exchange."""
+        home = self.topology.vhost(vhost)
+        binding = home.bind(source, destination, key, arguments, destination_type)
+        if binding is not None and home.exchange(source).durable and binding.destination.durable:
+            self._define(Kind.BINDING, {"vhost": vhost, **binding.to_dict()})
+
+    def unbind(
+        self,
+        vhost: str,
+        source: str,
+        destination: str,
+        key: str = "",
+        arguments: Mapping[str, Any] | None = None,
+        destination_type: str = "queue",
+    ) -> None:
+        """Remove a binding; a missing one is no error."""
+        self._forget(self.topology.vhost(vhost).unbind(source, destination, key, arguments, destination_type), vhost)
+
+    def set_policy(self, vhost: str, policy: Policy) -> None:
+        """Add or replace a policy, and give every queue the settings that it now has."""
+        home = self.topology.vhost(vhost)
+        home.set_policy(policy)
+        self._define(Kind.POLICY, {"vhost": vhost, **policy.to_dict()})
+        self._apply_policies(home)
+
+    def delete_policy(self, vhost: str, name: str, operator: bool = False) -> None:
+        """Remove a policy; a missing one is no error."""
+        home = self.topology.vhost(vhost)
+        removed = home.delete_policy(name, operator)
+        if removed is not None:
+            self._undefine(Kind.POLICY, {"vhost": vhost, "name": name, "operator": operator})
+            self._apply_policies(home)
+
+    # -- publishing through an exchange
+
+    def publish_through(
+        self, vhost: str, exchange: str, routing_key: str, properties: Properties, body: bytes, **options: Any
+    ) -> Published:
+        """Route a message by an exchange and publish it; `options` are those of Publisher.publish."""
+        home = self.topology.vhost(vhost)
+        headers = properties.headers
+        keys = deadletter.all_keys(properties, routing_key) if headers else [routing_key]
+        queues = home.route(exchange, keys, headers, properties)
+        if not queues:
+            return Published(0, routed=False, refused=False)
+        if headers and "BCC" in headers:
+            properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
+        if headers and home.exchanges[exchange].delays and not options.get("due_ms"):
+            options["due_ms"] = self.now_ms + max(0, int(headers.get("x-delay", 0)))
+        wire, header_len = content(properties, body)
+        seq = self.publish(queues, route_of(exchange, routing_key), wire, header_len, **options)
+        return Published(seq, routed=True, refused=seq == 0)
+
+    # -- definitions in the journal
+
+    def _define(self, kind: Kind, definition: dict[str, Any]) -> None:
+        payload = dumps(definition)
+        self.catalog.put(kind, key_of(kind, definition), self.journal.defined(kind, payload), payload)
+
+    def _undefine(self, kind: Kind, definition: dict[str, Any]) -> None:
+        self.catalog.drop(kind, key_of(kind, definition))
+        self.journal.defined(kind | REMOVED, dumps(definition))
+
+    def define_consumer(self, name: str, number: int) -> None:
+        """Journal the name of a consumer, so that the log can be read without the broker."""
+        self._define(Kind.CONSUMER, {"name": name, "number": number})
+
+    def _define_queue(self, queue: Queue) -> None:
+        if queue.durable:
+            queue.segment = self.journal.defined(Kind.QUEUE, dumps(describe(queue)))
+
+    def _forget(self, removed: Removed, vhost: str) -> None:
+        """Journal what a removal took with it."""
+        for binding in removed.bindings:
+            self._undefine(Kind.BINDING, {"vhost": vhost, **binding.to_dict()})
+        for exchange in removed.exchanges:
+            self._undefine(Kind.EXCHANGE, {"vhost": vhost, "name": exchange.name})
+
+    def _add_queue(self, home: Vhost, queue: Queue) -> None:
+        self.queues[queue.id] = queue
+        home.add_queue(queue)
+        self._define_queue(queue)
+
+    def _drop_queue(self, queue: Queue) -> None:
+        del self.queues[queue.id]
+        queue.retire()
+        for consumer in queue.consumers or []:
+            consumer.cancelled()
+
+    def _effective(self, home: Vhost, name: str, arguments: Mapping[str, Any]) -> QueuePolicy:
+        kind = queue_type_of(arguments, name, home.name)
+        policies, caps = home.policies.values(), home.operator_policies.values()
+        return effective(arguments, name, kind, policies, caps, vhost=home.name)
+
+    def _apply_policies(self, home: Vhost) -> None:
+        for queue in home.queues.values():
+            policy = self._effective(home, queue.name, queue.arguments or {})
+            if policy is not queue.policy:
+                queue.apply(policy)
+
+    # -- coming back
+
+    def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
+        """See State."""
+        kind = what & ~REMOVED
+        definition = json.loads(payload)
+        if kind != Kind.QUEUE:
+            if what & REMOVED:
+                self.catalog.drop(kind, key_of(kind, definition))
+            else:
+                self.catalog.put(kind, key_of(kind, definition), segment, payload)
+        elif what & REMOVED:
+            self.undefined.pop(definition["id"], None)
+            gone = self.queues.pop(definition["id"], None)
+            if gone is not None:
+                gone.retire()
+        else:
+            self._restore_queue(definition, segment)
+
+    def _restore_queue(self, definition: dict[str, Any], segment: int) -> None:
+        """Make a queue, or name the one whose messages came before its definition."""
+        number, name, vhost = definition["id"], definition["name"], definition["vhost"]
+        arguments = decode(definition["arguments"]) if definition.get("arguments") else {}
+        kind = queue_type_of(arguments, name, vhost)
+        queue = self.queues.get(number) or self.undefined.pop(number, None)
+        if queue is None:
+            queue = Queue(self, number, vhost, name, effective(arguments, name, kind, vhost=vhost), arguments or None)
+        elif not queue.name:
+            queue.adopt(vhost, name, effective(arguments, name, kind, vhost=vhost), arguments or None)
+        queue.segment = segment
+        queue.pause(definition.get("paused", False))
+        self.queues[number] = queue
+        self.last_queue_id = max(self.last_queue_id, number)
+
+    def recovered(self, now_ms: int) -> dict[int, int]:
+        """See State."""
+        for definition in self.catalog.of(Kind.VHOST):
+            self.topology.add_vhost(definition["name"])
+        for definition in self.catalog.of(Kind.EXCHANGE):
+            restore_exchange(self.topology.vhost(definition["vhost"]), definition)
+        for queue in self.queues.values():
+            self.topology.vhost(queue.vhost).add_queue(queue)
+        for definition in self.catalog.of(Kind.BINDING):
+            restore_binding(self.topology.vhost(definition["vhost"]), definition)
+        for definition in self.catalog.of(Kind.POLICY):
+            restore_policy(self.topology.vhost(definition["vhost"]), definition)
+        for definition in self.catalog.of(Kind.CONSUMER):
+            self.consumer_ids[definition["name"]] = definition["number"]
+        for home in self.topology.vhosts.values():
+            if home.policies or home.operator_policies:
+                self._apply_policies(home)
+        return super().recovered(now_ms)
+
+    def definitions(self) -> dict[str, Any]:
+        """Everything that is defined, for a snapshot."""
+        queues = [[queue.segment, describe(queue)] for queue in self.queues.values() if queue.durable]
+        return {"queues": queues, "catalog": self.catalog.to_rows(), "last_queue_id": self.last_queue_id}
+
+    def restore_definitions(self, stored: dict[str, Any]) -> None:
+        """The reverse of definitions."""
+        self.catalog.from_rows(stored["catalog"])
+        for segment, definition in stored["queues"]:
+            self._restore_queue(definition, segment)
+        self.last_queue_id = max(self.last_queue_id, stored["last_queue_id"])
+
+    def relocate_definitions(self, segment: int) -> None:
+        """Journal again what is defined, and which keys are remembered, in a segment that is about to go."""
+        for kind, key, payload in self.catalog.in_segment(segment):
+            self.catalog.put(kind, key, self.journal.defined(kind, payload), payload)
+        for queue in self.queues.values():
+            if queue.segment == segment:
+                self._define_queue(queue)
+            if queue.dedup:
+                self._relocate_keys(queue, segment)
+
+    def _relocate_keys(self, queue: Queue, segment: int) -> None:
+        queue.dedup.forget(self.now_ms - queue.policy.dedup_window_ms)
+        for key, seq, at_ms, place in list(queue.dedup.rows()):
+            if place == segment:
+                queue.dedup.replace(key, seq, at_ms, self.journal.deduplicated(queue.id, key, seq, at_ms))
+
+
+def describe(queue: Queue) -> dict[str, Any]:
+    """The definition of a queue, fit for JSON."""
+    definition: dict[str, Any] = {"id": queue.id, "vhost": queue.vhost, "name": queue.name}
+    if queue.arguments:
+        definition["arguments"] = encode(queue.arguments)
+    if queue.auto_delete:
+        definition["auto_delete"] = True
+    if queue.paused:
+        definition["paused"] = True
+    return definition

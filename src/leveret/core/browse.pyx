@@ -1,0 +1,159 @@
+"""Looking into a queue without taking anything, and taking out single messages by their number."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
+from leveret.core.ports cimport CANCELLED, MOVED, Entry
+from leveret.core.queue cimport Queue
+from leveret.core.ready cimport Fifo, Group
+
+STATES = {0: "ready", GIVEN_BACK: "ready", SCHEDULED: "scheduled", BACKING_OFF: "backing-off", LEASED: "leased"}
+
+
+def state_of(Held held not None) -> str:
+    """The state of a held or browsed message as a word."""
+    return STATES.get(held.state, "done")
+
+
+def ready_after(Queue queue not None, tuple cursor, uint32_t count) -> tuple[list[Held], tuple | None]:
+    """Up to `count` ready messages in the order of their delivery (strict), from a cursor on; and the next cursor.
+
+    The cursor is () at first and None after the last message; it stays good while messages come and go.
+    """
+    cdef list found = [], fifos = [] if queue.ready is None else queue.ready.fifos()
+    cdef uint32_t index
+    cdef Fifo fifo
+    index, after_ms, after_seq = cursor or (0, 0, 0)
+    while index < len(fifos):
+        fifo = <Fifo>fifos[index]
+        merge(queue, fifo, (after_ms, after_seq), count, found)
+        if len(found) >= count:
+            last = <Held>found[-1]
+            return found, (index, last.ready_ms, last.seq)
+        index += 1
+        after_ms = after_seq = 0
+    return found, None
+
+
+cdef int merge(Queue queue, Fifo fifo, tuple after, uint32_t count, list found) except -1:
+    """Add the messages of a fifo that come after a place, both those in its lane and those given back."""
+    cdef Entry entry
+    cdef uint64_t group = (<Group>fifo).key if isinstance(fifo, Group) else 0
+    cdef uint64_t seq = 0
+    cdef list returned = []
+    if fifo.returned is not None:
+        returned = sorted(
+            (held for held in fifo.returned if (held.ready_ms, held.seq) > after),
+            key=place_of, reverse=True,
+        )
+    while len(found) < count:
+        if fifo.lane is None or not fifo.lane.after(seq, &entry):
+            break
+        seq = entry.seq
+        if (entry.enqueued_ms, entry.seq) <= after:
+            # Numbers rise with time along a lane: jump to the one that the cursor names.
+            seq = max(seq, <uint64_t>after[1] if after[0] == entry.enqueued_ms else seq)
+            continue
+        while returned and len(found) < count and place_of(returned[-1]) < (entry.enqueued_ms, entry.seq):
+            found.append(returned.pop())
+        if len(found) < count:
+            found.append(new_held(queue, &entry, entry.enqueued_ms, group))
+    while returned and len(found) < count:
+        found.append(returned.pop())
+    return 0
+
+
+def place_of(Held held not None) -> tuple[int, int]:
+    """What orders messages in a queue."""
+    return held.ready_ms, held.seq
+
+
+def holdings(Queue queue not None, str state not None) -> list[Held]:
+    """The messages that are scheduled, backing off or leased, the next due first."""
+    found = [held for held in (queue.held or {}).values() if state_of(held) == state]
+    return sorted(found, key=due_of)
+
+
+def due_of(Held held not None) -> tuple[int, int]:
+    """When something happens to a held message."""
+    return held.when_ms, held.seq
+
+
+def read(Held held not None):
+    """The message of a held or browsed one."""
+    cdef Queue queue = <Queue>held.queue
+    return held.content if held.content is not None else queue.engine.journal.read(&held.entry)
+
+
+def cancel(Queue queue not None, uint64_t seq) -> bool:
+    """Remove a message that is scheduled for later; False when it is not."""
+    cdef Held held = None if queue.held is None else queue.held.get(seq)
+    if held is None or held.state != SCHEDULED:
+        return False
+    queue.counters.dropped += 1
+    queue.settle(held, CANCELLED)
+    return True
+
+
+def withdraw(Queue queue not None, Held seen not None) -> Held | None:
+    """Take a browsed message out of the queue; None when it has been taken meanwhile. Settle it with `moved`."""
+    cdef Held held = None if queue.held is None else queue.held.get(seen.entry.seq)
+    if held is not None and held.state == SCHEDULED:
+        return held
+    return queue.remove(seen.entry.seq, seen.entry.priority, seen.group)
+
+
+def moved(Held held not None) -> None:
+    """A withdrawn message is in another queue now."""
+    cdef Queue queue = <Queue>held.queue
+    queue.counters.moved += 1
+    queue.settle(held, MOVED)
+
+
+def depth_by_priority(Queue queue not None) -> dict[int, int]:
+    """How many messages of each priority are ready; a group counts with its next message."""
+    cdef dict counts = {}
+    cdef Fifo fifo
+    for fifo in queue.ready.fifos() if queue.ready is not None else ():
+        if fifo.count():
+            priority = fifo.head_priority()
+            counts[priority] = counts.get(priority, 0) + fifo.count()
+    return counts
+
+
+def oldest_ms(Queue queue not None) -> int | None:
+    """When the oldest ready message was enqueued."""
+    cdef Entry entry
+    cdef Fifo fifo
+    oldest = None
+    for fifo in queue.ready.fifos() if queue.ready is not None else ():
+        times = [held.enqueued_ms for held in fifo.returned] if fifo.returned is not None else []
+        if fifo.lane is not None and fifo.lane.peek(&entry):
+            times.append(entry.enqueued_ms)
+        oldest = min([*times, oldest] if oldest is not None else times, default=oldest)
+    return oldest
+
+
+def purge(Queue queue not None, bint everything=False) -> int:
+    """Empty a queue of what is ready, or of everything in it; give the number of messages that went."""
+    cdef dict places = {}
+    cdef list gone
+    cdef Held held
+    gone = [] if queue.ready is None else queue.ready.clear(places)
+    for seq in gone:
+        if queue.held is not None:
+            queue.held.pop(seq, None)
+    if everything:
+        for held in list((queue.held or {}).values()):
+            gone.append(held.entry.seq)
+            if held.entry.place.segment:
+                places[held.entry.place.segment] = places.get(held.entry.place.segment, 0) + 1
+            queue.end_lease(held)
+            held.lease = 0
+            held.state = 0
+        queue.held = None
+        queue.ready = None
+    queue.expiries = None
+    if gone:
+        queue.engine.journal.purged(queue.id, list(queue.held or ()), places, gone)
+    return len(gone)

@@ -1,0 +1,68 @@
+"""Definitions as the journal keeps them: small JSON objects by kind and key, each in some segment.
+
+Queues are not in here: their own objects know everything. During a replay definitions may come in any order (old ones are
+copied forward when their segment goes), so they are collected first and built in the order of Kind.
+"""
+
+import json
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any
+
+REMOVED = 0x80  # added to the kind when something is removed
+
+
+class Kind(IntEnum):
+    """What a definition is about, in the order in which they are built."""
+
+    VHOST = 1
+    EXCHANGE = 2
+    QUEUE = 3
+    BINDING = 4
+    POLICY = 5
+    CONSUMER = 6
+
+
+def dumps(definition: dict[str, Any]) -> bytes:
+    """A definition as bytes; equal ones give equal bytes."""
+    return json.dumps(definition, separators=(",", ":"), sort_keys=True).encode()
+
+
+class Catalog:
+    """Every definition but those of queues."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._rows: dict[tuple[int, bytes], tuple[int, bytes]] = {}
+
+    def put(self, kind: int, key: bytes, segment: int, payload: bytes) -> None:
+        """Add or replace a definition."""
+        self._rows[kind, key] = (segment, payload)
+
+    def drop(self, kind: int, key: bytes) -> None:
+        """Forget a definition."""
+        self._rows.pop((kind, key), None)
+
+    def of(self, kind: Kind) -> Iterator[dict[str, Any]]:
+        """The definitions of a kind."""
+        return (json.loads(payload) for (each, _), (_, payload) in self._rows.items() if each == kind)
+
+    def in_segment(self, segment: int) -> list[tuple[int, bytes, bytes]]:
+        """Kind, key and payload of what lies in a segment."""
+        return [(kind, key, row[1]) for (kind, key), row in self._rows.items() if row[0] == segment]
+
+    def to_rows(self) -> list[list[Any]]:
+        """Everything, fit for JSON."""
+        return [[kind, key.decode(), *(row[0], row[1].decode())] for (kind, key), row in self._rows.items()]
+
+    def from_rows(self, rows: list[list[Any]]) -> None:
+        """The reverse of to_rows."""
+        for kind, key, segment, payload in rows:
+            self.put(kind, key.encode(), segment, payload.encode())
+
+
+def key_of(kind: int, definition: dict[str, Any]) -> bytes:
+    """What a definition is known by; a binding is all that it says."""
+    if kind == Kind.BINDING:
+        return dumps(definition)
+    return dumps({name: definition[name] for name in ("vhost", "name", "operator") if name in definition})

@@ -1,0 +1,16 @@
+from libc.stdint cimport int64_t, uint32_t
+
+from leveret.core.held cimport Held
+
+cdef class Consumer:
+    cdef readonly str tag
+    cdef readonly object queue
+    cdef readonly uint32_t id           # in the journal
+    cdef readonly int64_t priority
+    cdef readonly uint32_t prefetch     # 0: no limit
+    cdef readonly uint32_t unacked
+    cdef readonly bint exclusive, no_ack
+    cdef public bint blocked            # the edge cannot take more now
+    cdef bint can_take(self) noexcept
+    cpdef deliver(self, Held held)
+    cpdef cancelled(self)

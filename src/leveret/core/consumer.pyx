@@ -1,0 +1,25 @@
+"""A consumer: somebody to whom a queue pushes messages, as many at a time as he can take."""
+
+
+cdef class Consumer:
+    """An edge subclasses this and says in `deliver` how a message reaches its client."""
+
+    def __init__(
+        self, str tag, *, uint32_t prefetch=0, int64_t priority=0, bint exclusive=False, bint no_ack=False
+    ) -> None:
+        self.tag = tag
+        self.prefetch = prefetch
+        self.priority = priority
+        self.exclusive = exclusive
+        self.no_ack = no_ack
+
+    cdef bint can_take(self) noexcept:
+        """Whether one more message may be pushed."""
+        return not self.blocked and (self.no_ack or self.prefetch == 0 or self.unacked < self.prefetch)
+
+    cpdef deliver(self, Held held):
+        """Hand a leased message over."""
+        raise NotImplementedError("a consumer says how it delivers")
+
+    cpdef cancelled(self):
+        """The queue went away."""

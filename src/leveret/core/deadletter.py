@@ -1,0 +1,145 @@
+"""What a message carries when it is dead-lettered, and the keys that it is routed by.
+
+The header `x-death` is an array of tables, the newest death first, one table for each pair of queue and reason:
+
+    count         how often it died there for this reason      exchange              where it had been published to
+    reason        rejected, expired, maxlen, delivery_limit    routing-keys          with which keys (CC too, BCC not)
+    queue         where it died                                original-expiration   the expiration it had, if any
+    time          of the first of these deaths
+
+`x-first-death-*` and `x-last-death-*` name queue, reason and exchange of the first and of the latest death.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from leveret.core.errors import InvalidArgument
+from leveret.core.properties import Properties
+from leveret.core.tables import Long, LongString, encode_table
+
+# A message can travel between queues for years: its history must not outgrow its header frame.
+DEATHS_MAX = 64
+DEATHS_BYTES_MAX = 32_768
+DEATH_ROUTING_KEYS_MAX = 32
+
+DEATHS = "x-death"
+FACTS = ("queue", "reason", "exchange")
+OWNED = frozenset({DEATHS, *(f"x-{which}-death-{fact}" for which in ("first", "last") for fact in FACTS)})
+
+
+def bury(
+    properties: Properties,
+    *,
+    queue: str,
+    reason: str,
+    exchange: str,
+    routing_keys: Sequence[str],
+    now_ms: int,
+    clear_expiration: bool = True,
+    keep_cc: bool = True,
+) -> Properties:
+    """The properties of a message that died in a queue; keep_cc=False if it gets a dead-letter routing key."""
+    deaths = deaths_of(properties)
+    known = next((death for death in deaths if (_text(death["queue"]), death["reason"]) == (queue, reason)), None)
+    if known is None:
+        death = _first_death(properties, queue, reason, exchange, routing_keys, now_ms)
+    else:
+        death = {**known, "count": Long(known["count"] + 1)}
+    older = [other for other in deaths if other is not known]
+    facts = dict(zip(FACTS, (queue, reason, exchange), strict=True))
+    headers = {name: value for name, value in (properties.headers or {}).items() if name not in _dropped(keep_cc)}
+    if not deaths:
+        headers |= {f"x-first-death-{fact}": value for fact, value in facts.items()}
+    headers |= {f"x-last-death-{fact}": value for fact, value in facts.items()}
+    headers[DEATHS] = _fitting([death, *older])
+    return replace(properties, headers=headers, expiration=None if clear_expiration else properties.expiration)
+
+
+def deaths_of(properties: Properties) -> list[dict[str, Any]]:
+    """The deaths of a message, the newest first."""
+    deaths = (properties.headers or {}).get(DEATHS)
+    return [death for death in deaths if _is_death(death)] if isinstance(deaths, list) else []
+
+
+def _is_death(death: Any) -> bool:
+    """Whether a table has what is read here: a publisher's own header must not stop the burial of his message."""
+    return (
+        isinstance(death, dict)
+        and isinstance(death.get("queue"), str | LongString)
+        and isinstance(death.get("reason"), str)
+        and isinstance(death.get("count"), int)
+    )
+
+
+def forms_cycle(properties: Properties, target_queue: str) -> bool:
+    """Whether a buried message came from this queue by itself, without a consumer rejecting it since."""
+    for death in deaths_of(properties):
+        if death["reason"] == "rejected":
+            return False
+        if _text(death["queue"]) == target_queue:
+            return True
+    return False
+
+
+def without_client_deaths(properties: Properties) -> Properties:
+    """The properties without a history that the publisher made up or sends again: only the broker counts deaths."""
+    headers = properties.headers
+    if headers is None or OWNED.isdisjoint(headers):
+        return properties
+    return replace(properties, headers={name: value for name, value in headers.items() if name not in OWNED})
+
+
+def routing_keys_of(properties: Properties, routing_key: str) -> list[str]:
+    """The keys that consumers may know of: the routing key and CC."""
+    return [routing_key, *_keys(properties, "CC")]
+
+
+def all_keys(properties: Properties, routing_key: str) -> list[str]:
+    """The keys that a message is routed by: the routing key, CC and BCC."""
+    return [*routing_keys_of(properties, routing_key), *_keys(properties, "BCC")]
+
+
+def _keys(properties: Properties, header: str) -> list[str]:
+    """The routing keys in a header."""
+    keys = (properties.headers or {}).get(header, [])
+    if not isinstance(keys, list) or not all(isinstance(key, str | LongString) for key in keys):
+        raise InvalidArgument(f"invalid {header} header: send an array of strings")
+    return [_text(key) for key in keys]
+
+
+def _first_death(
+    properties: Properties, queue: str, reason: str, exchange: str, routing_keys: Sequence[str], now_ms: int
+) -> dict[str, Any]:
+    """The table of a death that had not happened before."""
+    death = {
+        # Clients in typed languages expect 64 bits here.
+        "count": Long(1),
+        "reason": reason,
+        "queue": queue,
+        "time": datetime.fromtimestamp(now_ms // 1000, UTC),
+        "exchange": exchange,
+        "routing-keys": list(routing_keys[:DEATH_ROUTING_KEYS_MAX]),
+    }
+    if properties.expiration is not None:
+        death["original-expiration"] = properties.expiration
+    return death
+
+
+def _dropped(keep_cc: bool) -> set[str]:
+    """The headers that a dead letter does not keep."""
+    return {"BCC"} if keep_cc else {"BCC", "CC"}
+
+
+def _fitting(deaths: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many of the newest deaths as a message may carry."""
+    deaths = deaths[:DEATHS_MAX]
+    while len(deaths) > 1 and len(encode_table({DEATHS: deaths})) > DEATHS_BYTES_MAX:
+        deaths.pop()
+    return deaths
+
+
+def _text(name: str | LongString) -> str:
+    """A name as the rest of the broker writes it, also if it is not UTF-8."""
+    return name if isinstance(name, str) else name.decode("utf-8", "surrogateescape")

@@ -1,0 +1,55 @@
+"""De-duplication on publish: which keys a queue has seen within its window."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from hashlib import blake2b
+
+DIGEST_BYTES = 16
+KEYS_MAX = 10_000_000  # a window of many days with a key per message must not take all memory
+
+
+def digest(key: str | bytes, group: str | None = None) -> bytes:
+    """The fixed-size form of a key: what is kept and journaled. 128 bits, so that no two keys meet by chance."""
+    hashed = blake2b(key.encode() if isinstance(key, str) else key, digest_size=DIGEST_BYTES)
+    if group is not None:
+        hashed.update(b"\0" + group.encode())
+    return hashed.digest()
+
+
+class Dedup:
+    """Keys in the order in which they came, each with the message that it belongs to."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self) -> None:
+        """Start with no key."""
+        self._keys: OrderedDict[bytes, tuple[int, int, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """The number of keys."""
+        return len(self._keys)
+
+    def seen(self, key: bytes, now_ms: int, window_ms: int) -> int | None:
+        """The message that brought this key within the window, or None."""
+        self.forget(now_ms - window_ms)
+        row = self._keys.get(key)
+        return None if row is None else row[0]
+
+    def add(self, key: bytes, seq: int, at_ms: int, segment: int) -> None:
+        """Remember a key."""
+        self._keys[key] = (seq, at_ms, segment)
+        if len(self._keys) > KEYS_MAX:
+            self._keys.popitem(last=False)
+
+    def replace(self, key: bytes, seq: int, at_ms: int, segment: int) -> None:
+        """Note the new place of a key, which keeps its turn."""
+        self._keys[key] = (seq, at_ms, segment)
+
+    def forget(self, until_ms: int) -> None:
+        """Drop the keys that came at or before a time."""
+        while self._keys and next(iter(self._keys.values()))[1] <= until_ms:
+            self._keys.popitem(last=False)
+
+    def rows(self) -> Iterator[tuple[bytes, int, int, int]]:
+        """Every key with its message, time and segment."""
+        return ((key, *row) for key, row in self._keys.items())

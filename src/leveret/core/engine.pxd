@@ -1,0 +1,19 @@
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from leveret.core.held cimport Held, Holder
+from leveret.core.message cimport Message
+from leveret.core.ports cimport Journal, State
+from leveret.core.timers cimport Timers
+
+cdef class Engine(State):
+    cdef readonly Journal journal
+    cdef readonly Timers timers
+    cdef readonly uint64_t now_ms       # the latest time seen: it never goes back
+    cdef readonly uint64_t last_seq
+    cdef readonly uint64_t last_lease
+    cdef readonly list dirty            # watched queues that have something to take
+    cdef readonly dict consumer_ids
+    cdef uint64_t advance(self, uint64_t now_ms) noexcept
+    cdef uint64_t place(self, Message message, list queues) except 0
+    cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1
+    cdef int queue_expired(self, Holder queue) except -1

@@ -1,0 +1,102 @@
+"""What all queues of a broker share: numbers, time, the time index and the journal."""
+
+from leveret.core.ports cimport Entry
+from leveret.core.queue cimport Queue
+from leveret.core.timers cimport Timer
+
+cdef enum:
+    FIRED_PER_TICK_MAX = 10_000     # a million messages due at once must not stop everything else
+    OVERHEAD_MAX = 0xFFFF
+    CONSUMERS_NAMED_MAX = 65_536    # names are kept for ever, and clients choose them
+
+
+cdef class Engine(State):
+    """The running parts under every verb; leveret.core.broker.Broker adds the verbs."""
+
+    def __init__(self, Journal journal not None) -> None:
+        self.journal = journal
+        self.timers = Timers()
+        self.dirty = []
+        self.consumer_ids = {}
+
+    cdef uint64_t advance(self, uint64_t now_ms) noexcept:
+        """Note the time; a clock that went back is ignored, so that order and expiry never do."""
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
+        return self.now_ms
+
+    cdef uint64_t place(self, Message message, list queues) except 0:
+        """Number a message, journal it once, and put it into its queues."""
+        cdef Entry entry
+        cdef Queue queue
+        cdef Py_ssize_t rest
+        self.last_seq += 1
+        message.seq = entry.seq = self.last_seq
+        message.enqueued_ms = entry.enqueued_ms = self.now_ms
+        if len(queues) == 1:
+            queue = <Queue>queues[0]
+            message.expiry_ms = queue.expiry(message.expiry_ms, self.now_ms)
+            self.journal.published(message, queue.own_id, &entry.place)
+        else:
+            self.journal.published(message, [(<Queue>each).id for each in queues], &entry.place)
+        entry.deliveries = 0
+        entry.priority = message.priority
+        entry.flags = message.flags
+        rest = entry.place.size - (len(message.content) - message.header_len)
+        entry.overhead = min(rest, OVERHEAD_MAX) if rest > 0 else 0
+        for queue in queues:
+            entry.expiry_ms = queue.expiry(message.expiry_ms, self.now_ms)
+            entry.priority = min(message.priority, queue.max_priority)
+            queue.enter(&entry, message.due_ms, message.group)
+        return message.seq
+
+    cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1:
+        """A message of a queue is over for this reason: settle it, and dead-letter it if the queue asks for that."""
+        raise NotImplementedError
+
+    cdef int queue_expired(self, Holder queue) except -1:
+        """A queue was not used for as long as it may be."""
+        raise NotImplementedError
+
+    def tick(self, uint64_t now_ms) -> bool:
+        """Do what is due at this time; True when there is more of it than one tick does."""
+        cdef Timer timer
+        cdef uint64_t now = self.advance(now_ms)
+        cdef int fired = 0
+        while fired < FIRED_PER_TICK_MAX:
+            timer = self.timers.first()
+            if timer is None or timer.when_ms > now:
+                return False
+            self.timers.remove(timer)
+            timer.fire(now)
+            fired += 1
+        return True
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do next."""
+        cdef Timer timer = self.timers.first()
+        return None if timer is None else timer.when_ms
+
+    def take_dirty(self) -> list:
+        """The watched queues that got something since the last call."""
+        cdef list dirty = self.dirty
+        if dirty:
+            self.dirty = []
+            for queue in dirty:
+                (<Queue>queue).dirty = False
+        return dirty
+
+    def consumer_number(self, str name) -> int:
+        """The number by which the journal knows a consumer; 0 when there are too many to name."""
+        number = self.consumer_ids.get(name)
+        if number is None:
+            if len(self.consumer_ids) >= CONSUMERS_NAMED_MAX:
+                return 0
+            number = self.consumer_ids[name] = len(self.consumer_ids) + 1
+            self.define_consumer(name, number)
+        return number
+
+    def define_consumer(self, name: str, number: int) -> None:
+        """Journal the name of a consumer."""
+        raise NotImplementedError

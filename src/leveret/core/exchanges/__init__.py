@@ -1,0 +1,46 @@
+"""The exchange types, one file each; `new_exchange` picks the class by its name on the wire."""
+
+from leveret.core.errors import InvalidArgument, PreconditionFailed
+from leveret.core.exchanges.base import Arguments, Binding, Exchange
+from leveret.core.exchanges.consistent_hash import ConsistentHashExchange
+from leveret.core.exchanges.direct import DefaultExchange, DirectExchange
+from leveret.core.exchanges.fanout import FanoutExchange
+from leveret.core.exchanges.headers import HeadersExchange
+from leveret.core.exchanges.modulus_hash import ModulusHashExchange
+from leveret.core.exchanges.topic import TopicExchange
+
+__all__ = ["DELAYED", "TYPES", "Binding", "DefaultExchange", "Exchange", "check_type", "new_exchange"]
+
+TYPES: dict[str, type[Exchange]] = {
+    "direct": DirectExchange,
+    "fanout": FanoutExchange,
+    "topic": TopicExchange,
+    "headers": HeadersExchange,
+    "x-consistent-hash": ConsistentHashExchange,
+    "x-modulus-hash": ModulusHashExchange,
+}
+DELAYED = "x-delayed-message"
+
+
+def check_type(type: str) -> None:
+    """Refuse an unknown exchange type."""
+    if type != DELAYED and type not in TYPES:
+        raise PreconditionFailed(f"unknown exchange type '{type}'")
+
+
+def new_exchange(
+    name: str,
+    type: str,
+    durable: bool = True,
+    auto_delete: bool = False,
+    internal: bool = False,
+    arguments: Arguments | None = None,
+) -> Exchange:
+    """An exchange of the class that its type names; a delayed one is of the class that x-delayed-type names."""
+    check_type(type)
+    routing = (arguments or {}).get("x-delayed-type") if type == DELAYED else type
+    if not isinstance(routing, str) or routing not in TYPES:
+        raise InvalidArgument("Invalid argument, 'x-delayed-type' must be an existing exchange type")
+    exchange = TYPES[routing](name, type, durable, auto_delete, internal, arguments)
+    exchange.delays = type == DELAYED
+    return exchange

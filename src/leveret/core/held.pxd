@@ -1,0 +1,28 @@
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from leveret.core.message cimport Message
+from leveret.core.ports cimport Entry
+from leveret.core.timers cimport Timer
+
+cdef enum HeldState:
+    SCHEDULED = 1       # delayed by its sender or its queue
+    BACKING_OFF = 2     # delayed after a failed delivery; keeps its place, and its group waits for it
+    GIVEN_BACK = 3      # ready again, ahead of what came later
+    LEASED = 4
+    DONE = 5
+
+cdef class Holder:
+    cdef int due(self, Held held, uint64_t now_ms) except -1
+
+cdef class Held(Timer):
+    cdef readonly Holder queue
+    cdef Entry entry
+    cdef readonly uint64_t ready_ms     # with the number: its place in the queue
+    cdef readonly uint64_t group
+    cdef readonly uint64_t lease        # number of this delivery, 0 when not leased
+    cdef readonly uint64_t delivered_ms
+    cdef readonly object consumer       # who holds the lease, or None
+    cdef readonly uint8_t state
+    cdef Message content                # while leased
+
+cdef Held new_held(Holder queue, Entry* entry, uint64_t ready_ms, uint64_t group)

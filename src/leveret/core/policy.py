@@ -1,0 +1,213 @@
+"""Policies: settings that apply to queues and exchanges by a pattern of their names, and what they amount to.
+
+queue arguments  >  policy  >  defaults       but the minimum of both for expires, message-ttl, max-length(-bytes)
+operator policy: caps whatever came out
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+from weakref import WeakValueDictionary
+
+from leveret.core.arguments import ARGUMENTS, Argument, parse, text
+from leveret.core.backoff import Backoff
+from leveret.core.errors import InvalidArgument
+from leveret.core.jsonable import decode, encode
+from leveret.core.names import check_name
+
+PATTERN_CHARS_MAX = 1_000  # it is searched in the name of every queue
+PRIORITY_MAX = 2**31 - 1
+QUORUM_DELIVERY_LIMIT = 20
+ALTERNATE_EXCHANGE = "alternate-exchange"
+
+_QUEUES = frozenset(("classic", "quorum", "stream"))
+_APPLY_TO: dict[str, frozenset[str]] = {
+    "all": _QUEUES | {"exchange"},
+    "queues": _QUEUES,
+    "classic_queues": frozenset(("classic",)),
+    "quorum_queues": frozenset(("quorum",)),
+    "streams": frozenset(("stream",)),
+    "exchanges": frozenset(("exchange",)),
+}
+_BY_KEY: dict[str, Argument] = {row.policy_key: row for row in ARGUMENTS.values() if row.by_policy}
+_NO_BACKOFF = Backoff()
+_MINIMUM = tuple(str(row.field) for row in ARGUMENTS.values() if row.minimum)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class QueuePolicy:
+    """Every setting of a queue, read once; None is "no such limit"."""
+
+    queue_type: str = "classic"
+    message_ttl_ms: int | None = None
+    expires_ms: int | None = None
+    max_length: int | None = None
+    max_length_bytes: int | None = None
+    overflow: str = "drop-head"
+    dead_letter_exchange: str | None = None
+    dead_letter_routing_key: str | None = None
+    delivery_limit: int | None = None
+    max_priority: int = 0
+    priority_mode: str = "strict"
+    priority_ageing_ms: int = 10_000
+    single_active_consumer: bool = False
+    lease_ms: int | None = None
+    delay_ms: int = 0
+    retention_ms: int | None = None
+    backoff: Backoff = _NO_BACKOFF
+    dedup_window_ms: int = 300_000
+    dedup_scope: str = "queue"
+    content_dedup: bool = False
+    max_message_bytes: int | None = None
+    groups: str = "off"
+    consumer_timeout_ms: int | None = None
+
+
+_FIELDS = tuple(each.name for each in fields(QueuePolicy))
+# Weak, so that settings which no queue has any more are forgotten.
+_interned: WeakValueDictionary[tuple[Any, ...], QueuePolicy] = WeakValueDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A named set of settings for whatever its pattern is found in."""
+
+    name: str
+    pattern: str
+    priority: int = 0
+    apply_to: str = "all"
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    operator: bool = False
+    _regex: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _values: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check and read everything once."""
+        check_name("policy", self.name)
+        if self.apply_to not in _APPLY_TO:
+            raise InvalidArgument(f"apply-to is one of {', '.join(_APPLY_TO)}, not '{self.apply_to}'")
+        if type(self.priority) is not int or abs(self.priority) > PRIORITY_MAX:
+            raise InvalidArgument(f"the priority of policy '{self.name}' is an integer of at most {PRIORITY_MAX}")
+        if not isinstance(self.definition, Mapping):
+            raise InvalidArgument(f"the definition of policy '{self.name}' is an object of settings")
+        values = {key: self._read(key, value) for key, value in self.definition.items()}
+        object.__setattr__(self, "_regex", _compiled(self.pattern))
+        object.__setattr__(self, "_values", values)
+
+    def matches(self, kind: str, name: str) -> bool:
+        """Whether it applies to a "classic", "quorum" or "stream" queue, or to an "exchange", of that name."""
+        return kind in _APPLY_TO[self.apply_to] and self._regex.search(name) is not None
+
+    def settings(self, queue_type: str) -> dict[str, Any]:
+        """The QueuePolicy fields that it sets on a queue of that type."""
+        rows = ((_BY_KEY[key], value) for key, value in self._values.items() if key in _BY_KEY)
+        return {row.field: value for row, value in rows if row.field is not None and queue_type in row.queue_types}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition, fit for JSON."""
+        return {
+            "name": self.name,
+            "pattern": self.pattern,
+            "priority": self.priority,
+            "apply-to": self.apply_to,
+            "definition": encode(self.definition),
+            "operator": self.operator,
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "Policy":
+        """The reverse of to_dict."""
+        return cls(
+            stored["name"],
+            stored["pattern"],
+            stored.get("priority", 0),
+            stored.get("apply-to", "all"),
+            decode(stored.get("definition", {})),
+            stored.get("operator", False),
+        )
+
+    def _read(self, key: str, value: object) -> Any:
+        """One value of the definition, checked."""
+        row = _BY_KEY.get(key)
+        if row is None and key != ALTERNATE_EXCHANGE:
+            raise InvalidArgument(f"'{key}' is not a recognised policy setting: remove it from policy '{self.name}'")
+        if self.operator and (row is None or not row.by_operator):
+            raise InvalidArgument(f"'{key}' cannot be set by an operator policy: set it by a policy")
+        try:
+            return text(value) if row is None else row.parse(value)
+        except ValueError as error:
+            raise InvalidArgument(f"invalid value of '{key}' in policy '{self.name}': {error}") from None
+
+
+def best(policies: Iterable[Policy], kind: str, name: str) -> Policy | None:
+    """The one policy that applies: the highest priority; among equals the first by name."""
+    matching = (policy for policy in policies if policy.matches(kind, name))
+    return min(matching, key=lambda policy: (-policy.priority, policy.name), default=None)
+
+
+def alternate_exchange(arguments: Mapping[str, Any], exchange: str, policies: Iterable[Policy]) -> str | None:
+    """Where an exchange sends what it cannot route."""
+    if ALTERNATE_EXCHANGE in arguments:
+        return str(arguments[ALTERNATE_EXCHANGE])
+    policy = best(policies, "exchange", exchange)
+    return None if policy is None else policy.definition.get(ALTERNATE_EXCHANGE)
+
+
+def effective(
+    arguments: Mapping[str, Any],
+    queue_name: str,
+    queue_type: str = "classic",
+    policies: Iterable[Policy] = (),
+    operator_policies: Iterable[Policy] = (),
+    *,
+    vhost: str = "/",
+) -> QueuePolicy:
+    """The settings of a queue after all that speaks about it."""
+    own = parse(arguments, queue_name, queue_type, vhost)
+    policy = best(policies, queue_type, queue_name)
+    given = policy.settings(queue_type) if policy is not None else {}
+    merged: dict[str, Any] = {"queue_type": queue_type, **_defaults(queue_type), **given, **own}
+    for shared in (each for each in _MINIMUM if each in own and each in given):
+        merged[shared] = min(own[shared], given[shared])
+    operator = best(operator_policies, queue_type, queue_name)
+    for capped, most in (operator.settings(queue_type) if operator is not None else {}).items():
+        merged[capped] = _smaller(merged.get(capped), most)
+    return _intern(QueuePolicy(**_with_backoff(merged)))
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """A checked regular expression."""
+    if not isinstance(pattern, str):
+        raise InvalidArgument("the pattern of a policy is a string")
+    if len(pattern) > PATTERN_CHARS_MAX:
+        raise InvalidArgument(f"the pattern has {len(pattern)} characters, the limit is {PATTERN_CHARS_MAX}")
+    try:
+        return re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidArgument(f"the pattern '{pattern}' is not a regular expression: {error}") from None
+
+
+def _defaults(queue_type: str) -> dict[str, Any]:
+    """Where a type's defaults differ from the dataclass."""
+    return {"delivery_limit": QUORUM_DELIVERY_LIMIT} if queue_type == "quorum" else {}
+
+
+def _smaller(one: int | None, other: int | None) -> int | None:
+    """The more conservative of two limits; None is no limit."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+def _with_backoff(merged: dict[str, Any]) -> dict[str, Any]:
+    """The backoff fields gathered into one object."""
+    parts = {key.removeprefix("backoff_"): merged.pop(key) for key in tuple(merged) if key.startswith("backoff_")}
+    if isinstance(parts.get("kind"), tuple):
+        parts |= {"kind": "list", "list_ms": parts["kind"]}
+    return {**merged, "backoff": Backoff(**parts)} if parts else merged
+
+
+def _intern(policy: QueuePolicy) -> QueuePolicy:
+    """One object for equal settings: 100,000 idle queues share it."""
+    return _interned.setdefault(tuple(getattr(policy, each) for each in _FIELDS), policy)

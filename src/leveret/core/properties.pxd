@@ -1,0 +1,14 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+cdef struct Scan:               # what a content header says about how to treat the message
+    uint8_t priority            # 0 if absent
+    uint8_t delivery_mode       # 0 if absent
+    int64_t expiration_ms       # ABSENT, or INVALID if it is no number of milliseconds
+    uint32_t headers_offset     # of the table of headers, 0 if absent
+
+cpdef enum:
+    ABSENT = -1
+    INVALID = -2
+
+cdef bytes make_content(bytes header, const char* body, Py_ssize_t size)
+cdef int scan(const uint8_t* header, uint32_t header_len, Scan* found) except -1

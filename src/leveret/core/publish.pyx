@@ -1,0 +1,214 @@
+"""Publishing: from a message to the queues that take it; and dead-lettering, which is publishing again.
+
+Outcomes are values: 0 is "no queue took it". Refusals that the publisher must hear of are exceptions.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from leveret.core import deadletter
+from leveret.core.errors import DiskFull, MessageTooLarge, QueueFull
+from leveret.core.held cimport Held, Holder
+from leveret.core.ids import format_id
+from leveret.core.message cimport BLOB, PERSISTENT, new_message
+from leveret.core.ports cimport (
+    DELIVERY_LIMIT, EXPIRED, MAXLEN, MOVED, REJECTED, RETIRED,
+)
+from leveret.core.properties import content as make_content_of
+from leveret.core.properties cimport make_content
+
+REASONS = {REJECTED: "rejected", EXPIRED: "expired", MAXLEN: "maxlen", DELIVERY_LIMIT: "delivery_limit"}
+ORIGIN = "x-origin-id"      # the id that a dead letter had at first
+cdef uint64_t FNV_OFFSET = 14695981039346656037U
+cdef uint64_t FNV_PRIME = 1099511628211U
+
+
+def group_key(str group not None) -> int:
+    """The number of a message group: stable, never 0. Two groups that meet only share their turn."""
+    cdef uint64_t hashed = FNV_OFFSET
+    cdef uint8_t each
+    for each in group.encode():
+        hashed = (hashed ^ each) * FNV_PRIME
+    return hashed or 1
+
+
+def route_of(str exchange not None, str routing_key not None) -> bytes:
+    """Exchange and routing key as on the wire."""
+    first = exchange.encode("utf-8", "surrogateescape")
+    second = routing_key.encode("utf-8", "surrogateescape")
+    return bytes([len(first)]) + first + bytes([len(second)]) + second
+
+
+cdef class Publisher(Restorable):
+    """The verbs that put messages into queues; `tag` is the broker's part of message ids."""
+
+    def __init__(self, journal, uint64_t tag=0) -> None:
+        Restorable.__init__(self, journal)
+        self.tag = tag
+
+    def send(
+        self, Queue queue not None, bytes content not None, uint32_t header_len, *, uint8_t priority=0,
+        bint persistent=True, uint64_t expiry_ms=0, uint64_t due_ms=0, uint64_t group=0, bytes key=None,
+    ) -> int:
+        """Publish one message straight to a queue; give its number, or that of the one which it duplicates."""
+        cdef uint8_t flags = PERSISTENT if persistent else 0
+        cdef Message message = new_message(
+            queue.route, content, header_len, priority, flags, expiry_ms, due_ms, group
+        )
+        seq = self.offer(message, [queue], key)
+        if seq == 0:
+            raise full(queue)
+        return seq
+
+    def send_many(
+        self, Queue queue not None, bytes header not None, list bodies not None, *, uint8_t priority=0,
+        bint persistent=True, uint64_t expiry_ms=0, uint64_t due_ms=0, uint64_t group=0,
+    ) -> list[int]:
+        """Publish many bodies with the same properties (`header` is their content header); 0 stands for a refused one."""
+        cdef uint8_t flags = PERSISTENT if persistent and queue.durable else 0
+        cdef list queues = [queue], numbers = []
+        cdef uint32_t header_len = <uint32_t>len(header)
+        cdef Message message
+        cdef bytes body
+        if self.journal.full and flags:
+            raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
+        for body in bodies:
+            message = new_message(
+                queue.route, make_content(header, <const char*>body, len(body)), header_len, priority, flags, expiry_ms,
+                due_ms, group,
+            )
+            numbers.append(self.offer(message, queues, None) if queue.limited else self.place(message, queues))
+        return numbers
+
+    def publish(
+        self, list queues not None, bytes route not None, bytes content not None, uint32_t header_len, *,
+        uint8_t priority=0, bint persistent=True, bint blob=False, uint64_t expiry_ms=0, uint64_t due_ms=0,
+        uint64_t group=0, bytes key=None,
+    ) -> int:
+        """Publish to the queues that an exchange gave; 0 when one of them refused or there was none."""
+        cdef uint8_t flags = (PERSISTENT if persistent else 0) | (BLOB if blob else 0)
+        if not queues:
+            return 0
+        return self.offer(
+            new_message(route, content, header_len, priority, flags, expiry_ms, due_ms, group), queues, key
+        )
+
+    cdef uint64_t offer(self, Message message, list queues, bytes key) except? 0:
+        """Give a message to those of the queues that take it; 0 when one of them is full."""
+        cdef Queue queue
+        cdef list accepted = []
+        cdef bint refused = False
+        cdef uint64_t seq = 0
+        for queue in queues:
+            if queue.limited and self.check(queue, message):
+                refused = True
+                continue
+            if key is not None:
+                original = queue.duplicate_of(key)
+                if original is not None:
+                    seq = original
+                    continue
+            accepted.append(queue)
+        if accepted:
+            seq = self.put(message, accepted)
+            if key is not None:
+                for queue in accepted:
+                    segment = self.journal.deduplicated(queue.id, key, seq, self.now_ms) if queue.durable else 0
+                    queue.remember(key, seq, self.now_ms, segment)
+        return 0 if refused else seq
+
+    cdef int check(self, Queue queue, Message message) except -1:
+        """1 when a queue is full and rejects; what is over the size limit is an error."""
+        cdef uint64_t size = len(message.content) - message.header_len
+        most = queue.policy.max_message_bytes
+        if most is not None and size > most:
+            raise MessageTooLarge(f"message size {size} is larger than configured max size {most} of queue '{queue.name}'")
+        if queue.policy.overflow == "drop-head" or not queue.would_overflow(size):
+            return 0
+        queue.counters.refused += 1
+        if queue.policy.overflow == "reject-publish-dlx":
+            queue.counters.maxlen += 1
+            self.dead_letter(queue, message, MAXLEN)
+        return 1
+
+    cdef uint64_t put(self, Message message, list queues) except? 0:
+        """Journal for the durable queues, keep in memory for the others: each kind has a record of its own."""
+        cdef list durable, transient
+        cdef Message copy
+        if not message.flags & PERSISTENT:
+            return self.place(message, queues)
+        durable = [queue for queue in queues if (<Queue>queue).durable]
+        if durable and self.journal.full:
+            raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
+        if len(durable) == len(queues):
+            return self.place(message, queues)
+        transient = [queue for queue in queues if not (<Queue>queue).durable]
+        copy = new_message(
+            message.route, message.content, message.header_len, message.priority,
+            message.flags & ~PERSISTENT, message.expiry_ms, message.due_ms, message.group,
+        )
+        self.place(copy, transient)
+        return self.place(message, durable) if durable else copy.seq
+
+    # Dead letters
+
+    cdef int queue_expired(self, Holder queue) except -1:
+        """See Engine."""
+        self.delete_queue(queue)
+        return 0
+
+    cdef int dead(self, Holder holder, Held held, uint8_t reason) except -1:
+        """See Engine: the dead letter and the settle are of one frame, so that neither is without the other."""
+        cdef Queue queue = <Queue>holder
+        count_death(queue, reason)
+        if reason != RETIRED and queue.policy.dead_letter_exchange is not None:
+            self.dead_letter(queue, held.content if held.content is not None else self.journal.read(&held.entry), reason)
+        return queue.settle(held, reason)
+
+    def dead_letter(self, Queue queue not None, Message message not None, uint8_t reason) -> None:
+        """Publish a message again where its queue sends its dead."""
+        vhost = self.topology.vhost(queue.vhost)
+        exchange = vhost.exchanges.get(queue.policy.dead_letter_exchange)
+        if exchange is None:
+            return
+        properties = message.properties
+        new_key = queue.policy.dead_letter_routing_key
+        buried = deadletter.bury(
+            properties, queue=queue.name, reason=REASONS[reason], exchange=message.exchange,
+            routing_keys=deadletter.routing_keys_of(properties, message.routing_key), now_ms=self.now_ms,
+            keep_cc=new_key is None,
+        )
+        buried.headers.setdefault(ORIGIN, format_id(self.tag, message.seq))
+        key = message.routing_key if new_key is None else new_key
+        keys = [key] if new_key is not None else deadletter.all_keys(properties, key)
+        targets = [
+            target for target in vhost.route(exchange.name, keys, buried.headers)
+            if not deadletter.forms_cycle(buried, target.name)
+        ]
+        if targets:
+            content, header_len = make_content_of(buried, message.body)
+            self.publish(
+                targets, route_of(exchange.name, key), content, header_len, priority=message.priority,
+                persistent=message.flags & PERSISTENT != 0, blob=message.flags & BLOB != 0, group=message.group,
+            )
+
+
+cdef int count_death(Queue queue, uint8_t reason) except -1:
+    if reason == REJECTED:
+        queue.counters.rejected += 1
+    elif reason == EXPIRED:
+        queue.counters.expired += 1
+    elif reason == MAXLEN:
+        queue.counters.maxlen += 1
+    elif reason == DELIVERY_LIMIT:
+        queue.counters.delivery_limit += 1
+    else:
+        queue.counters.dropped += 1
+    return 0
+
+
+def full(queue: Queue) -> QueueFull:
+    """The refusal of a queue that is at its limit."""
+    return QueueFull(
+        f"queue '{queue.name}' holds {queue.depth} messages of {queue.depth_bytes} bytes, its limit: let consumers work, "
+        "raise max_length, or choose overflow='drop-head'"
+    )

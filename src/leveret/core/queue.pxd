@@ -1,0 +1,67 @@
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from leveret.core.consumer cimport Consumer
+from leveret.core.engine cimport Engine
+from leveret.core.held cimport Held, Holder
+from leveret.core.ports cimport Entry
+from leveret.core.ready cimport Ready
+from leveret.core.timers cimport Timer
+
+cdef struct Counters:
+    uint64_t published, delivered, redelivered, acked, nacked, timed_out
+    uint64_t rejected, expired, maxlen, delivery_limit, refused, dropped, moved
+
+cdef class QueueTimer(Timer):
+    cdef Queue queue
+
+cdef class Queue(Holder):
+    cdef readonly Engine engine
+    cdef readonly uint32_t id
+    cdef readonly str name, vhost
+    cdef readonly bint durable, auto_delete, paused
+    cdef public bint deleted
+    cdef readonly bytes route           # of a message sent straight to it
+    cdef readonly object owner          # who has it for himself (exclusive), or None
+    cdef readonly object arguments      # as declared
+    cdef readonly object policy         # leveret.core.policy.QueuePolicy
+    cdef public object dedup            # leveret.core.dedup.Dedup, or None
+    cdef public uint32_t segment        # where its definition lies in the journal
+    cdef list own_id                    # [id]: the journal takes lists
+    cdef Ready ready
+    cdef dict held                      # seq -> Held: everything that is not in a lane
+    cdef list expiries                  # heap of expiries that are out of order
+    cdef public list consumers
+    cdef Py_ssize_t turn
+    cdef readonly Consumer active       # with single active consumer
+    cdef public bint watched            # somebody wants to hear when there is something to take
+    cdef bint dirty
+    cdef QueueTimer timer
+    cdef readonly uint64_t used_ms
+    cdef readonly uint32_t leased, scheduled
+    cdef Counters counters
+    cdef uint64_t ttl_ms, retention_ms, delay_ms, expires_ms, max_length, max_bytes
+    cdef uint32_t max_deliveries        # 0: no limit
+    cdef readonly uint8_t max_priority
+    cdef bint grouped
+    cdef bint limited                   # a publish may be refused
+    cdef uint64_t expiry(self, uint64_t wanted_ms, uint64_t now_ms) noexcept
+    cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1
+    cdef int wait(self, Entry* entry, uint64_t group) except -1
+    cdef int hold(self, Held held) except -1
+    cdef int schedule(self, Held held, uint64_t due_ms) except -1
+    cdef Held next(self)
+    cdef int lease(self, Held held, uint64_t lease_ms, object consumer) except -1
+    cdef int end_lease(self, Held held) except -1
+    cdef int settle(self, Held held, uint8_t how) except -1
+    cdef int give_back(self, Held held, uint8_t how, uint64_t due_ms) except -1
+    cdef int signal(self) except -1
+    cdef int reappear(self, Held held) except -1
+    cdef int expire_heads(self) except -1
+    cdef int note_expiry(self, Entry* entry, uint64_t group) except -1
+    cdef int watch_expiry(self, Entry* entry, uint64_t group) except -1
+    cdef int set_timer(self, uint64_t when_ms) except -1
+    cdef int timer_fired(self) except -1
+    cdef int trim(self) except -1
+    cdef Held remove(self, uint64_t seq, uint8_t priority, uint64_t group)
+    cdef uint64_t head_expiry(self) except? 0
+    cpdef use(self)

@@ -1,0 +1,505 @@
+"""A queue: messages that wait, messages that are held, and the rules between them.
+
+Everything that a queue has is either in a lane of `ready` or in `held` (scheduled, backing off, given back, leased).
+Time comes from the engine, which every verb advances first.
+"""
+
+from heapq import heappop, heappush
+
+from leveret.core.dedup import Dedup
+from leveret.core.errors import InvalidReceipt
+from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
+from leveret.core.ports cimport (
+    ACKED, DELIVERY_LIMIT, EXPIRED, MAXLEN, NACKED, REJECTED, RETIRED, TIMED_OUT,
+)
+from leveret.core.lane cimport Lane
+from leveret.core.ready cimport Level
+
+cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
+cdef enum:
+    STALE_EXPIRIES_MIN = 1000   # out-of-order expiries are swept when more than half of this many are stale
+
+
+cdef class QueueTimer(Timer):
+    """Wakes a queue for the next expiry of its messages or of itself."""
+
+    cdef int fire(self, uint64_t now_ms) except -1:
+        return self.queue.timer_fired()
+
+
+cdef class Queue(Holder):
+    """One queue of one virtual host."""
+
+    def __init__(
+        self, Engine engine not None, uint32_t id, str vhost, str name, policy, arguments=None, *,
+        bint durable=True, bint auto_delete=False, owner=None,
+    ) -> None:
+        self.engine = engine
+        self.id = id
+        self.own_id = [id]
+        self.vhost = vhost
+        self.name = name
+        encoded = name.encode("utf-8", "surrogateescape")
+        self.route = b"\x00" + bytes([len(encoded)]) + encoded
+        self.arguments = arguments
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.owner = owner
+        self.used_ms = engine.now_ms
+        self.apply(policy)
+
+    def apply(self, policy) -> None:
+        """Take the settings of a policy."""
+        self.policy = policy
+        self.ttl_ms = NEVER if policy.message_ttl_ms is None else policy.message_ttl_ms
+        self.retention_ms = NEVER if policy.retention_ms is None else policy.retention_ms
+        self.expires_ms = policy.expires_ms or 0
+        self.delay_ms = policy.delay_ms or 0
+        self.max_length = NEVER if policy.max_length is None else policy.max_length
+        self.max_bytes = NEVER if policy.max_length_bytes is None else policy.max_length_bytes
+        self.max_deliveries = policy.max_deliveries or 0
+        self.max_priority = policy.max_priority
+        self.grouped = policy.groups != "off"
+        self.limited = policy.max_message_bytes is not None or (
+            policy.overflow != "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
+        )
+        if self.ready is not None:
+            self.configure_ready()
+        if self.expires_ms:
+            self.set_timer(self.used_ms + self.expires_ms)
+
+    def configure_ready(self) -> None:
+        """Tell `ready` how to choose."""
+        if self.ready is None:
+            self.ready = Ready.__new__(Ready)
+        self.ready.configure(self.policy.priority_mode, self.policy.priority_ageing_ms, self.policy.groups == "fifo")
+
+    # Entering
+
+    cdef uint64_t expiry(self, uint64_t wanted_ms, uint64_t now_ms) noexcept:
+        """When a message that is published now expires here (0: never); it lives at least for this millisecond."""
+        cdef uint64_t life = min(self.ttl_ms, self.retention_ms)
+        cdef uint64_t expiry = NEVER if life == NEVER else now_ms + life
+        if wanted_ms and wanted_ms < expiry:
+            expiry = wanted_ms
+        return 0 if expiry == NEVER else max(expiry, now_ms + 1)
+
+    cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1:
+        """A message arrives: it waits its turn, or until it is due."""
+        self.counters.published += 1
+        if due_ms == 0 and self.delay_ms:
+            due_ms = entry.enqueued_ms + self.delay_ms
+        if due_ms > self.engine.now_ms:
+            return self.schedule(new_held(self, entry, due_ms, group if self.grouped else 0), due_ms)
+        self.wait(entry, group if self.grouped else 0)
+        self.trim()
+        return self.signal()
+
+    cdef int schedule(self, Held held, uint64_t due_ms) except -1:
+        """Hide a new message until it is due."""
+        held.state = SCHEDULED
+        held.when_ms = due_ms
+        self.scheduled += 1
+        self.hold(held)
+        return self.engine.timers.add(held)
+
+    cdef int wait(self, Entry* entry, uint64_t group) except -1:
+        """Put a new message into its lane."""
+        if self.ready is None:
+            self.configure_ready()
+        if entry.expiry_ms:
+            self.watch_expiry(entry, group)
+        return self.ready.push(entry, group)
+
+    cdef int hold(self, Held held) except -1:
+        if self.held is None:
+            self.held = {}
+        self.held[held.entry.seq] = held
+        return 0
+
+    cdef int trim(self) except -1:
+        """Drop from the head what is over the length."""
+        cdef Held held
+        while self.ready.length > self.max_length or self.ready.bytes > self.max_bytes:
+            held = self.ready.oldest_of_least(self)
+            if held is None:
+                return 0
+            self.hold(held)
+            self.engine.dead(self, held, MAXLEN)
+        return 0
+
+    def would_overflow(self, uint64_t size) -> bool:
+        """Whether one more body of this size is over the limits."""
+        if self.max_length == NEVER and self.max_bytes == NEVER:
+            return False
+        if self.ready is None:
+            return self.max_length == 0 or size > self.max_bytes
+        return self.ready.length + 1 > self.max_length or self.ready.bytes + size > self.max_bytes
+
+    def duplicate_of(self, bytes key) -> int | None:
+        """The message that brought this de-duplication key within the window."""
+        return None if self.dedup is None else self.dedup.seen(key, self.engine.now_ms, self.policy.dedup_window_ms)
+
+    def remember(self, bytes key, uint64_t seq, uint64_t at_ms, uint32_t segment) -> None:
+        """Take a de-duplication key."""
+        if self.dedup is None:
+            self.dedup = Dedup()
+        self.dedup.add(key, seq, at_ms, segment)
+
+    cdef int signal(self) except -1:
+        """Tell the engine that there is something to take, if anybody listens."""
+        if self.watched and not self.dirty:
+            self.dirty = True
+            self.engine.dirty.append(self)
+        return 0
+
+    # Taking
+
+    cdef Held next(self):
+        """The next message that is neither expired nor delivered too often, out of its lane; or None."""
+        cdef Held held
+        if self.paused or self.ready is None:
+            return None
+        while True:
+            held = self.ready.take(self, self.engine.now_ms)
+            if held is None:
+                return None
+            if held.entry.expiry_ms and held.entry.expiry_ms <= self.engine.now_ms:
+                self.hold(held)
+                self.engine.dead(self, held, self.expiry_reason(held))
+            elif self.max_deliveries and held.entry.deliveries >= self.max_deliveries:
+                self.hold(held)
+                self.engine.dead(self, held, DELIVERY_LIMIT)
+            else:
+                return held
+
+    def take(self, uint32_t count, lease_ms=None, consumer=None) -> list[Held]:
+        """Lease up to `count` messages; without `lease_ms` as long as the queue's policy says."""
+        cdef uint64_t term = 0
+        cdef Held held
+        cdef list taken = []
+        if lease_ms is None:
+            lease_ms = self.policy.lease_ms
+        if lease_ms is not None:
+            term = lease_ms
+        self.use()
+        while len(taken) < count:
+            held = self.next()
+            if held is None:
+                break
+            self.lease(held, self.engine.now_ms + term if lease_ms is not None else 0, consumer)
+            taken.append(held)
+        return taken
+
+    cdef int lease(self, Held held, uint64_t until_ms, object consumer) except -1:
+        """Hand a message out until a time (0: for ever)."""
+        cdef Engine engine = self.engine
+        if held.state != GIVEN_BACK:
+            self.hold(held)
+        held.content = engine.journal.read(&held.entry)
+        held.state = LEASED
+        engine.last_lease += 1
+        held.lease = engine.last_lease
+        held.delivered_ms = engine.now_ms
+        held.consumer = consumer
+        if held.entry.deliveries:
+            self.counters.redelivered += 1
+        held.entry.deliveries += 1
+        self.counters.delivered += 1
+        self.leased += 1
+        if until_ms:
+            held.when_ms = until_ms
+            engine.timers.add(held)
+        if held.entry.place.segment:
+            engine.journal.delivered(self.id, &held.entry, engine.now_ms, self.consumer_id(consumer))
+        return 0
+
+    def consumer_id(self, consumer) -> int:
+        """The number of a consumer in the journal."""
+        if consumer is None:
+            return 0
+        return self.engine.consumer_number(consumer.tag if isinstance(consumer, Consumer) else consumer)
+
+    # Ending a lease
+
+    def leased_as(self, Held held not None, uint64_t lease) -> Held:
+        """Check that this delivery still holds the message."""
+        if held.state != LEASED or held.lease != lease:
+            raise InvalidReceipt(
+                f"the lease on message {held.entry.seq} of queue '{self.name}' has ended: it was settled already, or its "
+                "visibility timeout passed and it went back to the queue; receive it again, or ask for a longer timeout"
+            )
+        return held
+
+    def find_lease(self, uint64_t seq, uint64_t lease) -> Held:
+        """The delivery that a receipt names."""
+        cdef Held held = None if self.held is None else self.held.get(seq)
+        if held is None:
+            raise InvalidReceipt(
+                f"message {seq} of queue '{self.name}' is not leased: it was settled already or went back to the queue"
+            )
+        return self.leased_as(held, lease)
+
+    def ack(self, Held held not None, uint64_t lease) -> None:
+        """The consumer is done with a message."""
+        self.leased_as(held, lease)
+        self.counters.acked += 1
+        self.settle(held, ACKED)
+
+    def reject(self, Held held not None, uint64_t lease) -> None:
+        """The consumer will never want this message: dead-letter it."""
+        self.leased_as(held, lease)
+        self.engine.dead(self, held, REJECTED)
+
+    def nack(self, Held held not None, uint64_t lease, uint64_t delay_ms, uint8_t how=NACKED) -> None:
+        """The consumer failed: the message comes back after a delay, or is dead-lettered at the limit."""
+        self.leased_as(held, lease)
+        self.counters.nacked += 1
+        self.give_back(held, how, self.engine.now_ms + delay_ms if delay_ms else 0)
+
+    def extend(self, Held held not None, uint64_t lease, uint64_t lease_ms) -> None:
+        """Hold a message for so long from now on."""
+        self.leased_as(held, lease)
+        if held.slot:
+            self.engine.timers.remove(held)
+        held.when_ms = self.engine.now_ms + lease_ms
+        self.engine.timers.add(held)
+
+    cdef int end_lease(self, Held held) except -1:
+        """Common to every way in which a lease ends."""
+        if held.slot:
+            self.engine.timers.remove(held)
+        if held.state == LEASED:
+            self.leased -= 1
+            if held.consumer is not None and isinstance(held.consumer, Consumer):
+                (<Consumer>held.consumer).unacked -= 1
+                if self.ready.length:
+                    self.signal()
+        elif held.state == SCHEDULED:
+            self.scheduled -= 1
+        held.content = None
+        return 0
+
+    cdef int settle(self, Held held, uint8_t how) except -1:
+        """A held message leaves the queue for good."""
+        cdef Engine engine = self.engine
+        cdef bint busy = held.group != 0 and held.state != SCHEDULED
+        cdef uint64_t held_ms = engine.now_ms - held.delivered_ms if held.state == LEASED else 0
+        if held.entry.place.segment:
+            engine.journal.settled(
+                self.id, &held.entry, how, engine.now_ms, <uint32_t>min(held_ms, <uint64_t>0xFFFFFFFF),
+                self.consumer_id(held.consumer),
+            )
+        else:
+            engine.journal.uncache(held.entry.seq)
+        self.end_lease(held)
+        held.state = DONE
+        held.consumer = None
+        self.held.pop(held.entry.seq, None)
+        if busy:
+            self.ready.release(held.group)
+            if self.ready.length:
+                self.signal()
+        return 0
+
+    cdef int give_back(self, Held held, uint8_t how, uint64_t due_ms) except -1:
+        """A leased message was not settled: back to its place, now or later, unless it has had its chances."""
+        cdef Engine engine = self.engine
+        cdef uint64_t held_ms = min(engine.now_ms - held.delivered_ms, <uint64_t>0xFFFFFFFF)
+        if self.max_deliveries and held.entry.deliveries >= self.max_deliveries:
+            return engine.dead(self, held, DELIVERY_LIMIT)
+        if held.entry.expiry_ms and held.entry.expiry_ms <= engine.now_ms:
+            return engine.dead(self, held, self.expiry_reason(held))
+        if held.entry.place.segment:
+            engine.journal.returned(
+                self.id, &held.entry, how, due_ms, <uint32_t>held_ms, self.consumer_id(held.consumer)
+            )
+        self.end_lease(held)
+        held.lease = 0
+        held.consumer = None
+        if due_ms > engine.now_ms:
+            held.state = BACKING_OFF
+            held.when_ms = due_ms
+            return engine.timers.add(held)
+        return self.reappear(held)
+
+    cdef int reappear(self, Held held) except -1:
+        """A held message waits in the queue again."""
+        cdef bint busy = held.group != 0 and held.state != SCHEDULED
+        if held.state == SCHEDULED:
+            self.scheduled -= 1
+        if self.ready is None:
+            self.configure_ready()
+        if held.entry.expiry_ms:
+            self.note_expiry(&held.entry, held.group)
+            self.set_timer(held.entry.expiry_ms)
+        self.ready.give_back(held)
+        if busy:
+            self.ready.release(held.group)
+        return self.signal()
+
+    cdef int due(self, Held held, uint64_t now_ms) except -1:
+        """The time of a held message has come."""
+        if held.state == LEASED:
+            self.counters.timed_out += 1
+            return self.give_back(held, TIMED_OUT, 0)
+        self.reappear(held)
+        return self.trim()
+
+    # Expiry
+
+    def expiry_reason(self, Held held) -> int:
+        """Why an expired message goes: past the queue's retention it is dropped, otherwise dead-lettered."""
+        if self.retention_ms != NEVER and held.entry.expiry_ms >= held.entry.enqueued_ms + self.retention_ms:
+            return RETIRED
+        return EXPIRED
+
+    cdef int watch_expiry(self, Entry* entry, uint64_t group) except -1:
+        """See to it that a waiting message is noticed when it expires.
+
+        Expiries that rise along a lane are found at its head; only one that is earlier than its predecessors'
+        needs a place in the heap.
+        """
+        cdef Lane lane = None if group else self.ready.level(entry.priority).plain.lane
+        if group or (lane is not None and entry.expiry_ms < lane.latest_expiry_ms):
+            self.note_expiry(entry, group)
+        return self.set_timer(entry.expiry_ms)
+
+    cdef int note_expiry(self, Entry* entry, uint64_t group) except -1:
+        """Remember the expiry of a message that will not be at the head of a lane by then."""
+        if self.expiries is None:
+            self.expiries = []
+        elif len(self.expiries) > STALE_EXPIRIES_MIN and len(self.expiries) > 2 * self.ready.length:
+            self.expiries = sorted(item for item in self.expiries if self.waits(item[1], item[2], item[3]))
+        heappush(self.expiries, (entry.expiry_ms, entry.seq, entry.priority, group))
+        return 0
+
+    def waits(self, uint64_t seq, uint8_t priority, uint64_t group) -> bool:
+        """Whether a message is ready to be taken."""
+        cdef Entry entry
+        cdef Held held = None if self.held is None else self.held.get(seq)
+        if held is not None:
+            return held.state == GIVEN_BACK
+        return self.ready.find(seq, priority, group, &entry)
+
+    cdef uint64_t head_expiry(self) except? 0:
+        """The earliest expiry at the head of a lane, or NEVER."""
+        cdef Entry entry
+        cdef Lane lane
+        cdef uint64_t earliest = NEVER
+        if self.ready is None or self.ready.length == 0:
+            return NEVER
+        for level in self.ready.levels:
+            if level is not None:
+                lane = (<Level>level).plain.lane
+                if lane is not None and lane.peek(&entry) and entry.expiry_ms:
+                    earliest = min(earliest, entry.expiry_ms)
+        return earliest
+
+    cdef int set_timer(self, uint64_t when_ms) except -1:
+        """Wake this queue at a time, if it would not wake earlier anyway."""
+        if self.timer is None:
+            self.timer = QueueTimer.__new__(QueueTimer)
+            self.timer.queue = self
+            self.timer.tie = self.id
+        if self.timer.slot:
+            if self.timer.when_ms <= when_ms:
+                return 0
+            self.engine.timers.remove(self.timer)
+        self.timer.when_ms = when_ms
+        return self.engine.timers.add(self.timer)
+
+    cdef int timer_fired(self) except -1:
+        """Remove what has expired; see when to look again."""
+        cdef uint64_t now = self.engine.now_ms, next_ms
+        if self.expires_ms and not self.consumers and self.used_ms + self.expires_ms <= now:
+            return self.engine.queue_expired(self)
+        self.expire_heads()
+        next_ms = self.head_expiry()
+        if self.expiries:
+            next_ms = min(next_ms, <uint64_t>self.expiries[0][0])
+        if self.expires_ms:
+            next_ms = min(next_ms, max(self.used_ms + self.expires_ms, now + 1))
+        if next_ms != NEVER:
+            self.set_timer(next_ms)
+        return 0
+
+    cdef int expire_heads(self) except -1:
+        """Let go of what has expired."""
+        cdef Entry entry
+        cdef Lane lane
+        cdef Held held
+        cdef uint64_t now = self.engine.now_ms
+        while self.expiries and self.expiries[0][0] <= now:
+            _, seq, priority, group = heappop(self.expiries)
+            held = self.remove(seq, priority, group)
+            if held is not None:
+                self.engine.dead(self, held, self.expiry_reason(held))
+        if self.ready is None:
+            return 0
+        for level in list(self.ready.levels):
+            lane = None if level is None else (<Level>level).plain.lane
+            while lane is not None and lane.peek(&entry) and entry.expiry_ms and entry.expiry_ms <= now:
+                held = self.remove(entry.seq, entry.priority, 0)
+                self.engine.dead(self, held, self.expiry_reason(held))
+        return 0
+
+    cdef Held remove(self, uint64_t seq, uint8_t priority, uint64_t group):
+        """Take a ready message out, wherever it stands; None when it is not there."""
+        cdef Entry entry
+        cdef Held held = None if self.held is None else self.held.get(seq)
+        if held is not None:
+            if held.state != GIVEN_BACK:
+                return None
+            self.ready.take_back(held)
+            held.group = 0      # its group does not wait for it
+        elif self.ready is not None and self.ready.remove(seq, priority, group, &entry):
+            held = new_held(self, &entry, entry.enqueued_ms, 0)
+            self.hold(held)
+        return held
+
+    # Coming, going, looking
+
+    def adopt(self, str vhost, str name, policy, arguments) -> None:
+        """Take the definition that came after the messages."""
+        Queue.__init__(self, self.engine, self.id, vhost, name, policy, arguments)
+
+    def retire(self) -> None:
+        """The queue was deleted: nothing may wake it."""
+        self.deleted = True
+        if self.timer is not None and self.timer.slot:
+            self.engine.timers.remove(self.timer)
+        for held in (self.held or {}).values():
+            if (<Held>held).slot and (<Held>held).state != GIVEN_BACK:
+                self.engine.timers.remove(<Held>held)
+        self.held = self.ready = self.timer = None
+
+    cpdef use(self):
+        """Somebody is interested: an expiring queue lives on."""
+        self.used_ms = self.engine.now_ms
+
+    @property
+    def depth(self) -> int:
+        """Messages that wait to be taken."""
+        return 0 if self.ready is None else self.ready.length
+
+    @property
+    def depth_bytes(self) -> int:
+        """Bytes of the bodies that wait to be taken."""
+        return 0 if self.ready is None else self.ready.bytes
+
+    @property
+    def backing_off(self) -> int:
+        """Messages that come back after a failed delivery."""
+        return 0 if self.held is None else sum(1 for held in self.held.values() if held.state == BACKING_OFF)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What happened here since the broker started."""
+        return self.counters
+
+    def pause(self, bint paused=True) -> None:
+        """Stop or resume handing messages out."""
+        self.paused = paused
+        if not paused and self.depth:
+            self.signal()

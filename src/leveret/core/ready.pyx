@@ -1,0 +1,352 @@
+"""What can be taken from a queue now, and in which order.
+
+    Ready = Level for each priority in use (a bitmap says which have something)
+    Level = a plain Fifo, and the groups whose turn it can be
+    Fifo  = Lane of waiting messages + those given back, which go before what came after them
+    Group = a Fifo of one message group; while one of its messages is held, the group waits
+"""
+
+from collections import deque
+
+from leveret.core.held cimport GIVEN_BACK, new_held
+
+cdef extern from *:
+    int __builtin_clzll(unsigned long long) noexcept nogil
+    int __builtin_ctzll(unsigned long long) noexcept nogil
+
+cdef enum Mode:
+    STRICT = 0      # the highest priority always first
+    WEIGHTED = 1    # priority p gets p + 1 turns
+    AGEING = 2      # a waiting message rises one level each ageing_ms
+
+MODES = {"strict": STRICT, "weighted": WEIGHTED, "ageing": AGEING}
+cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
+
+
+cdef inline uint32_t body_bytes(Entry* entry) noexcept:
+    return entry.place.size - entry.overhead
+
+
+cdef class Fifo:
+    """Messages in order of (time that they became ready, number)."""
+
+    cdef int push(self, Entry* entry) except -1:
+        """Add a new message behind all others."""
+        if self.lane is None:
+            self.lane = Lane.__new__(Lane)
+        return self.lane.push(entry)
+
+    cdef int give_back(self, Held held) except -1:
+        """Put a message back to the place that it had."""
+        held.state = GIVEN_BACK
+        held.when_ms = held.ready_ms
+        if self.returned is None:
+            self.returned = Timers.__new__(Timers)
+        return self.returned.add(held)
+
+    cdef uint64_t count(self) noexcept:
+        """Messages here."""
+        return (self.lane.length if self.lane is not None else 0) + (
+            len(self.returned.items) if self.returned is not None else 0
+        )
+
+    cdef bint returned_first(self) noexcept:
+        """Whether the next message is one that was given back."""
+        cdef Entry entry
+        cdef Held held
+        if self.returned is None or len(self.returned.items) == 0:
+            return False
+        if self.lane is None or not self.lane.peek(&entry):
+            return True
+        held = <Held>self.returned.items[0]
+        if held.ready_ms != entry.enqueued_ms:
+            return held.ready_ms < entry.enqueued_ms
+        return held.entry.seq < entry.seq
+
+    cdef uint64_t head_ms(self) noexcept:
+        """When the next message became ready."""
+        cdef Entry entry
+        if self.returned_first():
+            return (<Held>self.returned.items[0]).ready_ms
+        return entry.enqueued_ms if self.lane is not None and self.lane.peek(&entry) else NEVER
+
+    cdef uint8_t head_priority(self) noexcept:
+        """The priority of the next message."""
+        cdef Entry entry
+        if self.returned_first():
+            return (<Held>self.returned.items[0]).entry.priority
+        return entry.priority if self.lane is not None and self.lane.peek(&entry) else 0
+
+    cdef Held take(self, Holder queue, uint64_t group):
+        """The next message; there must be one."""
+        cdef Entry entry
+        cdef Held held
+        if self.returned_first():
+            held = <Held>self.returned.items[0]
+            self.returned.remove(held)
+            return held
+        self.lane.peek(&entry)
+        self.lane.pop()
+        return new_held(queue, &entry, entry.enqueued_ms, group)
+
+
+cdef class Group(Fifo):
+    """The messages of one group."""
+
+
+cdef class Level:
+    """The messages of one priority."""
+
+    def __cinit__(self):
+        self.plain = Fifo.__new__(Fifo)
+
+    cdef bint empty(self) noexcept:
+        return self.plain.count() == 0 and not self.rotation
+
+    cdef uint64_t head_ms(self) noexcept:
+        """When the longest waiting of the next messages became ready."""
+        cdef uint64_t plain = self.plain.head_ms()
+        return min(plain, (<Group>self.rotation[0]).head_ms()) if self.rotation else plain
+
+
+cdef class Ready:
+    """Everything in a queue that waits to be taken."""
+
+    def __cinit__(self):
+        self.levels = []
+
+    def configure(self, str mode, uint64_t ageing_ms, bint one_per_group) -> None:
+        """Set how the next message is chosen."""
+        self.mode = MODES[mode]
+        self.ageing_ms = ageing_ms
+        self.one_per_group = one_per_group
+
+    cdef Level level(self, uint8_t priority):
+        """The level of a priority, made when first needed."""
+        while len(self.levels) <= priority:
+            self.levels.append(None)
+        if self.levels[priority] is None:
+            self.levels[priority] = Level.__new__(Level)
+        return <Level>self.levels[priority]
+
+    cdef int note(self, int priority) except -1:
+        """Set or clear the bit of a level."""
+        cdef uint64_t bit = <uint64_t>1 << (priority & 63)
+        if (<Level>self.levels[priority]).empty():
+            self.bits[priority >> 6] &= ~bit
+        else:
+            self.bits[priority >> 6] |= bit
+        return 0
+
+    cdef Group group(self, uint64_t key):
+        """The group of a key, made when first needed."""
+        cdef Group found
+        if self.groups is None:
+            self.groups = {}
+        found = self.groups.get(key)
+        if found is None:
+            found = self.groups[key] = Group.__new__(Group)
+            found.key = key
+        return found
+
+    cdef int list_group(self, Group group) except -1:
+        """Let a group take its turn, if it may; forget it when nothing of it is left."""
+        cdef uint8_t priority
+        cdef Level level
+        if group.listed or (self.one_per_group and group.busy):
+            return 0
+        if group.count() == 0:
+            if group.busy == 0:
+                self.groups.pop(group.key, None)
+            return 0
+        priority = group.head_priority()
+        level = self.level(priority)
+        if level.rotation is None:
+            level.rotation = deque()
+        level.rotation.append(group)
+        group.listed = True
+        return self.note(priority)
+
+    cdef int push(self, Entry* entry, uint64_t group) except -1:
+        """A new message."""
+        cdef Group members
+        self.length += 1
+        self.bytes += body_bytes(entry)
+        if group:
+            members = self.group(group)
+            members.push(entry)
+            return self.list_group(members)
+        self.level(entry.priority).plain.push(entry)
+        self.bits[entry.priority >> 6] |= <uint64_t>1 << (entry.priority & 63)
+        return 0
+
+    cdef int give_back(self, Held held) except -1:
+        """A message that was held waits again, at the place that it had."""
+        cdef Group members
+        self.length += 1
+        self.bytes += body_bytes(&held.entry)
+        if held.group:
+            members = self.group(held.group)
+            members.give_back(held)
+            return self.list_group(members)
+        self.level(held.entry.priority).plain.give_back(held)
+        return self.note(held.entry.priority)
+
+    cdef int release(self, uint64_t group) except -1:
+        """A message of a group is no longer held."""
+        cdef Group members = self.group(group)
+        if members.busy:
+            members.busy -= 1
+        return self.list_group(members)
+
+    cdef int choose(self, uint64_t now_ms) except -2:
+        """The level to take from, or -1."""
+        cdef int word, priority, best = -1
+        cdef int64_t total = 0, score, best_score = 0
+        cdef uint64_t bits
+        cdef Level level
+        for word in range(3, -1, -1):
+            bits = self.bits[word]
+            while bits:
+                priority = word * 64 + 63 - __builtin_clzll(bits)
+                if self.mode == STRICT:
+                    return priority
+                bits &= ~(<uint64_t>1 << (priority & 63))
+                level = <Level>self.levels[priority]
+                if self.mode == WEIGHTED:
+                    level.credit += priority + 1
+                    total += priority + 1
+                    score = level.credit
+                else:
+                    score = <int64_t>(priority * self.ageing_ms) + <int64_t>(now_ms - level.head_ms())
+                if best < 0 or score > best_score:
+                    best = priority
+                    best_score = score
+        if self.mode == WEIGHTED and best >= 0:
+            (<Level>self.levels[best]).credit -= total
+        return best
+
+    cdef Held take(self, Holder queue, uint64_t now_ms):
+        """The next message in order, or None."""
+        cdef int priority = self.choose(now_ms)
+        cdef Held held
+        if priority < 0:
+            return None
+        held = self.take_from(<Level>self.levels[priority], queue)
+        self.note(priority)
+        self.length -= 1
+        self.bytes -= body_bytes(&held.entry)
+        return held
+
+    cdef Held take_from(self, Level level, Holder queue):
+        """The next message of a level: groups in turn, ungrouped messages being one of them."""
+        cdef Group members
+        cdef Held held
+        if not level.rotation or (level.plain.count() and not level.groups_next):
+            level.groups_next = True
+            return level.plain.take(queue, 0)
+        level.groups_next = False
+        members = <Group>level.rotation.popleft()
+        members.listed = False
+        held = members.take(queue, members.key)
+        members.busy += 1
+        self.list_group(members)
+        return held
+
+    cdef Held oldest_of_least(self, Holder queue):
+        """The message to drop when the queue is over its length: the oldest of the lowest priority."""
+        cdef int word, priority
+        cdef Held held
+        for word in range(4):
+            if self.bits[word]:
+                priority = word * 64 + __builtin_ctzll(self.bits[word])
+                held = self.take_from(<Level>self.levels[priority], queue)
+                self.note(priority)
+                self.length -= 1
+                self.bytes -= body_bytes(&held.entry)
+                return held
+        return None
+
+    cdef bint remove(self, uint64_t seq, uint8_t priority, uint64_t group, Entry* entry) except -1:
+        """Take a waiting message out of the middle of its lane."""
+        cdef Fifo fifo = self.fifo(priority, group)
+        if fifo is None or fifo.lane is None or not fifo.lane.remove(seq, entry):
+            return False
+        self.length -= 1
+        self.bytes -= body_bytes(entry)
+        if group == 0:
+            self.note(priority)
+        elif fifo.count() == 0:
+            self.unlist(<Group>fifo)
+        return True
+
+    cdef bint find(self, uint64_t seq, uint8_t priority, uint64_t group, Entry* entry) except -1:
+        """Look a waiting message up."""
+        cdef Fifo fifo = self.fifo(priority, group)
+        return fifo is not None and fifo.lane is not None and fifo.lane.find(seq, entry)
+
+    cdef Fifo fifo(self, uint8_t priority, uint64_t group):
+        """The fifo of a group, or of ungrouped messages of a priority; None when there is none."""
+        if group:
+            return None if self.groups is None else self.groups.get(group)
+        if priority >= len(self.levels) or self.levels[priority] is None:
+            return None
+        return (<Level>self.levels[priority]).plain
+
+    cdef int take_back(self, Held held) except -1:
+        """Take out a message that was given back."""
+        cdef Fifo fifo = self.fifo(held.entry.priority, held.group)
+        fifo.returned.remove(held)
+        self.length -= 1
+        self.bytes -= body_bytes(&held.entry)
+        if held.group == 0:
+            return self.note(held.entry.priority)
+        return self.unlist(<Group>fifo) if fifo.count() == 0 else 0
+
+    cdef int unlist(self, Group members) except -1:
+        """Take an empty group out of the rotation that it is in."""
+        cdef int priority
+        cdef Level level
+        if members.listed:
+            for priority in range(len(self.levels)):
+                level = <Level>self.levels[priority]
+                if level is not None and level.rotation and members in level.rotation:
+                    level.rotation.remove(members)
+                    self.note(priority)
+            members.listed = False
+        if members.busy == 0:
+            self.groups.pop(members.key, None)
+        return 0
+
+    def clear(self, dict places) -> list[int]:
+        """Let everything go; give the numbers, and add to `places` how many records left each segment."""
+        cdef list gone = []
+        cdef Entry entry
+        cdef Fifo fifo
+        cdef Held held
+        cdef uint64_t seq
+        for fifo in self.fifos():
+            if fifo.lane is not None:
+                fifo.lane.count_segments(places)
+                seq = 0
+                while fifo.lane.after(seq, &entry):
+                    seq = entry.seq
+                    gone.append(seq)
+            for held in list(fifo.returned) if fifo.returned is not None else ():
+                gone.append(held.entry.seq)
+                if held.entry.place.segment:
+                    places[held.entry.place.segment] = places.get(held.entry.place.segment, 0) + 1
+                held.slot = 0
+            fifo.lane = None
+            fifo.returned = None
+        for group in list((self.groups or {}).values()):
+            self.unlist(<Group>group)
+        self.levels = []
+        self.bits[0] = self.bits[1] = self.bits[2] = self.bits[3] = 0
+        self.length = self.bytes = 0
+        return gone
+
+    def fifos(self):
+        """Every fifo, highest priority first; groups after the plain ones."""
+        found = [(<Level>level).plain for level in reversed(self.levels) if level is not None]
+        return found + list(self.groups.values()) if self.groups else found

@@ -1,0 +1,321 @@
+"""How a broker comes back: replay of journal entries, checkpoints, and moving live records out of old segments.
+
+During a replay messages are put straight to where they were: no limits, no expiry, no consumers. What was leased when the
+broker stopped is simply waiting again, with its delivery count.
+"""
+
+from leveret.core import snapshots
+from leveret.core.errors import DamagedJournal
+from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, new_held
+from leveret.core.policy import QueuePolicy
+from leveret.core.ports cimport DELAYED, NACKED, Place
+from leveret.core.ready cimport Fifo, Group, Level
+
+cdef enum:
+    LANE_DELIVERIES_MAX = 254       # a cell counts no further
+
+
+cdef class Restorable(Engine):
+    """The part of a broker that journals talk to."""
+
+    def __init__(self, journal) -> None:
+        Engine.__init__(self, journal)
+        self.queues = {}
+        self.undefined = {}
+        self.groups = {}
+
+    cdef Queue queue_of(self, uint32_t id):
+        """A queue by its number; its definition may come later in the log, copied forward."""
+        cdef Queue queue = self.queues.get(id)
+        if queue is None:
+            queue = self.undefined.get(id)
+        if queue is None:
+            queue = self.undefined[id] = Queue(self, id, "", "", QueuePolicy(max_priority=255, groups="fair"))
+        return queue
+
+    # Replay
+
+    cdef int replay_publish(
+        self, uint32_t queue, Entry* entry, uint64_t due_ms, uint64_t group, bint moved
+    ) except -1:
+        cdef Queue target = self.queue_of(queue)
+        cdef Held held
+        self.last_seq = max(self.last_seq, entry.seq)
+        self.advance(entry.enqueued_ms)
+        if moved:
+            held = self.pick(target, entry.seq)
+            if held is not None:
+                entry.deliveries = held.entry.deliveries
+        entry.expiry_ms = target.expiry(entry.expiry_ms, entry.enqueued_ms)
+        entry.priority = min(entry.priority, target.max_priority)
+        if not target.grouped:
+            group = 0
+        elif group:
+            self.groups[queue, entry.seq] = group
+        if due_ms == 0 and target.delay_ms:
+            due_ms = entry.enqueued_ms + target.delay_ms
+        if due_ms > entry.enqueued_ms:
+            return target.schedule(new_held(target, entry, due_ms, group), due_ms)
+        if moved:
+            return self.put_back(target, entry, group)
+        return target.wait(entry, group)
+
+    cdef int put_back(self, Queue queue, Entry* entry, uint64_t group) except -1:
+        """Let a message wait at the place of its number, though higher ones are there already."""
+        cdef Held held = new_held(queue, entry, entry.enqueued_ms, group)
+        held.state = SCHEDULED
+        queue.scheduled += 1
+        queue.hold(held)
+        return queue.reappear(held)
+
+    cdef Held pick(self, Queue queue, uint64_t seq):
+        """Take a message out of its queue, wherever it is; None when it is not there."""
+        cdef Entry entry
+        cdef uint64_t group = self.groups.pop((queue.id, seq), 0) if queue.grouped else 0
+        cdef Held held = None if queue.held is None else queue.held.pop(seq, None)
+        cdef int priority
+        if held is not None:
+            if held.state == GIVEN_BACK:
+                queue.ready.take_back(held)
+            elif held.slot:
+                self.timers.remove(held)
+            if held.state == SCHEDULED:
+                queue.scheduled -= 1
+            return held
+        if queue.ready is None:
+            return None
+        for priority in range(len(queue.ready.levels) if group == 0 else 1):
+            if queue.ready.remove(seq, priority, group, &entry):
+                return new_held(queue, &entry, entry.enqueued_ms, group)
+        return None
+
+    cdef int replay_settle(self, uint32_t queue, uint64_t seq, uint32_t count) except -1:
+        cdef Queue target = self.queues.get(queue)
+        cdef uint64_t each
+        if target is None:
+            target = self.undefined.get(queue)
+        if target is not None:
+            for each in range(seq, seq + count):
+                self.pick(target, each)
+        return 0
+
+    cdef bint look_up(self, Queue queue, uint64_t seq, Entry* entry) except -1:
+        """Find a waiting message in the lanes of a queue."""
+        cdef uint64_t group = self.groups.get((queue.id, seq), 0) if queue.grouped else 0
+        cdef int priority
+        if queue.ready is None:
+            return False
+        for priority in range(len(queue.ready.levels) if group == 0 else 1):
+            if queue.ready.find(seq, priority, group, entry):
+                return True
+        return False
+
+    cdef int replay_deliver(self, uint32_t queue, uint64_t seq, uint32_t count, uint32_t deliveries) except -1:
+        cdef Queue target = self.queue_of(queue)
+        cdef Entry entry
+        cdef Held held
+        cdef uint64_t each
+        for each in range(seq, seq + count):
+            held = None if target.held is None else target.held.get(each)
+            if held is not None:
+                held.entry.deliveries = deliveries
+            elif self.look_up(target, each, &entry):
+                entry.deliveries = deliveries
+                if deliveries > LANE_DELIVERIES_MAX or not self.rewrite(target, &entry):
+                    held = self.pick(target, each)
+                    held.entry.deliveries = deliveries
+                    self.put_back(target, &held.entry, held.group)
+        return 0
+
+    cdef bint rewrite(self, Queue queue, Entry* entry) except -1:
+        """Change a waiting message where it stands; False when its cell has no room for that."""
+        cdef uint64_t group = self.groups.get((queue.id, entry.seq), 0) if queue.grouped else 0
+        cdef Fifo fifo = queue.ready.fifo(entry.priority, group)
+        return fifo.lane.replace(entry)
+
+    cdef int replay_return(self, uint32_t queue, uint64_t seq, uint32_t deliveries, uint64_t due_ms) except -1:
+        cdef Queue target = self.queue_of(queue)
+        cdef Held held
+        self.replay_deliver(queue, seq, 1, deliveries)
+        if due_ms:
+            held = self.pick(target, seq)
+            if held is not None:
+                self.restore_held(target, held, due_ms)
+        return 0
+
+    cdef int restore_held(self, Queue queue, Held held, uint64_t due_ms) except -1:
+        """Let a message back off until a time; its group waits for it."""
+        if held.group:
+            self.groups[queue.id, held.entry.seq] = held.group
+            queue.configure_ready()
+            queue.ready.group(held.group).busy += 1
+        held.state = BACKING_OFF
+        held.when_ms = due_ms
+        queue.hold(held)
+        return self.timers.add(held)
+
+    def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
+        """See State."""
+        cdef Queue target = self.queue_of(queue)
+        kept = set(keep)
+        for seq in [seq for seq in waiting_numbers(target) if seq < before and seq not in kept]:
+            self.pick(target, seq)
+
+    def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
+        """See State."""
+        self.queue_of(queue).remember(digest, seq, at_ms, segment)
+
+    def recovered(self, now_ms: int) -> dict[int, int]:
+        """See State."""
+        if self.undefined:
+            raise DamagedJournal(
+                f"the journal has messages of {len(self.undefined)} queues that it does not define; open it with "
+                "salvage=True to keep them in queues named leveret.recovered.*"
+            )
+        self.advance(now_ms)
+        self.groups = {}
+        return self.live_segments()
+
+    def live_segments(self) -> dict[int, int]:
+        """The number of live records in each segment."""
+        cdef dict counts = {}
+        for queue in self.queues.values():
+            count_segments(<Queue>queue, counts)
+        return counts
+
+    # Checkpoints
+
+    def snapshot(self) -> bytes:
+        """See State."""
+        return bytes(snapshots.write(self))
+
+    def restore(self, snapshot: memoryview) -> None:
+        """See State."""
+        snapshots.read(self, snapshot)
+
+    def restore_numbers(self, uint64_t last_seq, uint64_t now_ms) -> None:
+        """Go on counting where a snapshot ended."""
+        self.last_seq = last_seq
+        self.advance(now_ms)
+
+    # Compaction
+
+    def relocate(self, segment: int, budget_bytes: int) -> bool:
+        """See State."""
+        cdef Queue queue
+        cdef list together = []
+        if self.relocation is None or self.relocation[0] != segment:
+            self.relocation = (segment, living_in(self, segment))
+        pending = self.relocation[1]
+        while pending and budget_bytes > 0:
+            together = [pending.pop()]
+            while pending and pending[-1][:3] == together[0][:3]:
+                together.append(pending.pop())
+            budget_bytes -= self.move_together(together)
+        if pending:
+            return False
+        self.relocation = None
+        self.relocate_definitions(segment)
+        return True
+
+    cdef int move_together(self, list entries) except -1:
+        """Append one record for all queues that hold a message at the same time and group; give its size."""
+        cdef Entry entry
+        cdef Place place
+        cdef Message message = None
+        cdef list still = []
+        cdef Held held
+        seq, due_ms, group = entries[0][:3]
+        for item in entries:
+            queue = <Queue>self.queues.get(item[3])
+            if queue is None:
+                continue
+            held = None if (<Queue>queue).held is None else (<Queue>queue).held.get(seq)
+            if held is not None:
+                entry = held.entry
+            elif (<Queue>queue).ready is None or not (<Queue>queue).ready.find(seq, item[4], group, &entry):
+                continue
+            if entry.place.segment != self.relocation[0]:
+                continue
+            still.append((queue, held, item[4]))
+        if not still:
+            return 0
+        message = self.journal.read(&entry)
+        message.due_ms = due_ms
+        message.group = group
+        self.journal.relocated(message, [queue.id for queue, _, _ in still], &place)
+        for queue, held, priority in still:
+            self.settle_down(<Queue>queue, held, seq, priority, group, &place)
+        return place.size
+
+    cdef int settle_down(
+        self, Queue queue, Held held, uint64_t seq, uint8_t priority, uint64_t group, Place* place
+    ) except -1:
+        """Note the new place of a record, and journal again what the old segment knew of its deliveries."""
+        cdef Entry entry
+        if held is None:
+            queue.ready.find(seq, priority, group, &entry)
+            entry.place = place[0]
+            if not queue.ready.fifo(priority, group).lane.replace(&entry):
+                queue.ready.remove(seq, priority, group, &entry)
+                entry.place = place[0]
+                self.put_back(queue, &entry, group)
+        else:
+            held.entry.place = place[0]
+            entry = held.entry
+        if entry.deliveries:
+            self.journal.delivered(queue.id, &entry, 0, 0)
+        if held is not None and held.state == BACKING_OFF:
+            self.journal.returned(queue.id, &entry, DELAYED, held.when_ms, 0, 0)
+        return 0
+
+
+def waiting_numbers(Queue queue not None) -> list[int]:
+    """The numbers of all messages in a queue."""
+    cdef Entry entry
+    cdef list numbers = list(queue.held or ())
+    cdef uint64_t seq
+    for fifo in queue.ready.fifos() if queue.ready is not None else ():
+        seq = 0
+        while (<Fifo>fifo).lane is not None and (<Fifo>fifo).lane.after(seq, &entry):
+            seq = entry.seq
+            numbers.append(seq)
+    return numbers
+
+
+cdef int count_segments(Queue queue, dict counts) except -1:
+    cdef Held held
+    for each in (queue.held or {}).values():
+        held = <Held>each
+        if held.entry.place.segment:
+            counts[held.entry.place.segment] = counts.get(held.entry.place.segment, 0) + 1
+    for fifo in queue.ready.fifos() if queue.ready is not None else ():
+        if (<Fifo>fifo).lane is not None:
+            (<Fifo>fifo).lane.count_segments(counts)
+    return 0
+
+
+cdef list living_in(Restorable broker, uint32_t segment):
+    """What lives in a segment: (number, due, group, queue, priority), the lowest number last."""
+    cdef Entry entry
+    cdef Held held
+    cdef Fifo fifo
+    cdef uint64_t seq, group
+    cdef list found = []
+    for queue in broker.queues.values():
+        for each in ((<Queue>queue).held or {}).values():
+            held = <Held>each
+            if held.entry.place.segment == segment:
+                due = 0 if held.ready_ms == held.entry.enqueued_ms else held.ready_ms
+                found.append((held.entry.seq, due, held.group, queue.id, held.entry.priority))
+        for fifo in (<Queue>queue).ready.fifos() if (<Queue>queue).ready is not None else ():
+            if fifo.lane is None or not fifo.lane.touches(segment):
+                continue
+            group = (<Group>fifo).key if isinstance(fifo, Group) else 0
+            seq = 0
+            while fifo.lane.after(seq, &entry):
+                seq = entry.seq
+                if entry.place.segment == segment:
+                    found.append((seq, 0, group, queue.id, entry.priority))
+    found.sort(reverse=True)
+    return found

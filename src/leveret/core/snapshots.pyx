@@ -1,0 +1,206 @@
+"""A checkpoint of the broker: definitions as JSON, lanes as they are in memory, held messages one by one.
+
+    u32 version | u64 last number | u64 time | u32 length, definitions (JSON)
+    then for each queue that has something: u32 id
+        u32 fifos, each:  u64 group | u8 priority | pages (Lane.dump)
+        u32 held, each:   HeldRow
+        u32 keys, each:   KeyRow (de-duplication)
+    u32 0
+"""
+
+import json
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from leveret.core.errors import UnknownFormat
+from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
+from leveret.core.lane cimport Lane
+from leveret.core.ports cimport Entry
+from leveret.core.queue cimport Queue
+from leveret.core.ready cimport Fifo, Group, Level
+from leveret.core.restore cimport Restorable
+
+cdef uint32_t VERSION = 1
+
+cdef packed struct HeldRow:
+    Entry entry
+    uint64_t ready_ms
+    uint64_t group
+    uint64_t when_ms
+    uint8_t state
+
+cdef packed struct KeyRow:
+    uint8_t digest[16]
+    uint64_t seq
+    uint64_t at_ms
+    uint32_t segment
+
+
+cdef int add(bytearray out, const void* data, Py_ssize_t size) except -1:
+    out += (<const char*>data)[:size]
+    return 0
+
+
+cdef int add_u32(bytearray out, uint32_t value) except -1:
+    return add(out, &value, sizeof(value))
+
+
+def write(Restorable broker not None) -> bytearray:
+    """The state of a broker as bytes."""
+    cdef bytearray out = bytearray()
+    definitions = json.dumps(broker.definitions(), separators=(",", ":")).encode()
+    add_u32(out, VERSION)
+    add(out, &broker.last_seq, 8)
+    add(out, &broker.now_ms, 8)
+    add_u32(out, <uint32_t>len(definitions))
+    out += definitions
+    for queue in broker.queues.values():
+        if queue.durable and (queue.depth or (<Queue>queue).held or queue.dedup):
+            write_queue(<Queue>queue, out)
+    add_u32(out, 0)
+    return out
+
+
+cdef int write_queue(Queue queue, bytearray out) except -1:
+    cdef Fifo fifo
+    cdef uint64_t group
+    cdef list fifos = [] if queue.ready is None else [
+        each for each in queue.ready.fifos() if (<Fifo>each).lane is not None and (<Fifo>each).lane.length
+    ]
+    add_u32(out, queue.id)
+    add_u32(out, <uint32_t>len(fifos))
+    for fifo in fifos:
+        group = (<Group>fifo).key if isinstance(fifo, Group) else 0
+        add(out, &group, 8)
+        out.append(fifo.head_priority())
+        fifo.lane.dump(out)
+    held = [each for each in (queue.held or {}).values() if (<Held>each).entry.place.segment]
+    add_u32(out, <uint32_t>len(held))
+    for each in held:
+        write_held(<Held>each, out)
+    keys = list(queue.dedup.rows()) if queue.dedup else []
+    add_u32(out, <uint32_t>len(keys))
+    for digest, seq, at_ms, segment in keys:
+        write_key(digest, seq, at_ms, segment, out)
+    return 0
+
+
+cdef int write_held(Held held, bytearray out) except -1:
+    cdef HeldRow row
+    row.entry = held.entry
+    row.ready_ms = held.ready_ms
+    row.group = held.group
+    row.when_ms = held.when_ms
+    row.state = held.state
+    return add(out, &row, sizeof(row))
+
+
+cdef int write_key(bytes digest, uint64_t seq, uint64_t at_ms, uint32_t segment, bytearray out) except -1:
+    cdef KeyRow row
+    memcpy(row.digest, <const uint8_t*>digest, 16)
+    row.seq = seq
+    row.at_ms = at_ms
+    row.segment = segment
+    return add(out, &row, sizeof(row))
+
+
+cdef class Cursor:
+    """Reads a snapshot from front to back and never past its end."""
+
+    cdef const uint8_t[::1] data
+    cdef Py_ssize_t at
+
+    def __init__(self, const uint8_t[::1] data) -> None:
+        self.data = data
+
+    cdef int take(self, void* into, Py_ssize_t size) except -1:
+        if size > self.data.shape[0] - self.at:
+            raise ValueError("the snapshot is cut short")
+        memcpy(into, &self.data[self.at], size)
+        self.at += size
+        return 0
+
+    cdef uint32_t u32(self) except? 0:
+        cdef uint32_t value
+        self.take(&value, sizeof(value))
+        return value
+
+    cdef bytes chunk(self, Py_ssize_t size):
+        if size > self.data.shape[0] - self.at:
+            raise ValueError("the snapshot is cut short")
+        self.at += size
+        return bytes(self.data[self.at - size : self.at])
+
+
+def read(Restorable broker not None, snapshot) -> None:
+    """Fill an empty broker from a snapshot."""
+    cdef Cursor cursor = Cursor(snapshot)
+    cdef uint64_t last_seq, now_ms
+    cdef uint32_t id, version = cursor.u32()
+    if version != VERSION:
+        raise UnknownFormat(f"snapshot version {version}: this Leveret reads version {VERSION}")
+    cursor.take(&last_seq, 8)
+    cursor.take(&now_ms, 8)
+    broker.restore_numbers(last_seq, now_ms)
+    broker.restore_definitions(json.loads(cursor.chunk(cursor.u32())))
+    while True:
+        id = cursor.u32()
+        if id == 0:
+            return
+        read_queue(broker, <Queue>broker.queues[id], cursor)
+
+
+cdef int read_queue(Restorable broker, Queue queue, Cursor cursor) except -1:
+    cdef HeldRow row
+    cdef KeyRow key
+    cdef uint32_t i
+    for i in range(cursor.u32()):
+        read_fifo(broker, queue, cursor)
+    for i in range(cursor.u32()):
+        cursor.take(&row, sizeof(row))
+        read_held(broker, queue, &row)
+    for i in range(cursor.u32()):
+        cursor.take(&key, sizeof(key))
+        queue.remember((<const char*>key.digest)[:16], key.seq, key.at_ms, key.segment)
+    return 0
+
+
+cdef int read_fifo(Restorable broker, Queue queue, Cursor cursor) except -1:
+    cdef uint64_t group, seq = 0
+    cdef uint8_t priority
+    cdef Fifo fifo
+    cdef Entry entry
+    cursor.take(&group, 8)
+    cursor.take(&priority, 1)
+    queue.configure_ready()
+    fifo = queue.ready.group(group) if group else queue.ready.level(priority).plain
+    fifo.lane = Lane()
+    cursor.at += fifo.lane.load(&cursor.data[cursor.at], cursor.data.shape[0] - cursor.at)
+    while fifo.lane.after(seq, &entry):
+        seq = entry.seq
+        queue.ready.length += 1
+        queue.ready.bytes += entry.place.size - entry.overhead
+        if group:
+            broker.groups[queue.id, seq] = group
+            if entry.expiry_ms:
+                queue.note_expiry(&entry, group)
+    if fifo.lane.peek(&entry) and entry.expiry_ms:
+        queue.set_timer(entry.expiry_ms)
+    if group:
+        return queue.ready.list_group(<Group>fifo)
+    return queue.ready.note(priority)
+
+
+cdef int read_held(Restorable broker, Queue queue, HeldRow* row) except -1:
+    cdef Held held = new_held(queue, &row.entry, row.ready_ms, row.group)
+    if row.group:
+        broker.groups[queue.id, row.entry.seq] = row.group
+    if row.state == SCHEDULED:
+        return queue.schedule(held, row.when_ms)
+    if row.state == BACKING_OFF:
+        return broker.restore_held(queue, held, row.when_ms)
+    held.state = SCHEDULED          # leased or given back: it waits at its place again
+    queue.scheduled += 1
+    queue.hold(held)
+    return queue.reappear(held)

@@ -1,0 +1,19 @@
+from typing import Any
+
+TABLE_DEPTH_MAX: int
+TABLE_FIELDS_MAX: int
+TABLE_BYTES_MAX: int
+KEY_BYTES_MAX: int
+STORED_FIELDS_MAX: int
+STORED_BYTES_MAX: int
+
+class MalformedTable(ValueError):
+    offset: int
+    def __init__(self, what: str, offset: int) -> None: ...
+
+class Long(int): ...
+class Timestamp(int): ...
+class LongString(bytes): ...
+
+def decode_table(data: bytes, offset: int = 0) -> tuple[dict[str, Any], int]: ...
+def encode_table(table: dict[str, Any]) -> bytes: ...

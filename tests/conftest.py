@@ -1,0 +1,46 @@
+"""What every test gets: a check that it leaves no thread behind, and `need` for parts that may be missing."""
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+THREAD_END_S = 5.0
+
+# A shared machine is slow now and then: the time of one example says nothing. CI must not fail by chance either.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if IN_CI else "local")
+
+
+def need(condition: object, reason: str) -> None:
+    """Skip the test when a part that it needs is missing; in CI, where nothing may be missing, fail."""
+    if condition:
+        return
+    if IN_CI:
+        pytest.fail(f"missing in CI: {reason}")
+    pytest.skip(reason)
+
+
+def left_behind(before: set[threading.Thread]) -> list[str]:
+    """The names of threads that were started since and do not end; foreign threads are not ours to end."""
+    started = [
+        thread
+        for thread in threading.enumerate()
+        if thread not in before and not isinstance(thread, threading._DummyThread)
+    ]
+    for thread in started:
+        thread.join(THREAD_END_S)
+    return [thread.name for thread in started if thread.is_alive()]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left_behind() -> Iterator[None]:
+    """Fail a test that leaves a thread running: the next test would not start in a clean world."""
+    before = set(threading.enumerate())
+    yield
+    left = left_behind(before)
+    assert not left, f"threads left running, close what started them: {left}"

@@ -1,0 +1,110 @@
+"""The arrows of the architecture: who may import whom, what the core must not touch, and that the map is true."""
+
+import re
+from pathlib import Path
+
+from tests.conftest import need
+from tests.sources import ROOT, code, files, imports, names, relative
+
+SHARED = {"clock", "config"}
+EDGE = {"core", "security", "telemetry"} | SHARED
+# What each part of the package may import besides itself. "" is leveret/__init__.py; it, server and embedded
+# are the composition roots: only they join an edge or the core with a journal.
+ARROWS: dict[str, set[str]] = {
+    "core": set(),
+    "clock": set(),
+    "config": set(),
+    "journal": {"core"} | SHARED,
+    "security": {"core"} | SHARED,
+    "telemetry": {"core"} | SHARED,
+    "cluster": {"core"} | SHARED,
+    "amqp": EDGE,
+    "http": EDGE,
+    "client": EDGE,
+    "cli": EDGE,
+    "embedded": EDGE | {"journal"},
+    "pipeline": {"core", "journal", "client"} | SHARED,
+    "": EDGE | {"journal", "embedded", "client"},
+    "server": EDGE | {"journal", "embedded", "client", "amqp", "http", "cluster", "cli"},
+}
+
+# Whatever makes two runs of the same calls differ, or waits, or leaves the process.
+IMPURE_MODULE = re.compile(
+    r"(_thread|asyncio|concurrent|ctypes|datetime|fcntl|glob|http|logging|mmap|multiprocessing|obstore|os|pathlib|queue"
+    r"|random|sched|secrets|select|selectors|shutil|signal|socket|socketserver|sqlite3|ssl|subprocess|tempfile|threading"
+    r"|time|urllib|uuid|uvloop|posix|libc\.(time|stdio|signal)|cpython\.(datetime|pythread|time))(\.|$)"
+)
+IMPURE_HEADER = re.compile(r"extern from [\"']<?((?:time|stdio|unistd|fcntl|pthread|signal|sys/\w+)\.h)>?[\"']")
+IMPURE_CALL = re.compile(r"(?<![\w.])(open|print|input)\(")
+
+CODE = (".py", ".pyx", ".pxd", ".pxi", ".pyi")
+NAMED = re.compile(r"`([\w./-]+\.(?:pyx|pxd|pyi|py|h))(?::([\w.]+))?`")
+
+
+def part(name: str) -> str | None:
+    """The part of the package that a dotted name belongs to; None when it is not ours."""
+    head, *rest = name.split(".")
+    if head != "leveret":
+        return None
+    return rest[0] if rest and rest[0] in parts() else ""
+
+
+def parts() -> set[str]:
+    """The parts that exist, and those that have arrows."""
+    entries = [path for path in (ROOT / "src" / "leveret").iterdir() if not path.name.startswith("_")]
+    return {path.stem for path in entries if path.is_dir() or path.suffix in CODE} | set(ARROWS) - {""}
+
+
+def part_of(path: Path) -> str:
+    """The part that a source file belongs to."""
+    first = Path(path.relative_to(ROOT / "src" / "leveret").parts[0])
+    return "" if first.stem == "__init__" else first.stem
+
+
+def test_every_part_has_its_arrows() -> None:
+    missing = {part_of(path) for path in files(*CODE, under="src/leveret")} - set(ARROWS)
+    assert not missing, f"say in ARROWS what these parts may import: {sorted(missing)}"
+
+
+def test_imports_follow_the_arrows() -> None:
+    wrong = []
+    for path in files(*CODE, under="src/leveret"):
+        here = part_of(path)
+        for name in imports(path):
+            if part(name) not in {None, here} | ARROWS.get(here, set()):
+                wrong.append(f"{relative(path)} imports {name}")
+    assert not wrong, "against the arrows of ARROWS (move the code, or pass the object in):\n" + "\n".join(wrong)
+
+
+def test_only_the_pipeline_imports_pyspark() -> None:
+    wrong = [
+        relative(path)
+        for path in files(*CODE, under="src/leveret")
+        if part_of(path) != "pipeline" and any(name.split(".")[0] == "pyspark" for name in imports(path))
+    ]
+    assert not wrong, f"pyspark belongs in leveret/pipeline only: {wrong}"
+
+
+def test_core_touches_nothing_outside() -> None:
+    wrong = []
+    for path in files(*CODE, under="src/leveret/core"):
+        for name in imports(path):
+            if IMPURE_MODULE.match(name):
+                wrong.append(f"{relative(path)} imports {name}")
+        text = code(path)
+        wrong += [f"{relative(path)} uses {match[1]}" for match in IMPURE_HEADER.finditer(text)]
+        wrong += [f"{relative(path)} calls {match[1]}()" for match in IMPURE_CALL.finditer(text)]
+    assert not wrong, "core has no I/O, threads, clock or chance (pass it in, or use a port):\n" + "\n".join(wrong)
+
+
+def test_architecture_names_what_exists() -> None:
+    page = ROOT / "ARCHITECTURE.md"
+    need(page.exists(), "ARCHITECTURE.md")
+    wrong = []
+    for match in NAMED.finditer(page.read_text()):
+        path = next((base / match[1] for base in (ROOT, ROOT / "src" / "leveret") if (base / match[1]).is_file()), None)
+        if path is None:
+            wrong.append(f"{match[1]} (no such file)")
+        elif match[2] and match[2] not in names(path):
+            wrong.append(f"{match[1]}:{match[2]} (no such function or class)")
+    assert not wrong, "ARCHITECTURE.md names what is not there:\n" + "\n".join(wrong)

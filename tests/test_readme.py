@@ -1,0 +1,52 @@
+"""The examples of the documentation are run, so that they stay true.
+
+The blocks of a page run in order, in one namespace and one temporary directory, like a reader who types them in.
+A block right after the line `<!-- not run -->` is left out.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leveret
+from tests.conftest import need
+from tests.sources import ROOT, relative
+
+BLOCK = re.compile(r"^(<!-- not run -->\n+)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(text: str) -> list[tuple[int, str]]:
+    """The blocks of a page that are run, each with the number of the line before its first one."""
+    found = BLOCK.finditer(text)
+    return [(text.count("\n", 0, match.start(2)), match[2]) for match in found if not match[1]]
+
+
+def run(page: str, text: str) -> dict[str, Any]:
+    """Run the blocks of a page; errors point to its own lines. Give the names that they defined."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for line, source in blocks(text):
+        exec(compile("\n" * line + source, page, "exec"), namespace)
+    return namespace
+
+
+PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if blocks(path.read_text())]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need(hasattr(leveret, "open"), "the embedded broker")
+    monkeypatch.chdir(tmp_path)
+    run(str(page), page.read_text())
+
+
+def test_blocks_of_a_page_share_their_names_unless_marked() -> None:
+    page = "```python\na = 1\n```\n<!-- not run -->\n```python\na = 2\n```\ntext\n```python\nb = a + 1\n```\n"
+    assert run("page", page)["b"] == 2
+
+
+def test_an_error_in_an_example_names_its_line() -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        run("page", "one\n\n```python\nx = 0\n1 / x\n```\n")
+    assert raised.traceback[-1].lineno == 4  # counted from 0: the fifth line of the page

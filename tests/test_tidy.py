@@ -1,0 +1,138 @@
+"""The habits of the repository as tests: one rule each, and a message that says how to follow it."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.sources import ROOT, files, functions, imports, module, relative
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+# Files ("path") and functions ("path:Class.method") that may be longer, each with its reason.
+LONGER: dict[str, str] = {}
+
+UNFINISHED = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X])\b")
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home)/")
+REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+TARGET = re.compile(r"^([a-z][\w-]*):(?!=)", re.MULTILINE)
+CODE_SPAN = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+MAKE_CALL = re.compile(r"\bmake ((?:[A-Z]+=\S+ )*)([a-z][\w-]*)")
+LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+
+
+def matches(pattern: re.Pattern[str]) -> list[str]:
+    """Where a pattern occurs in the text files of the repository, as path:line: text."""
+    return [
+        f"{relative(path)}:{number}: {line.strip()}"
+        for path in files()
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def long_ones() -> Iterator[str]:
+    """Every file and function over its limit."""
+    for path in files(".py", ".pyx"):
+        lines = len(path.read_text().splitlines())
+        if lines > FILE_LINES_MAX:
+            yield relative(path)
+        yield from (
+            f"{relative(path)}:{function.name}" for function in functions(path) if function.length > FUNCTION_LINES_MAX
+        )
+
+
+def requirements() -> set[str]:
+    """The name of every distribution that pyproject.toml asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"].values()
+    lists = [project["build-system"]["requires"], project["project"]["dependencies"], *extras]
+    found = (REQUIREMENT_NAME.match(line) for lines in lists for line in lines)
+    return {match[0] for match in found if match} - {"leveret"}
+
+
+def pages() -> list[Path]:
+    """Every page of documentation."""
+    return files(".md")
+
+
+def links(page: Path) -> list[str]:
+    """The relative links of a page; brackets inside code are none."""
+    return LINK.findall(CODE_SPAN.sub("", page.read_text()))
+
+
+def test_files_and_functions_are_short() -> None:
+    long = set(long_ones()) - set(LONGER)
+    assert not long, (
+        f"over {FILE_LINES_MAX} lines a file or {FUNCTION_LINES_MAX} a function; split, or give LONGER a reason: {long}"
+    )
+
+
+def test_exceptions_from_the_limits_are_still_needed() -> None:
+    unneeded = set(LONGER) - set(long_ones())
+    assert not unneeded, f"these are short now, remove them from LONGER: {unneeded}"
+
+
+def test_nothing_is_left_unfinished() -> None:
+    found = matches(UNFINISHED)
+    assert not found, "finish it, or write it down as an issue:\n" + "\n".join(found)
+
+
+def test_no_path_of_one_machine() -> None:
+    found = matches(MACHINE_PATH)
+    assert not found, "use a relative path or a setting:\n" + "\n".join(found)
+
+
+def test_compiled_modules_that_python_imports_have_stubs() -> None:
+    compiled = {module(path): path for path in files(".pyx")}
+    used = {name for path in files(".py") for name in imports(path)}
+    wrong = [
+        relative(path)
+        for name, path in compiled.items()
+        if any(f"{use}.".startswith(f"{name}.") for use in used) and not path.with_suffix(".pyi").exists()
+    ]
+    assert not wrong, f"mypy cannot see into these, write a .pyi beside each: {wrong}"
+
+
+def test_compiled_modules_have_their_source() -> None:
+    orphans = [
+        relative(path)
+        for path in (ROOT / "src").rglob("*.so")
+        if not path.with_name(path.name.split(".")[0] + ".pyx").exists()
+    ]
+    assert not orphans, f"these would still be imported though their source is gone, delete them: {orphans}"
+
+
+def test_every_dependency_is_explained() -> None:
+    explained = set(re.findall(r"^\| `([\w.-]+)`", (ROOT / "docs" / "dependencies.md").read_text(), re.MULTILINE))
+    missing = requirements() - explained
+    assert not missing, f"say in docs/dependencies.md what these are for and why they were chosen: {sorted(missing)}"
+
+
+def test_make_targets_in_the_documentation_exist() -> None:
+    targets = set(TARGET.findall((ROOT / "Makefile").read_text()))
+    wrong = [
+        f"{relative(path)}: make {call[2]}"
+        for path in pages()
+        for span in CODE_SPAN.findall(path.read_text())
+        for call in MAKE_CALL.finditer(span)
+        if call[2] not in targets
+    ]
+    assert not wrong, f"the Makefile has no such target: {wrong}"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    wrong = [
+        f"{relative(path)} -> {target}"
+        for path in pages()
+        for target in links(path)
+        if not (path.parent / target).exists()
+    ]
+    assert not wrong, f"correct or remove these links: {wrong}"
+
+
+def test_every_page_of_docs_is_in_the_index() -> None:
+    docs = ROOT / "docs"
+    linked = {"index.md", *links(docs / "index.md")}
+    missing = {path.relative_to(docs).as_posix() for path in files(".md", under="docs")} - linked
+    assert not missing, f"list these in docs/index.md: {sorted(missing)}"
