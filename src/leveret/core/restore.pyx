@@ -46,7 +46,7 @@ cdef class Restorable(Engine):
             held = self.pick(target, entry.seq)
             if held is not None:
                 entry.deliveries = held.entry.deliveries
-        entry.expiry_ms = target.expiry(entry.expiry_ms, entry.enqueued_ms)
+        entry.expiry_ms = target.expires_at(entry.expiry_ms, entry.enqueued_ms)
         entry.priority = min(entry.priority, target.max_priority)
         if not target.grouped:
             group = 0
