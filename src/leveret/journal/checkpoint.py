@@ -1,7 +1,8 @@
 """Checkpoints: the whole state at one position of the log, so that recovery need not replay what lies before it.
 
-    ckpt-<seq>.idx  | magic 4 | version 2 | flags 2 | segment 4 | offset 4 | seq 8 | key id 16 | facts_len 4 | - 16 | crc32c 4 |
-                    | facts: JSON, {"placed": {segment: records}} | snapshot of the state |    nonce in front if encrypted
+    ckpt-<seq>.idx | header 64 | facts: JSON, {"placed": {segment: records}} | snapshot of the state |
+    header    | magic 4 | version 2 | - 2 | segment 4 | offset 4 | seq 8 | key id 16 | facts_len 4 | - 16 | crc32c 4 |
+    encrypted      | header 64 | nonce 12 | facts and snapshot | tag 16 |
 
 A checkpoint is written only after every frame up to its position is durable: a log that ends before it is damaged.
 

@@ -4,14 +4,14 @@ Every length is read as an unsigned number and compared with what remains before
 checksum and yet points outside of itself is refused as damaged, an entry of a kind that is not known as unknown.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from leveret.core.ports cimport Entry, State
 from leveret.journal.records cimport (
     ALSO, ALSO_QUEUES, DEDUP, DEFINE, DELIVER, ENCRYPTED, ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_MAGIC,
-    MOVED_FORWARD, PUBLISH, PURGE, RETURN, RUN_MAX, SETTLE, TAG_BYTES, TIMED, AlsoEntry, DedupEntry, FrameHeader,
-    RecordEntry, ReturnEntry, RunEntry, TimedEntry, crc32c_of, crc32c_prepare,
+    MOVED_FORWARD, PUBLISH, PURGE, RECORD_HEADER_BYTES, RETURN, RUN_MAX, SETTLE, TAG_BYTES, TIMED, AlsoEntry,
+    DedupEntry, FrameHeader, RecordEntry, ReturnEntry, RunEntry, TimedEntry, crc32c_of, crc32c_prepare,
 )
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
@@ -121,10 +121,11 @@ cdef class Replay:
         cdef const TimedEntry* timed
         cdef const AlsoEntry* also
         cdef Entry entry
+        cdef Entry one
         cdef uint64_t due_ms = 0, group = 0
         cdef uint32_t count = 1, i
         cdef bint moved = record.flags & MOVED_FORWARD
-        self.check_area(record.offset, record.size)
+        entry.overhead = self.overhead(record)
         entry.seq = record.seq
         entry.enqueued_ms = record.enqueued_ms
         entry.expiry_ms = 0
@@ -142,13 +143,15 @@ cdef class Replay:
             due_ms = timed.due_ms
             group = timed.group
             position += ENTRY_BYTES
-        self.state.replay_publish(record.queue, &entry, due_ms, group, moved)
+        one = entry             # each queue may change its own
+        self.state.replay_publish(record.queue, &one, due_ms, group, moved)
         while position < self.index_size and self.index[position] == ALSO:
             also = <const AlsoEntry*>(self.index + position)
             if also.count > ALSO_QUEUES:
                 raise self.damaged()
             for i in range(also.count):
-                self.state.replay_publish(also.queues[i], &entry, due_ms, group, moved)
+                one = entry
+                self.state.replay_publish(also.queues[i], &one, due_ms, group, moved)
             count += also.count
             position += ENTRY_BYTES
         self.records += count
@@ -163,6 +166,23 @@ cdef class Replay:
             raise self.damaged()
         self.state.replay_dedup(entry.queue, entry.digest[:16], entry.seq, timed.expiry_ms, self.segment)
         return position + ENTRY_BYTES
+
+    cdef uint16_t overhead(self, const RecordEntry* entry) except? 0:
+        """The bytes of a record that are not body, as far as 16 bits go."""
+        cdef const uint8_t* record = self.area + entry.offset
+        cdef uint64_t size = entry.size, used = RECORD_HEADER_BYTES + 2
+        cdef uint32_t header_len
+        self.check_area(entry.offset, entry.size)
+        if size < used or record[RECORD_HEADER_BYTES] > size - used:
+            raise self.damaged()
+        used += record[RECORD_HEADER_BYTES]
+        if record[used - 1] > size - used:
+            raise self.damaged()
+        used += record[used - 1]
+        memcpy(&header_len, record + 4, 4)
+        if header_len > size - used:
+            raise self.damaged()
+        return <uint16_t>min(used + header_len, <uint64_t>0xFFFF)
 
     cdef int area_entry(self, const RecordEntry* entry) except -1:
         """Play an entry whose content lies among the bodies."""

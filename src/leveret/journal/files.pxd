@@ -14,7 +14,6 @@ cdef class FileJournal(Journal):
     cdef readonly uint64_t cached_bytes
     cdef readonly dict live                 # segment -> records that some queue still holds
     cdef readonly dict placed               # segment -> records that were ever put there
-    cdef public bint full                   # no room on the disk: publishes are to be refused
     cdef public uint64_t frame_bytes_max
     cdef uint64_t segment_bytes
     cdef uint64_t cache_bytes

@@ -263,6 +263,10 @@ cdef class FileJournal(Journal):
         timed.due_ms = timed.group = 0
         return self.segment
 
+    def refuse_publishes(self, bint refuse) -> None:
+        """Set or lift `full`: there is no room on the disk for more publishes."""
+        self.full = refuse
+
     # What commits: seal, write elsewhere, wrote.
 
     @property

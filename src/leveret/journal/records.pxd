@@ -2,6 +2,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "crc32c.h" nogil:
     void crc32c_prepare()
+    uint32_t crc32c_by_table(uint32_t crc, const uint8_t* data, size_t size)
     uint32_t crc32c_of(uint32_t crc, const void* data, size_t size)
 
 cdef enum:

@@ -36,9 +36,13 @@ assert sizeof(RecordEntry) == sizeof(TimedEntry) == sizeof(AlsoEntry) == ENTRY_B
 assert sizeof(RunEntry) == sizeof(ReturnEntry) == sizeof(DedupEntry) == ENTRY_BYTES
 
 
-def crc32c(const uint8_t[::1] data, uint32_t crc=0) -> int:
-    """The CRC-32C of some bytes, or its continuation."""
-    return crc32c_of(crc, &data[0], data.shape[0]) if data.shape[0] else crc
+def crc32c(const uint8_t[::1] data, uint32_t crc=0, bint portable=False) -> int:
+    """The CRC-32C of some bytes, or its continuation; `portable` does without the processor's instruction."""
+    if data.shape[0] == 0:
+        return crc
+    if portable:
+        return crc32c_by_table(crc, &data[0], data.shape[0])
+    return crc32c_of(crc, &data[0], data.shape[0])
 
 
 cdef class Buffer:

@@ -42,6 +42,10 @@ from leveret.journal.segments import (
 REMEDY = "restore it from a backup, or start once with salvage to skip what is damaged"
 
 
+START = Position(1, HEADER_BYTES, 0)
+"""Where the first frame of a new log goes."""
+
+
 @dataclasses.dataclass
 class Recovered:
     """What recovery found, and where the log goes on."""
@@ -55,7 +59,7 @@ class Recovered:
     skipped_frames: int = 0
     skipped_bytes: int = 0
     skipped_messages: int = 0
-    position: Position = Position(1, HEADER_BYTES, 0)
+    position: Position = START
     placed: dict[int, int] = dataclasses.field(default_factory=dict)
     last: SegmentHeader | None = None
     """The header of the last segment, if the log can go on in it."""
@@ -165,7 +169,8 @@ class Recovery:
                 assert head is not None
                 self.result.skipped_frames += max(0, head.seq - seq - 2)
                 offset = found
-            self._play(replay, data, offset, head, header)
+            play_frame(replay, data, offset, head, header, self._keys)
+            self.result.frames += 1
             offset, seq = head.end, head.seq
         if last:
             self._finish(header, data, offset, position)
@@ -174,17 +179,6 @@ class Recovery:
         if self.result.last is not None:
             return Position(segment, offset, seq)
         return Position(segment + 1, HEADER_BYTES, seq)
-
-    def _play(self, replay: Replay, data: bytes, offset: int, head: Head, header: SegmentHeader) -> None:
-        """Replay one good frame."""
-        start = offset + FRAME_HEADER_BYTES
-        self.result.frames += 1
-        if header.key_id == PLAIN:
-            replay.frame(data, start, head, header.segment, start)
-            return
-        authentic = data[offset + 8 : start]
-        plain = self._keys.decrypt(header.key_id, frame_nonce(head.salt, head.seq), data[start : head.end], authentic)
-        replay.frame(plain, 0, head, header.segment, start)
 
     def _next_good(self, data: bytes, offset: int, header: SegmentHeader, seq: int, last: bool) -> int | None:
         """After a bad frame: None to cut here, the offset of the next good frame to skip to, or an error."""
@@ -248,3 +242,29 @@ def _messages_in(data: Bytes, offset: int, end: int) -> int:
     if bytes(data[offset : offset + 4]) != FRAME_MAGIC or first + index_len > end:
         return 0
     return sum(data[entry] == 1 for entry in range(first, first + index_len, 32))
+
+
+def play_frame(replay: Replay, data: bytes, offset: int, head: Head, header: SegmentHeader, keys: Keys) -> None:
+    """Replay one good frame."""
+    start = offset + FRAME_HEADER_BYTES
+    if header.key_id == PLAIN:
+        replay.frame(data, start, head, header.segment, start)
+        return
+    authentic = data[offset + 8 : start]
+    plain = keys.decrypt(header.key_id, frame_nonce(head.salt, head.seq), data[start : head.end], authentic)
+    replay.frame(plain, 0, head, header.segment, start)
+
+
+def play_segment(disk: Disk, segment: int, keys: Keys, state: State) -> None:
+    """Replay one segment by itself, up to its end or the first bad frame."""
+    data = disk.read_all(segment_name(segment))
+    header = parse_header(data, segment)
+    if header is None:
+        raise DamagedJournal(f"{segment_name(segment)} has a damaged header: {REMEDY}")
+    replay = Replay(state, {})
+    head = read_head(data, HEADER_BYTES, header.salt)
+    offset = HEADER_BYTES
+    while head is not None:
+        play_frame(replay, data, offset, head, header, keys)
+        offset = head.end
+        head = read_head(data, offset, header.salt)

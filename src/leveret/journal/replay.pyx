@@ -39,6 +39,7 @@ cdef void fill(Entry* entry, object held):
     entry.place.offset = held.offset
     entry.place.size = held.size
     entry.deliveries = held.deliveries
+    entry.overhead = 0
     entry.priority = held.priority
     entry.flags = held.flags
 
@@ -82,7 +83,7 @@ cdef class PlainState(State):
         entry.seq = message.seq
         entry.enqueued_ms = now_ms
         entry.expiry_ms = expiry_ms
-        entry.deliveries = 0
+        entry.deliveries = entry.overhead = 0
         entry.priority = message.priority
         entry.flags = message.flags
         for queue in queues:
@@ -259,3 +260,41 @@ cdef class PlainState(State):
             fill(&entry, held)
             self.journal.delivered(queue, &entry, 0, 0)
         return 0
+
+
+cdef class Mentions(State):
+    """Collects the queues that a segment speaks of."""
+
+    cdef readonly set queues
+
+    def __init__(self):
+        self.queues = set()
+
+    cdef int replay_publish(
+        self, uint32_t queue, Entry* entry, uint64_t due_ms, uint64_t group, bint moved
+    ) except -1:
+        self.queues.add(queue)
+        return 0
+
+    cdef int replay_settle(self, uint32_t queue, uint64_t seq, uint32_t count) except -1:
+        self.queues.add(queue)
+        return 0
+
+    cdef int replay_deliver(self, uint32_t queue, uint64_t seq, uint32_t count, uint32_t deliveries) except -1:
+        self.queues.add(queue)
+        return 0
+
+    cdef int replay_return(self, uint32_t queue, uint64_t seq, uint32_t deliveries, uint64_t due_ms) except -1:
+        self.queues.add(queue)
+        return 0
+
+    def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
+        """A purge names one queue."""
+        self.queues.add(queue)
+
+    def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
+        """Definitions speak for themselves."""
+
+    def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
+        """A key belongs to one queue."""
+        self.queues.add(queue)

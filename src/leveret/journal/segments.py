@@ -88,8 +88,8 @@ class SegmentReader:
             if self._headers[segment].key_id != PLAIN:
                 return self._decrypted(segment, fd, offset)
             return offset, self._disk.pread(fd, min(max(size, WINDOW_BYTES), end - offset), offset)
-        except FileNotFoundError:
-            raise DamagedJournal(f"{segment_name(segment)} is missing: restore it from a backup") from None
+        except OSError as error:
+            raise DamagedJournal(f"{segment_name(segment)} cannot be read at offset {offset}: {error}") from error
 
     def forget(self, segment: int) -> None:
         """Close a segment that is going."""

@@ -7,6 +7,7 @@ marked the lost pages clean, and a second sync would report success.
 """
 
 import secrets
+import threading
 from collections.abc import Callable
 
 from leveret.journal.disk import NO_ROOM, Disk, write_all
@@ -32,6 +33,7 @@ class Writer:
         self._fd = -1
         self._salt = 0
         self._unchecked_bytes = 0
+        self._space = threading.Lock()
         self._synced_ms = 0
         self.syncs = options.sync != "never"
         self.sync_through = 0
@@ -59,7 +61,7 @@ class Writer:
         try:
             self._write(frame)
         except OSError as error:
-            if error.errno not in NO_ROOM or not self._give_up_spare():
+            if error.errno not in NO_ROOM or not self.give_up_spare():
                 raise
             self._write(frame)
         self.written = frame.seq
@@ -77,14 +79,19 @@ class Writer:
 
     def check_space(self) -> None:
         """Compare the free space with the limits; refuse publishes before the disk is full, take them again after."""
+        with self._space:
+            self._check_space()
+
+    def _check_space(self) -> None:
+        """See check_space; both the writer and the housekeeper come here."""
         self._unchecked_bytes = 0
         free = self._disk.free_bytes()
         if self._journal.full:
             enough = max(2 * self._options.spare_bytes, self._options.disk_free_min_bytes)
             if free >= enough and self.keep_spare():
-                self._journal.full = False
+                self._journal.refuse_publishes(False)
         elif free < self._options.disk_free_min_bytes:
-            self._journal.full = True
+            self._journal.refuse_publishes(True)
 
     def keep_spare(self) -> bool:
         """Have the spare file; False when there is no room for it."""
@@ -102,6 +109,14 @@ class Writer:
             return False
         finally:
             self._disk.close(fd)
+        return True
+
+    def give_up_spare(self) -> bool:
+        """Free the room that was kept for this moment; False when it is gone already."""
+        self._journal.refuse_publishes(True)
+        if SPARE_NAME not in self._disk.names():
+            return False
+        self._disk.unlink(SPARE_NAME)
         return True
 
     def close(self) -> None:
@@ -161,11 +176,3 @@ class Writer:
             raise
         self.close()
         self._fd, self._salt, self.segment = fd, salt, frame.segment
-
-    def _give_up_spare(self) -> bool:
-        """Free the room that was kept for this moment; False when it is gone already."""
-        self._journal.full = True
-        if SPARE_NAME not in self._disk.names():
-            return False
-        self._disk.unlink(SPARE_NAME)
-        return True
