@@ -25,7 +25,6 @@ def subscribe(Queue queue not None, Consumer consumer not None) -> None:
     consumer.queue = queue
     consumer.id = queue.engine.consumer_number(consumer.tag)
     queue.consumers = sorted([*others, consumer], key=by_priority)
-    queue.watched = True
     queue.use()
     if queue.depth:
         queue.signal()
@@ -39,7 +38,6 @@ def by_priority(consumer: Consumer) -> int:
 def unsubscribe(Queue queue not None, Consumer consumer not None) -> None:
     """Stop pushing to a consumer; what it holds stays its own until it is settled or requeued."""
     queue.consumers = [other for other in queue.consumers or [] if other is not consumer]
-    queue.watched = bool(queue.consumers)
     queue.use()
     if queue.active is consumer:
         queue.active = None

@@ -7,6 +7,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core import deadletter
 from leveret.core.errors import DiskFull, MessageTooLarge, QueueFull
+from leveret.core.filters import GROUP_HEADER
 from leveret.core.held cimport Held, Holder
 from leveret.core.ids import format_id
 from leveret.core.message cimport BLOB, PERSISTENT, new_message
@@ -29,6 +30,12 @@ def group_key(str group not None) -> int:
     for each in group.encode():
         hashed = (hashed ^ each) * FNV_PRIME
     return hashed or 1
+
+
+def group_of(dict headers) -> int:
+    """The number of the group that a header names; 0: none."""
+    group = headers.get(GROUP_HEADER)
+    return group_key(group) if isinstance(group, str) else 0
 
 
 def route_of(str exchange not None, str routing_key not None) -> bytes:
@@ -187,8 +194,10 @@ cdef class Publisher(Restorable):
         if targets:
             content, header_len = make_content_of(buried, message.body)
             self.publish(
-                targets, route_of(exchange.name, key), content, header_len, priority=message.priority,
-                persistent=message.flags & PERSISTENT != 0, blob=message.flags & BLOB != 0, group=message.group,
+                targets, route_of(exchange.name, key), content, header_len,
+                priority=message.priority if properties.priority is None else properties.priority,
+                persistent=message.flags & PERSISTENT != 0, blob=message.flags & BLOB != 0,
+                group=group_of(buried.headers),
             )
 
 

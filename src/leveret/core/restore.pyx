@@ -7,6 +7,7 @@ broker stopped is simply waiting again, with its delivery count.
 from leveret.core import snapshots
 from leveret.core.errors import DamagedJournal
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, new_held
+from leveret.core.message cimport BLOB
 from leveret.core.policy import QueuePolicy
 from leveret.core.ports cimport DELAYED, NACKED, Place
 from leveret.core.ready cimport Fifo, Group, Level
@@ -184,6 +185,24 @@ cdef class Restorable(Engine):
         for queue in self.queues.values():
             count_segments(<Queue>queue, counts)
         return counts
+
+    def count_blobs(self) -> dict[bytes, int]:
+        """Find out which blobs are named by messages, after a restart; reads those messages."""
+        cdef Entry entry
+        cdef Queue queue
+        cdef Held held
+        for queue in self.queues.values():
+            for held in list((queue.held or {}).values()):
+                if held.entry.flags & BLOB:
+                    self.keep_blob(self.journal.read(&held.entry), 1)
+                    queue.has_blobs = True
+            for fifo in queue.ready.fifos() if queue.ready is not None else ():
+                entry.seq = 0
+                while (<Fifo>fifo).lane is not None and (<Fifo>fifo).lane.after(entry.seq, &entry):
+                    if entry.flags & BLOB:
+                        self.keep_blob(self.journal.read(&entry), 1)
+                        queue.has_blobs = True
+        return self.blobs
 
     # Checkpoints
 
