@@ -1,0 +1,1 @@
+"""Leveret: a message broker for Python teams."""

@@ -159,6 +159,7 @@ _ROWS = (
     Argument("x-priority-ageing", "priority_ageing_ms", _positive_time),
     Argument("x-visibility-timeout", "lease_ms", _time),
     Argument("x-delay", "delay_ms", _time),
+    Argument("x-max-receive-count", "max_receives", whole(1, COUNT_MAX), by_operator=True),
     Argument("x-retention", "retention_ms", _positive_time, by_operator=True),
     Argument("x-retry-backoff", "backoff_kind", retry_backoff),
     Argument("x-retry-backoff-base", "backoff_base_ms", _time),

@@ -101,7 +101,9 @@ class Broker(Publisher):
         count = queue.depth
         browse.purge(queue, True)
         if queue.durable:
-            self.journal.defined(Kind.QUEUE | REMOVED, dumps({"id": queue.id, "vhost": queue.vhost, "name": queue.name}))
+            self.journal.defined(
+                Kind.QUEUE | REMOVED, dumps({"id": queue.id, "vhost": queue.vhost, "name": queue.name})
+            )
         self._forget(self.topology.vhost(queue.vhost).remove_queue(queue), queue.vhost)
         self._drop_queue(queue)
         return count

@@ -28,7 +28,7 @@ def ready_after(Queue queue not None, tuple cursor, uint32_t count) -> tuple[lis
         fifo = <Fifo>fifos[index]
         merge(queue, fifo, (after_ms, after_seq), count, found)
         if len(found) >= count:
-            last = <Held>found[-1]
+            last = <Held>found[len(found) - 1]
             return found, (index, last.ready_ms, last.seq)
         index += 1
         after_ms = after_seq = 0
@@ -54,7 +54,7 @@ cdef int merge(Queue queue, Fifo fifo, tuple after, uint32_t count, list found) 
             # Numbers rise with time along a lane: jump to the one that the cursor names.
             seq = max(seq, <uint64_t>after[1] if after[0] == entry.enqueued_ms else seq)
             continue
-        while returned and len(found) < count and place_of(returned[-1]) < (entry.enqueued_ms, entry.seq):
+        while returned and len(found) < count and place_of(returned[len(returned) - 1]) < (entry.enqueued_ms, entry.seq):
             found.append(returned.pop())
         if len(found) < count:
             found.append(new_held(queue, &entry, entry.enqueued_ms, group))

@@ -13,6 +13,7 @@ cdef class Engine(State):
     cdef readonly uint64_t last_lease
     cdef readonly list dirty            # watched queues that have something to take
     cdef readonly dict consumer_ids
+    cdef int budget                     # how much more this tick may do
     cdef uint64_t advance(self, uint64_t now_ms) noexcept
     cdef uint64_t place(self, Message message, list queues) except 0
     cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1

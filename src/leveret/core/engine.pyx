@@ -5,7 +5,7 @@ from leveret.core.queue cimport Queue
 from leveret.core.timers cimport Timer
 
 cdef enum:
-    FIRED_PER_TICK_MAX = 10_000     # a million messages due at once must not stop everything else
+    BUDGET = 10_000                 # a million messages due at once must not stop everything else
     OVERHEAD_MAX = 0xFFFF
     CONSUMERS_NAMED_MAX = 65_536    # names are kept for ever, and clients choose them
 
@@ -35,7 +35,7 @@ cdef class Engine(State):
         message.enqueued_ms = entry.enqueued_ms = self.now_ms
         if len(queues) == 1:
             queue = <Queue>queues[0]
-            message.expiry_ms = queue.expiry(message.expiry_ms, self.now_ms)
+            message.expiry_ms = queue.expires_at(message.expiry_ms, self.now_ms)
             self.journal.published(message, queue.own_id, &entry.place)
         else:
             self.journal.published(message, [(<Queue>each).id for each in queues], &entry.place)
@@ -45,7 +45,7 @@ cdef class Engine(State):
         rest = entry.place.size - (len(message.content) - message.header_len)
         entry.overhead = min(rest, OVERHEAD_MAX) if rest > 0 else 0
         for queue in queues:
-            entry.expiry_ms = queue.expiry(message.expiry_ms, self.now_ms)
+            entry.expiry_ms = queue.expires_at(message.expiry_ms, self.now_ms)
             entry.priority = min(message.priority, queue.max_priority)
             queue.enter(&entry, message.due_ms, message.group)
         return message.seq
@@ -62,14 +62,14 @@ cdef class Engine(State):
         """Do what is due at this time; True when there is more of it than one tick does."""
         cdef Timer timer
         cdef uint64_t now = self.advance(now_ms)
-        cdef int fired = 0
-        while fired < FIRED_PER_TICK_MAX:
+        self.budget = BUDGET
+        while self.budget > 0:
             timer = self.timers.first()
             if timer is None or timer.when_ms > now:
                 return False
             self.timers.remove(timer)
+            self.budget -= 1
             timer.fire(now)
-            fired += 1
         return True
 
     @property

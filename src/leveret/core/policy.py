@@ -48,6 +48,7 @@ class QueuePolicy:
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
     delivery_limit: int | None = None
+    max_receives: int | None = None
     max_priority: int = 0
     priority_mode: str = "strict"
     priority_ageing_ms: int = 10_000
@@ -62,6 +63,11 @@ class QueuePolicy:
     max_message_bytes: int | None = None
     groups: str = "off"
     consumer_timeout_ms: int | None = None
+
+    @property
+    def max_deliveries(self) -> int | None:
+        """How often a message may be handed out: RabbitMQ's limit counts what comes back, SQS's what goes out."""
+        return _smaller(None if self.delivery_limit is None else self.delivery_limit + 1, self.max_receives)
 
 
 _FIELDS = tuple(each.name for each in fields(QueuePolicy))

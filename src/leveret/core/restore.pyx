@@ -46,7 +46,7 @@ cdef class Restorable(Engine):
             held = self.pick(target, entry.seq)
             if held is not None:
                 entry.deliveries = held.entry.deliveries
-        entry.expiry_ms = target.expiry(entry.expiry_ms, entry.enqueued_ms)
+        entry.expiry_ms = target.expires_at(entry.expiry_ms, entry.enqueued_ms)
         entry.priority = min(entry.priority, target.max_priority)
         if not target.grouped:
             group = 0
@@ -57,12 +57,12 @@ cdef class Restorable(Engine):
         if due_ms > entry.enqueued_ms:
             return target.schedule(new_held(target, entry, due_ms, group), due_ms)
         if moved:
-            return self.put_back(target, entry, group)
+            return self.put_back(target, entry, entry.enqueued_ms, group)
         return target.wait(entry, group)
 
-    cdef int put_back(self, Queue queue, Entry* entry, uint64_t group) except -1:
-        """Let a message wait at the place of its number, though higher ones are there already."""
-        cdef Held held = new_held(queue, entry, entry.enqueued_ms, group)
+    cdef int put_back(self, Queue queue, Entry* entry, uint64_t ready_ms, uint64_t group) except -1:
+        """Let a message wait at its place, though later ones are there already."""
+        cdef Held held = new_held(queue, entry, ready_ms, group)
         held.state = SCHEDULED
         queue.scheduled += 1
         queue.hold(held)
@@ -124,7 +124,7 @@ cdef class Restorable(Engine):
                 if deliveries > LANE_DELIVERIES_MAX or not self.rewrite(target, &entry):
                     held = self.pick(target, each)
                     held.entry.deliveries = deliveries
-                    self.put_back(target, &held.entry, held.group)
+                    self.put_back(target, &held.entry, held.ready_ms, held.group)
         return 0
 
     cdef bint rewrite(self, Queue queue, Entry* entry) except -1:
@@ -145,10 +145,12 @@ cdef class Restorable(Engine):
 
     cdef int restore_held(self, Queue queue, Held held, uint64_t due_ms) except -1:
         """Let a message back off until a time; its group waits for it."""
+        cdef Group members
         if held.group:
             self.groups[queue.id, held.entry.seq] = held.group
             queue.configure_ready()
-            queue.ready.group(held.group).busy += 1
+            members = queue.ready.group(held.group)
+            members.busy += 1
         held.state = BACKING_OFF
         held.when_ms = due_ms
         queue.hold(held)
@@ -209,7 +211,7 @@ cdef class Restorable(Engine):
         pending = self.relocation[1]
         while pending and budget_bytes > 0:
             together = [pending.pop()]
-            while pending and pending[-1][:3] == together[0][:3]:
+            while pending and pending[len(pending) - 1][:3] == together[0][:3]:
                 together.append(pending.pop())
             budget_bytes -= self.move_together(together)
         if pending:
@@ -259,7 +261,7 @@ cdef class Restorable(Engine):
             if not queue.ready.fifo(priority, group).lane.replace(&entry):
                 queue.ready.remove(seq, priority, group, &entry)
                 entry.place = place[0]
-                self.put_back(queue, &entry, group)
+                self.put_back(queue, &entry, entry.enqueued_ms, group)
         else:
             held.entry.place = place[0]
             entry = held.entry

@@ -1,0 +1,67 @@
+from collections.abc import Mapping
+from typing import Any
+
+from leveret.core.consumer import Consumer
+from leveret.core.dedup import Dedup
+from leveret.core.engine import Engine
+from leveret.core.held import Held
+from leveret.core.policy import QueuePolicy
+
+class Queue:
+    engine: Engine
+    id: int
+    name: str
+    vhost: str
+    durable: bool
+    auto_delete: bool
+    paused: bool
+    deleted: bool
+    owner: object
+    arguments: Mapping[str, Any] | None
+    policy: QueuePolicy
+    dedup: Dedup
+    route: bytes
+    segment: int
+    consumers: list[Consumer] | None
+    active: Consumer | None
+    watched: bool
+    used_ms: int
+    leased: int
+    scheduled: int
+    max_priority: int
+    def __init__(
+        self,
+        engine: Engine,
+        id: int,
+        vhost: str,
+        name: str,
+        policy: QueuePolicy,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        durable: bool = True,
+        auto_delete: bool = False,
+        owner: object = None,
+    ) -> None: ...
+    def apply(self, policy: QueuePolicy) -> None: ...
+    def would_overflow(self, size: int) -> bool: ...
+    def duplicate_of(self, key: bytes) -> int | None: ...
+    def remember(self, key: bytes, seq: int, at_ms: int, segment: int) -> None: ...
+    def take(self, count: int, lease_ms: int | None = None, consumer: object = None) -> list[Held]: ...
+    def leased_as(self, held: Held, lease: int) -> Held: ...
+    def find_lease(self, seq: int, lease: int) -> Held: ...
+    def ack(self, held: Held, lease: int) -> None: ...
+    def reject(self, held: Held, lease: int) -> None: ...
+    def nack(self, held: Held, lease: int, delay_ms: int, how: int = 0) -> None: ...
+    def extend(self, held: Held, lease: int, lease_ms: int) -> None: ...
+    def adopt(self, vhost: str, name: str, policy: QueuePolicy, arguments: Mapping[str, Any] | None) -> None: ...
+    def retire(self) -> None: ...
+    def use(self) -> None: ...
+    def pause(self, paused: bool = True) -> None: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def depth_bytes(self) -> int: ...
+    @property
+    def backing_off(self) -> int: ...
+    @property
+    def counts(self) -> dict[str, int]: ...
