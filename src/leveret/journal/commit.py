@@ -136,6 +136,7 @@ class Commit:
         if self._attempt(lambda: self._writer.append(frame)):
             with self._lock:
                 self._journal.wrote(frame)
+            self._wake(frame.seq)
 
     def _write(self, frame: Frame) -> bool:
         """Write one frame; False when that failed."""
@@ -176,6 +177,8 @@ class Commit:
             f"the journal stopped, nothing more is accepted: {error}; free or repair the disk and restart"
         )
         with self._mutex:
+            if self.failed is not None:
+                return self.failed
             self.failed = failure
             gates = list(self._gates.values())
             callbacks = [call for calls in self._callbacks.values() for call in calls]
