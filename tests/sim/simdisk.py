@@ -15,6 +15,7 @@ from random import Random
 from typing import Concatenate, ParamSpec, TypeVar
 
 from leveret.core.errors import DataLocked
+from leveret.journal.disk import Bytes, Disk
 from tests.sim.pages import Inode, Loss, truncation
 
 P = ParamSpec("P")
@@ -45,7 +46,7 @@ def observed(method: Callable[Concatenate["SimDisk", P], R]) -> Callable[Concate
     return call
 
 
-class SimDisk:
+class SimDisk(Disk):
     """Files and their names, each with what is durable and what is not yet."""
 
     def __init__(self, capacity_bytes: int = 1 << 40) -> None:
@@ -59,6 +60,7 @@ class SimDisk:
         self.calls = 0
         self.faults: dict[int, int] = {}
         self.fault = 0
+        self.failed = False
         self.hook: Callable[[str], None] = lambda name: None
 
     def crash(self, rng: Random) -> "SimDisk":
@@ -87,6 +89,11 @@ class SimDisk:
         ]
         return disk
 
+    @property
+    def clean(self) -> bool:
+        """Whether a power cut now would lose nothing."""
+        return not self.changes and not any(inode.pending for inode in self.durable_files.values())
+
     def flip(self, rng: Random, name: str) -> None:
         """Change one random bit of what a file durably holds."""
         inode = self.files[name]
@@ -109,7 +116,7 @@ class SimDisk:
         return self._opened(self._inode(name))
 
     @observed
-    def write(self, fd: int, buffers: Sequence[bytes]) -> int:
+    def write(self, fd: int, buffers: Sequence[Bytes]) -> int:
         """Append buffers; may write less than all of them."""
         inode = self.open_files[fd]
         data = b"".join(buffers)
@@ -118,10 +125,10 @@ class SimDisk:
             data = data[: max(1, len(data) // 2)]
         room = self.free_bytes()
         if room == 0 and data:
-            raise failure(errno.ENOSPC)
+            raise self._failure(errno.ENOSPC)
         inode.change(len(inode.cached), data[:room])
         if self.fault > 0:
-            raise failure(self.fault)
+            raise self._failure(self.fault)
         return len(data[:room])
 
     @observed
@@ -146,7 +153,7 @@ class SimDisk:
         self._refuse()
         inode = self.open_files[fd]
         if size - len(inode.cached) > self.free_bytes():
-            raise failure(errno.ENOSPC)
+            raise self._failure(errno.ENOSPC)
         inode.change(*truncation(max(size, len(inode.cached))))
 
     @observed
@@ -167,7 +174,7 @@ class SimDisk:
         """Make all names durable."""
         if self.fault:
             self.changes.clear()
-            raise failure(self.fault)
+            raise self._failure(self.fault)
         for change in self.changes:
             enter(self.durable_files, change)
         self.changes.clear()
@@ -207,16 +214,25 @@ class SimDisk:
         """Let other processes in."""
         self.locked = False
 
+    def link(self, name: str, directory: str | os.PathLike[str]) -> None:
+        """There is no second directory to link into."""
+        raise self._failure(errno.EXDEV)
+
     def _refuse(self) -> None:
         """Raise the fault whose turn it is, before anything has happened."""
         if self.fault > 0:
-            raise failure(self.fault)
+            raise self._failure(self.fault)
+
+    def _failure(self, code: int) -> OSError:
+        """The error that the operating system would raise."""
+        self.failed = True
+        return OSError(code, os.strerror(code))
 
     def _sync(self, inode: Inode) -> None:
         """Make pending writes durable, or lose them for good when the sync fails."""
         if self.fault > 0:
             inode.pending.clear()
-            raise failure(self.fault)
+            raise self._failure(self.fault)
         inode.sync()
 
     def _inode(self, name: str) -> Inode:
@@ -244,8 +260,3 @@ def enter(names: dict[str, Inode], change: Change) -> None:
             names.pop(name, None)
         else:
             names[name] = inode
-
-
-def failure(code: int) -> OSError:
-    """The error that the operating system would raise."""
-    return OSError(code, os.strerror(code))
