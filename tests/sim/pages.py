@@ -4,7 +4,8 @@
 
 A sync applies the pending changes to the durable content. A power cut applies some of them: each 512-byte sector of
 each write is kept, lost or torn on its own, and so is each truncation. Nothing that was never written appears, but
-for the zeros of holes.
+for the zeros of holes. A sector is written as the cache has it, with what earlier writes put there: pages are as
+small as sectors here, which gives a power cut more to choose from than the 4 KiB of most systems do.
 """
 
 from collections.abc import Iterator
@@ -27,10 +28,17 @@ class Inode:
         self.cached = content
         self.pending: list[Write] = []
 
-    def change(self, offset: int, data: bytes) -> None:
-        """Write to the cache and remember that it is not durable."""
+    def write(self, offset: int, data: bytes) -> None:
+        """Write to the cache and remember the sectors that are not durable."""
         self.cached = applied(self.cached, offset, data)
-        self.pending.append((offset, data))
+        start = offset - offset % SECTOR_BYTES
+        end = offset + len(data)
+        self.pending.append((start, self.cached[start : end + -end % SECTOR_BYTES]))
+
+    def truncate(self, size: int) -> None:
+        """Cut the cached content, or extend it with zeros."""
+        self.cached = applied(self.cached, *truncation(size))
+        self.pending.append(truncation(size))
 
     def sync(self) -> None:
         """Make every pending change durable."""

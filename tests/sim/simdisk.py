@@ -16,7 +16,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from leveret.core.errors import DataLocked
 from leveret.journal.disk import Bytes, Disk
-from tests.sim.pages import Inode, Loss, truncation
+from tests.sim.pages import Inode, Loss
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,7 +71,7 @@ class SimDisk(Disk):
             if loss.kept():
                 enter(names, change)
         fresh = {id(inode): Inode(loss.content(inode)) for inode in names.values()}
-        disk = SimDisk(self.capacity_bytes)
+        disk = type(self)(self.capacity_bytes)
         disk.files = {name: fresh[id(inode)] for name, inode in names.items()}
         disk.durable_files = dict(disk.files)
         return disk
@@ -81,7 +81,7 @@ class SimDisk(Disk):
         everything = [*self.files.values(), *self.durable_files.values()]
         everything += [inode for change in self.changes for inode in change.values() if inode]
         twins = {id(inode): inode.copy() for inode in everything}
-        disk = SimDisk(self.capacity_bytes)
+        disk = type(self)(self.capacity_bytes)
         disk.files = {name: twins[id(inode)] for name, inode in self.files.items()}
         disk.durable_files = {name: twins[id(inode)] for name, inode in self.durable_files.items()}
         disk.changes = [
@@ -126,7 +126,7 @@ class SimDisk(Disk):
         room = self.free_bytes()
         if room == 0 and data:
             raise self._failure(errno.ENOSPC)
-        inode.change(len(inode.cached), data[:room])
+        inode.write(len(inode.cached), data[:room])
         if self.fault > 0:
             raise self._failure(self.fault)
         return len(data[:room])
@@ -145,7 +145,7 @@ class SimDisk(Disk):
     def truncate(self, fd: int, size: int) -> None:
         """Cut a file, or extend it with zeros."""
         self._refuse()
-        self.open_files[fd].change(*truncation(size))
+        self.open_files[fd].truncate(size)
 
     @observed
     def allocate(self, fd: int, size: int) -> None:
@@ -154,7 +154,7 @@ class SimDisk(Disk):
         inode = self.open_files[fd]
         if size - len(inode.cached) > self.free_bytes():
             raise self._failure(errno.ENOSPC)
-        inode.change(*truncation(max(size, len(inode.cached))))
+        inode.truncate(max(size, len(inode.cached)))
 
     @observed
     def rename(self, old: str, new: str) -> None:

@@ -111,16 +111,25 @@ def test_a_killed_process_leaves_its_writes_in_the_page_cache() -> None:
 
 
 def test_a_failed_sync_loses_its_pages_though_the_next_one_succeeds() -> None:
+    first, second, third = (letter * SECTOR_BYTES for letter in (b"1", b"2", b"3"))
     disk = SimDisk()
-    fd = created(disk, "log", b"1")
-    disk.write(fd, [b"2"])
+    fd = created(disk, "log", first)
+    disk.write(fd, [second])
     disk.faults[disk.calls + 1] = errno.EIO
     with pytest.raises(OSError, match=r"Input/output"):
         disk.datasync(fd)
-    disk.write(fd, [b"3"])
+    disk.write(fd, [third])
     disk.datasync(fd)
-    assert disk.read_all("log") == b"123"
-    assert after_crash(disk, "log") == {b"1\x003"}
+    assert disk.read_all("log") == first + second + third
+    assert after_crash(disk, "log") == {first + bytes(SECTOR_BYTES) + third}
+
+
+def test_a_sector_is_written_with_what_earlier_writes_put_there() -> None:
+    disk = SimDisk()
+    fd = created(disk, "log")
+    disk.write(fd, [b"1"])
+    disk.write(fd, [b"2"])
+    assert after_crash(disk, "log") <= {b"", b"\0", b"\0\0", b"1", b"1\0", b"12"}
 
 
 def test_a_failed_directory_sync_loses_its_changes() -> None:
@@ -209,6 +218,6 @@ def test_missing_names_are_errors() -> None:
 
 def test_an_inode_without_pending_changes_has_one_future() -> None:
     inode = Inode(b"1")
-    inode.change(1, b"2")
+    inode.write(1, b"2")
     inode.sync()
     assert (inode.durable, inode.cached, inode.pending) == (b"12", b"12", [])
