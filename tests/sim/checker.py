@@ -9,7 +9,8 @@ sealed a frame. What differs is named:
     backwards    has an older delivery count or due time than the durable one
 """
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -26,14 +27,20 @@ class Held(NamedTuple):
     deliveries: int
     due_ms: int
 
+    def __repr__(self) -> str:
+        """All but the content, of which its length and checksum are enough to tell it from others."""
+        return f"<{len(self.content)} bytes {zlib.crc32(self.content):08x} {self[1:]}>"
+
 
 @dataclass(frozen=True)
 class Snapshot:
     """A whole state at one moment."""
 
     messages: Mapping[tuple[int, int], Held] = field(default_factory=dict)
-    definitions: Mapping[tuple[int, bytes], int] = field(default_factory=dict)
+    definitions: Set[bytes] = frozenset()
     dedup: Mapping[tuple[int, bytes], int] = field(default_factory=dict)
+    last_seq: int = 0
+    """The number of the newest message ever: numbers are not given twice."""
 
 
 class Finding(NamedTuple):
@@ -49,13 +56,14 @@ class Model:
     def __init__(self, start: Snapshot | None = None) -> None:
         start = start or Snapshot()
         self.messages = dict(start.messages)
-        self.definitions = dict(start.definitions)
+        self.definitions = set(start.definitions)
         self.dedup = dict(start.dedup)
+        self.last_seq = start.last_seq
         self.sealed: list[tuple[int, Snapshot]] = [(0, start)]
 
     def snapshot(self) -> Snapshot:
         """The state now."""
-        return Snapshot(dict(self.messages), dict(self.definitions), dict(self.dedup))
+        return Snapshot(dict(self.messages), frozenset(self.definitions), dict(self.dedup), self.last_seq)
 
     def seal(self, frame: int) -> None:
         """Everything so far is in this frame or an earlier one."""
@@ -77,10 +85,19 @@ def compare(found: Snapshot, candidates: Sequence[Snapshot]) -> list[Finding]:
         return []
     findings = [
         *differences("message", found.messages, [each.messages for each in candidates]),
-        *differences("definition", found.definitions, [each.definitions for each in candidates]),
+        *differences("definition", made(found), [made(each) for each in candidates]),
         *differences("dedup key", found.dedup, [each.dedup for each in candidates]),
     ]
+    if found.last_seq < candidates[0].last_seq:
+        findings.append(
+            Finding("backwards", f"message {candidates[0].last_seq} was the last, now it is {found.last_seq}")
+        )
     return findings or [Finding("corrupt", "a frame was applied in part")]
+
+
+def made(snapshot: Snapshot) -> dict[bytes, bool]:
+    """The definitions as a mapping, like everything else."""
+    return dict.fromkeys(snapshot.definitions, True)
 
 
 def differences(noun: str, found: Mapping[K, V], candidates: Sequence[Mapping[K, V]]) -> list[Finding]:

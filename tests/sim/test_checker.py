@@ -27,7 +27,7 @@ def changed(**fields: object) -> Snapshot:
         (changed(content=b"b0dy"), [EMPTY, HOLDING], ["corrupt"]),
         (changed(deliveries=0), [HOLDING], ["backwards"]),
         (changed(deliveries=2), [HOLDING], ["corrupt"]),
-        (EMPTY, [Snapshot(definitions={(1, b"q"): 0})], ["lost"]),
+        (EMPTY, [Snapshot(definitions={b"q"})], ["lost"]),
         (Snapshot(dedup={(1, b"k"): 3}), [EMPTY], ["resurrected"]),
     ],
 )

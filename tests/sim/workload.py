@@ -13,14 +13,16 @@ from tests.sim.world import World
 QUEUES = range(1, 13)
 FAN_OUTS = (1, 1, 1, 2, 3, 9, 12)
 """More than eight queues need a second fan-out entry."""
-BODY_BYTES = (0, 1, 30, 30, 200, 700, 1500)
-"""Within a sector, over a sector, over two."""
+BODY_BYTES = (0, 30, 30, 700, 1_100, 1_500)
+"""Within a sector, over a few; the largest fill a segment."""
 DEFINITIONS = (b"queue a", b"queue b", b"exchange c")
 DIGESTS = tuple(bytes([n]) * 16 for n in range(4))
 
 
 def publish(world: World, rng: Random) -> None:
-    """A message enters some queues."""
+    """A message enters some queues, unless the disk is full."""
+    if world.node.full:
+        return
     queues = sorted(rng.sample(QUEUES, rng.choice(FAN_OUTS)))
     held = Held(
         content=rng.randbytes(rng.choice(BODY_BYTES)),
@@ -29,7 +31,7 @@ def publish(world: World, rng: Random) -> None:
         deliveries=0,
         due_ms=rng.choice((0, 0, 7_000)),
     )
-    seq = world.node.publish(queues, held)
+    seq = world.model.last_seq = world.node.publish(queues, held)
     for queue in queues:
         world.model.messages[queue, seq] = held
 
@@ -71,14 +73,14 @@ def define(world: World, rng: Random) -> None:
     """A queue or an exchange is declared."""
     payload = rng.choice(DEFINITIONS)
     world.node.define(payload)
-    world.model.definitions[payload] = True
+    world.model.definitions.add(payload)
 
 
 def deduplicate(world: World, rng: Random) -> None:
     """A publish key is taken."""
-    queue, digest = rng.choice(QUEUES[:2]), rng.choice(DIGESTS)
-    if (queue, digest) not in world.model.dedup:
-        world.model.dedup[queue, digest] = world.node.deduplicate(queue, digest)
+    queue, digest, seq = rng.choice(QUEUES[:2]), rng.choice(DIGESTS), rng.randrange(1, 1_000)
+    world.node.deduplicate(queue, digest, seq)
+    world.model.dedup[queue, digest] = seq
 
 
 def commit(world: World, rng: Random) -> None:
@@ -120,7 +122,7 @@ VERBS: dict[Callable[[World, Random], None], int] = {
     deduplicate: 1,
     commit: 12,
     checkpoint: 1,
-    compact: 3,
+    compact: 4,
     reopen: 1,
 }
 

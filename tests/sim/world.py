@@ -18,10 +18,13 @@ class Inconsistent(Exception):
 class World:
     """One run: `watch` is called before and after every change of the disk, recovery included."""
 
-    def __init__(self, disk: SimDisk, model: Model, watch: Callable[["World"], None]) -> None:
+    def __init__(
+        self, disk: SimDisk, model: Model, watch: Callable[["World"], None], node_class: type[Node] = Node
+    ) -> None:
         self.disk = disk
         self.model = model
         self.watch = watch
+        self.node_class = node_class
         self.opened: Node | None = None
         disk.hook = self.look
 
@@ -33,7 +36,7 @@ class World:
 
     def open(self) -> None:
         """Recover the journal; what it holds must be allowed, and is durable from now on."""
-        node = Node(self.disk)
+        node = self.node_class(self.disk)
         found = node.snapshot()
         findings = self.model.check(found)
         if findings:
