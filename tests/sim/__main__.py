@@ -17,16 +17,15 @@ from tests.sim.mutants import MUTANTS, points_until_caught
 
 KINDS = ("lost", "resurrected", "corrupt", "backwards", "refused", "silent")
 POINTS_PER_FLIP = 10
-FLIPS_PER_WORKLOAD = 10
 FINDINGS_SHOWN = 3
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run everything; 0 when nothing was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description="Crash the journal at every point.")
     parser.add_argument("--seed", type=int, default=1, help="the first workload (default 1)")
     parser.add_argument("--points", type=int, default=20_000, help="how many crashes (default 20000)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     started = time.monotonic()
     explorer = explored(options.seed, options.points)
     seconds = time.monotonic() - started
@@ -44,7 +43,7 @@ def main() -> int:
         **{kind: kinds[kind] for kind in KINDS},
         "flips_injected": flips.injected,
         "flips_detected": flips.detected,
-        "flips_harmless": flips.harmless,
+        "flips_harmless": flips.harmless.total(),
         "mutants_caught": f"{caught}/{len(mutants)}",
         "seconds": round(time.monotonic() - started, 1),
     }
@@ -66,8 +65,10 @@ def explored(seed: int, points: int) -> Explorer:
 def flipped(seed: int, count: int) -> Flips:
     """So many flipped bits, a few in each workload's journal."""
     flips = Flips()
-    for each in range(seed, seed + max(1, count // FLIPS_PER_WORKLOAD)):
-        flips.inject(each, FLIPS_PER_WORKLOAD)
+    for each in itertools.count(seed):
+        if flips.injected >= count:
+            break
+        flips.inject(each)
     return flips
 
 
@@ -81,4 +82,5 @@ def show(report: dict[str, object], mutants: dict[str, int | None], findings: li
         print(f"\n{finding.kind}: {finding.what}\n  again: make sim SEED={seed}")
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
