@@ -2,6 +2,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from leveret.journal.compaction import SLACK_BYTES, is_worth_copying
 from leveret.journal.encryption import Keys
 from tests.journal.world import FaultyDisk, World
 
-SMALL = {"segment_bytes": 1024}
+SMALL: dict[str, Any] = {"segment_bytes": 1024}
 
 
 def numbers(path: Path) -> list[int]:
@@ -39,7 +40,7 @@ def test_segments_go_oldest_first_and_never_the_one_being_written(tmp_path: Path
     for seq in seqs[:20]:
         world.state.settle(1, seq)
     world.commit.flush()
-    gone = []
+    gone: list[int] = []
     while world.store.compact():
         gone.append(min(before) + len(gone))
         assert numbers(tmp_path)[0] == gone[-1] + 1

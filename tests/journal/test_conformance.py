@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from leveret.core.ports import Journal
 
+from leveret.core.ports import Journal
 from leveret.journal.encryption import Keys
 from leveret.journal.replay import PlainState
 from tests.journal.world import HEADER, ROUTE, World

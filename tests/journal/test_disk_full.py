@@ -2,6 +2,7 @@
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.journal.world import FaultyDisk, World
 SPARE = 8192
 
 
-def almost_full(path: Path, room_bytes: int, **options: int) -> tuple[FaultyDisk, World]:
+def almost_full(path: Path, room_bytes: int, **options: Any) -> tuple[FaultyDisk, World]:
     disk = FaultyDisk(path)
     world = World(disk, **{"spare_bytes": SPARE, **options})
     world.durably(b"before")

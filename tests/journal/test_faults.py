@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def workload(world: World, confirmed: dict[int, bytes], settled: set[int], asked
     world.close()
 
 
-def run(path: Path, fail_at: int, **options: int) -> tuple[FaultyDisk, dict[int, bytes], set[int], set[int]]:
+def run(path: Path, fail_at: int, **options: Any) -> tuple[FaultyDisk, dict[int, bytes], set[int], set[int]]:
     """Run the workload with one failing call."""
     confirmed: dict[int, bytes] = {}
     settled: set[int] = set()

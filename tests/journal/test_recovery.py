@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ def segments(path: Path) -> list[Path]:
     return sorted(path.glob("seg-*.log"))
 
 
-def killed(path: Path, frames: int = 3, **options: int) -> tuple[object, ...]:
+def killed(path: Path, frames: int = 3, **options: Any) -> tuple[object, ...]:
     """Leave a journal of some frames as a killed process does; give its state."""
     world = World(path, **options)
     for number in range(frames):

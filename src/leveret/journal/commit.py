@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from contextlib import AbstractContextManager
 
 from leveret.core.errors import JournalFailed
 from leveret.journal.files import FileJournal
@@ -26,17 +26,9 @@ EXIT_FAILED = 70
 """EX_SOFTWARE: a supervisor restarts the process, and recovery tells what is really on the disk."""
 IDLE_SECONDS = 0.1
 
+Lock = AbstractContextManager[object]
+"""What guards the broker and its journal."""
 Outcome = Callable[[JournalFailed | None], None]
-
-
-class Lock(Protocol):
-    """What guards the broker and its journal."""
-
-    def __enter__(self) -> object:
-        """Enter."""
-
-    def __exit__(self, *error: object) -> object:
-        """Leave."""
 
 
 def stop_process(error: JournalFailed) -> None:
