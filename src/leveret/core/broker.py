@@ -328,6 +328,9 @@ class Broker(Publisher):
             restore_binding(self.topology.vhost(definition["vhost"]), definition)
         for definition in self.catalog.of(Kind.POLICY):
             restore_policy(self.topology.vhost(definition["vhost"]), definition)
+        for definition in self.catalog.of(Kind.NUMBERS):
+            self.restore_numbers(definition["last_seq"], now_ms)
+            self.last_queue_id = max(self.last_queue_id, definition["last_queue_id"])
         for definition in self.catalog.of(Kind.CONSUMER):
             self.consumer_ids[definition["name"]] = definition["number"]
         for home in self.topology.vhosts.values():
@@ -349,6 +352,7 @@ class Broker(Publisher):
 
     def relocate_definitions(self, segment: int) -> None:
         """Journal again what is defined, and which keys are remembered, in a segment that is about to go."""
+        self._define(Kind.NUMBERS, {"last_seq": self.last_seq, "last_queue_id": self.last_queue_id})
         for kind, key, payload in self.catalog.in_segment(segment):
             self.catalog.put(kind, key, self.journal.defined(kind, payload), payload)
         for queue in self.queues.values():

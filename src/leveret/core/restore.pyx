@@ -215,8 +215,8 @@ cdef class Restorable(Engine):
         snapshots.read(self, snapshot)
 
     def restore_numbers(self, uint64_t last_seq, uint64_t now_ms) -> None:
-        """Go on counting where a snapshot ended."""
-        self.last_seq = last_seq
+        """Go on counting where others ended."""
+        self.last_seq = max(self.last_seq, last_seq)
         self.advance(now_ms)
 
     # Compaction
