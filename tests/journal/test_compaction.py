@@ -85,6 +85,26 @@ def test_definitions_outlive_their_segment_though_no_message_does(tmp_path: Path
     world.close()
 
 
+def test_message_numbers_go_on_though_no_entry_mentions_them_any_more(tmp_path: Path) -> None:
+    world = World(tmp_path, **SMALL)
+    for seq in fill(world, 30):
+        world.state.settle(1, seq)
+    world.commit.flush()
+    for number in range(40):
+        world.state.define(1, b"%d" % number * 40)
+        world.commit.flush()
+    while world.store.compact():
+        world.state.definitions.clear()
+    world.kill()
+    world = World(tmp_path, **SMALL)
+    assert not world.recovered.from_checkpoint
+    assert (world.state.seq, world.journal.last_message) == (30, 30)
+    world.close()
+    world = World(tmp_path, **SMALL)
+    assert (world.state.seq, world.journal.last_message) == (30, 30)
+    world.close()
+
+
 def test_a_budget_bounds_one_step(tmp_path: Path) -> None:
     world = World(tmp_path, segment_bytes=10_000)
     seqs = fill(world, 100)
