@@ -1,0 +1,252 @@
+"""Group commit: whatever was appended while the last sync ran is the next frame. There is no timer.
+
+`Commit` does the work in the calling thread; `ThreadedCommit` has a writer thread. Both are used in the same way:
+
+    with lock:
+        ...append...
+        seq = journal.pending
+        commit.kick()
+    commit.wait(seq)            # or commit.notify(seq, callback)
+
+After a failed write or sync nothing more is written, every waiter gets JournalFailed, and `on_failure` is called once.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from leveret.core.errors import JournalFailed
+from leveret.journal.files import FileJournal
+from leveret.journal.records import Frame
+from leveret.journal.writer import Writer
+
+EXIT_FAILED = 70
+"""EX_SOFTWARE: a supervisor restarts the process, and recovery tells what is really on the disk."""
+IDLE_SECONDS = 0.1
+
+Outcome = Callable[[JournalFailed | None], None]
+
+
+class Lock(Protocol):
+    """What guards the broker and its journal."""
+
+    def __enter__(self) -> object:
+        """Enter."""
+
+    def __exit__(self, *error: object) -> object:
+        """Leave."""
+
+
+def stop_process(error: JournalFailed) -> None:
+    """Say why, and end at once: memory may promise what the disk does not hold."""
+    print(f"leveret: {error}", file=sys.stderr, flush=True)
+    os._exit(EXIT_FAILED)
+
+
+class Commit:
+    """Commits in the thread that asks for it."""
+
+    def __init__(
+        self,
+        journal: FileJournal,
+        writer: Writer,
+        lock: Lock,
+        on_failure: Callable[[JournalFailed], None] = stop_process,
+        on_durable: Callable[[int], None] | None = None,
+    ) -> None:
+        """Commit what a journal seals; `lock` is the one that guards the journal."""
+        self._journal = journal
+        self._writer = writer
+        self._lock = lock
+        self._on_failure = on_failure
+        self._on_durable = on_durable
+        self._mutex = threading.Lock()
+        self._gates: dict[int, threading.Lock] = {}
+        self._callbacks: dict[int, list[Outcome]] = {}
+        self._durable = journal.durable
+        self.failed: JournalFailed | None = None
+
+    def kick(self) -> None:
+        """Commit all that was appended; the caller holds the lock."""
+        self._check()
+        while self.failed is None:
+            frame = self._journal.next_frame()
+            if frame is None:
+                return
+            if self._write(frame):
+                self._journal.wrote(frame)
+                self._wake(frame.seq)
+
+    def wait(self, seq: int) -> None:
+        """Return when a frame is durable; the caller does not hold the lock."""
+        with self._mutex:
+            gate = None
+            if self._durable < seq and self.failed is None:
+                gate = self._gates.get(seq)
+                if gate is None:
+                    gate = self._gates[seq] = threading.Lock()
+                    gate.acquire()
+        if gate is not None:
+            # Each waiter lets the next one through: the writer thread opens the gate once, for however many.
+            gate.acquire()
+            gate.release()
+        if self._durable < seq:
+            self._check()
+
+    def notify(self, seq: int, callback: Outcome) -> None:
+        """Call back when a frame is durable (with None) or never will be; mostly from the writer thread."""
+        with self._mutex:
+            pending = self._durable < seq and self.failed is None
+            if pending:
+                self._callbacks.setdefault(seq, []).append(callback)
+        if not pending:
+            callback(None if self._durable >= seq else self.failed)
+
+    def flush(self) -> None:
+        """Make all that was appended until now durable."""
+        with self._lock:
+            self._check()
+            seq = self._journal.pending if self._journal.dirty else self._journal.pending - 1
+            self.kick()
+        self.wait(seq)
+
+    def barrier(self) -> int:
+        """Seal a frame, even an empty one, that is synced whatever the mode; the caller holds the lock."""
+        self._check()
+        frame = self._journal.mark()
+        self._writer.sync_through = frame.seq
+        self.kick()
+        return frame.seq
+
+    def stop(self) -> None:
+        """Write nothing more."""
+
+    def sync(self) -> None:
+        """Make all that was written durable; for the thread that writes, when it is idle."""
+        self._attempt(self._writer.sync)
+
+    def mark(self) -> None:
+        """Append an empty frame: it proves that those before it were durable. For the thread that writes."""
+        with self._lock:
+            if not self._journal.idle:
+                return
+            frame = self._journal.mark()
+        if self._attempt(lambda: self._writer.append(frame)):
+            with self._lock:
+                self._journal.wrote(frame)
+
+    def _write(self, frame: Frame) -> bool:
+        """Write one frame; False when that failed."""
+        return self._attempt(lambda: self._writer.commit(frame))
+
+    def _attempt(self, action: Callable[[], None]) -> bool:
+        """Do something to the disk, once; any error of it ends the journal."""
+        try:
+            action()
+        except OSError as error:
+            self.fail(error)
+            return False
+        return True
+
+    def _check(self) -> None:
+        """Refuse to go on after a failure."""
+        if self.failed is not None:
+            raise JournalFailed(str(self.failed)) from self.failed
+
+    def _wake(self, seq: int) -> None:
+        """Let everybody go on who waits for this frame or an earlier one."""
+        with self._mutex:
+            self._durable = seq
+            gates = [self._gates.pop(waited) for waited in sorted(self._gates) if waited <= seq]
+            callbacks = [
+                call for waited in sorted(self._callbacks) if waited <= seq for call in self._callbacks.pop(waited)
+            ]
+        for gate in gates:
+            gate.release()
+        for call in callbacks:
+            call(None)
+        if self._on_durable is not None:
+            self._on_durable(seq)
+
+    def fail(self, error: OSError) -> JournalFailed:
+        """Tell everybody that nothing more will become durable."""
+        failure = JournalFailed(
+            f"the journal stopped, nothing more is accepted: {error}; free or repair the disk and restart"
+        )
+        with self._mutex:
+            self.failed = failure
+            gates = list(self._gates.values())
+            callbacks = [call for calls in self._callbacks.values() for call in calls]
+            self._gates.clear()
+            self._callbacks.clear()
+        for gate in gates:
+            gate.release()
+        for call in callbacks:
+            call(failure)
+        self._on_failure(failure)
+        return failure
+
+
+class ThreadedCommit(Commit):
+    """Commits in a thread of its own, while the owner appends the next frame."""
+
+    def start(self) -> None:
+        """Start the writer thread."""
+        self._work = threading.Lock()
+        self._work.acquire()
+        self._busy = self._stopping = False
+        self._unmarked = False
+        self._thread = threading.Thread(target=self._run, name="leveret-journal", daemon=True)
+        self._thread.start()
+
+    def kick(self) -> None:
+        """Wake the writer thread if it sleeps; the caller holds the lock."""
+        self._check()
+        if not self._busy:
+            self._busy = True
+            self._work.release()
+
+    def stop(self) -> None:
+        """End the thread after the frame that it is writing."""
+        with self._lock:
+            self._stopping = True
+            if not self._busy:
+                self._busy = True
+                self._work.release()
+        self._thread.join()
+
+    def _run(self) -> None:
+        """Write frame after frame; sleep when there is none."""
+        while True:
+            if not self._work.acquire(timeout=IDLE_SECONDS if self._unmarked else -1):
+                self._rest()
+                if self.failed is not None:
+                    return
+                continue
+            while self.failed is None and not self._stopping and self._commit_next():
+                self._unmarked = True
+            if self._stopping or self.failed is not None:
+                return
+
+    def _commit_next(self) -> bool:
+        """Commit one frame; False, with the thread idle from then on, when there is none."""
+        with self._lock:
+            frame = self._journal.next_frame()
+            if frame is None:
+                self._busy = False
+                return False
+        if self._write(frame):
+            with self._lock:
+                self._journal.wrote(frame)
+            self._wake(frame.seq)
+        return True
+
+    def _rest(self) -> None:
+        """Nothing came for a while: sync what an interval still owes, and mark the end."""
+        self._unmarked = False
+        if self._writer.syncs:
+            self.sync()
+            if self.failed is None:
+                self.mark()

@@ -1,0 +1,150 @@
+"""The file system as the journal uses it: all that can fail, tear or be lost goes through here.
+
+Names are relative to one flat directory. A simulated disk with the same methods takes the place of this one in tests.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from leveret.core.errors import DataLocked
+
+LOCK_NAME = "LOCK"
+TEMPORARY = ".tmp"
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors that free space cures."""
+
+Bytes = bytes | bytearray | memoryview
+
+
+class Disk:
+    """One directory of a real file system."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Use a directory; it is created when it is missing."""
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock_fd = -1
+
+    def _name(self, name: str) -> str:
+        """The full path of a name."""
+        return os.path.join(self.path, name)
+
+    def open_append(self, name: str) -> int:
+        """Open a file for appending; create it when it is missing."""
+        return os.open(self._name(name), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def open_read(self, name: str) -> int:
+        """Open a file for reading."""
+        return os.open(self._name(name), os.O_RDONLY | os.O_CLOEXEC)
+
+    def write(self, fd: int, buffers: Sequence[Bytes]) -> int:
+        """Append buffers; may write less than all of them."""
+        return os.writev(fd, buffers)
+
+    def datasync(self, fd: int) -> None:
+        """Make the content of a file durable."""
+        os.fdatasync(fd)
+
+    def sync(self, fd: int) -> None:
+        """Make the content and the attributes of a file durable."""
+        os.fsync(fd)
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        """Read a part of a file; may give less at its end."""
+        return os.pread(fd, size, offset)
+
+    def read_all(self, name: str) -> bytes:
+        """Read a whole file."""
+        return Path(self._name(name)).read_bytes()
+
+    def size(self, name: str) -> int:
+        """The length of a file."""
+        return os.stat(self._name(name)).st_size
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut a file."""
+        os.ftruncate(fd, size)
+
+    def allocate(self, fd: int, size: int) -> None:
+        """Reserve room for a file."""
+        os.posix_fallocate(fd, 0, size)
+
+    def close(self, fd: int) -> None:
+        """Close a file."""
+        os.close(fd)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, which may be taken."""
+        os.rename(self._name(old), self._name(new))
+
+    def unlink(self, name: str) -> None:
+        """Remove a name."""
+        os.unlink(self._name(name))
+
+    def link(self, name: str, directory: str | os.PathLike[str]) -> None:
+        """Give a file a second name in another directory of the same file system."""
+        os.link(self._name(name), os.path.join(directory, name))
+
+    def names(self) -> list[str]:
+        """The names of all files."""
+        return sorted(entry.name for entry in os.scandir(self.path) if entry.is_file())
+
+    def sync_dir(self) -> None:
+        """Make all names durable."""
+        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self) -> int:
+        """The room that is left for this user."""
+        facts = os.statvfs(self.path)
+        return facts.f_bavail * facts.f_frsize
+
+    def lock(self) -> None:
+        """Keep other processes out, or say which one is in."""
+        fd = os.open(self._name(LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(fd)
+            raise DataLocked(
+                f"{self.path} is open in process {holder}: stop it, or give this one another directory"
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, str(os.getpid()).encode(), 0)
+        self._lock_fd = fd
+
+    def unlock(self) -> None:
+        """Let other processes in."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+
+def write_all(disk: Disk, fd: int, data: Bytes) -> None:
+    """Append all of some bytes, however short the single writes are."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[disk.write(fd, [rest]) :]
+
+
+def replace_file(disk: Disk, name: str, *parts: Bytes) -> None:
+    """Write a file so that after a crash there is either the old one or the whole new one."""
+    temporary = name + TEMPORARY
+    if temporary in disk.names():
+        disk.unlink(temporary)
+    fd = disk.open_append(temporary)
+    try:
+        for part in parts:
+            write_all(disk, fd, part)
+        disk.sync(fd)
+    finally:
+        disk.close(fd)
+    disk.rename(temporary, name)
+    disk.sync_dir()

@@ -1,0 +1,112 @@
+"""The bytes of a frame: one group commit, written once and never changed.
+
+    segment  | header 64 | frame | frame | ...                            little-endian throughout
+    frame    | header 48 | bodies | index entries, 32 each | tag 16 if encrypted |
+
+    header   | magic 4 | crc32c 4 | body_len 4 | index_len 4 | seq 8 | when_ms 8 | salt 4 | flags 4 | synced 8 |
+             crc32c is of all that follows it. seq has no gaps over the whole log. salt is the segment's own.
+             synced is the last frame known durable when this one was written: a bad frame numbered at or below
+             the `synced` of a later one was durable once, so it is damage and not a torn write.
+    record   | crc32c of the rest 4 | header_len 4 | exchange and routing key, short strings | content |
+
+    PUBLISH  | kind 1 | priority 1 | flags 2 | queue 4 | seq 8 | offset 4 | size 4 | enqueued_ms 8 |
+    TIMED    | kind 1 | - 1 | deliveries 2 | - 4 | expiry_ms 8 | due_ms 8 | group 8 |    after PUBLISH if set
+    ALSO     | kind 1 | count 1 | - 2 | 7 x queue 4 |                                    after PUBLISH, TIMED, ALSO
+    DELIVER  | kind 1 | - 1 | deliveries 2 | queue 4 | seq 8 | count 2, at_ms 6 | - 4 | consumer 4 |
+    SETTLE   | kind 1 | how 1 | deliveries 2 | queue 4 | seq 8 | count 2, at_ms 6 | held_ms 4 | consumer 4 |
+    RETURN   | kind 1 | how 1 | deliveries 2 | queue 4 | seq 8 | due_ms 8 | held_ms 4 | consumer 4 |
+    PURGE    | kind 1 | - 3 | queue 4 | before seq 8 | offset 4 | size 4 | - 8 |         area: seqs kept, 8 each
+    DEFINE   | kind 1 | what 1 | - 2 | - 4 | - 8 | offset 4 | size 4 | - 8 |             area: the definition
+    DEDUP    | kind 1 | - 3 | queue 4 | seq 8 | digest 16 |                              TIMED follows: its expiry is when
+
+Offsets count from the frame's first body. Bodies come before the entries so that the place of a record is known
+when it is appended. A PUBLISH with the flag MOVED_FORWARD is a live record copied out of a segment that is to go.
+A DELIVER without a time only carries a count forward. What `what` means is the core's affair.
+"""
+
+from cpython.buffer cimport PyBUF_READ
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+crc32c_prepare()
+
+assert sizeof(FrameHeader) == FRAME_HEADER_BYTES
+assert sizeof(RecordEntry) == sizeof(TimedEntry) == sizeof(AlsoEntry) == ENTRY_BYTES
+assert sizeof(RunEntry) == sizeof(ReturnEntry) == sizeof(DedupEntry) == ENTRY_BYTES
+
+
+def crc32c(const uint8_t[::1] data, uint32_t crc=0, bint portable=False) -> int:
+    """The CRC-32C of some bytes, or its continuation; `portable` does without the processor's instruction."""
+    if data.shape[0] == 0:
+        return crc
+    if portable:
+        return crc32c_by_table(crc, &data[0], data.shape[0])
+    return crc32c_of(crc, &data[0], data.shape[0])
+
+
+cdef class Buffer:
+    """Bytes that grow at the end."""
+
+    def __dealloc__(self):
+        free(self.data)
+
+    cdef uint8_t* extend(self, size_t more) except NULL:
+        """Make room for more bytes; give the address of the first."""
+        cdef size_t capacity = self.capacity
+        cdef uint8_t* data
+        if more > capacity - self.size:
+            capacity = max(capacity * 2, self.size + more, <size_t>4096)
+            data = <uint8_t*>realloc(self.data, capacity)
+            if data == NULL:
+                raise MemoryError
+            self.data = data
+            self.capacity = capacity
+        data = self.data + self.size
+        self.size += more
+        return data
+
+    cdef int append(self, const void* data, size_t size) except -1:
+        """Add bytes at the end."""
+        memcpy(self.extend(size), data, size)
+        return 0
+
+
+cdef class Frame:
+    """A sealed frame, on its way to the disk."""
+
+    @property
+    def plain_bytes(self) -> int:
+        """The length of bodies and entries."""
+        return self.body_len + self.index_len
+
+    def finish(self, uint32_t salt, uint32_t flags, uint64_t synced) -> None:
+        """Fill in the header but for its checksum."""
+        cdef FrameHeader* header = <FrameHeader*>self.content.data
+        header.magic = FRAME_MAGIC
+        header.crc = 0
+        header.body_len = self.body_len
+        header.index_len = self.index_len
+        header.seq = self.seq
+        header.when_ms = self.when_ms
+        header.salt = salt
+        header.flags = flags
+        header.synced = synced
+
+    def checked(self) -> memoryview:
+        """The whole frame with its checksum; the view is good for as long as the frame is not recycled."""
+        cdef FrameHeader* header = <FrameHeader*>self.content.data
+        cdef size_t size = self.content.size
+        with nogil:
+            header.crc = crc32c_of(0, <uint8_t*>header + 8, size - 8)
+        return PyMemoryView_FromMemory(<char*>self.content.data, <Py_ssize_t>size, PyBUF_READ)
+
+    def header(self) -> bytes:
+        """The header as it is."""
+        return self.content.data[:FRAME_HEADER_BYTES]
+
+    def plain(self) -> memoryview:
+        """Bodies and entries."""
+        return PyMemoryView_FromMemory(
+            <char*>self.content.data + FRAME_HEADER_BYTES, <Py_ssize_t>self.plain_bytes, PyBUF_READ
+        )

@@ -1,0 +1,178 @@
+"""Puts sealed frames into segment files: the file side of a commit, one caller at a time.
+
+A write that finds no room is cut back and tried once more after the SPARE file has been given up; from then on the
+journal is `full`, publishes are refused, and acknowledgements use the room that the spare file had kept for them.
+Any other failure, and every failed sync, is passed on at once: it is never tried again, because the kernel may have
+marked the lost pages clean, and a second sync would report success.
+"""
+
+import secrets
+import threading
+from collections.abc import Callable
+
+from leveret.journal.disk import NO_ROOM, Disk, write_all
+from leveret.journal.encryption import frame_nonce
+from leveret.journal.files import FileJournal
+from leveret.journal.options import JournalOptions
+from leveret.journal.records import Frame, crc32c
+from leveret.journal.segments import ENCRYPTED, SegmentHeader, segment_name
+
+SPARE_NAME = "SPARE"
+SPACE_CHECK_BYTES = 16 << 20
+
+
+class Writer:
+    """The end of the log."""
+
+    def __init__(self, disk: Disk, journal: FileJournal, options: JournalOptions, clock: Callable[[], int]) -> None:
+        """Write what a journal seals."""
+        self._disk = disk
+        self._journal = journal
+        self._options = options
+        self._clock = clock
+        self._fd = -1
+        self._salt = 0
+        self._unchecked_bytes = 0
+        self._space = threading.Lock()
+        self._synced_ms = 0
+        self.syncs = options.sync != "never"
+        self.sync_through = 0
+        self.segment = 0
+        self.written = 0
+        self.synced = 0
+        self.bytes_written = 0
+
+    def resume(self, segment: int, salt: int, last_seq: int) -> None:
+        """Go on behind the last frame; segment 0 means that the next frame begins a new one."""
+        self.segment, self._salt = segment, salt
+        self.written = self.synced = last_seq
+        if segment:
+            self._fd = self._disk.open_append(segment_name(segment))
+        self._synced_ms = self._clock()
+
+    def commit(self, frame: Frame) -> None:
+        """Write a frame and make it as durable as was asked for."""
+        self.append(frame)
+        if self._sync_is_due():
+            self.sync()
+
+    def append(self, frame: Frame) -> None:
+        """Write a frame, giving up the spare file if there is no other room."""
+        try:
+            self._write(frame)
+        except OSError as error:
+            if error.errno not in NO_ROOM or not self.give_up_spare():
+                raise
+            self._write(frame)
+        self.written = frame.seq
+        self._unchecked_bytes += frame.plain_bytes
+        self.bytes_written += frame.plain_bytes
+        if self._unchecked_bytes >= SPACE_CHECK_BYTES:
+            self.check_space()
+
+    def sync(self) -> None:
+        """Make everything that was written durable."""
+        if self.synced < self.written:
+            self._disk.datasync(self._fd)
+            self.synced = self.written
+        self._synced_ms = self._clock()
+
+    def check_space(self) -> None:
+        """Compare the free space with the limits; refuse publishes before the disk is full, take them again after."""
+        with self._space:
+            self._check_space()
+
+    def _check_space(self) -> None:
+        """See check_space; both the writer and the housekeeper come here."""
+        self._unchecked_bytes = 0
+        free = self._disk.free_bytes()
+        if self._journal.full:
+            enough = max(2 * self._options.spare_bytes, self._options.disk_free_min_bytes)
+            if free >= enough and self.keep_spare():
+                self._journal.refuse_publishes(False)
+        elif free < self._options.disk_free_min_bytes:
+            self._journal.refuse_publishes(True)
+
+    def keep_spare(self) -> bool:
+        """Have the spare file; False when there is no room for it."""
+        size = self._options.spare_bytes
+        if size == 0 or (SPARE_NAME in self._disk.names() and self._disk.size(SPARE_NAME) >= size):
+            return True
+        fd = self._disk.open_append(SPARE_NAME)
+        try:
+            self._disk.allocate(fd, size)
+            self._disk.sync(fd)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._disk.unlink(SPARE_NAME)
+            return False
+        finally:
+            self._disk.close(fd)
+        return True
+
+    def give_up_spare(self) -> bool:
+        """Free the room that was kept for this moment; False when it is gone already."""
+        self._journal.refuse_publishes(True)
+        if SPARE_NAME not in self._disk.names():
+            return False
+        self._disk.unlink(SPARE_NAME)
+        return True
+
+    def close(self) -> None:
+        """Close the last segment."""
+        if self._fd >= 0:
+            self._disk.close(self._fd)
+            self._fd = -1
+
+    def _sync_is_due(self) -> bool:
+        """Whether the frame just written is to be synced now: by the mode, or because somebody needs it."""
+        if self.synced < self.sync_through <= self.written:
+            return True
+        if self._options.sync == "interval":
+            waited_ms = self._clock() - self._synced_ms
+            return not 0 <= waited_ms < self._options.interval_ms
+        return self._options.sync == "always"
+
+    def _write(self, frame: Frame) -> None:
+        """Append a frame to its segment; leave nothing of it when there is no room."""
+        if frame.segment != self.segment:
+            self._begin_segment(frame)
+        keys = self._options.keys
+        frame.finish(self._salt, ENCRYPTED if keys else 0, self.synced)
+        try:
+            if keys:
+                header = frame.header()
+                sealed = keys.encrypt(frame_nonce(self._salt, frame.seq), frame.plain(), header[8:])
+                crc = crc32c(sealed, crc32c(header[8:]))
+                write_all(self._disk, self._fd, header[:4] + crc.to_bytes(4, "little") + header[8:] + sealed)
+            else:
+                write_all(self._disk, self._fd, frame.checked())
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                self._disk.truncate(self._fd, frame.offset)
+            raise
+
+    def _begin_segment(self, frame: Frame) -> None:
+        """Create the segment that a frame is the first of; it is used only once it is durable."""
+        # Only the last segment may have a torn tail: what lies in this one must be durable before there is a next.
+        self.sync()
+        self.check_space()
+        salt = secrets.randbits(32)
+        name = segment_name(frame.segment)
+        fd = self._disk.open_append(name)
+        try:
+            write_all(self._disk, fd, SegmentHeader(frame.segment, frame.seq, salt, self._options.keys.writing).pack())
+        except OSError as error:
+            self._disk.close(fd)
+            if error.errno in NO_ROOM:
+                self._disk.unlink(name)
+            raise
+        try:
+            self._disk.sync(fd)
+            self._disk.sync_dir()
+        except OSError:
+            self._disk.close(fd)
+            raise
+        self.close()
+        self._fd, self._salt, self.segment = fd, salt, frame.segment
