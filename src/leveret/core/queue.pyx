@@ -374,6 +374,13 @@ cdef class Queue(Holder):
         heappush(self.expiries, (entry.expiry_ms, entry.seq, entry.priority, group))
         return 0
 
+    def restore_expiry(self, uint64_t expiry_ms, uint64_t seq, uint8_t priority, uint64_t group) -> None:
+        """Remember an expiry again after a restart."""
+        if self.expiries is None:
+            self.expiries = []
+        heappush(self.expiries, (expiry_ms, seq, priority, group))
+        self.set_timer(expiry_ms)
+
     def sweep_expiries(self) -> None:
         """Forget the expiries of messages that have left."""
         self.expiries = sorted(item for item in self.expiries if self.waits(item[1], item[2], item[3]))

@@ -57,12 +57,12 @@ cdef class Restorable(Engine):
         if due_ms > entry.enqueued_ms:
             return target.schedule(new_held(target, entry, due_ms, group), due_ms)
         if moved:
-            return self.put_back(target, entry, group)
+            return self.put_back(target, entry, entry.enqueued_ms, group)
         return target.wait(entry, group)
 
-    cdef int put_back(self, Queue queue, Entry* entry, uint64_t group) except -1:
-        """Let a message wait at the place of its number, though higher ones are there already."""
-        cdef Held held = new_held(queue, entry, entry.enqueued_ms, group)
+    cdef int put_back(self, Queue queue, Entry* entry, uint64_t ready_ms, uint64_t group) except -1:
+        """Let a message wait at its place, though later ones are there already."""
+        cdef Held held = new_held(queue, entry, ready_ms, group)
         held.state = SCHEDULED
         queue.scheduled += 1
         queue.hold(held)
@@ -124,7 +124,7 @@ cdef class Restorable(Engine):
                 if deliveries > LANE_DELIVERIES_MAX or not self.rewrite(target, &entry):
                     held = self.pick(target, each)
                     held.entry.deliveries = deliveries
-                    self.put_back(target, &held.entry, held.group)
+                    self.put_back(target, &held.entry, held.ready_ms, held.group)
         return 0
 
     cdef bint rewrite(self, Queue queue, Entry* entry) except -1:
@@ -261,7 +261,7 @@ cdef class Restorable(Engine):
             if not queue.ready.fifo(priority, group).lane.replace(&entry):
                 queue.ready.remove(seq, priority, group, &entry)
                 entry.place = place[0]
-                self.put_back(queue, &entry, group)
+                self.put_back(queue, &entry, entry.enqueued_ms, group)
         else:
             held.entry.place = place[0]
             entry = held.entry
