@@ -41,6 +41,8 @@ def unsubscribe(Queue queue not None, Consumer consumer not None) -> None:
     queue.consumers = [other for other in queue.consumers or [] if other is not consumer]
     queue.watched = bool(queue.consumers)
     queue.use()
+    if queue.expires_ms:
+        queue.set_timer(queue.used_ms + queue.expires_ms)
     if queue.active is consumer:
         queue.active = None
     if queue.depth:

@@ -4,16 +4,16 @@ Everything that a queue has is either in a lane of `ready` or in `held` (schedul
 Time comes from the engine, which every verb advances first.
 """
 
-from heapq import heappop, heappush
+from heapq import heappush
 
 from leveret.core.dedup import Dedup
 from leveret.core.errors import InvalidReceipt
+from leveret.core.expiry cimport expire, sweep
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
 from leveret.core.ports cimport (
     ACKED, DELIVERY_LIMIT, EXPIRED, MAXLEN, NACKED, REJECTED, RETIRED, TIMED_OUT,
 )
 from leveret.core.lane cimport Lane
-from leveret.core.ready cimport Level
 
 cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
 cdef enum:
@@ -24,7 +24,7 @@ cdef class QueueTimer(Timer):
     """Wakes a queue for the next expiry of its messages or of itself."""
 
     cdef int fire(self, uint64_t now_ms) except -1:
-        return self.queue.timer_fired()
+        return expire(self.queue)
 
 
 cdef class Queue(Holder):
@@ -60,6 +60,7 @@ cdef class Queue(Holder):
         self.max_deliveries = policy.max_deliveries or 0
         self.max_priority = policy.max_priority
         self.grouped = policy.groups != "off"
+        self.drops_head = policy.overflow == "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         self.limited = policy.max_message_bytes is not None or (
             policy.overflow != "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         )
@@ -118,15 +119,20 @@ cdef class Queue(Holder):
         return 0
 
     cdef int trim(self) except -1:
-        """Drop from the head what is over the length."""
+        """Drop from the head what is over the length; a queue that rejects instead never drops what it took."""
         cdef Held held
-        while self.ready.length > self.max_length or self.ready.bytes > self.max_bytes:
+        while self.drops_head and (self.ready.length > self.max_length or self.ready.bytes > self.max_bytes):
             held = self.ready.oldest_of_least(self)
             if held is None:
                 return 0
             self.hold(held)
             self.engine.dead(self, held, MAXLEN)
         return 0
+
+    def enforce(self) -> None:
+        """Drop what a lowered limit no longer allows."""
+        if self.ready is not None:
+            self.trim()
 
     def would_overflow(self, uint64_t size) -> bool:
         """Whether one more body of this size is over the limits."""
@@ -370,42 +376,9 @@ cdef class Queue(Holder):
         if self.expiries is None:
             self.expiries = []
         elif len(self.expiries) > STALE_EXPIRIES_MIN and <uint64_t>len(self.expiries) > 2 * self.ready.length:
-            self.sweep_expiries()
+            sweep(self)
         heappush(self.expiries, (entry.expiry_ms, entry.seq, entry.priority, group))
         return 0
-
-    def restore_expiry(self, uint64_t expiry_ms, uint64_t seq, uint8_t priority, uint64_t group) -> None:
-        """Remember an expiry again after a restart."""
-        if self.expiries is None:
-            self.expiries = []
-        heappush(self.expiries, (expiry_ms, seq, priority, group))
-        self.set_timer(expiry_ms)
-
-    def sweep_expiries(self) -> None:
-        """Forget the expiries of messages that have left."""
-        self.expiries = sorted(item for item in self.expiries if self.waits(item[1], item[2], item[3]))
-
-    def waits(self, uint64_t seq, uint8_t priority, uint64_t group) -> bool:
-        """Whether a message is ready to be taken."""
-        cdef Entry entry
-        cdef Held held = None if self.held is None else self.held.get(seq)
-        if held is not None:
-            return held.state == GIVEN_BACK
-        return self.ready.find(seq, priority, group, &entry)
-
-    cdef uint64_t head_expiry(self) except? 0:
-        """The earliest expiry at the head of a lane, or NEVER."""
-        cdef Entry entry
-        cdef Lane lane
-        cdef uint64_t earliest = NEVER
-        if self.ready is None or self.ready.length == 0:
-            return NEVER
-        for level in self.ready.levels:
-            if level is not None:
-                lane = (<Level>level).plain.lane
-                if lane is not None and lane.peek(&entry) and entry.expiry_ms:
-                    earliest = min(earliest, entry.expiry_ms)
-        return earliest
 
     cdef int set_timer(self, uint64_t when_ms) except -1:
         """Wake this queue at a time, if it would not wake earlier anyway."""
@@ -419,41 +392,6 @@ cdef class Queue(Holder):
             self.engine.timers.remove(self.timer)
         self.timer.when_ms = when_ms
         return self.engine.timers.add(self.timer)
-
-    cdef int timer_fired(self) except -1:
-        """Remove what has expired; see when to look again."""
-        cdef uint64_t now = self.engine.now_ms, next_ms
-        if self.expires_ms and not self.consumers and self.used_ms + self.expires_ms <= now:
-            return self.engine.queue_expired(self)
-        self.expire_heads()
-        next_ms = self.head_expiry()
-        if self.expiries:
-            next_ms = min(next_ms, <uint64_t>self.expiries[0][0])
-        if self.expires_ms:
-            next_ms = min(next_ms, max(self.used_ms + self.expires_ms, now + 1))
-        if next_ms != NEVER:
-            self.set_timer(next_ms)
-        return 0
-
-    cdef int expire_heads(self) except -1:
-        """Let go of what has expired."""
-        cdef Entry entry
-        cdef Lane lane
-        cdef Held held
-        cdef uint64_t now = self.engine.now_ms
-        while self.expiries and self.expiries[0][0] <= now:
-            _, seq, priority, group = heappop(self.expiries)
-            held = self.remove(seq, priority, group)
-            if held is not None:
-                self.engine.dead(self, held, self.expiry_reason(held))
-        if self.ready is None:
-            return 0
-        for level in list(self.ready.levels):
-            lane = None if level is None else (<Level>level).plain.lane
-            while lane is not None and lane.peek(&entry) and entry.expiry_ms and entry.expiry_ms <= now:
-                held = self.remove(entry.seq, entry.priority, 0)
-                self.engine.dead(self, held, self.expiry_reason(held))
-        return 0
 
     cdef Held remove(self, uint64_t seq, uint8_t priority, uint64_t group):
         """Take a ready message out, wherever it stands; None when it is not there."""
@@ -470,10 +408,6 @@ cdef class Queue(Holder):
         return held
 
     # Coming, going, looking
-
-    def adopt(self, str vhost, str name, policy, arguments) -> None:
-        """Take the definition that came after the messages."""
-        Queue.__init__(self, self.engine, self.id, vhost, name, policy, arguments)
 
     def retire(self) -> None:
         """The queue was deleted: nothing may wake it."""

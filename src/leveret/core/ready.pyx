@@ -120,6 +120,11 @@ cdef class Ready:
         self.mode = MODES[mode]
         self.ageing_ms = ageing_ms
         self.one_per_group = one_per_group
+        for group in list((self.groups or {}).values()):
+            if one_per_group and (<Group>group).busy:
+                self.unlist(<Group>group)
+            else:
+                self.list_group(<Group>group)
 
     cdef Level level(self, uint8_t priority):
         """The level of a priority, made when first needed."""
@@ -265,6 +270,18 @@ cdef class Ready:
                 self.length -= 1
                 self.bytes -= body_bytes(&held.entry)
                 return held
+        return self.oldest_of_waiting_group(queue)
+
+    cdef Held oldest_of_waiting_group(self, Holder queue):
+        """The first message of the oldest group that cannot take its turn now: a limit holds for it too."""
+        cdef Held held
+        for group in (self.groups or {}).values():
+            if (<Group>group).count():
+                held = (<Group>group).take(queue, (<Group>group).key)
+                (<Group>group).busy += 1
+                self.length -= 1
+                self.bytes -= body_bytes(&held.entry)
+                return held
         return None
 
     cdef bint remove(self, uint64_t seq, uint8_t priority, uint64_t group, Entry* entry) except -1:
@@ -304,7 +321,7 @@ cdef class Ready:
         return self.unlist(<Group>fifo) if fifo.count() == 0 else 0
 
     cdef int unlist(self, Group members) except -1:
-        """Take an empty group out of the rotation that it is in."""
+        """Take a group out of the rotation that it is in; forget it when nothing of it is held."""
         cdef int priority
         cdef Level level
         if members.listed:

@@ -15,6 +15,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from leveret.core.errors import UnknownFormat
+from leveret.core.expiry cimport restore_expiry
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
 from leveret.core.lane cimport Lane
 from leveret.core.ports cimport Entry
@@ -183,7 +184,7 @@ cdef int read_queue(Restorable broker, Queue queue, Cursor cursor) except -1:
         read_held(broker, queue, &row)
     for i in range(cursor.u32()):
         cursor.take(&expiry, sizeof(expiry))
-        queue.restore_expiry(expiry.expiry_ms, expiry.seq, expiry.priority, expiry.group)
+        restore_expiry(queue, expiry.expiry_ms, expiry.seq, expiry.priority, expiry.group)
     for i in range(cursor.u32()):
         cursor.take(&key, sizeof(key))
         queue.remember((<const char*>key.digest)[:16], key.seq, key.at_ms, key.segment)
@@ -197,7 +198,8 @@ cdef int read_fifo(Restorable broker, Queue queue, Cursor cursor) except -1:
     cdef Entry entry
     cursor.take(&group, 8)
     cursor.take(&priority, 1)
-    queue.configure_ready()
+    if queue.ready is None:
+        queue.configure_ready()
     fifo = queue.ready.group(group) if group else queue.ready.level(priority).plain
     fifo.lane = Lane()
     cursor.at += fifo.lane.load(&cursor.data[cursor.at], cursor.data.shape[0] - cursor.at)
