@@ -8,6 +8,7 @@ from leveret.core cimport expiry
 from leveret.core.dedup import Dedup
 from leveret.core.errors import InvalidReceipt
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
+from leveret.core.message cimport BLOB
 from leveret.core.ports cimport (
     ACKED, DELIVERY_LIMIT, EXPIRED, MAXLEN, NACKED, REJECTED, RETIRED, TIMED_OUT,
 )
@@ -55,6 +56,7 @@ cdef class Queue(Holder):
         self.max_deliveries = policy.max_deliveries or 0
         self.max_priority = policy.max_priority
         self.grouped = policy.groups != "off"
+        self.drops_head = policy.overflow == "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         self.limited = policy.max_message_bytes is not None or (
             policy.overflow != "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         )
@@ -82,6 +84,7 @@ cdef class Queue(Holder):
     cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1:
         """A message arrives: it waits its turn, or until it is due."""
         self.counters.published += 1
+        self.has_blobs = self.has_blobs or entry.flags & BLOB
         if due_ms == 0 and self.delay_ms:
             due_ms = entry.enqueued_ms + self.delay_ms
         if due_ms > self.engine.now_ms:
@@ -113,15 +116,20 @@ cdef class Queue(Holder):
         return 0
 
     cdef int trim(self) except -1:
-        """Drop from the head what is over the length."""
+        """Drop from the head what is over the length; a queue that rejects instead never drops what it took."""
         cdef Held held
-        while self.ready.length > self.max_length or self.ready.bytes > self.max_bytes:
+        while self.drops_head and (self.ready.length > self.max_length or self.ready.bytes > self.max_bytes):
             held = self.ready.oldest_of_least(self)
             if held is None:
                 return 0
             self.hold(held)
             self.engine.dead(self, held, MAXLEN)
         return 0
+
+    def enforce(self) -> None:
+        """Drop what a lowered limit no longer allows."""
+        if self.ready is not None:
+            self.trim()
 
     def would_overflow(self, uint64_t size) -> bool:
         """Whether one more body of this size is over the limits."""
@@ -143,7 +151,7 @@ cdef class Queue(Holder):
 
     cdef int signal(self) except -1:
         """Tell the engine that there is something to take, if anybody listens."""
-        if self.watched and not self.dirty:
+        if (self.watched or self.consumers) and not self.dirty:
             self.dirty = True
             self.engine.dirty.append(self)
         return 0
@@ -186,12 +194,22 @@ cdef class Queue(Holder):
             taken.append(held)
         return taken
 
+    cdef int open_held(self, Held held) except -1:
+        """Fetch the message of a taken entry; if that fails it waits again, and the caller hears why."""
+        try:
+            held.content = self.engine.journal.read(&held.entry)
+        except BaseException:
+            self.hold(held)
+            self.reappear(held)
+            raise
+        return 0
+
     cdef int lease(self, Held held, uint64_t until_ms, object consumer) except -1:
         """Hand a message out until a time (0: for ever)."""
         cdef Engine engine = self.engine
+        self.open_held(held)
         if held.state != GIVEN_BACK:
             self.hold(held)
-        held.content = engine.journal.read(&held.entry)
         held.state = LEASED
         engine.last_lease += 1
         held.lease = engine.last_lease
@@ -206,13 +224,13 @@ cdef class Queue(Holder):
             held.when_ms = until_ms
             engine.timers.add(held)
         if held.entry.place.segment:
-            engine.journal.delivered(self.id, &held.entry, engine.now_ms, self.consumer_id(consumer))
+            engine.journal.delivered(
+                self.id, &held.entry, engine.now_ms, 0 if consumer is None else self.consumer_id(consumer)
+            )
         return 0
 
     def consumer_id(self, consumer) -> int:
         """The number of a consumer in the journal."""
-        if consumer is None:
-            return 0
         return self.engine.consumer_number(consumer.tag if isinstance(consumer, Consumer) else consumer)
 
     # Ending a lease
@@ -280,10 +298,12 @@ cdef class Queue(Holder):
         cdef Engine engine = self.engine
         cdef bint busy = held.group != 0 and held.state != SCHEDULED
         cdef uint64_t held_ms = engine.now_ms - held.delivered_ms if held.state == LEASED else 0
+        if held.entry.flags & BLOB:
+            engine.drop_blob(engine.journal.read(&held.entry) if held.content is None else held.content)
         if held.entry.place.segment:
             engine.journal.settled(
                 self.id, &held.entry, how, engine.now_ms, <uint32_t>min(held_ms, <uint64_t>0xFFFFFFFF),
-                self.consumer_id(held.consumer),
+                0 if held.consumer is None else self.consumer_id(held.consumer),
             )
         else:
             engine.journal.uncache(held.entry.seq)
@@ -307,7 +327,8 @@ cdef class Queue(Holder):
             return engine.dead(self, held, expiry.reason_of(self, held))
         if held.entry.place.segment:
             engine.journal.returned(
-                self.id, &held.entry, how, due_ms, <uint32_t>held_ms, self.consumer_id(held.consumer)
+                self.id, &held.entry, how, due_ms, <uint32_t>held_ms,
+                0 if held.consumer is None else self.consumer_id(held.consumer),
             )
         self.end_lease(held)
         held.lease = 0
@@ -357,9 +378,7 @@ cdef class Queue(Holder):
             self.hold(held)
         return held
 
-    def adopt(self, str vhost, str name, policy, arguments) -> None:
-        """Take the definition that came after the messages."""
-        Queue.__init__(self, self.engine, self.id, vhost, name, policy, arguments)
+    # Coming, going, looking
 
     def retire(self) -> None:
         """The queue was deleted: nothing may wake it."""
