@@ -75,6 +75,11 @@ class Store:
         if self.recovered.skipped_bytes or self.recovered.skipped_frames:
             self.checkpoint()
 
+    @property
+    def syncs(self) -> int:
+        """How often the log was synced since it was opened: shared by whoever waited meanwhile."""
+        return self._writer.syncs
+
     def housekeep(self) -> bool:
         """Checkpoint when it is time, compact a little, look at the free space; True when there is more to do."""
         if self._writer.bytes_written >= self._checkpoint_at_bytes:

@@ -35,7 +35,8 @@ class Writer:
         self._unchecked_bytes = 0
         self._space = threading.Lock()
         self._synced_ms = 0
-        self.syncs = options.sync != "never"
+        self.may_sync = options.sync != "never"
+        self.syncs = 0
         self.sync_through = 0
         self.segment = 0
         self.written = 0
@@ -74,6 +75,7 @@ class Writer:
         """Make everything that was written durable."""
         if self.synced < self.written:
             self._disk.datasync(self._fd)
+            self.syncs += 1
             self.synced = self.written
         self._synced_ms = self._clock()
 
