@@ -1,1 +1,51 @@
-"""Leveret: a message broker for Python teams."""
+"""Leveret, a message broker: `leveret.open()` runs it in this process."""
+
+from leveret.clock import ManualClock
+from leveret.config import Options
+from leveret.core.errors import (
+    AccessRefused,
+    BrokerClosed,
+    DiskFull,
+    InvalidArgument,
+    InvalidReceipt,
+    JournalError,
+    JournalFailed,
+    LeveretError,
+    MessageNotFound,
+    MessageTooLarge,
+    NotFound,
+    PreconditionFailed,
+    QueueFull,
+    QueueNotFound,
+    TooMany,
+)
+from leveret.embedded.broker import Broker, open
+from leveret.embedded.message import Message, Peeked
+from leveret.embedded.outgoing import Outgoing
+from leveret.embedded.queue import Queue
+
+__all__ = [
+    "AccessRefused",
+    "Broker",
+    "BrokerClosed",
+    "DiskFull",
+    "InvalidArgument",
+    "InvalidReceipt",
+    "JournalError",
+    "JournalFailed",
+    "LeveretError",
+    "ManualClock",
+    "Message",
+    "MessageNotFound",
+    "MessageTooLarge",
+    "NotFound",
+    "Options",
+    "Outgoing",
+    "Peeked",
+    "PreconditionFailed",
+    "Queue",
+    "QueueFull",
+    "QueueNotFound",
+    "TooMany",
+    "open",
+]

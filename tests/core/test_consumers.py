@@ -1,11 +1,11 @@
 """Who gets the next message: prefetch, turns, priorities, single active consumer, exclusive; and what a leaving one held."""
 
 import pytest
-from tests.core.world import Recorder, World, ready
 
 from leveret.core import dispatch
 from leveret.core.errors import AccessRefused, InvalidReceipt, ResourceLocked, TooMany
 from leveret.core.queue import Queue
+from tests.core.world import Recorder, World, ready
 
 
 def subscribed(queue: Queue, *consumers: Recorder) -> None:

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.world import Recorder, World, headers_of, ready, take, taken
 
 from leveret.core import dispatch
 from leveret.core.errors import QueueNotFound
 from leveret.core.policy import Policy
+from tests.core.world import Recorder, World, headers_of, ready, take, taken
 
 TO_DLQ = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}
 

@@ -2,10 +2,10 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.world import World, ack, ready, take, taken, text
 
 from leveret.core.policy import Policy
 from leveret.core.publish import group_key
+from tests.core.world import World, ack, ready, take, taken, text
 
 ONE, TWO, THREE = (group_key(name) for name in ("one", "two", "three"))
 

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.world import World, ack, ready, take, taken, text
 
 from leveret.core import browse
 from leveret.core.errors import InvalidReceipt
+from tests.core.world import World, ack, ready, take, taken, text
 
 
 def test_an_acknowledged_message_is_gone(world: World) -> None:

@@ -1,11 +1,11 @@
 """Limits of a queue: length, bytes, message size, deliveries; what happens at each."""
 
 import pytest
-from tests.core.world import World, headers_of, ready, take, taken
 
 from leveret.core.errors import DiskFull, InvalidArgument, MessageTooLarge, QueueFull
 from leveret.core.policy import Policy
 from leveret.journal.files import FileJournal
+from tests.core.world import World, headers_of, ready, take, taken
 
 TO_DLQ = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}
 

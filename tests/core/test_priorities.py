@@ -4,9 +4,9 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.world import World, ack, ready, take, taken, text
 
 from leveret.core import browse
+from tests.core.world import World, ack, ready, take, taken, text
 
 
 def test_the_highest_priority_comes_first_and_equals_in_the_order_of_their_arrival(world: World) -> None:

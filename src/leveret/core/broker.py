@@ -8,17 +8,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from leveret.core import browse, deadletter
-from leveret.core.arguments import TIME_MS_MAX, check_equivalent, queue_type_of
+from leveret.core.arguments import TIME_MS_MAX, check_equivalent
 from leveret.core.backoff import delay_ms
 from leveret.core.catalog import REMOVED, Catalog, Kind, dumps, key_of
+from leveret.core.declared import Kinds
 from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
 from leveret.core.equivalence import check_property
 from leveret.core.errors import InvalidArgument, PreconditionFailed, ResourceLocked, TooMany
 from leveret.core.exchanges import Exchange
 from leveret.core.held import Held
-from leveret.core.jsonable import decode, encode
+from leveret.core.jsonable import decode
 from leveret.core.names import check_new_name, described
-from leveret.core.policy import Policy, QueuePolicy, effective
+from leveret.core.policy import Policy
 from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
@@ -44,6 +45,7 @@ class Broker(Publisher):
         super().__init__(journal, tag)
         self.topology = Topology()
         self.catalog = Catalog()
+        self.kinds = Kinds()
         self.last_queue_id = 0
 
     # -- queues
@@ -60,23 +62,22 @@ class Broker(Publisher):
     ) -> Queue:
         """The queue of that name, made if need be; refuse if it exists otherwise."""
         home = self.topology.vhost(vhost)
-        arguments = dict(arguments or {})
         existing: Queue | None = home.queues.get(name)
         if existing is not None:
             self.check_owner(existing, owner)
             where = described("queue", name, vhost)
             check_property("durable", where, durable and owner is None, existing.durable)
             check_property("auto_delete", where, auto_delete, existing.auto_delete)
-            check_equivalent(existing.arguments or {}, arguments, name, vhost)
+            check_equivalent(existing.arguments or {}, arguments or {}, name, vhost)
             existing.use()
             return existing
         check_new_name("queue", name)
         if len(self.queues) >= QUEUES_MAX:
             raise TooMany(f"there are {QUEUES_MAX} queues: delete some")
-        policy = self._effective(home, name, arguments)
+        kind = self.kinds.of(arguments, name, vhost)
         self.last_queue_id += 1
         queue = Queue(
-            self, self.last_queue_id, home.name, name, policy, arguments or None,
+            self, self.last_queue_id, home.name, name, kind.policy_in(home, name), kind.arguments,
             durable=durable and owner is None, auto_delete=auto_delete, owner=owner,
         )  # fmt: skip
         self._add_queue(home, queue)
@@ -244,7 +245,18 @@ class Broker(Publisher):
 
     def _define_queue(self, queue: Queue) -> None:
         if queue.durable:
-            queue.segment = self.journal.defined(Kind.QUEUE, dumps(describe(queue)))
+            queue.segment = self.journal.defined(Kind.QUEUE, dumps(self._describe(queue)))
+
+    def _describe(self, queue: Queue) -> dict[str, Any]:
+        """The definition of a queue, fit for JSON."""
+        definition: dict[str, Any] = {"id": queue.id, "vhost": queue.vhost, "name": queue.name}
+        if queue.arguments:
+            definition["arguments"] = self.kinds.of(queue.arguments, queue.name, queue.vhost).stored
+        if queue.auto_delete:
+            definition["auto_delete"] = True
+        if queue.paused:
+            definition["paused"] = True
+        return definition
 
     def _forget(self, removed: Removed, vhost: str) -> None:
         """Journal what a removal took with it."""
@@ -264,14 +276,9 @@ class Broker(Publisher):
         for consumer in queue.consumers or []:
             consumer.cancelled()
 
-    def _effective(self, home: Vhost, name: str, arguments: Mapping[str, Any]) -> QueuePolicy:
-        kind = queue_type_of(arguments, name, home.name)
-        policies, caps = home.policies.values(), home.operator_policies.values()
-        return effective(arguments, name, kind, policies, caps, vhost=home.name)
-
     def _apply_policies(self, home: Vhost) -> None:
         for queue in home.queues.values():
-            policy = self._effective(home, queue.name, queue.arguments or {})
+            policy = self.kinds.of(queue.arguments, queue.name, home.name).policy_in(home, queue.name)
             if policy is not queue.policy:
                 queue.apply(policy)
 
@@ -325,18 +332,18 @@ class Broker(Publisher):
     def _restore_queue(self, definition: dict[str, Any], segment: int) -> None:
         """Make a queue, or name the one whose messages came before its definition."""
         number, name, vhost = definition["id"], definition["name"], definition["vhost"]
-        arguments = decode(definition["arguments"]) if definition.get("arguments") else {}
+        arguments = definition.get("arguments")
+        kind = self.kinds.of(decode(arguments) if arguments else None, name, vhost)
         home = self.topology.add_vhost(vhost)
         queue = self.queues.get(number) or self.undefined.pop(number, None)
         if queue is None or not queue.name:
-            policy = self._effective(home, name, arguments)
+            policy = kind.policy_in(home, name)
             auto_delete = definition.get("auto_delete", False)
             if queue is None:
-                queue = Queue(self, number, vhost, name, policy, arguments or None, auto_delete=auto_delete)
+                queue = Queue(self, number, vhost, name, policy, kind.arguments, auto_delete=auto_delete)
             else:
                 # Its messages may be older than the policies, but never older than the arguments.
-                own = effective(arguments, name, policy.queue_type, vhost=vhost)
-                self.adopt(queue, vhost, name, own, arguments or None, auto_delete)
+                self.adopt(queue, vhost, name, kind.policy, kind.arguments, auto_delete)
                 queue.apply(policy)
             home.add_queue(queue)
         queue.segment = segment
@@ -350,13 +357,16 @@ class Broker(Publisher):
             restore_exchange(self.topology.vhost(definition["vhost"]), definition)
         for definition in self.catalog.of(Kind.BINDING):
             restore_binding(self.topology.vhost(definition["vhost"]), definition)
+        for definition in self.catalog.of(Kind.NUMBERS):
+            self.restore_numbers(definition["last_seq"], now_ms)
+            self.last_queue_id = max(self.last_queue_id, definition["last_queue_id"])
         for definition in self.catalog.of(Kind.CONSUMER):
             self.consumer_ids[definition["name"]] = definition["number"]
         return super().recovered(now_ms)
 
     def definitions(self) -> dict[str, Any]:
         """Everything that is defined, for a snapshot."""
-        queues = [[queue.segment, describe(queue)] for queue in self.queues.values() if queue.durable]
+        queues = [[queue.segment, self._describe(queue)] for queue in self.queues.values() if queue.durable]
         return {"queues": queues, "catalog": self.catalog.to_rows(), "last_queue_id": self.last_queue_id}
 
     def restore_definitions(self, stored: dict[str, Any]) -> None:
@@ -371,6 +381,7 @@ class Broker(Publisher):
 
     def relocate_definitions(self, segment: int) -> None:
         """Journal again what is defined, and which keys are remembered, in a segment that is about to go."""
+        self._define(Kind.NUMBERS, {"last_seq": self.last_seq, "last_queue_id": self.last_queue_id})
         for kind, key, payload in self.catalog.in_segment(segment):
             self.catalog.put(kind, key, self.journal.defined(kind, payload), payload)
         for queue in self.queues.values():
@@ -391,15 +402,3 @@ def sent_delay_ms(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value > TIME_MS_MAX:
         raise InvalidArgument(f"the header x-delay is a whole number of milliseconds, at most {TIME_MS_MAX}")
     return max(0, value)
-
-
-def describe(queue: Queue) -> dict[str, Any]:
-    """The definition of a queue, fit for JSON."""
-    definition: dict[str, Any] = {"id": queue.id, "vhost": queue.vhost, "name": queue.name}
-    if queue.arguments:
-        definition["arguments"] = encode(queue.arguments)
-    if queue.auto_delete:
-        definition["auto_delete"] = True
-    if queue.paused:
-        definition["paused"] = True
-    return definition

@@ -21,6 +21,8 @@ class Kind(IntEnum):
     BINDING = 4
     POLICY = 5
     CONSUMER = 6
+    NUMBERS = 7
+    """How far messages and queues are numbered: kept even when nothing numbered is left."""
 
 
 def dumps(definition: dict[str, Any]) -> bytes:

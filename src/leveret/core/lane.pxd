@@ -31,4 +31,5 @@ cdef class Lane:
     cdef int leave(self, Page* page, Cell* cell) except -1
     cdef int skip_gone(self) except -1
     cdef int drop_first(self) except -1
+    cdef int forget_transient(self, Page* page) except -1
     cdef int load_page(self, Page* kept, bytes squeezed) except -1

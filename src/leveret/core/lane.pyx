@@ -325,6 +325,20 @@ cdef class Lane:
         page.squeezed = <PyObject*>squeezed
         self.pages[self.end] = page
         self.end += 1
+        self.forget_transient(page)
         self.length += page.live
         self.bytes += page.body_bytes
+        return 0
+
+    cdef int forget_transient(self, Page* page) except -1:
+        """Messages that were in memory only did not survive."""
+        cdef uint32_t i
+        if page.segment == page.segment_max and page.segment:
+            return 0
+        touch(page)
+        for i in range(page.tail):
+            if page.cells[i].flags & IN_MEMORY and not page.cells[i].flags & GONE:
+                page.cells[i].flags |= GONE
+                page.live -= 1
+                page.body_bytes -= body_bytes(&page.cells[i])
         return 0

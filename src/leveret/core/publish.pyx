@@ -9,6 +9,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core import deadletter
 from leveret.core.errors import DiskFull, InvalidArgument, MessageTooLarge, QueueFull
+from leveret.core.filters import GROUP_HEADER
 from leveret.core.held cimport Held, Holder
 from leveret.core.ids import format_id
 from leveret.core.message cimport BLOB, PERSISTENT, new_message
@@ -31,6 +32,12 @@ def group_key(str group not None) -> int:
     for each in group.encode():
         hashed = (hashed ^ each) * FNV_PRIME
     return hashed or 1
+
+
+def group_of(dict headers) -> int:
+    """The number of the group that a header names; 0: none."""
+    group = headers.get(GROUP_HEADER)
+    return group_key(group) if isinstance(group, str) else 0
 
 
 def route_of(str exchange not None, str routing_key not None) -> bytes:
@@ -219,8 +226,9 @@ cdef class Publisher(Restorable):
             content, header_len = make_content_of(buried, message.body)
             self.put_dead(
                 new_message(
-                    route_of(exchange.name, key), content, header_len, message.priority,
-                    message.flags & (PERSISTENT | BLOB), 0, 0, message.group,
+                    route_of(exchange.name, key), content, header_len,
+                    message.priority if properties.priority is None else properties.priority,
+                    message.flags & (PERSISTENT | BLOB), 0, 0, group_of(buried.headers),
                 ),
                 targets,
             )

@@ -53,4 +53,5 @@ cdef class Ready:
     cdef int note(self, int priority) except -1
     cdef int take_back(self, Held held) except -1
     cdef Held take_from(self, Level level, Holder queue)
-    cdef int unlist(self, Group members) except -1
+    cdef Held take_at(self, int priority, Holder queue)
+    cdef bint note_removal(self, Fifo fifo, uint8_t priority, uint64_t group) except -1

@@ -8,6 +8,7 @@ from leveret.core.queue import Queue
 class Restorable(Engine):
     queues: dict[int, Queue]
     undefined: dict[int, Queue]
+    def count_blobs(self) -> dict[bytes, int]: ...
     def adopt(
         self,
         queue: Queue,

@@ -7,6 +7,7 @@ broker stopped is simply waiting again, with its delivery count.
 from leveret.core import snapshots
 from leveret.core.errors import DamagedJournal
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, new_held
+from leveret.core.message cimport BLOB
 from leveret.core.policy import QueuePolicy
 from leveret.core.ports cimport DELAYED, NACKED, Place
 from leveret.core.ready cimport Fifo, Group, Level
@@ -44,7 +45,7 @@ cdef class Restorable(Engine):
         self.last_seq = max(self.last_seq, entry.seq)
         self.advance(entry.enqueued_ms)
         if not moved:
-            entry.expiry_ms = target.expiry(entry.expiry_ms, entry.enqueued_ms)
+            entry.expiry_ms = target.expires_at(entry.expiry_ms, entry.enqueued_ms)
             if due_ms == 0 and target.delay_ms:
                 due_ms = entry.enqueued_ms + target.delay_ms
         else:           # its record says when it expires and is due; the queue may have other rules by now
@@ -75,7 +76,7 @@ cdef class Restorable(Engine):
         """Put a message, that a queue without rules had, where it belongs; they come in the order of their numbers."""
         cdef Entry* entry = &held.entry
         cdef uint64_t due_ms = held.ready_ms
-        entry.expiry_ms = queue.expiry(entry.expiry_ms, entry.enqueued_ms)
+        entry.expiry_ms = queue.expires_at(entry.expiry_ms, entry.enqueued_ms)
         entry.priority = min(entry.priority, queue.max_priority)
         if not queue.grouped:
             held.group = 0
@@ -185,8 +186,6 @@ cdef class Restorable(Engine):
                 queue.configure_ready()
             members = queue.ready.group(held.group)
             members.busy += 1
-            if queue.ready.one_per_group:
-                queue.ready.unlist(members)
         held.state = BACKING_OFF
         held.when_ms = due_ms
         queue.hold(held)
@@ -225,6 +224,24 @@ cdef class Restorable(Engine):
             count_segments(<Queue>queue, counts)
         return counts
 
+    def count_blobs(self) -> dict[bytes, int]:
+        """Find out which blobs are named by messages, after a restart; reads those messages."""
+        cdef Entry entry
+        cdef Queue queue
+        cdef Held held
+        for queue in self.queues.values():
+            for held in list((queue.held or {}).values()):
+                if held.entry.flags & BLOB:
+                    self.keep_blob(self.journal.read(&held.entry), 1)
+                    queue.has_blobs = True
+            for fifo in queue.ready.fifos() if queue.ready is not None else ():
+                entry.seq = 0
+                while (<Fifo>fifo).lane is not None and (<Fifo>fifo).lane.after(entry.seq, &entry):
+                    if entry.flags & BLOB:
+                        self.keep_blob(self.journal.read(&entry), 1)
+                        queue.has_blobs = True
+        return self.blobs
+
     # Checkpoints
 
     def snapshot(self) -> bytes:
@@ -236,8 +253,8 @@ cdef class Restorable(Engine):
         snapshots.read(self, snapshot)
 
     def restore_numbers(self, uint64_t last_seq, uint64_t now_ms) -> None:
-        """Go on counting where a snapshot ended."""
-        self.last_seq = last_seq
+        """Go on counting where others ended."""
+        self.last_seq = max(self.last_seq, last_seq)
         self.advance(now_ms)
 
     # Compaction

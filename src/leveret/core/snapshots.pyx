@@ -15,7 +15,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from leveret.core.errors import UnknownFormat
-from leveret.core.expiry cimport restore_expiry
+from leveret.core.expiry cimport remember, set_timer
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
 from leveret.core.lane cimport Lane
 from leveret.core.ports cimport Entry
@@ -184,7 +184,7 @@ cdef int read_queue(Restorable broker, Queue queue, Cursor cursor) except -1:
         read_held(broker, queue, &row)
     for i in range(cursor.u32()):
         cursor.take(&expiry, sizeof(expiry))
-        restore_expiry(queue, expiry.expiry_ms, expiry.seq, expiry.priority, expiry.group)
+        remember(queue, expiry.expiry_ms, expiry.seq, expiry.priority, expiry.group)
     for i in range(cursor.u32()):
         cursor.take(&key, sizeof(key))
         queue.remember((<const char*>key.digest)[:16], key.seq, key.at_ms, key.segment)
@@ -209,7 +209,7 @@ cdef int read_fifo(Restorable broker, Queue queue, Cursor cursor) except -1:
         seq = entry.seq
         broker.groups[queue.id, seq] = group
     if fifo.lane.peek(&entry) and entry.expiry_ms:
-        queue.set_timer(entry.expiry_ms)
+        set_timer(queue, entry.expiry_ms)
     if group:
         return queue.ready.list_group(<Group>fifo)
     return queue.ready.note(priority)

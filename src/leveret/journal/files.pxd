@@ -10,11 +10,13 @@ cdef class FileJournal(Journal):
     cdef readonly uint64_t durable          # the last frame that is confirmed
     cdef readonly uint32_t segment          # where the frame being filled will begin
     cdef readonly uint32_t offset
+    cdef readonly uint64_t last_message     # the highest message number that was journaled
     cdef readonly uint64_t sealed_bytes     # of frames that are sealed and not yet written
     cdef readonly uint64_t cached_bytes
     cdef readonly dict live                 # segment -> records that some queue still holds
     cdef readonly dict placed               # segment -> records that were ever put there
     cdef public uint64_t frame_bytes_max
+    cdef uint64_t sealed_message            # the same, in sealed frames
     cdef uint64_t segment_bytes
     cdef uint64_t cache_bytes
     cdef uint64_t unwritten_bytes_max

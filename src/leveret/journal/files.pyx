@@ -56,12 +56,15 @@ cdef class FileJournal(Journal):
         self.body = Buffer()
         self.body.extend(FRAME_HEADER_BYTES)
 
-    def begin(self, uint64_t seq, uint32_t segment, uint32_t offset, reader, dict live, dict placed) -> None:
+    def begin(
+        self, uint64_t seq, uint32_t segment, uint32_t offset, uint64_t last_message, reader, dict live, dict placed
+    ) -> None:
         """Take up a log whose next frame is number `seq` at this place."""
         self.pending = seq
         self.durable = seq - 1
         self.segment = segment
         self.offset = offset
+        self.last_message = self.sealed_message = last_message
         self.reader = reader
         self.live = live
         self.placed = placed
@@ -114,6 +117,8 @@ cdef class FileJournal(Journal):
             timed.group = message.group
         if len(queues) > 1:
             self.append_queues(queues)
+        if message.seq > self.last_message:
+            self.last_message = message.seq
         return self.count(self.segment, len(queues), len(queues))
 
     cdef int append_queues(self, list queues) except -1:
@@ -303,6 +308,8 @@ cdef class FileJournal(Journal):
         cdef uint64_t end
         frame.seq = self.pending
         frame.when_ms = self.clock()
+        frame.messages_before = self.sealed_message
+        self.sealed_message = self.last_message
         frame.segment = self.segment
         frame.offset = self.offset
         frame.body_len = <uint32_t>(self.body.size - FRAME_HEADER_BYTES)

@@ -1,0 +1,112 @@
+"""The broker as its users see it: opens and declares, and closes everything."""
+
+import secrets
+import threading
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from leveret.clock import Clock, SystemClock
+from leveret.config import Options
+from leveret.core.broker import Broker as Core
+from leveret.core.ports import Journal
+from leveret.core.queue import Queue as CoreQueue
+from leveret.embedded.declare import new_arguments, redeclared
+from leveret.embedded.guard import Guard
+from leveret.embedded.options import options_of
+from leveret.embedded.queue import Queue
+from leveret.embedded.receipts import Receipts
+from leveret.embedded.storage import TAG_DIGITS, open_store
+
+VHOST = "/"
+
+
+class Broker:
+    """A broker in this process; safe to use from any number of threads and tasks."""
+
+    def __init__(self, guard: Guard, options: Options, secret: bytes) -> None:
+        """Use leveret.open()."""
+        self.guard = guard
+        self.options = options
+        self.receipts = Receipts(secret)
+
+    # Queues
+
+    def queue(
+        self, name: str, *, durable: bool = True, arguments: Mapping[str, Any] | None = None, **options: Any
+    ) -> Queue:
+        """The queue of that name, made if need be; options that contradict an existing one are refused."""
+        return self.declare_queues([name], durable=durable, arguments=arguments, **options)[0]
+
+    def declare_queues(
+        self, names: Iterable[str], *, durable: bool = True, arguments: Mapping[str, Any] | None = None, **options: Any
+    ) -> list[Queue]:
+        """Many queues with the same options, in one commit."""
+        raw = dict(arguments or {})
+        wanted = new_arguments(options, raw)
+        with self.guard as core:
+            known = core.topology.vhost(VHOST).queues
+            before = core.last_queue_id
+            queues = []
+            for name in names:
+                existing = known.get(name)
+                if existing is None:
+                    queues.append(core.declare_queue(VHOST, name, wanted, durable=durable))
+                elif options or raw:
+                    again = redeclared(existing.arguments or {}, options, raw)
+                    queues.append(core.declare_queue(VHOST, name, again, durable=durable))
+                else:
+                    queues.append(existing)
+            self._declare_dead_letter(core, options.get("dead_letter"))
+            frame = self.guard.commit() if core.last_queue_id != before else 0
+        self.guard.wait(frame)
+        return [Queue(self, queue) for queue in queues]
+
+    def _declare_dead_letter(self, core: Core, name: str | None) -> None:
+        """Make the queue for dead letters if there is none; it has no dead letters of its own."""
+        if name is not None and name not in core.topology.vhost(VHOST).queues:
+            core.declare_queue(VHOST, name, new_arguments({}, {}))
+
+    def queues(self) -> list[Queue]:
+        """Every queue, by name."""
+        with self.guard as core:
+            found: list[CoreQueue] = sorted(core.topology.vhost(VHOST).queues.values(), key=lambda each: each.name)
+        return [Queue(self, queue) for queue in found]
+
+    # Coming and going
+
+    def flush(self) -> None:
+        """Return when everything that was done until now is durable: acknowledgements do not wait for that."""
+        self.guard.flush()
+
+    def close(self) -> None:
+        """Wake everybody who waits, make everything durable, and let go of the files. Closing twice is no error."""
+        self.guard.close()
+
+    def __enter__(self) -> Self:
+        """Close at the end of a block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+def open(path: str | None = None, *, clock: Clock | None = None, **options: Any) -> Broker:
+    """A broker on a directory, which is made when it is not there; without a path, in memory only.
+
+    leveret.config.Options lists the options.
+    """
+    chosen = options_of(options)
+    ticking = clock or SystemClock()
+    lock = threading.Lock()
+    if path is None:
+        core = Core(Journal(), int(secrets.token_hex(8)[:TAG_DIGITS], 16))
+        return Broker(Guard(core, lock, ticking), chosen, secrets.token_bytes(32))
+    store = open_store(path, chosen, ticking, lock)
+    assert isinstance(store.state, Core), "open_store made the state"
+    guard = Guard(store.state, lock, ticking)
+    guard.attach(store)
+    return Broker(guard, chosen, bytes.fromhex(store.meta.receipt_key))

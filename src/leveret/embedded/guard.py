@@ -1,0 +1,151 @@
+"""The one lock around the core, and all that happens when it is taken and let go.
+
+    with guard:                     the time is told to the core; what is due happens
+        ...verbs of the core...
+        frame = guard.commit()      what was appended is on its way to the disk
+    guard.wait(frame)               until it is there; never under the lock
+
+What nobody waits for (deliveries, acknowledgements, leases that ended) goes with the next frame, or after
+LAZY_COMMIT_MS on its own.
+"""
+
+import asyncio
+import threading
+
+from leveret.clock import NEVER_MS, Clock
+from leveret.core.broker import Broker
+from leveret.core.dispatch import pump
+from leveret.core.errors import BrokerClosed, JournalError, JournalFailed
+from leveret.embedded.ticker import Ticker
+from leveret.embedded.waiters import Waiters
+from leveret.journal.files import FileJournal
+from leveret.journal.store import Store
+
+LAZY_COMMIT_MS = 50
+HOUSEKEEP_MS = 1_000  # how often, while something is written, checkpoints and compaction get a chance
+
+
+class Guard:
+    """The core of a broker, made safe for threads."""
+
+    def __init__(self, core: Broker, lock: threading.Lock, clock: Clock) -> None:
+        """Guard a core in memory; `attach` gives it a store."""
+        self.core = core
+        self.clock = clock
+        self.lock = lock
+        self.closed = False
+        self.waiters = Waiters()
+        self.store: Store | None = None
+        self._journal: FileJournal | None = None
+        self._ticker = Ticker(clock, lock, self._due)
+        self._committed = False
+        self._lazy_ms = NEVER_MS
+        self._housekeep_ms = 0
+
+    def attach(self, store: Store) -> None:
+        """Commit to a store from now on."""
+        self.store = store
+        self._journal = store.journal
+
+    def __enter__(self) -> Broker:
+        """Take the lock and let time pass."""
+        self.lock.acquire()
+        if self.closed:
+            self.lock.release()
+            raise BrokerClosed("the broker was closed: open it again")
+        self.core.tick(self.clock.now_ms())
+        return self.core
+
+    def __exit__(self, *error: object) -> None:
+        """Wake whoever has something to do now, and let the lock go."""
+        core = self.core
+        if core.dirty:
+            self._tell()
+        if self._committed:
+            self._committed = False
+        elif self._journal is not None and self._lazy_ms == NEVER_MS and self._journal.dirty:
+            self._lazy_ms = core.now_ms + LAZY_COMMIT_MS
+            self._ticker.plan(self._lazy_ms)
+        deadline_ms = core.next_deadline_ms
+        if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
+            self._ticker.plan(deadline_ms)
+        self.lock.release()
+
+    # Durability
+
+    def commit(self) -> int:
+        """Send what was appended to the disk; give the frame to wait for. The caller holds the lock."""
+        if self._journal is None or self.store is None:
+            return 0
+        frame = self._journal.pending
+        self.store.commit.kick()
+        self._committed = True
+        return frame
+
+    def wait(self, frame: int) -> None:
+        """Return when a frame is durable."""
+        if self.store is not None:
+            self.store.commit.wait(frame)
+
+    async def wait_async(self, frame: int) -> None:
+        """Return when a frame is durable, while others run."""
+        if self.store is None:
+            return
+        loop = asyncio.get_running_loop()
+        durable: asyncio.Future[None] = loop.create_future()
+
+        def finish(error: JournalFailed | None) -> None:
+            if not durable.done():
+                durable.set_result(None) if error is None else durable.set_exception(error)
+
+        def committed(error: JournalFailed | None) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(finish, error)
+
+        self.store.commit.notify(frame, committed)
+        await durable
+
+    def flush(self) -> None:
+        """Return when everything that was done until now is durable."""
+        if self.store is not None:
+            self.store.commit.flush()
+
+    # Time
+
+    def _tell(self) -> None:
+        """Hand what has come to consumers and waiters."""
+        while self.core.dirty:
+            for queue in self.core.take_dirty():
+                if queue.consumers:
+                    pump(queue)
+                self.waiters.wake(queue)
+
+    def _due(self) -> int:
+        """Do what is due; give the time of what is next. Runs in the ticker thread."""
+        try:
+            with self.lock:
+                more = self.core.tick(self.clock.now_ms())
+                self._tell()
+                if self._lazy_ms <= self.core.now_ms:
+                    self._lazy_ms = NEVER_MS
+                    self.commit()
+                    self._committed = False
+            if self.store is not None and self._housekeep_ms <= self.core.now_ms:
+                self._housekeep_ms = self.core.now_ms + HOUSEKEEP_MS
+                self.store.housekeep()
+        except JournalError:
+            return NEVER_MS  # every verb raises it from now on
+        with self.lock:
+            deadline_ms = self.core.next_deadline_ms
+            return min(self.core.now_ms if more else NEVER_MS, self._lazy_ms, deadline_ms or NEVER_MS)
+
+    def close(self) -> None:
+        """Refuse every verb from now on, wake who waits, and let go of the files."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            self.waiters.wake_all()
+        self._ticker.stop()
+        if self.store is not None:
+            self.store.close()

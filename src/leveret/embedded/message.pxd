@@ -1,0 +1,21 @@
+from libc.stdint cimport uint32_t, uint64_t
+
+from leveret.core.held cimport Held
+from leveret.core.message cimport Message as Content
+from leveret.core.queue cimport Queue as CoreQueue
+
+cdef class Peeked:
+    cdef readonly object source         # the Queue of the embedded broker
+    cdef Content content
+    cdef readonly uint64_t seq
+    cdef readonly uint32_t deliveries
+    cdef readonly int priority
+    cdef readonly str state
+    cdef uint64_t when_ms               # of a scheduled or leased one: when it appears again
+    cdef bytes fetched                  # the body, when it was in the blob store
+    cdef object parsed
+
+cdef class Message(Peeked):
+    cdef readonly Held held
+    cdef readonly uint64_t lease
+    cdef uint64_t received_ms

@@ -1,0 +1,130 @@
+"""A message on its way in: options in seconds and words become AMQP properties and the numbers of the core."""
+
+from typing import Any, NamedTuple
+
+from leveret.core.arguments import TIME_MS_MAX
+from leveret.core.dedup import digest
+from leveret.core.errors import InvalidArgument, MessageTooLarge
+from leveret.core.policy import QueuePolicy
+from leveret.core.properties import Properties, content
+from leveret.core.publish import group_key
+from leveret.embedded.bodies import PERSISTENT_MODE, encode
+from leveret.embedded.declare import milliseconds
+from leveret.embedded.message import DEDUP, GROUP
+
+PRIORITY_MAX = 255
+NAME_CHARS_MAX = 1024  # of groups and de-duplication ids: they travel in the header of every message
+
+
+class Outgoing(NamedTuple):
+    """One message for send_many with options of its own."""
+
+    body: Any
+    priority: int | None = None
+    delay: float | None = None
+    ttl: float | None = None
+    group: str | None = None
+    dedup_id: str | None = None
+    headers: dict[str, Any] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is nothing but a body."""
+        return self[1:] == _PLAIN
+
+
+_PLAIN = Outgoing(None)[1:]
+
+
+class Prepared(NamedTuple):
+    """A message ready for the core, but for the time."""
+
+    properties: Properties
+    data: bytes
+    priority: int
+    delay_ms: int
+    ttl_ms: int | None
+    group: str | None
+    dedup_id: str | None
+
+    def options(self, now_ms: int, policy: QueuePolicy | None = None) -> dict[str, Any]:
+        """What the core is told beside the bytes; the policy of the one queue says how it de-duplicates."""
+        return {
+            "priority": self.priority,
+            "due_ms": now_ms + self.delay_ms if self.delay_ms else 0,
+            "expiry_ms": 0 if self.ttl_ms is None else now_ms + max(1, self.ttl_ms),
+            "group": 0 if self.group is None else group_key(self.group),
+            "key": self.key(policy),
+        }
+
+    def key(self, policy: QueuePolicy | None) -> bytes | None:
+        """The de-duplication key, if there is one."""
+        scope = self.group if policy is not None and policy.dedup_scope == "group" else None
+        if self.dedup_id is not None:
+            return digest(self.dedup_id, scope)
+        if policy is not None and policy.content_dedup:
+            return digest(self.data, scope)
+        return None
+
+    def wire(self) -> tuple[bytes, int]:
+        """Properties and body as on the wire, and the length of the first."""
+        return content(self.properties, self.data)
+
+
+def prepare(message: Outgoing, bytes_max: int) -> Prepared:
+    """Check and convert everything that needs no lock."""
+    content_type, data = encode(message.body)
+    check_size(len(data), bytes_max)
+    ttl_ms = None if message.ttl is None else _time("ttl", message.ttl)
+    properties = Properties(
+        content_type=content_type,
+        headers=_headers(message),
+        delivery_mode=PERSISTENT_MODE,
+        priority=_priority(message.priority),
+        expiration=None if ttl_ms is None else str(ttl_ms),
+    )
+    delay_ms = 0 if message.delay is None else _time("delay", message.delay)
+    return Prepared(properties, data, message.priority or 0, delay_ms, ttl_ms, message.group, message.dedup_id)
+
+
+def check_size(size_bytes: int, bytes_max: int) -> None:
+    """Refuse a body that is too large."""
+    if size_bytes > bytes_max:
+        raise MessageTooLarge(
+            f"the body has {size_bytes} bytes, the limit is {bytes_max}: raise max_message_size, or send a reference"
+        )
+
+
+def _headers(message: Outgoing) -> dict[str, Any] | None:
+    """The headers, with group and de-duplication id, so that every client sees them."""
+    headers = message.headers
+    if headers is not None and not isinstance(headers, dict):
+        raise InvalidArgument(f"headers are a dict of names and values, not {headers!r}")
+    own = {
+        header: _name(what, value)
+        for header, what, value in ((GROUP, "group", message.group), (DEDUP, "dedup_id", message.dedup_id))
+        if value is not None
+    }
+    return {**(headers or {}), **own} or None
+
+
+def _name(what: str, value: Any) -> str:
+    """A group or de-duplication id."""
+    if not isinstance(value, str) or not 0 < len(value) <= NAME_CHARS_MAX:
+        raise InvalidArgument(f"{what} is a string of 1 to {NAME_CHARS_MAX} characters")
+    return value
+
+
+def _priority(priority: Any) -> int | None:
+    """A priority; a queue lowers it to its max_priority."""
+    if priority is not None and (type(priority) is not int or not 0 <= priority <= PRIORITY_MAX):
+        raise InvalidArgument(f"priority is a whole number from 0 to {PRIORITY_MAX}, not {priority!r}")
+    return priority
+
+
+def _time(name: str, seconds: Any) -> int:
+    """A bounded time in milliseconds."""
+    ms = milliseconds(name, seconds)
+    if ms > TIME_MS_MAX:
+        raise InvalidArgument(f"{name} is over the limit of {TIME_MS_MAX // 1000} seconds")
+    return ms

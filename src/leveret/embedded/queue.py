@@ -1,0 +1,297 @@
+"""A queue as its users see it: send, receive, settle, each for threads and for asyncio.
+
+`send` returns when the message is durable. `ack`, `nack`, `extend` and `reject` do not wait for the disk: they are
+committed with the next frame, at the latest after some milliseconds; `broker.flush()` waits for them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from leveret.core.arguments import TIME_MS_MAX
+from leveret.core.broker import Broker as Core
+from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, QueueFull, QueueNotFound
+from leveret.core.held import Held
+from leveret.core.queue import Queue as CoreQueue
+from leveret.embedded.bodies import BYTES_TYPE, HEADERS, encode
+from leveret.embedded.declare import milliseconds
+from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
+from leveret.embedded.outgoing import Outgoing, Prepared, check_size, prepare
+from leveret.embedded.waiters import TaskWaiter, ThreadWaiter
+
+if TYPE_CHECKING:
+    from leveret.embedded.broker import Broker
+
+RECEIVE_MAX = 10_000  # messages that one call takes: a lease costs memory and a timer
+SEND_MANY_MAX = 100_000  # messages of one call are one frame of the journal
+FOREVER_S = TIME_MS_MAX // 1000
+
+
+def _nack(core: Core, queue: CoreQueue, held: Held, lease: int, delay: float | None) -> None:
+    wait_ms = None if delay is None else min(milliseconds("delay", delay), TIME_MS_MAX)
+    core.nack(queue, held, lease, wait_ms, random.random())
+
+
+def _extend(core: Core, queue: CoreQueue, held: Held, lease: int, seconds: float) -> None:
+    queue.extend(held, lease, min(milliseconds("seconds", seconds), TIME_MS_MAX))
+
+
+SETTLE: dict[str, Callable[[Core, CoreQueue, Held, int, Any], None]] = {
+    "ack": lambda core, queue, held, lease, value: queue.ack(held, lease),
+    "nack": _nack,
+    "extend": _extend,
+    "reject": lambda core, queue, held, lease, value: queue.reject(held, lease),
+}
+
+
+class Queue:
+    """One queue. Made on demand and cheap: it keeps nothing that the core does not know."""
+
+    __slots__ = ("__weakref__", "_broker", "_core", "_guard", "tag")
+
+    def __init__(self, broker: Broker, core: CoreQueue) -> None:
+        """Use broker.queue()."""
+        self._broker = broker
+        self._guard = broker.guard
+        self._core = core
+        self.tag = broker.guard.core.tag
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._core.name
+
+    @property
+    def core(self) -> CoreQueue:
+        """The queue in the core; only for use under the lock."""
+        if self._core.deleted:
+            raise QueueNotFound(f"queue '{self._core.name}' was deleted: declare it again with broker.queue()")
+        return self._core
+
+    def __repr__(self) -> str:
+        """Name it."""
+        return f"<Queue {self.name!r}>"
+
+    def __len__(self) -> int:
+        """How many messages are ready to be taken."""
+        with self._guard:
+            return self.core.depth
+
+    def __bool__(self) -> bool:
+        """A queue is a queue, also when it is empty."""
+        return True
+
+    # Sending
+
+    def send(
+        self,
+        body: Any,
+        *,
+        priority: int | None = None,
+        delay: float | None = None,
+        ttl: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        headers: dict[str, Any] | None = None,
+    ) -> str:
+        """Put a message into the queue; give its id once it is durable."""
+        frame, sent = self._send(Outgoing(body, priority, delay, ttl, group, dedup_id, headers))
+        self._guard.wait(frame)
+        return sent
+
+    async def asend(self, body: Any, **options: Any) -> str:
+        """The same as send, for asyncio."""
+        frame, sent = self._send(Outgoing(body, **options))
+        await self._guard.wait_async(frame)
+        return sent
+
+    def send_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
+        """Send many messages with the same options, in one commit; an `Outgoing` among them has its own.
+
+        Gives their ids; None for one that a full queue refused.
+        """
+        frame, sent = self._send_many(list(bodies), options)
+        self._guard.wait(frame)
+        return sent
+
+    async def asend_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
+        """The same as send_many, for asyncio."""
+        frame, sent = self._send_many(list(bodies), options)
+        await self._guard.wait_async(frame)
+        return sent
+
+    def _send(self, message: Outgoing) -> tuple[int, str]:
+        """Hand one message to the core; give the frame to wait for and the id."""
+        if message.plain and not self._core.policy.content_dedup:
+            content_type, data = encode(message.body)
+            check_size(len(data), self._bytes_max)
+            with self._guard as core:
+                seq = core.send_many(self.core, HEADERS[content_type], [data])[0]
+                frame = self._guard.commit()
+        else:
+            prepared = prepare(message, self._bytes_max)
+            with self._guard as core:
+                seq = self._enter(core, prepared)
+                frame = self._guard.commit()
+        if seq == 0:
+            raise QueueFull(f"queue '{self.name}' is at its limit: let consumers work, or raise max_length")
+        return frame, ids(self.tag, [seq])[0] or ""
+
+    def _send_many(self, bodies: list[Any], options: dict[str, Any]) -> tuple[int, list[str | None]]:
+        """Hand many messages to the core."""
+        if len(bodies) > SEND_MANY_MAX:
+            raise InvalidArgument(f"send_many takes {SEND_MANY_MAX} messages at a time, not {len(bodies)}")
+        if not options and not self._core.policy.content_dedup and all_bytes(bodies, self._bytes_max):
+            with self._guard as core:
+                numbers = core.send_many(self.core, HEADERS[BYTES_TYPE], bodies)
+                frame = self._guard.commit()
+        else:
+            messages = [body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in bodies]
+            prepared = [prepare(message, self._bytes_max) for message in messages]
+            with self._guard as core:
+                numbers = [self._enter(core, each) for each in prepared]
+                frame = self._guard.commit()
+        return frame, ids(self.tag, numbers)
+
+    def _enter(self, core: Core, message: Prepared) -> int:
+        """Publish a prepared message; give its number, 0 when the queue is full."""
+        queue = self.core
+        wire, header_len = message.wire()
+        return core.publish([queue], queue.route, wire, header_len, **message.options(core.now_ms, queue.policy))
+
+    @property
+    def _bytes_max(self) -> int:
+        """The largest body that may be sent here."""
+        return self._core.policy.max_message_bytes or self._broker.options.message_bytes_max
+
+    # Receiving
+
+    def receive(self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None) -> list[Message]:
+        """Take up to `count` messages; when there is none, wait up to `wait` seconds for the first."""
+        lease_ms = self._lease_ms(count, visibility_timeout)
+        waiter = None
+        with self._guard as core:
+            taken = self.core.take(count, lease_ms)
+            if not taken and wait > 0:
+                waiter = ThreadWaiter()
+                until_ms = core.now_ms + milliseconds("wait", wait)
+                self._guard.waiters.join(self._core, waiter)
+        if waiter is None:
+            return wrap(self, taken)
+        try:
+            while True:
+                in_time = self._guard.clock.wait(waiter.gate, until_ms)
+                taken = self._look_again(waiter, count, lease_ms)
+                if taken or not in_time:
+                    return wrap(self, taken)
+        finally:
+            self._leave(waiter)
+
+    async def areceive(
+        self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None
+    ) -> list[Message]:
+        """The same as receive, for asyncio."""
+        lease_ms = self._lease_ms(count, visibility_timeout)
+        waiter = None
+        with self._guard as core:
+            taken = self.core.take(count, lease_ms)
+            if not taken and wait > 0:
+                waiter = TaskWaiter()
+                until_ms = core.now_ms + milliseconds("wait", wait)
+                self._guard.waiters.join(self._core, waiter)
+        if waiter is None:
+            return wrap(self, taken)
+        try:
+            while True:
+                in_time = await waiter.wait(max(0, until_ms - self._guard.clock.now_ms()) / 1000)
+                taken = self._look_again(waiter, count, lease_ms)
+                if taken or not in_time:
+                    return wrap(self, taken)
+        finally:
+            self._leave(waiter)
+
+    def _look_again(self, waiter: ThreadWaiter | TaskWaiter, count: int, lease_ms: int | None) -> list[Held]:
+        """Take what there is after waking up; wait on when another was quicker."""
+        with self._guard:
+            taken = self.core.take(count, lease_ms)
+            if not taken:
+                self._guard.waiters.rejoin(self._core, waiter)
+            return taken
+
+    def _leave(self, waiter: ThreadWaiter | TaskWaiter) -> None:
+        """Stop waiting."""
+        with self._guard.lock:
+            self._guard.waiters.leave(self._core, waiter)
+
+    def _lease_ms(self, count: int, visibility_timeout: float | None) -> int | None:
+        """How long messages are taken for; None: as long as the queue says."""
+        if type(count) is not int or not 1 <= count <= RECEIVE_MAX:
+            raise InvalidArgument(f"receive takes 1 to {RECEIVE_MAX} messages at a time, not {count!r}")
+        return None if visibility_timeout is None else milliseconds("visibility_timeout", visibility_timeout)
+
+    def __iter__(self) -> Iterator[Message]:
+        """Take message after message, for as long as the broker is open."""
+        try:
+            while True:
+                yield from self.receive(1, FOREVER_S)
+        except BrokerClosed:
+            return
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """The same, for asyncio."""
+        try:
+            while True:
+                for message in await self.areceive(1, FOREVER_S):
+                    yield message
+        except BrokerClosed:
+            return
+
+    # Settling
+
+    def settle(self, message: Message, verb: str, value: Any = None) -> None:
+        """End or extend the lease of a message; the verbs of Message come here."""
+        with self._guard as core:
+            SETTLE[verb](core, self.core, message.held, message.lease, value)
+
+    def _settle_receipt(self, receipt: str, verb: str, value: Any = None) -> None:
+        """The same for a receipt."""
+        with self._guard as core:
+            seq, lease = self._broker.receipts.read(self._core.id, receipt)
+            SETTLE[verb](core, self.core, self.core.find_lease(seq, lease), lease, value)
+
+    def receipt_of(self, message: Message) -> str:
+        """The receipt of a message that was taken from here."""
+        return self._broker.receipts.write(self._core.id, message.seq, message.lease)
+
+    def ack(self, receipt: str) -> None:
+        """Done with the message of a receipt."""
+        self._settle_receipt(receipt, "ack")
+
+    def nack(self, receipt: str, delay: float | None = None) -> None:
+        """Give the message of a receipt back, for after `delay` seconds or the backoff of the queue."""
+        self._settle_receipt(receipt, "nack", delay)
+
+    def extend(self, receipt: str, seconds: float) -> None:
+        """Keep the message of a receipt for so many seconds from now on."""
+        self._settle_receipt(receipt, "extend", seconds)
+
+    def reject(self, receipt: str) -> None:
+        """Make the message of a receipt a dead letter."""
+        self._settle_receipt(receipt, "reject")
+
+    def ack_many(self, messages: Iterable[Message]) -> None:
+        """Done with all these messages; those whose lease had ended are named by InvalidReceipt after the others."""
+        batch = list(messages)
+        with self._guard:
+            late = ack_all(self.core, batch)
+        if late:
+            raise InvalidReceipt(
+                f"{late} of {len(batch)} messages of queue '{self.name}' were not leased any more, the others are "
+                "acknowledged: they will be delivered again; ask for a longer visibility timeout"
+            )
+
+    async def aack_many(self, messages: Iterable[Message]) -> None:
+        """The same as ack_many, which never waits."""
+        self.ack_many(messages)

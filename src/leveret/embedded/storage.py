@@ -1,0 +1,68 @@
+"""Opening the core on a data directory."""
+
+import threading
+from collections.abc import Callable
+from typing import cast
+
+from leveret.clock import Clock
+from leveret.config import Options
+from leveret.core.broker import Broker
+from leveret.core.errors import JournalFailed
+from leveret.journal.commit import Lock, stop_process
+from leveret.journal.disk import Disk
+from leveret.journal.encryption import load_keys
+from leveret.journal.files import FileJournal
+from leveret.journal.meta import META_NAME, Meta, read_meta
+from leveret.journal.options import JournalOptions
+from leveret.journal.store import Store
+
+TAG_DIGITS = 15  # 60 bits of the broker's own UUID begin every message id
+
+FAILURES: dict[str, Callable[[JournalFailed], None]] = {"exit": stop_process, "raise": lambda error: None}
+
+
+def tag_of(meta: Meta) -> int:
+    """The part of message ids that is the broker's own."""
+    return int(meta.broker.replace("-", "")[:TAG_DIGITS], 16)
+
+
+def open_store(path: str, options: Options, clock: Clock, lock: threading.Lock) -> Store:
+    """Recover the broker that a directory holds; `store.state` is its core."""
+    disk = Disk(path)
+    chosen = journal_options(options)
+    if META_NAME not in disk.names():
+        # The core needs its tag before it recovers, and a directory has one once it was opened.
+        _open(disk, 0, options, chosen, clock, threading.Lock()).close()
+    return _open(disk, tag_of(read_meta(disk)), options, chosen, clock, lock)
+
+
+def journal_options(options: Options) -> JournalOptions:
+    """The options as the journal knows them."""
+    return JournalOptions(
+        sync=options.sync,
+        interval_ms=options.interval_ms,
+        segment_bytes=options.segment_bytes,
+        cache_bytes=options.cache_bytes,
+        checkpoint_bytes=options.checkpoint_bytes,
+        spare_bytes=options.spare_bytes,
+        disk_free_min_bytes=options.disk_free_min_bytes,
+        archive_dir=options.archive_dir,
+        keys=load_keys(options.encryption_key_file, options.encryption_key_env),
+    )
+
+
+def _open(disk: Disk, tag: int, options: Options, chosen: JournalOptions, clock: Clock, lock: threading.Lock) -> Store:
+    """Open the directory for a broker with this tag."""
+    journal = FileJournal(chosen, clock.now_ms)
+    core = Broker(journal, tag)
+    on_failure = FAILURES[options.on_failure]
+    return Store(
+        disk,
+        journal,
+        core,
+        cast(Lock, lock),  # its __exit__ takes exactly three arguments, which the protocol calls any number
+        clock.now_ms,
+        chosen,
+        salvage=options.salvage,
+        on_failure=on_failure,
+    )

@@ -1,0 +1,119 @@
+"""Who waits for a message of which queue, in the order in which they came.
+
+Nobody polls: a queue that is waited for is `watched`, the core says when it got something, and as many waiters are
+woken as there are messages. One who finds that another was quicker goes on waiting, at the front. Everything here
+happens under the lock of the broker.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+from leveret.clock import closed_gate, open_gate
+from leveret.core.queue import Queue
+
+
+class Waiter(Protocol):
+    """Somebody who can be woken."""
+
+    def wake(self) -> None:
+        """Let him look again."""
+
+
+class ThreadWaiter:
+    """A thread that waits at a gate."""
+
+    __slots__ = ("gate",)
+
+    def __init__(self) -> None:
+        """Close the gate."""
+        self.gate: threading.Lock = closed_gate()
+
+    def wake(self) -> None:
+        """See Waiter."""
+        open_gate(self.gate)
+
+
+class TaskWaiter:
+    """A task that waits for an event of its loop."""
+
+    __slots__ = ("_event", "_loop")
+
+    def __init__(self) -> None:
+        """Belong to the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait to be woken; False when the time came first."""
+        try:
+            await asyncio.wait_for(self._event.wait(), seconds)
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
+
+    def wake(self) -> None:
+        """See Waiter; a loop that was closed has nobody left to wake."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._event.set)
+
+
+class Waiters:
+    """The waiters of all queues."""
+
+    def __init__(self) -> None:
+        """Nobody waits yet."""
+        self._lines: dict[int, deque[Waiter]] = {}
+        self._woken: set[Waiter] = set()
+
+    def join(self, queue: Queue, waiter: Waiter) -> None:
+        """Wait for a message of a queue, behind the others."""
+        self._lines.setdefault(queue.id, deque()).append(waiter)
+        queue.watched = True
+
+    def rejoin(self, queue: Queue, waiter: Waiter) -> None:
+        """Go on waiting after waking up in vain, in front of those who came later."""
+        if waiter in self._woken:
+            self._woken.discard(waiter)
+            self._lines.setdefault(queue.id, deque()).appendleft(waiter)
+            queue.watched = True
+
+    def leave(self, queue: Queue, waiter: Waiter) -> None:
+        """Stop waiting; what is still there is for the next one."""
+        self._woken.discard(waiter)
+        line = self._lines.get(queue.id)
+        if line is None:
+            return
+        if waiter in line:
+            line.remove(waiter)
+        if not line:
+            self._close(queue)
+        elif queue.depth:
+            self.wake(queue)
+
+    def wake(self, queue: Queue) -> None:
+        """Wake as many as there are messages to take."""
+        line = self._lines.get(queue.id)
+        if line is None:
+            return
+        for _ in range(min(queue.depth, len(line))):
+            waiter = line.popleft()
+            self._woken.add(waiter)
+            waiter.wake()
+        if not line:
+            self._close(queue)
+
+    def wake_all(self, queues: Iterable[int] | None = None) -> None:
+        """Wake everybody, or all who wait for some queues: what they waited for has gone."""
+        for number in list(self._lines if queues is None else queues):
+            for waiter in self._lines.pop(number, ()):
+                self._woken.add(waiter)
+                waiter.wake()
+
+    def _close(self, queue: Queue) -> None:
+        """Nobody waits for a queue any more."""
+        del self._lines[queue.id]
+        queue.watched = bool(queue.consumers)
