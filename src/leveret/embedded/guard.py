@@ -83,6 +83,9 @@ class Guard:
         """Send what was appended to the disk; give the frame to wait for. The caller holds the lock."""
         if self._journal is None or self.store is None:
             return 0
+        if not self._journal.dirty:
+            # Nothing was appended, but what this verb saw (a duplicate, say) may still be on its way.
+            return self._journal.pending - 1
         frame = self._journal.pending
         self.store.commit.kick()
         self._committed = True
