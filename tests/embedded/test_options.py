@@ -139,9 +139,7 @@ def test_send_many_takes_options_for_all_and_for_one(broker: leveret.Broker, clo
         ({"headers": []}, "dict"),
     ],
 )
-def test_options_that_cannot_work_are_refused(
-    broker: leveret.Broker, options: dict[str, object], text: str
-) -> None:
+def test_options_that_cannot_work_are_refused(broker: leveret.Broker, options: dict[str, object], text: str) -> None:
     orders = broker.queue("orders")
     with pytest.raises(leveret.InvalidArgument, match=text):
         orders.send("x", **options)  # type: ignore[arg-type]

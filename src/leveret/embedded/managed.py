@@ -85,7 +85,7 @@ class ManagedQueue:
     def stats(self) -> QueueStats:
         """Its figures."""
         with self.guard:
-            return queue_stats(self.core)
+            return queue_stats(self.core, self.guard.waiters.count(self.core))
 
     def browse(self, limit: int = 100, *, state: str = "ready", **conditions: Any) -> list[Peeked]:
         """Up to `limit` messages in the order of delivery, without taking them.

@@ -181,7 +181,7 @@ def text_of(value) -> str:
 
 
 def wrap(source, list taken not None) -> list[Message]:
-    """The messages of leases."""
+    """The messages of leases; under the lock, because a lease that ends lets go of its content."""
     cdef list messages = []
     cdef Message message
     cdef Held held

@@ -154,22 +154,22 @@ class Queue(ManagedQueue):
         lease_ms = self._lease_ms(count, visibility_timeout)
         waiter = None
         with self.guard as core:
-            taken = self.core.take(count, lease_ms)
+            taken = wrap(self, self.core.take(count, lease_ms))
             if not taken and wait > 0:
                 waiter = ThreadWaiter()
                 until_ms = core.now_ms + milliseconds("wait", wait)
                 self.guard.waiters.join(self._core, waiter)
         if waiter is None:
-            return wrap(self, taken)
+            return taken
         return self._wait(waiter, until_ms, count, lease_ms)
 
     def take_waiting(self, waiter: ThreadWaiter) -> list[Message]:
         """Take one message, however long it takes to come; nothing when the waiter is stopped."""
         with self.guard as core:
-            taken = self.core.take(1)
+            taken = wrap(self, self.core.take(1))
             if not taken:
                 self.guard.waiters.join(self._core, waiter)
-        return wrap(self, taken) if taken else self._wait(waiter, core.now_ms + TIME_MS_MAX, 1, None)
+        return taken or self._wait(waiter, core.now_ms + TIME_MS_MAX, 1, None)
 
     def _wait(self, waiter: ThreadWaiter, until_ms: int, count: int, lease_ms: int | None) -> list[Message]:
         """Sleep until there is something to take, or it is time to give up."""
@@ -178,7 +178,7 @@ class Queue(ManagedQueue):
                 in_time = self.guard.clock.wait(waiter.gate, until_ms)
                 taken = self._look_again(waiter, count, lease_ms)
                 if taken or not in_time or waiter.stopped:
-                    return wrap(self, taken)
+                    return taken
         finally:
             self._leave(waiter)
 
@@ -189,26 +189,26 @@ class Queue(ManagedQueue):
         lease_ms = self._lease_ms(count, visibility_timeout)
         waiter = None
         with self.guard as core:
-            taken = self.core.take(count, lease_ms)
+            taken = wrap(self, self.core.take(count, lease_ms))
             if not taken and wait > 0:
                 waiter = TaskWaiter()
                 until_ms = core.now_ms + milliseconds("wait", wait)
                 self.guard.waiters.join(self._core, waiter)
         if waiter is None:
-            return wrap(self, taken)
+            return taken
         try:
             while True:
                 in_time = await waiter.wait(max(0, until_ms - self.guard.clock.now_ms()) / 1000)
                 taken = self._look_again(waiter, count, lease_ms)
                 if taken or not in_time:
-                    return wrap(self, taken)
+                    return taken
         finally:
             self._leave(waiter)
 
-    def _look_again(self, waiter: ThreadWaiter | TaskWaiter, count: int, lease_ms: int | None) -> list[Held]:
+    def _look_again(self, waiter: ThreadWaiter | TaskWaiter, count: int, lease_ms: int | None) -> list[Message]:
         """Take what there is after waking up; wait on when another was quicker."""
         with self.guard:
-            taken = self.core.take(count, lease_ms)
+            taken = wrap(self, self.core.take(count, lease_ms))
             if not taken:
                 self.guard.waiters.rejoin(self._core, waiter)
             return taken
@@ -254,8 +254,8 @@ class Queue(ManagedQueue):
         """The same for a receipt."""
         with self.guard:
             seq, lease = self.broker.receipts.read(self._core.id, receipt)
-            held = self.core.find_lease(seq, lease)
-        self.settle(wrap(self, [held])[0], verb, value)
+            (message,) = wrap(self, [self.core.find_lease(seq, lease)])
+        self.settle(message, verb, value)
 
     def receipt_of(self, message: Message) -> str:
         """The receipt of a message that was taken from here."""

@@ -28,6 +28,8 @@ class QueueStats:
     oldest_age: float | None
     """Seconds since the oldest ready message was sent."""
     consumers: int
+    waiters: int
+    """Receivers that wait for a message."""
     paused: bool
     published: int
     delivered: int
@@ -76,7 +78,7 @@ class BrokerStats:
     journal: JournalStats | None = None
 
 
-def queue_stats(queue: CoreQueue) -> QueueStats:
+def queue_stats(queue: CoreQueue, waiters: int) -> QueueStats:
     """The figures of one queue."""
     counts = queue.counts
     oldest_ms = browse.oldest_ms(queue)
@@ -90,6 +92,7 @@ def queue_stats(queue: CoreQueue) -> QueueStats:
         depth_by_priority=browse.depth_by_priority(queue),
         oldest_age=None if oldest_ms is None else (queue.engine.now_ms - oldest_ms) / 1000,
         consumers=len(queue.consumers or ()),
+        waiters=waiters,
         paused=queue.paused,
         **{name: counts[name] for name in COUNTED},
         dead={reason: counts[reason] for reason in DEATHS},

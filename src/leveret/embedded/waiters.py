@@ -119,6 +119,10 @@ class Waiters:
                 self._woken.add(waiter)
                 waiter.wake()
 
+    def count(self, queue: Queue) -> int:
+        """How many wait for a queue."""
+        return len(self._lines.get(queue.id, ()))
+
     def watch(self, queue: Queue) -> None:
         """Have the core tell of a queue as long as somebody wants to hear."""
         queue.watched = bool(queue.consumers) or queue.id in self._lines

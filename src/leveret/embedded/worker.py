@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leveret.embedded.queue import Queue
 
 CONCURRENCY_MAX = 1_000  # each is a thread
+JOIN_SLICE_S = 0.5
 Handler = Callable[["Message"], Any]
 _log = logging.getLogger("leveret.worker")
 
@@ -86,7 +87,11 @@ class Worker:
         if threading.current_thread() in self._threads:
             return False  # a handler that stops its own worker cannot wait for itself
         self._drain.joined = True
-        self._closer.join(timeout)
+        # Python handles a signal that came just before a wait only after it: so the wait is in slices.
+        left_s = threading.TIMEOUT_MAX if timeout is None else timeout
+        while self._closer.is_alive() and left_s > 0:
+            self._closer.join(min(left_s, JOIN_SLICE_S))
+            left_s -= JOIN_SLICE_S
         if self._closer.is_alive():
             return False
         self._drain.uninstall()
