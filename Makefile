@@ -37,7 +37,7 @@ check: $(VENV)/.dev  ## lint, formatting, types and the rules of the repository
 
 bench: $(VENV)/.dev  ## run bench/bench_*.py, one JSON line each; BENCH=name selects one
 	@$(call some,$(BENCHES),bench/bench_$(or $(BENCH),*).py)
-	@set -e; for file in $(BENCHES); do $(PY) $$file; done
+	@set -e; for file in $(BENCHES); do $(PY) -m bench.$$(basename $$file .py); done
 
 sim: $(VENV)/.dev  ## crash the journal at many points; SEED=n replays, POINTS=n sets how many
 	$(PY) -m tests.sim --seed $(SEED) --points $(POINTS)

@@ -11,7 +11,7 @@ TEXT_SUFFIXES = {".py", ".pyx", ".pxd", ".pxi", ".pyi", ".h", ".md", ".toml", ".
 TEXT_NAMES = {"Makefile", "Dockerfile", "run"}
 
 STRING = re.compile(r"(\"{3}|'{3}).*?\1", re.DOTALL)
-FUNCTION = re.compile(r"^( *)(?:async )?(?:def|cdef|cpdef)\b[^=\n]*?(\w+)\(", re.MULTILINE)
+FUNCTION = re.compile(r"^( *)(?:async )?(?:def|cdef|cpdef)\b(?! class)[^=\n]*?(\w+)\(", re.MULTILINE)
 CLASS = re.compile(r"^( *)(?:cdef )?class (\w+)", re.MULTILINE)
 FROM_IMPORT = re.compile(r"^ *from +(\S+) +c?import +(\([^)]*\)|[^\n#]*)", re.MULTILINE)
 IMPORT = re.compile(r"^ *c?import +([^\n#(]+)", re.MULTILINE)

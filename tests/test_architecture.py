@@ -30,12 +30,12 @@ ARROWS: dict[str, set[str]] = {
 
 # Whatever makes two runs of the same calls differ, or waits, or leaves the process.
 IMPURE_MODULE = re.compile(
-    r"(_thread|asyncio|concurrent|ctypes|datetime|fcntl|glob|http|logging|mmap|multiprocessing|obstore|os|pathlib|queue"
+    r"(_thread|asyncio|concurrent|ctypes|fcntl|glob|http|logging|mmap|multiprocessing|obstore|os|pathlib|queue"
     r"|random|sched|secrets|select|selectors|shutil|signal|socket|socketserver|sqlite3|ssl|subprocess|tempfile|threading"
-    r"|time|urllib|uuid|uvloop|posix|libc\.(time|stdio|signal)|cpython\.(datetime|pythread|time))(\.|$)"
+    r"|time|urllib|uuid|uvloop|posix|libc\.(time|stdio|signal)|cpython\.(pythread|time))(\.|$)"
 )
 IMPURE_HEADER = re.compile(r"extern from [\"']<?((?:time|stdio|unistd|fcntl|pthread|signal|sys/\w+)\.h)>?[\"']")
-IMPURE_CALL = re.compile(r"(?<![\w.])(open|print|input)\(")
+IMPURE_CALL = re.compile(r"(?<![\w.])(open|print|input|datetime\.(?:now|utcnow|today)|date\.today)\(")
 
 CODE = (".py", ".pyx", ".pxd", ".pxi", ".pyi")
 NAMED = re.compile(r"`([\w./-]+\.(?:pyx|pxd|pyi|py|h))(?::([\w.]+))?`")

@@ -3,6 +3,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
+from leveret.core.message cimport BLOB
 from leveret.core.ports cimport CANCELLED, MOVED, Entry
 from leveret.core.queue cimport Queue
 from leveret.core.ready cimport Fifo, Group
@@ -134,11 +135,21 @@ def oldest_ms(Queue queue not None) -> int | None:
     return oldest
 
 
+def drop_blobs(Queue queue not None, bint everything) -> None:
+    """Let go of the blobs of what is about to be purged."""
+    cdef Held held
+    for held in [*ready_after(queue, (), 0xFFFFFFFF)[0], *((queue.held or {}).values() if everything else ())]:
+        if held.entry.flags & BLOB:
+            queue.engine.drop_blob(queue.engine.journal.read(&held.entry))
+
+
 def purge(Queue queue not None, bint everything=False) -> int:
     """Empty a queue of what is ready, or of everything in it; give the number of messages that went."""
     cdef dict places = {}
     cdef list gone
     cdef Held held
+    if queue.has_blobs:
+        drop_blobs(queue, everything)
     gone = [] if queue.ready is None else queue.ready.clear(places)
     for seq in gone:
         if queue.held is not None:

@@ -1,7 +1,7 @@
 """Definitions as the journal keeps them: small JSON objects by kind and key, each in some segment.
 
-Queues are not in here: their own objects know everything. During a replay definitions may come in any order (old ones are
-copied forward when their segment goes), so they are collected first and built in the order of Kind.
+Queues are not in here: their own objects know everything. During a replay definitions may come in any order (old ones
+are copied forward when their segment goes), so they are collected first and built in the order of Kind.
 """
 
 import json
@@ -21,6 +21,8 @@ class Kind(IntEnum):
     BINDING = 4
     POLICY = 5
     CONSUMER = 6
+    NUMBERS = 7
+    """How far messages and queues are numbered: kept even when nothing numbered is left."""
 
 
 def dumps(definition: dict[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ from libc.stdint cimport uint64_t
 
 from leveret.core.consumer cimport Consumer
 from leveret.core.errors import AccessRefused, TooMany
+from leveret.core.expiry cimport set_timer
 from leveret.core.held cimport Held, LEASED
 from leveret.core.ports cimport ACKED, REQUEUED
 from leveret.core.queue cimport Queue
@@ -25,7 +26,6 @@ def subscribe(Queue queue not None, Consumer consumer not None) -> None:
     consumer.queue = queue
     consumer.id = queue.engine.consumer_number(consumer.tag)
     queue.consumers = sorted([*others, consumer], key=by_priority)
-    queue.watched = True
     queue.use()
     if queue.depth:
         queue.signal()
@@ -39,8 +39,9 @@ def by_priority(consumer: Consumer) -> int:
 def unsubscribe(Queue queue not None, Consumer consumer not None) -> None:
     """Stop pushing to a consumer; what it holds stays its own until it is settled or requeued."""
     queue.consumers = [other for other in queue.consumers or [] if other is not consumer]
-    queue.watched = bool(queue.consumers)
     queue.use()
+    if queue.expires_ms:
+        set_timer(queue, queue.used_ms + queue.expires_ms)
     if queue.active is consumer:
         queue.active = None
     if queue.depth:

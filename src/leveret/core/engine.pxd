@@ -13,7 +13,12 @@ cdef class Engine(State):
     cdef readonly uint64_t last_lease
     cdef readonly list dirty            # watched queues that have something to take
     cdef readonly dict consumer_ids
+    cdef readonly dict blobs            # pointer -> queue places that name it
+    cdef readonly list released         # pointers that nobody names any more
+    cdef int budget                     # how much more this tick may do
     cdef uint64_t advance(self, uint64_t now_ms) noexcept
     cdef uint64_t place(self, Message message, list queues) except 0
+    cdef int keep_blob(self, Message message, Py_ssize_t places) except -1
+    cdef int drop_blob(self, Message message) except -1
     cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1
     cdef int queue_expired(self, Holder queue) except -1

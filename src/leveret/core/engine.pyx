@@ -1,11 +1,12 @@
 """What all queues of a broker share: numbers, time, the time index and the journal."""
 
+from leveret.core.message cimport BLOB
 from leveret.core.ports cimport Entry
 from leveret.core.queue cimport Queue
 from leveret.core.timers cimport Timer
 
 cdef enum:
-    FIRED_PER_TICK_MAX = 10_000     # a million messages due at once must not stop everything else
+    BUDGET = 10_000                 # a million messages due at once must not stop everything else
     OVERHEAD_MAX = 0xFFFF
     CONSUMERS_NAMED_MAX = 65_536    # names are kept for ever, and clients choose them
 
@@ -18,6 +19,8 @@ cdef class Engine(State):
         self.timers = Timers()
         self.dirty = []
         self.consumer_ids = {}
+        self.blobs = {}
+        self.released = []
 
     cdef uint64_t advance(self, uint64_t now_ms) noexcept:
         """Note the time; a clock that went back is ignored, so that order and expiry never do."""
@@ -35,7 +38,7 @@ cdef class Engine(State):
         message.enqueued_ms = entry.enqueued_ms = self.now_ms
         if len(queues) == 1:
             queue = <Queue>queues[0]
-            message.expiry_ms = queue.expiry(message.expiry_ms, self.now_ms)
+            message.expiry_ms = queue.expires_at(message.expiry_ms, self.now_ms)
             self.journal.published(message, queue.own_id, &entry.place)
         else:
             self.journal.published(message, [(<Queue>each).id for each in queues], &entry.place)
@@ -44,11 +47,33 @@ cdef class Engine(State):
         entry.flags = message.flags
         rest = entry.place.size - (len(message.content) - message.header_len)
         entry.overhead = min(rest, OVERHEAD_MAX) if rest > 0 else 0
+        if message.flags & BLOB:
+            self.keep_blob(message, len(queues))
         for queue in queues:
-            entry.expiry_ms = queue.expiry(message.expiry_ms, self.now_ms)
+            entry.expiry_ms = queue.expires_at(message.expiry_ms, self.now_ms)
             entry.priority = min(message.priority, queue.max_priority)
             queue.enter(&entry, message.due_ms, message.group)
         return message.seq
+
+    cdef int keep_blob(self, Message message, Py_ssize_t places) except -1:
+        """Count the queue places whose message has its body in the blob store."""
+        pointer = message.body
+        self.blobs[pointer] = self.blobs.get(pointer, 0) + places
+        return 0
+
+    cdef int drop_blob(self, Message message) except -1:
+        """A queue place of such a message is gone; after the last one its blob may go."""
+        pointer = message.body
+        self.blobs[pointer] = self.blobs.get(pointer, 1) - 1
+        if self.blobs[pointer] <= 0:
+            del self.blobs[pointer]
+            self.released.append(pointer)
+        return 0
+
+    def take_released(self) -> list[bytes]:
+        """The pointers to blobs that no message names any more since the last call."""
+        released, self.released = self.released, []
+        return released
 
     cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1:
         """A message of a queue is over for this reason: settle it, and dead-letter it if the queue asks for that."""
@@ -62,14 +87,14 @@ cdef class Engine(State):
         """Do what is due at this time; True when there is more of it than one tick does."""
         cdef Timer timer
         cdef uint64_t now = self.advance(now_ms)
-        cdef int fired = 0
-        while fired < FIRED_PER_TICK_MAX:
+        self.budget = BUDGET
+        while self.budget > 0:
             timer = self.timers.first()
             if timer is None or timer.when_ms > now:
                 return False
             self.timers.remove(timer)
+            self.budget -= 1
             timer.fire(now)
-            fired += 1
         return True
 
     @property

@@ -1,80 +1,31 @@
-"""A lane: waiting messages in order, 26 bytes each.
+"""A lane: waiting messages in the order of their numbers, 26 bytes each, or about one while they are far from the head.
 
-    lane  = [page][page]...[page]          pushed at the end, taken from the front
-    page  = seq, time and segment that its cells count from, then up to 4,096 cells
-    cell  = Cell of lane.pxd
+    lane  = [page][page]...[page]          pushed at the end, taken from the front; see pages.pyx
 
-Numbers rise along a lane, so a message is found by two binary searches. One that leaves from the middle
-(expired, cancelled, settled in a replay) becomes a GONE cell that is skipped later.
+Numbers rise along a lane, so a message is found by two binary searches. One that leaves from the middle (expired,
+cancelled, settled in a replay) becomes a GONE cell that is skipped later. Pages that are neither near the head nor near
+the end are squeezed.
 """
 
-from libc.stdlib cimport free, malloc, realloc
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.ref cimport Py_INCREF, PyObject
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 
+from leveret.core.pages cimport (
+    CELLS_FIRST, CELLS_MAX, GONE, IN_MEMORY, MIXED, cell_of, expiry_of, first_after, fits, free_page, grow, new_page, read_cell,
+    squeeze, touch, unsqueeze, write_cell,
+)
+
 cdef enum:
-    GONE = 0x80             # taken out of the middle
-    FAR = 0x40              # ttl counts seconds: more than 49 days
-    IN_MEMORY = 0x20        # segment 0, whatever the page counts from
-    MARKS = 0xE0
-    CELLS_FIRST = 4         # an almost empty queue costs little
-    CELLS_MAX = 4096
-    DELTA_MAX = 0xFFFFFFFF
-    SEGMENTS_MAX = 0xFFFF
+    WARM_PAGES = 2          # at either end: they are about to be taken, or still being written
+    LANE_DELIVERIES_MAX = 254
 
 cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
 
 
-cdef inline uint64_t expiry_of(Page* page, Cell* cell) noexcept:
-    if cell.ttl == 0:
-        return 0
-    return page.enqueued_ms + cell.enqueued_ms + (<uint64_t>cell.ttl) * (1000 if cell.flags & FAR else 1)
-
-
-cdef void unpack(Page* page, Cell* cell, Entry* entry) noexcept:
-    entry.seq = page.seq + cell.seq
-    entry.enqueued_ms = page.enqueued_ms + cell.enqueued_ms
-    entry.expiry_ms = expiry_of(page, cell)
-    entry.place.segment = 0 if cell.flags & IN_MEMORY else page.segment + cell.segment
-    entry.place.offset = cell.offset
-    entry.place.size = cell.size_priority >> 8
-    entry.overhead = cell.overhead
-    entry.deliveries = cell.deliveries
-    entry.priority = cell.size_priority & 0xFF
-    entry.flags = cell.flags & ~MARKS
-
-
-cdef bint fits(Page* page, Entry* entry) noexcept:
-    """Whether every difference to the page's first values can be written in a cell."""
-    if entry.seq < page.seq or entry.seq - page.seq > DELTA_MAX:
-        return False
-    if entry.enqueued_ms < page.enqueued_ms or entry.enqueued_ms - page.enqueued_ms > DELTA_MAX:
-        return False
-    if entry.place.segment == 0:
-        return True
-    return page.segment <= entry.place.segment and entry.place.segment - page.segment <= SEGMENTS_MAX
-
-
-cdef void pack(Page* page, Cell* cell, Entry* entry) noexcept:
-    cdef uint64_t ttl = 0
-    cell.flags = entry.flags & <uint8_t>(~MARKS)
-    if entry.expiry_ms:
-        # A message that expired before it was enqueued keeps the shortest life that is not "for ever".
-        ttl = entry.expiry_ms - entry.enqueued_ms if entry.expiry_ms > entry.enqueued_ms else 1
-        if ttl > DELTA_MAX:
-            ttl = min((ttl + 999) // 1000, <uint64_t>DELTA_MAX)
-            cell.flags |= FAR
-    cell.seq = <uint32_t>(entry.seq - page.seq)
-    cell.enqueued_ms = <uint32_t>(entry.enqueued_ms - page.enqueued_ms)
-    cell.offset = entry.place.offset
-    cell.size_priority = entry.place.size << 8 | entry.priority
-    cell.ttl = <uint32_t>ttl
-    cell.overhead = entry.overhead
-    cell.deliveries = <uint8_t>min(entry.deliveries, <uint32_t>255)
-    if entry.place.segment:
-        cell.segment = <uint16_t>(entry.place.segment - page.segment)
-    else:
-        cell.segment = 0
-        cell.flags |= IN_MEMORY
+cdef inline uint32_t body_bytes(Cell* cell) noexcept:
+    return (cell.size_priority >> 8) - cell.overhead
 
 
 cdef class Lane:
@@ -83,57 +34,44 @@ cdef class Lane:
     def __dealloc__(self):
         cdef uint32_t i
         for i in range(self.first, self.end):
-            free(self.pages[i].cells)
-            free(self.pages[i])
+            free_page(self.pages[i])
         free(self.pages)
 
     cdef int push(self, Entry* entry) except -1:
         """Add a message behind all others; its number must be the highest."""
-        cdef Page* page = self.grown(entry)
+        cdef Page* page = self.roomy(entry)
         assert page.tail == 0 or entry.seq - page.seq > page.cells[page.tail - 1].seq, "a lane takes rising numbers only"
-        pack(page, &page.cells[page.tail], entry)
+        write_cell(page, &page.cells[page.tail], entry)
         page.tail += 1
+        page.live += 1
+        page.body_bytes += entry.place.size - entry.overhead
         self.length += 1
+        self.bytes += entry.place.size - entry.overhead
         self.latest_expiry_ms = max(self.latest_expiry_ms, entry.expiry_ms or NEVER)
         return 0
 
-    cdef Page* grown(self, Entry* entry) except NULL:
+    cdef Page* roomy(self, Entry* entry) except NULL:
         """The last page, with room for one more cell."""
         cdef Page* page
-        cdef Cell* cells
         if self.first == self.end or not fits(self.pages[self.end - 1], entry):
             self.open_page(entry, CELLS_FIRST if self.first == self.end else CELLS_MAX)
         page = self.pages[self.end - 1]
+        touch(page)
         if page.tail < page.capacity:
             return page
-        if page.capacity * 2 > CELLS_MAX:
-            self.open_page(entry, CELLS_MAX)
-            return self.pages[self.end - 1]
-        cells = <Cell*>realloc(page.cells, page.capacity * 2 * sizeof(Cell))
-        if cells == NULL:
-            raise MemoryError
-        page.cells = cells
-        page.capacity *= 2
-        return page
+        if page.capacity * 2 <= CELLS_MAX:
+            grow(page)
+            return page
+        self.open_page(entry, CELLS_MAX)
+        return self.pages[self.end - 1]
 
     cdef int open_page(self, Entry* entry, uint32_t capacity) except -1:
-        """Begin a page whose cells count from this entry."""
-        cdef Page* page
+        """Begin a page; the one that is now far from both ends gets cold."""
         self.reserve_slot()
-        page = <Page*>malloc(sizeof(Page))
-        if page == NULL:
-            raise MemoryError
-        page.cells = <Cell*>malloc(capacity * sizeof(Cell))
-        if page.cells == NULL:
-            free(page)
-            raise MemoryError
-        page.seq = entry.seq
-        page.enqueued_ms = entry.enqueued_ms
-        page.segment = entry.place.segment
-        page.capacity = capacity
-        page.head = page.tail = 0
-        self.pages[self.end] = page
+        self.pages[self.end] = new_page(entry, capacity)
         self.end += 1
+        if self.end - self.first > 2 * WARM_PAGES:
+            squeeze(self.pages[self.end - 1 - WARM_PAGES])
         return 0
 
     cdef int reserve_slot(self) except -1:
@@ -161,7 +99,7 @@ cdef class Lane:
         if self.length == 0:
             return False
         page = self.pages[self.first]
-        unpack(page, &page.cells[page.head], entry)
+        read_cell(page, &page.cells[page.head], entry)
         return True
 
     cdef int pop(self) except -1:
@@ -169,187 +107,238 @@ cdef class Lane:
         cdef Page* page
         assert self.length > 0, "pop from an empty lane"
         page = self.pages[self.first]
-        page.head += 1
-        self.length -= 1
-        self.skip_gone()
-        return 0
+        return self.leave(page, &page.cells[page.head])
 
-    cdef void skip_gone(self) noexcept:
+    cdef int leave(self, Page* page, Cell* cell) except -1:
+        """A message goes, from wherever it stands in a page that was touched."""
+        cdef uint32_t size = body_bytes(cell)
+        cell.flags |= GONE
+        page.live -= 1
+        page.body_bytes -= size
+        self.length -= 1
+        self.bytes -= size
+        return self.skip_gone()
+
+    cdef int skip_gone(self) except -1:
         """Move the head to the first message that is still there; free what lies before it."""
         cdef Page* page
         while self.first < self.end:
             page = self.pages[self.first]
-            while page.head < page.tail and page.cells[page.head].flags & GONE:
-                page.head += 1
-            if page.head < page.tail:
-                return
+            if page.live:
+                touch(page)
+                while page.cells[page.head].flags & GONE:
+                    page.head += 1
+                return 0
             self.drop_first()
         self.latest_expiry_ms = 0
+        return 0
 
-    cdef void drop_first(self) noexcept:
-        free(self.pages[self.first].cells)
-        free(self.pages[self.first])
+    cdef int drop_first(self) except -1:
+        if self.looked == self.pages[self.first]:
+            self.looked = NULL
+        free_page(self.pages[self.first])
         self.first += 1
         if self.first == self.end:
             free(self.pages)
             self.pages = NULL
             self.first = self.end = self.slots = 0
+        return 0
 
-    cdef Cell* locate(self, uint64_t seq, Page** found) noexcept:
-        """The cell of a message that is here, or NULL."""
+    cdef Page* page_before(self, uint64_t seq, uint32_t* index) noexcept:
+        """The last page that starts at or before a number; NULL when all start after it."""
         cdef uint32_t low = self.first, high = self.end, middle
-        cdef Page* page
-        while low < high:                               # the last page that starts at or before seq
+        while low < high:
             middle = (low + high) // 2
             if self.pages[middle].seq <= seq:
                 low = middle + 1
             else:
                 high = middle
-        if low == self.first:
-            return NULL
-        page = self.pages[low - 1]
-        if seq - page.seq > DELTA_MAX:
-            return NULL
-        low = page.head
-        high = page.tail
-        while low < high:
-            middle = (low + high) // 2
-            if page.cells[middle].seq < <uint32_t>(seq - page.seq):
-                low = middle + 1
-            else:
-                high = middle
-        if low == page.tail or page.cells[low].seq != <uint32_t>(seq - page.seq) or page.cells[low].flags & GONE:
-            return NULL
-        found[0] = page
-        return &page.cells[low]
+        index[0] = low - 1 if low > self.first else self.first
+        return self.pages[low - 1] if low > self.first else NULL
 
-    cdef bint find(self, uint64_t seq, Entry* entry) noexcept:
+    cdef Cell* locate(self, uint64_t seq, Page** found) except? NULL:
+        """The cell of a message that is here, or NULL."""
+        cdef uint32_t index
+        found[0] = self.page_before(seq, &index)
+        if found[0] == NULL:
+            return NULL
+        self.look(found[0])
+        return cell_of(found[0], seq)
+
+    cdef int look(self, Page* page) except -1:
+        """Read a page that may be cold; the cold one that was read before it is squeezed again."""
+        if self.looked != NULL and self.looked != page and self.looked.squeezed != NULL:
+            squeeze(self.looked)
+        self.looked = NULL
+        if page.cells == NULL:
+            unsqueeze(page)
+            self.looked = page
+        return 0
+
+    cdef bint find(self, uint64_t seq, Entry* entry) except -1:
         """Look a message up by its number."""
         cdef Page* page
         cdef Cell* cell = self.locate(seq, &page)
         if cell == NULL:
             return False
-        unpack(page, cell, entry)
+        read_cell(page, cell, entry)
         return True
 
-    cdef bint remove(self, uint64_t seq, Entry* entry) noexcept:
+    cdef bint remove(self, uint64_t seq, Entry* entry) except -1:
         """Take a message out of the middle."""
         cdef Page* page
         cdef Cell* cell = self.locate(seq, &page)
         if cell == NULL:
             return False
-        unpack(page, cell, entry)
-        cell.flags |= GONE
-        self.length -= 1
-        self.skip_gone()
+        read_cell(page, cell, entry)
+        touch(page)
+        self.leave(page, cell)
         return True
 
-    cdef bint replace(self, Entry* entry) noexcept:
+    cdef bint replace(self, Entry* entry) except -1:
         """Give a message a new place or delivery count; False when it is not here or cannot be written so."""
         cdef Page* page
         cdef Cell* cell = self.locate(entry.seq, &page)
-        if cell == NULL or not fits(page, entry) or entry.deliveries > 254:
+        cdef uint32_t size = entry.place.size - entry.overhead
+        if cell == NULL or not fits(page, entry) or entry.deliveries > LANE_DELIVERIES_MAX:
             return False
-        pack(page, cell, entry)
+        touch(page)
+        page.body_bytes = page.body_bytes + size - body_bytes(cell)
+        self.bytes = self.bytes + size - body_bytes(cell)
+        write_cell(page, cell, entry)
         return True
 
-    cdef bint after(self, uint64_t seq, Entry* entry) noexcept:
+    cdef bint after(self, uint64_t seq, Entry* entry) except -1:
         """The first message whose number is higher than seq."""
-        cdef uint32_t i, low, high, middle
+        cdef uint32_t i, at
         cdef Page* page
-        low = self.first
-        high = self.end
-        while low < high:                               # the first page that starts after seq
-            middle = (low + high) // 2
-            if self.pages[middle].seq <= seq:
-                low = middle + 1
-            else:
-                high = middle
-        for i in range(low - 1 if low > self.first else low, self.end):
+        self.page_before(seq, &at)
+        for i in range(at, self.end):
             page = self.pages[i]
-            low = page.head
-            high = page.tail
-            while low < high:
-                middle = (low + high) // 2
-                if page.seq + page.cells[middle].seq <= seq:
-                    low = middle + 1
-                else:
-                    high = middle
-            while low < page.tail and page.cells[low].flags & GONE:
-                low += 1
-            if low < page.tail:
-                unpack(page, &page.cells[low], entry)
+            if page.live == 0:
+                continue
+            self.look(page)
+            at = first_after(page, seq)
+            while at < page.tail and page.cells[at].flags & GONE:
+                at += 1
+            if at < page.tail:
+                read_cell(page, &page.cells[at], entry)
                 return True
         return False
 
     cdef int count_segments(self, dict counts) except -1:
-        """Add the number of records that lie in each segment."""
-        cdef uint32_t i, j, run = 0, segment, current = 0
+        """Add the number of records that lie in each segment; those that are in memory only do not count."""
+        cdef uint32_t i, j
         cdef Page* page
         for i in range(self.first, self.end):
             page = self.pages[i]
+            if page.segment == page.segment_max:
+                if page.segment:
+                    counts[page.segment] = counts.get(page.segment, 0) + page.live
+                continue
+            self.look(page)
             for j in range(page.head, page.tail):
-                if page.cells[j].flags & (GONE | IN_MEMORY):
-                    continue
-                segment = page.segment + page.cells[j].segment
-                if segment != current:
-                    if run:
-                        counts[current] = counts.get(current, 0) + run
-                    current = segment
-                    run = 0
-                run += 1
-        if run:
-            counts[current] = counts.get(current, 0) + run
+                if not page.cells[j].flags & (GONE | IN_MEMORY):
+                    segment = page.segment + page.cells[j].segment
+                    counts[segment] = counts.get(segment, 0) + 1
         return 0
-
-    cdef int dump(self, bytearray out) except -1:
-        """Append the pages as they are in memory: for a checkpoint, read back by load."""
-        cdef uint32_t i, count = self.end - self.first
-        cdef Page* page
-        out += (<const char*>&count)[: sizeof(count)]
-        for i in range(self.first, self.end):
-            page = self.pages[i]
-            out += (<const char*>page)[: sizeof(Page)]
-            out += (<const char*>(page.cells + page.head))[: (page.tail - page.head) * sizeof(Cell)]
-        return 0
-
-    cdef Py_ssize_t load(self, const uint8_t* data, Py_ssize_t size) except -1:
-        """Read pages written by dump into an empty lane; give the number of bytes used."""
-        cdef uint32_t i, j, count, cells
-        cdef Py_ssize_t used = sizeof(count)
-        cdef Page kept
-        cdef Page* page
-        cdef Entry entry
-        if size < used:
-            raise ValueError("a lane is cut short")
-        memcpy(&count, data, sizeof(count))
-        for i in range(count):
-            if size - used < <Py_ssize_t>sizeof(Page):
-                raise ValueError("a lane is cut short")
-            memcpy(&kept, data + used, sizeof(Page))
-            used += sizeof(Page)
-            cells = kept.tail - kept.head
-            if kept.head > kept.tail or cells > CELLS_MAX or size - used < <Py_ssize_t>(cells * sizeof(Cell)):
-                raise ValueError("a lane is cut short")
-            entry.seq = kept.seq
-            entry.enqueued_ms = kept.enqueued_ms
-            entry.place.segment = kept.segment
-            self.open_page(&entry, cells if cells < CELLS_MAX and i == count - 1 else CELLS_MAX)
-            page = self.pages[self.end - 1]
-            memcpy(page.cells, data + used, cells * sizeof(Cell))
-            used += cells * sizeof(Cell)
-            page.tail = cells
-            for j in range(cells):
-                self.tally(page, &page.cells[j])
-        self.skip_gone()
-        return used
-
-    cdef void tally(self, Page* page, Cell* cell) noexcept:
-        """Count a loaded cell."""
-        if not cell.flags & GONE:
-            self.length += 1
-            self.latest_expiry_ms = max(self.latest_expiry_ms, expiry_of(page, cell) or NEVER)
 
     cdef bint touches(self, uint32_t segment) noexcept:
         """Whether some record may lie in this segment; cheap, and sure only when it says no."""
         return self.first < self.end and self.pages[self.first].segment <= segment
+
+    cdef int dump(self, bytearray out) except -1:
+        """Append the pages, squeezed, for a checkpoint; read back by load."""
+        cdef uint32_t i, size, count = self.end - self.first
+        cdef Page* page
+        cdef Page kept
+        cdef bint cold
+        out += (<const char*>&count)[: sizeof(count)]
+        out += (<const char*>&self.latest_expiry_ms)[:8]
+        for i in range(self.first, self.end):
+            page = self.pages[i]
+            cold = page.cells == NULL
+            squeeze(page)
+            kept = page[0]
+            kept.capacity = 0
+            kept.squeezed = NULL
+            size = <uint32_t>PyBytes_GET_SIZE(<object>page.squeezed)
+            out += (<const char*>&kept)[: sizeof(Page)]
+            out += (<const char*>&size)[: sizeof(size)]
+            out += <bytes>page.squeezed
+            if not cold:
+                unsqueeze(page)
+        return 0
+
+    cdef Py_ssize_t load(self, const uint8_t* data, Py_ssize_t size) except -1:
+        """Read pages written by dump into an empty lane; give the number of bytes used."""
+        cdef uint32_t i, count, length
+        cdef Py_ssize_t used = sizeof(count) + 8
+        cdef uint64_t latest_expiry_ms
+        cdef Page kept
+        if size < used:
+            raise ValueError("a lane is cut short")
+        memcpy(&count, data, sizeof(count))
+        memcpy(&latest_expiry_ms, data + sizeof(count), 8)
+        for i in range(count):
+            if size - used < <Py_ssize_t>(sizeof(Page) + sizeof(length)):
+                raise ValueError("a lane is cut short")
+            memcpy(&kept, data + used, sizeof(Page))
+            memcpy(&length, data + used + sizeof(Page), sizeof(length))
+            used += sizeof(Page) + sizeof(length)
+            if kept.head or kept.tail > CELLS_MAX or kept.live > kept.tail or size - used < <Py_ssize_t>length:
+                raise ValueError("a lane is cut short")
+            self.load_page(&kept, PyBytes_FromStringAndSize(<const char*>data + used, length))
+            used += length
+        self.skip_gone()
+        self.drop_volatile()
+        self.latest_expiry_ms = latest_expiry_ms if self.length else 0
+        return used
+
+    cdef int drop_volatile(self) except -1:
+        """Remove what was in memory only: it was lost with the memory."""
+        cdef Entry entry
+        cdef uint64_t seq = 0
+        cdef uint32_t i
+        cdef bint some = False
+        for i in range(self.first, self.end):
+            some = some or self.pages[i].segment == 0 or self.pages[i].segment_max == MIXED
+        while some and self.after(seq, &entry):
+            seq = entry.seq
+            if entry.place.segment == 0:
+                self.remove(seq, &entry)
+        return 0
+
+    cdef int load_page(self, Page* kept, bytes squeezed) except -1:
+        """Take a page as it was dumped: cold."""
+        cdef Page* page
+        cdef Entry first
+        first.seq = kept.seq
+        first.enqueued_ms = kept.enqueued_ms
+        first.place.segment = kept.segment
+        self.reserve_slot()
+        page = new_page(&first, 1)
+        free(page.cells)
+        page[0] = kept[0]
+        page.cells = NULL
+        Py_INCREF(squeezed)
+        page.squeezed = <PyObject*>squeezed
+        self.pages[self.end] = page
+        self.end += 1
+        self.forget_transient(page)
+        self.length += page.live
+        self.bytes += page.body_bytes
+        return 0
+
+    cdef int forget_transient(self, Page* page) except -1:
+        """Messages that were in memory only did not survive."""
+        cdef uint32_t i
+        if page.segment == page.segment_max and page.segment:
+            return 0
+        touch(page)
+        for i in range(page.tail):
+            if page.cells[i].flags & IN_MEMORY and not page.cells[i].flags & GONE:
+                page.cells[i].flags |= GONE
+                page.live -= 1
+                page.body_bytes -= body_bytes(&page.cells[i])
+        return 0

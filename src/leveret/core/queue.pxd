@@ -43,25 +43,22 @@ cdef class Queue(Holder):
     cdef uint32_t max_deliveries        # 0: no limit
     cdef readonly uint8_t max_priority
     cdef bint grouped
+    cdef bint has_blobs
+    cdef bint drops_head                # over its length it drops the oldest
     cdef bint limited                   # a publish may be refused
-    cdef uint64_t expiry(self, uint64_t wanted_ms, uint64_t now_ms) noexcept
+    cdef uint64_t expires_at(self, uint64_t wanted_ms, uint64_t now_ms) noexcept
     cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1
     cdef int wait(self, Entry* entry, uint64_t group) except -1
     cdef int hold(self, Held held) except -1
     cdef int schedule(self, Held held, uint64_t due_ms) except -1
     cdef Held next(self)
     cdef int lease(self, Held held, uint64_t lease_ms, object consumer) except -1
+    cdef int open_held(self, Held held) except -1
     cdef int end_lease(self, Held held) except -1
     cdef int settle(self, Held held, uint8_t how) except -1
     cdef int give_back(self, Held held, uint8_t how, uint64_t due_ms) except -1
     cdef int signal(self) except -1
     cdef int reappear(self, Held held) except -1
-    cdef int expire_heads(self) except -1
-    cdef int note_expiry(self, Entry* entry, uint64_t group) except -1
-    cdef int watch_expiry(self, Entry* entry, uint64_t group) except -1
-    cdef int set_timer(self, uint64_t when_ms) except -1
-    cdef int timer_fired(self) except -1
     cdef int trim(self) except -1
     cdef Held remove(self, uint64_t seq, uint8_t priority, uint64_t group)
-    cdef uint64_t head_expiry(self) except? 0
     cpdef use(self)

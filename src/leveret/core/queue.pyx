@@ -4,27 +4,23 @@ Everything that a queue has is either in a lane of `ready` or in `held` (schedul
 Time comes from the engine, which every verb advances first.
 """
 
-from heapq import heappop, heappush
-
+from leveret.core cimport expiry
 from leveret.core.dedup import Dedup
 from leveret.core.errors import InvalidReceipt
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
+from leveret.core.message cimport BLOB
 from leveret.core.ports cimport (
     ACKED, DELIVERY_LIMIT, EXPIRED, MAXLEN, NACKED, REJECTED, RETIRED, TIMED_OUT,
 )
-from leveret.core.lane cimport Lane
-from leveret.core.ready cimport Level
 
 cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
-cdef enum:
-    STALE_EXPIRIES_MIN = 1000   # out-of-order expiries are swept when more than half of this many are stale
 
 
 cdef class QueueTimer(Timer):
     """Wakes a queue for the next expiry of its messages or of itself."""
 
     cdef int fire(self, uint64_t now_ms) except -1:
-        return self.queue.timer_fired()
+        return expiry.timer_fired(self.queue)
 
 
 cdef class Queue(Holder):
@@ -60,13 +56,14 @@ cdef class Queue(Holder):
         self.max_deliveries = policy.max_deliveries or 0
         self.max_priority = policy.max_priority
         self.grouped = policy.groups != "off"
+        self.drops_head = policy.overflow == "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         self.limited = policy.max_message_bytes is not None or (
             policy.overflow != "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         )
         if self.ready is not None:
             self.configure_ready()
         if self.expires_ms:
-            self.set_timer(self.used_ms + self.expires_ms)
+            expiry.set_timer(self, self.used_ms + self.expires_ms)
 
     def configure_ready(self) -> None:
         """Tell `ready` how to choose."""
@@ -76,17 +73,18 @@ cdef class Queue(Holder):
 
     # Entering
 
-    cdef uint64_t expiry(self, uint64_t wanted_ms, uint64_t now_ms) noexcept:
+    cdef uint64_t expires_at(self, uint64_t wanted_ms, uint64_t now_ms) noexcept:
         """When a message that is published now expires here (0: never); it lives at least for this millisecond."""
         cdef uint64_t life = min(self.ttl_ms, self.retention_ms)
-        cdef uint64_t expiry = NEVER if life == NEVER else now_ms + life
-        if wanted_ms and wanted_ms < expiry:
-            expiry = wanted_ms
-        return 0 if expiry == NEVER else max(expiry, now_ms + 1)
+        cdef uint64_t end = NEVER if life == NEVER else now_ms + life
+        if wanted_ms and wanted_ms < end:
+            end = wanted_ms
+        return 0 if end == NEVER else max(end, now_ms + 1)
 
     cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1:
         """A message arrives: it waits its turn, or until it is due."""
         self.counters.published += 1
+        self.has_blobs = self.has_blobs or entry.flags & BLOB
         if due_ms == 0 and self.delay_ms:
             due_ms = entry.enqueued_ms + self.delay_ms
         if due_ms > self.engine.now_ms:
@@ -108,7 +106,7 @@ cdef class Queue(Holder):
         if self.ready is None:
             self.configure_ready()
         if entry.expiry_ms:
-            self.watch_expiry(entry, group)
+            expiry.watch(self, entry, group)
         return self.ready.push(entry, group)
 
     cdef int hold(self, Held held) except -1:
@@ -118,15 +116,20 @@ cdef class Queue(Holder):
         return 0
 
     cdef int trim(self) except -1:
-        """Drop from the head what is over the length."""
+        """Drop from the head what is over the length; a queue that rejects instead never drops what it took."""
         cdef Held held
-        while self.ready.length > self.max_length or self.ready.bytes > self.max_bytes:
+        while self.drops_head and (self.ready.length > self.max_length or self.ready.bytes > self.max_bytes):
             held = self.ready.oldest_of_least(self)
             if held is None:
                 return 0
             self.hold(held)
             self.engine.dead(self, held, MAXLEN)
         return 0
+
+    def enforce(self) -> None:
+        """Drop what a lowered limit no longer allows."""
+        if self.ready is not None:
+            self.trim()
 
     def would_overflow(self, uint64_t size) -> bool:
         """Whether one more body of this size is over the limits."""
@@ -148,7 +151,7 @@ cdef class Queue(Holder):
 
     cdef int signal(self) except -1:
         """Tell the engine that there is something to take, if anybody listens."""
-        if self.watched and not self.dirty:
+        if (self.watched or self.consumers) and not self.dirty:
             self.dirty = True
             self.engine.dirty.append(self)
         return 0
@@ -166,7 +169,7 @@ cdef class Queue(Holder):
                 return None
             if held.entry.expiry_ms and held.entry.expiry_ms <= self.engine.now_ms:
                 self.hold(held)
-                self.engine.dead(self, held, self.expiry_reason(held))
+                self.engine.dead(self, held, expiry.reason_of(self, held))
             elif self.max_deliveries and held.entry.deliveries >= self.max_deliveries:
                 self.hold(held)
                 self.engine.dead(self, held, DELIVERY_LIMIT)
@@ -191,12 +194,22 @@ cdef class Queue(Holder):
             taken.append(held)
         return taken
 
+    cdef int open_held(self, Held held) except -1:
+        """Fetch the message of a taken entry; if that fails it waits again, and the caller hears why."""
+        try:
+            held.content = self.engine.journal.read(&held.entry)
+        except BaseException:
+            self.hold(held)
+            self.reappear(held)
+            raise
+        return 0
+
     cdef int lease(self, Held held, uint64_t until_ms, object consumer) except -1:
         """Hand a message out until a time (0: for ever)."""
         cdef Engine engine = self.engine
+        self.open_held(held)
         if held.state != GIVEN_BACK:
             self.hold(held)
-        held.content = engine.journal.read(&held.entry)
         held.state = LEASED
         engine.last_lease += 1
         held.lease = engine.last_lease
@@ -211,13 +224,13 @@ cdef class Queue(Holder):
             held.when_ms = until_ms
             engine.timers.add(held)
         if held.entry.place.segment:
-            engine.journal.delivered(self.id, &held.entry, engine.now_ms, self.consumer_id(consumer))
+            engine.journal.delivered(
+                self.id, &held.entry, engine.now_ms, 0 if consumer is None else self.consumer_id(consumer)
+            )
         return 0
 
     def consumer_id(self, consumer) -> int:
         """The number of a consumer in the journal."""
-        if consumer is None:
-            return 0
         return self.engine.consumer_number(consumer.tag if isinstance(consumer, Consumer) else consumer)
 
     # Ending a lease
@@ -285,10 +298,12 @@ cdef class Queue(Holder):
         cdef Engine engine = self.engine
         cdef bint busy = held.group != 0 and held.state != SCHEDULED
         cdef uint64_t held_ms = engine.now_ms - held.delivered_ms if held.state == LEASED else 0
+        if held.entry.flags & BLOB:
+            engine.drop_blob(engine.journal.read(&held.entry) if held.content is None else held.content)
         if held.entry.place.segment:
             engine.journal.settled(
                 self.id, &held.entry, how, engine.now_ms, <uint32_t>min(held_ms, <uint64_t>0xFFFFFFFF),
-                self.consumer_id(held.consumer),
+                0 if held.consumer is None else self.consumer_id(held.consumer),
             )
         else:
             engine.journal.uncache(held.entry.seq)
@@ -309,10 +324,11 @@ cdef class Queue(Holder):
         if self.max_deliveries and held.entry.deliveries >= self.max_deliveries:
             return engine.dead(self, held, DELIVERY_LIMIT)
         if held.entry.expiry_ms and held.entry.expiry_ms <= engine.now_ms:
-            return engine.dead(self, held, self.expiry_reason(held))
+            return engine.dead(self, held, expiry.reason_of(self, held))
         if held.entry.place.segment:
             engine.journal.returned(
-                self.id, &held.entry, how, due_ms, <uint32_t>held_ms, self.consumer_id(held.consumer)
+                self.id, &held.entry, how, due_ms, <uint32_t>held_ms,
+                0 if held.consumer is None else self.consumer_id(held.consumer),
             )
         self.end_lease(held)
         held.lease = 0
@@ -331,8 +347,8 @@ cdef class Queue(Holder):
         if self.ready is None:
             self.configure_ready()
         if held.entry.expiry_ms:
-            self.note_expiry(&held.entry, held.group)
-            self.set_timer(held.entry.expiry_ms)
+            expiry.note(self, &held.entry, held.group)
+            expiry.set_timer(self, held.entry.expiry_ms)
         self.ready.give_back(held)
         if busy:
             self.ready.release(held.group)
@@ -346,107 +362,7 @@ cdef class Queue(Holder):
         self.reappear(held)
         return self.trim()
 
-    # Expiry
-
-    def expiry_reason(self, Held held) -> int:
-        """Why an expired message goes: past the queue's retention it is dropped, otherwise dead-lettered."""
-        if self.retention_ms != NEVER and held.entry.expiry_ms >= held.entry.enqueued_ms + self.retention_ms:
-            return RETIRED
-        return EXPIRED
-
-    cdef int watch_expiry(self, Entry* entry, uint64_t group) except -1:
-        """See to it that a waiting message is noticed when it expires.
-
-        Expiries that rise along a lane are found at its head; only one that is earlier than its predecessors'
-        needs a place in the heap.
-        """
-        cdef Lane lane = None if group else self.ready.level(entry.priority).plain.lane
-        if group or (lane is not None and entry.expiry_ms < lane.latest_expiry_ms):
-            self.note_expiry(entry, group)
-        return self.set_timer(entry.expiry_ms)
-
-    cdef int note_expiry(self, Entry* entry, uint64_t group) except -1:
-        """Remember the expiry of a message that will not be at the head of a lane by then."""
-        if self.expiries is None:
-            self.expiries = []
-        elif len(self.expiries) > STALE_EXPIRIES_MIN and <uint64_t>len(self.expiries) > 2 * self.ready.length:
-            self.sweep_expiries()
-        heappush(self.expiries, (entry.expiry_ms, entry.seq, entry.priority, group))
-        return 0
-
-    def sweep_expiries(self) -> None:
-        """Forget the expiries of messages that have left."""
-        self.expiries = sorted(item for item in self.expiries if self.waits(item[1], item[2], item[3]))
-
-    def waits(self, uint64_t seq, uint8_t priority, uint64_t group) -> bool:
-        """Whether a message is ready to be taken."""
-        cdef Entry entry
-        cdef Held held = None if self.held is None else self.held.get(seq)
-        if held is not None:
-            return held.state == GIVEN_BACK
-        return self.ready.find(seq, priority, group, &entry)
-
-    cdef uint64_t head_expiry(self) except? 0:
-        """The earliest expiry at the head of a lane, or NEVER."""
-        cdef Entry entry
-        cdef Lane lane
-        cdef uint64_t earliest = NEVER
-        if self.ready is None or self.ready.length == 0:
-            return NEVER
-        for level in self.ready.levels:
-            if level is not None:
-                lane = (<Level>level).plain.lane
-                if lane is not None and lane.peek(&entry) and entry.expiry_ms:
-                    earliest = min(earliest, entry.expiry_ms)
-        return earliest
-
-    cdef int set_timer(self, uint64_t when_ms) except -1:
-        """Wake this queue at a time, if it would not wake earlier anyway."""
-        if self.timer is None:
-            self.timer = QueueTimer.__new__(QueueTimer)
-            self.timer.queue = self
-            self.timer.tie = self.id
-        if self.timer.slot:
-            if self.timer.when_ms <= when_ms:
-                return 0
-            self.engine.timers.remove(self.timer)
-        self.timer.when_ms = when_ms
-        return self.engine.timers.add(self.timer)
-
-    cdef int timer_fired(self) except -1:
-        """Remove what has expired; see when to look again."""
-        cdef uint64_t now = self.engine.now_ms, next_ms
-        if self.expires_ms and not self.consumers and self.used_ms + self.expires_ms <= now:
-            return self.engine.queue_expired(self)
-        self.expire_heads()
-        next_ms = self.head_expiry()
-        if self.expiries:
-            next_ms = min(next_ms, <uint64_t>self.expiries[0][0])
-        if self.expires_ms:
-            next_ms = min(next_ms, max(self.used_ms + self.expires_ms, now + 1))
-        if next_ms != NEVER:
-            self.set_timer(next_ms)
-        return 0
-
-    cdef int expire_heads(self) except -1:
-        """Let go of what has expired."""
-        cdef Entry entry
-        cdef Lane lane
-        cdef Held held
-        cdef uint64_t now = self.engine.now_ms
-        while self.expiries and self.expiries[0][0] <= now:
-            _, seq, priority, group = heappop(self.expiries)
-            held = self.remove(seq, priority, group)
-            if held is not None:
-                self.engine.dead(self, held, self.expiry_reason(held))
-        if self.ready is None:
-            return 0
-        for level in list(self.ready.levels):
-            lane = None if level is None else (<Level>level).plain.lane
-            while lane is not None and lane.peek(&entry) and entry.expiry_ms and entry.expiry_ms <= now:
-                held = self.remove(entry.seq, entry.priority, 0)
-                self.engine.dead(self, held, self.expiry_reason(held))
-        return 0
+    # Coming, going, looking
 
     cdef Held remove(self, uint64_t seq, uint8_t priority, uint64_t group):
         """Take a ready message out, wherever it stands; None when it is not there."""
@@ -463,10 +379,6 @@ cdef class Queue(Holder):
         return held
 
     # Coming, going, looking
-
-    def adopt(self, str vhost, str name, policy, arguments) -> None:
-        """Take the definition that came after the messages."""
-        Queue.__init__(self, self.engine, self.id, vhost, name, policy, arguments)
 
     def retire(self) -> None:
         """The queue was deleted: nothing may wake it."""

@@ -120,6 +120,8 @@ cdef class Ready:
         self.mode = MODES[mode]
         self.ageing_ms = ageing_ms
         self.one_per_group = one_per_group
+        for group in list((self.groups or {}).values()):
+            self.list_group(<Group>group)
 
     cdef Level level(self, uint8_t priority):
         """The level of a priority, made when first needed."""
@@ -218,7 +220,7 @@ cdef class Ready:
                     total += priority + 1
                     score = level.credit
                 else:
-                    score = <int64_t>(priority * self.ageing_ms) + <int64_t>(now_ms - level.head_ms())
+                    score = <int64_t>(priority * self.ageing_ms + now_ms - min(now_ms, level.head_ms()))
                 if best < 0 or score > best_score:
                     best = priority
                     best_score = score
@@ -228,40 +230,60 @@ cdef class Ready:
 
     cdef Held take(self, Holder queue, uint64_t now_ms):
         """The next message in order, or None."""
-        cdef int priority = self.choose(now_ms)
-        cdef Held held
-        if priority < 0:
-            return None
-        held = self.take_from(<Level>self.levels[priority], queue)
+        cdef int priority
+        cdef Held held = None
+        while held is None:
+            priority = self.choose(now_ms)
+            if priority < 0:
+                return None
+            held = self.take_at(priority, queue)
+        return held
+
+    cdef Held take_at(self, int priority, Holder queue):
+        """The next message of a priority; None when only emptied groups were listed there."""
+        cdef Held held = self.take_from(<Level>self.levels[priority], queue)
         self.note(priority)
-        self.length -= 1
-        self.bytes -= body_bytes(&held.entry)
+        if held is not None:
+            self.length -= 1
+            self.bytes -= body_bytes(&held.entry)
         return held
 
     cdef Held take_from(self, Level level, Holder queue):
         """The next message of a level: groups in turn, ungrouped messages being one of them."""
         cdef Group members
         cdef Held held
-        if not level.rotation or (level.plain.count() and not level.groups_next):
-            level.groups_next = True
-            return level.plain.take(queue, 0)
-        level.groups_next = False
-        members = <Group>level.rotation.popleft()
-        members.listed = False
-        held = members.take(queue, members.key)
-        members.busy += 1
-        self.list_group(members)
-        return held
+        while level.rotation and (level.groups_next or level.plain.count() == 0):
+            members = <Group>level.rotation.popleft()
+            members.listed = False
+            if members.count() == 0 or (self.one_per_group and members.busy):
+                self.list_group(members)        # it was emptied, or must wait by now: it is listed again in time
+                continue
+            level.groups_next = False
+            held = members.take(queue, members.key)
+            members.busy += 1
+            self.list_group(members)
+            return held
+        level.groups_next = True
+        return level.plain.take(queue, 0) if level.plain.count() else None
 
     cdef Held oldest_of_least(self, Holder queue):
         """The message to drop when the queue is over its length: the oldest of the lowest priority."""
-        cdef int word, priority
+        cdef int word
         cdef Held held
         for word in range(4):
-            if self.bits[word]:
-                priority = word * 64 + __builtin_ctzll(self.bits[word])
-                held = self.take_from(<Level>self.levels[priority], queue)
-                self.note(priority)
+            while self.bits[word]:
+                held = self.take_at(word * 64 + __builtin_ctzll(self.bits[word]), queue)
+                if held is not None:
+                    return held
+        return self.oldest_of_waiting_group(queue)
+
+    cdef Held oldest_of_waiting_group(self, Holder queue):
+        """The first message of the oldest group that cannot take its turn now: a limit holds for it too."""
+        cdef Held held
+        for group in (self.groups or {}).values():
+            if (<Group>group).count():
+                held = (<Group>group).take(queue, (<Group>group).key)
+                (<Group>group).busy += 1
                 self.length -= 1
                 self.bytes -= body_bytes(&held.entry)
                 return held
@@ -274,11 +296,7 @@ cdef class Ready:
             return False
         self.length -= 1
         self.bytes -= body_bytes(entry)
-        if group == 0:
-            self.note(priority)
-        elif fifo.count() == 0:
-            self.unlist(<Group>fifo)
-        return True
+        return self.note_removal(fifo, priority, group)
 
     cdef bint find(self, uint64_t seq, uint8_t priority, uint64_t group, Entry* entry) except -1:
         """Look a waiting message up."""
@@ -299,24 +317,16 @@ cdef class Ready:
         fifo.returned.remove(held)
         self.length -= 1
         self.bytes -= body_bytes(&held.entry)
-        if held.group == 0:
-            return self.note(held.entry.priority)
-        return self.unlist(<Group>fifo) if fifo.count() == 0 else 0
-
-    cdef int unlist(self, Group members) except -1:
-        """Take an empty group out of the rotation that it is in."""
-        cdef int priority
-        cdef Level level
-        if members.listed:
-            for priority in range(len(self.levels)):
-                level = <Level>self.levels[priority]
-                if level is not None and level.rotation and members in level.rotation:
-                    level.rotation.remove(members)
-                    self.note(priority)
-            members.listed = False
-        if members.busy == 0:
-            self.groups.pop(members.key, None)
+        self.note_removal(fifo, held.entry.priority, held.group)
         return 0
+
+    cdef bint note_removal(self, Fifo fifo, uint8_t priority, uint64_t group) except -1:
+        """A message went from the middle; a group that is empty now leaves when its turn comes, or at once."""
+        if group == 0:
+            self.note(priority)
+        elif fifo.count() == 0 and not (<Group>fifo).listed and (<Group>fifo).busy == 0:
+            self.groups.pop(group, None)
+        return True
 
     def clear(self, dict places) -> list[int]:
         """Let everything go; give the numbers, and add to `places` how many records left each segment."""
@@ -339,8 +349,9 @@ cdef class Ready:
                 held.slot = 0
             fifo.lane = None
             fifo.returned = None
-        for group in list((self.groups or {}).values()):
-            self.unlist(<Group>group)
+        self.groups = {key: group for key, group in (self.groups or {}).items() if (<Group>group).busy} or None
+        for group in (self.groups or {}).values():
+            (<Group>group).listed = False
         self.levels = []
         self.bits[0] = self.bits[1] = self.bits[2] = self.bits[3] = 0
         self.length = self.bytes = 0

@@ -4,6 +4,7 @@
     then for each queue that has something: u32 id
         u32 fifos, each:  u64 group | u8 priority | pages (Lane.dump)
         u32 held, each:   HeldRow
+        u32 expiries, each: ExpiryRow (those that are out of order)
         u32 keys, each:   KeyRow (de-duplication)
     u32 0
 """
@@ -14,6 +15,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from leveret.core.errors import UnknownFormat
+from leveret.core.expiry cimport remember, set_timer
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
 from leveret.core.lane cimport Lane
 from leveret.core.ports cimport Entry
@@ -29,6 +31,12 @@ cdef packed struct HeldRow:
     uint64_t group
     uint64_t when_ms
     uint8_t state
+
+cdef packed struct ExpiryRow:
+    uint64_t expiry_ms
+    uint64_t seq
+    uint64_t group
+    uint8_t priority
 
 cdef packed struct KeyRow:
     uint8_t digest[16]
@@ -79,6 +87,10 @@ cdef int write_queue(Queue queue, bytearray out) except -1:
     add_u32(out, <uint32_t>len(held))
     for each in held:
         write_held(<Held>each, out)
+    expiries = queue.expiries or []
+    add_u32(out, <uint32_t>len(expiries))
+    for expiry_ms, seq, priority, group_key in expiries:
+        write_expiry(expiry_ms, seq, group_key, priority, out)
     keys = list(queue.dedup.rows()) if queue.dedup else []
     add_u32(out, <uint32_t>len(keys))
     for digest, seq, at_ms, segment in keys:
@@ -93,6 +105,15 @@ cdef int write_held(Held held, bytearray out) except -1:
     row.group = held.group
     row.when_ms = held.when_ms
     row.state = held.state
+    return add(out, &row, sizeof(row))
+
+
+cdef int write_expiry(uint64_t expiry_ms, uint64_t seq, uint64_t group, uint8_t priority, bytearray out) except -1:
+    cdef ExpiryRow row
+    row.expiry_ms = expiry_ms
+    row.seq = seq
+    row.group = group
+    row.priority = priority
     return add(out, &row, sizeof(row))
 
 
@@ -153,6 +174,7 @@ def read(Restorable broker not None, snapshot) -> None:
 
 cdef int read_queue(Restorable broker, Queue queue, Cursor cursor) except -1:
     cdef HeldRow row
+    cdef ExpiryRow expiry
     cdef KeyRow key
     cdef uint32_t i
     for i in range(cursor.u32()):
@@ -160,6 +182,9 @@ cdef int read_queue(Restorable broker, Queue queue, Cursor cursor) except -1:
     for i in range(cursor.u32()):
         cursor.take(&row, sizeof(row))
         read_held(broker, queue, &row)
+    for i in range(cursor.u32()):
+        cursor.take(&expiry, sizeof(expiry))
+        remember(queue, expiry.expiry_ms, expiry.seq, expiry.priority, expiry.group)
     for i in range(cursor.u32()):
         cursor.take(&key, sizeof(key))
         queue.remember((<const char*>key.digest)[:16], key.seq, key.at_ms, key.segment)
@@ -173,34 +198,30 @@ cdef int read_fifo(Restorable broker, Queue queue, Cursor cursor) except -1:
     cdef Entry entry
     cursor.take(&group, 8)
     cursor.take(&priority, 1)
-    queue.configure_ready()
+    if queue.ready is None:
+        queue.configure_ready()
     fifo = queue.ready.group(group) if group else queue.ready.level(priority).plain
     fifo.lane = Lane()
     cursor.at += fifo.lane.load(&cursor.data[cursor.at], cursor.data.shape[0] - cursor.at)
-    while fifo.lane.after(seq, &entry):
+    queue.ready.length += fifo.lane.length
+    queue.ready.bytes += fifo.lane.bytes
+    while group and fifo.lane.after(seq, &entry):
         seq = entry.seq
-        queue.ready.length += 1
-        queue.ready.bytes += entry.place.size - entry.overhead
-        if group:
-            broker.groups[queue.id, seq] = group
-            if entry.expiry_ms:
-                queue.note_expiry(&entry, group)
+        broker.groups[queue.id, seq] = group
     if fifo.lane.peek(&entry) and entry.expiry_ms:
-        queue.set_timer(entry.expiry_ms)
+        set_timer(queue, entry.expiry_ms)
     if group:
         return queue.ready.list_group(<Group>fifo)
     return queue.ready.note(priority)
 
 
 cdef int read_held(Restorable broker, Queue queue, HeldRow* row) except -1:
-    cdef Held held = new_held(queue, &row.entry, row.ready_ms, row.group)
+    cdef Entry entry = row.entry
+    cdef Held held = new_held(queue, &entry, row.ready_ms, row.group)
     if row.group:
         broker.groups[queue.id, row.entry.seq] = row.group
     if row.state == SCHEDULED:
         return queue.schedule(held, row.when_ms)
     if row.state == BACKING_OFF:
         return broker.restore_held(queue, held, row.when_ms)
-    held.state = SCHEDULED          # leased or given back: it waits at its place again
-    queue.scheduled += 1
-    queue.hold(held)
-    return queue.reappear(held)
+    return broker.put_back(queue, &held.entry, held.ready_ms, row.group)

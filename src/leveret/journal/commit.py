@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from contextlib import AbstractContextManager
 
 from leveret.core.errors import JournalFailed
 from leveret.journal.files import FileJournal
@@ -26,17 +26,9 @@ EXIT_FAILED = 70
 """EX_SOFTWARE: a supervisor restarts the process, and recovery tells what is really on the disk."""
 IDLE_SECONDS = 0.1
 
+Lock = AbstractContextManager[object]
+"""What guards the broker and its journal."""
 Outcome = Callable[[JournalFailed | None], None]
-
-
-class Lock(Protocol):
-    """What guards the broker and its journal."""
-
-    def __enter__(self) -> object:
-        """Enter."""
-
-    def __exit__(self, *error: object) -> object:
-        """Leave."""
 
 
 def stop_process(error: JournalFailed) -> None:
@@ -136,6 +128,7 @@ class Commit:
         if self._attempt(lambda: self._writer.append(frame)):
             with self._lock:
                 self._journal.wrote(frame)
+            self._wake(frame.seq)
 
     def _write(self, frame: Frame) -> bool:
         """Write one frame; False when that failed."""
@@ -176,6 +169,8 @@ class Commit:
             f"the journal stopped, nothing more is accepted: {error}; free or repair the disk and restart"
         )
         with self._mutex:
+            if self.failed is not None:
+                return self.failed
             self.failed = failure
             gates = list(self._gates.values())
             callbacks = [call for calls in self._callbacks.values() for call in calls]
@@ -246,7 +241,7 @@ class ThreadedCommit(Commit):
     def _rest(self) -> None:
         """Nothing came for a while: sync what an interval still owes, and mark the end."""
         self._unmarked = False
-        if self._writer.syncs:
+        if self._writer.may_sync:
             self.sync()
             if self.failed is None:
                 self.mark()

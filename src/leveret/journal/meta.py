@@ -1,9 +1,9 @@
 """META: what is true of a whole data directory.
 
-    {"format": 1, "broker": uuid, "receipt_key": 64 hex digits, "created_ms": n, "oldest": segment number}
+    {"broker": uuid, "receipt_key": 64 hex digits, "created_ms": n, "oldest": segment number, "format": 1, "crc32c": n}
 
 `oldest` is raised before a segment is removed: an older segment that comes back after a crash is removed again, and
-a missing one that is not older is damage.
+a missing one that is not older is damage. The checksum is of the same JSON without it.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ import uuid
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
 from leveret.journal.disk import Disk, replace_file
+from leveret.journal.records import crc32c
 
 META_NAME = "META"
 FORMAT = 1
@@ -36,7 +37,8 @@ def new_meta(now_ms: int) -> Meta:
 
 def write_meta(disk: Disk, meta: Meta) -> None:
     """Write META durably."""
-    replace_file(disk, META_NAME, json.dumps(dataclasses.asdict(meta)).encode())
+    facts = dataclasses.asdict(meta)
+    replace_file(disk, META_NAME, json.dumps({**facts, "crc32c": _checksum(facts)}).encode())
 
 
 def read_meta(disk: Disk) -> Meta:
@@ -44,15 +46,17 @@ def read_meta(disk: Disk) -> Meta:
     try:
         facts = json.loads(disk.read_all(META_NAME))
         version = facts["format"]
-        if version == FORMAT:
-            meta = Meta(**facts)
-            bytes.fromhex(meta.receipt_key)
-            if isinstance(meta.oldest, int) and meta.oldest >= 1:
-                return meta
-    except (ValueError, TypeError, KeyError):
-        raise DamagedJournal(f"{META_NAME} cannot be read: restore it from a backup of this directory") from None
-    if isinstance(version, int) and version != FORMAT:
-        raise UnknownFormat(
-            f"the data has format {version}, this version reads {FORMAT}: use the version that wrote it"
-        )
-    raise DamagedJournal(f"{META_NAME} holds values that make no sense: restore it from a backup of this directory")
+        if isinstance(version, int) and version != FORMAT:
+            raise UnknownFormat(
+                f"the data has format {version}, this version reads {FORMAT}: use the one that wrote it"
+            )
+        if facts.pop("crc32c") == _checksum(facts):
+            return Meta(**facts)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        pass
+    raise DamagedJournal(f"{META_NAME} is damaged: restore it from a backup of this directory")
+
+
+def _checksum(facts: dict[str, object]) -> int:
+    """What tells a changed META from the one that was written."""
+    return crc32c(json.dumps(facts).encode())

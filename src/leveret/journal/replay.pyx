@@ -187,6 +187,9 @@ cdef class PlainState(State):
 
     def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
         """Make a definition again."""
+        if what == 0:
+            self.seq = max(self.seq, int.from_bytes(payload, "little"))
+            return
         self.definitions[what, payload] = segment
 
     def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
@@ -239,6 +242,7 @@ cdef class PlainState(State):
                         return False
                     budget_bytes -= held.size
                     self.move(queue, held)
+        self.journal.defined(0, int(self.seq).to_bytes(8, "little"))
         return True
 
     cdef int move(self, uint32_t queue, object held) except -1:

@@ -8,7 +8,8 @@ Whoever uses the state holds the lock meanwhile. `housekeep` is to be called now
 work and waits for the disk, but never while it holds the lock.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from leveret.core.errors import DamagedJournal, JournalFailed
 from leveret.core.ports import State
@@ -74,30 +75,34 @@ class Store:
         if self.recovered.skipped_bytes or self.recovered.skipped_frames:
             self.checkpoint()
 
+    @property
+    def syncs(self) -> int:
+        """How often the log was synced since it was opened: shared by whoever waited meanwhile."""
+        return self._writer.syncs
+
     def housekeep(self) -> bool:
         """Checkpoint when it is time, compact a little, look at the free space; True when there is more to do."""
         if self._writer.bytes_written >= self._checkpoint_at_bytes:
             self.checkpoint()
         more = self.compact()
         if self.journal.full:
-            self._writer.check_space()
+            with self._loudly():
+                self._writer.check_space()
         return more
 
     def compact(self, budget_bytes: int = COPIED_BYTES) -> bool:
         """Do a step towards removing the oldest segment; True when there is more to do now."""
         segment = self.meta.oldest
-        with self.lock:
-            if segment >= self.journal.segment or not self._is_worth_copying(segment):
-                return False
-            if not self.state.relocate(segment, budget_bytes):
-                self.commit.kick()
-                return True
-            seq = self.commit.barrier()
-        self.commit.wait(seq)
-        if not self._archive(segment):
-            return False
-        self._remove(segment)
-        return True
+        with self._loudly():
+            with self.lock:
+                if segment >= self.journal.segment or not self._is_worth_copying(segment):
+                    return False
+                if not self.state.relocate(segment, budget_bytes):
+                    self.commit.kick()
+                    return True
+                seq = self.commit.barrier()
+            self.commit.wait(seq)
+            return self._archive(segment) and self._remove(segment)
 
     def checkpoint(self) -> bool:
         """Write the whole state; False when there was no room for it."""
@@ -105,16 +110,18 @@ class Store:
             seq = self.commit.barrier()
             position = Position(self.journal.segment, self.journal.offset, seq)
             placed = dict(self.journal.counts()[1])
+            last_message = self.journal.last_message
             snapshot = self.state.snapshot()
         self._checkpoint_at_bytes = self._writer.bytes_written + self.options.checkpoint_bytes
         self.commit.wait(seq)
-        try:
-            write_checkpoint(self.disk, Checkpoint(position, placed, snapshot), self.options.keys)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise self.commit.fail(error) from error
-            remove_leftovers(self.disk)
-            return False
+        with self._loudly():
+            try:
+                write_checkpoint(self.disk, Checkpoint(position, placed, last_message, snapshot), self.options.keys)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                remove_leftovers(self.disk)
+                return False
         return True
 
     def close(self) -> None:
@@ -152,20 +159,28 @@ class Store:
         self.archive_problem = None
         return True
 
-    def _remove(self, segment: int) -> None:
+    def _remove(self, segment: int) -> bool:
         """Remove a segment in which nothing lives."""
         try:
             self.meta = remove_segment(self.disk, segment, self.meta)
         except OSError as error:
             if error.errno not in NO_ROOM:
-                raise self.commit.fail(error) from error
+                raise
             # META has room again once the spare file is gone; the next step removes the segment.
             remove_leftovers(self.disk)
-            self._writer.give_up_spare()
-            return
+            return self._writer.give_up_spare()
         with self.lock:
             self.journal.forget(segment)
             self._reader.forget(segment)
+        return True
+
+    @contextmanager
+    def _loudly(self) -> Iterator[None]:
+        """An error of the disk, whatever was being done, ends the journal."""
+        try:
+            yield
+        except OSError as error:
+            raise self.commit.fail(error) from error
 
     def _meta(self, now_ms: int) -> Meta:
         """Read META, or begin a directory; either way it is on the disk afterwards, not just in a cache."""
@@ -184,7 +199,7 @@ class Store:
         found = Recovery(self.disk, self.state, self.options.keys, self.meta.oldest, salvage).run()
         segment, offset, seq = found.position
         live = self.state.recovered(now_ms)
-        self.journal.begin(seq + 1, segment, offset, self._reader, live, found.placed)
+        self.journal.begin(seq + 1, segment, offset, found.last_message, self._reader, live, found.placed)
         last = found.last
         self._writer.resume(segment if last else 0, last.salt if last else 0, seq)
         if not self._writer.keep_spare():

@@ -1,0 +1,1 @@
+"""Benchmarks: each prints one JSON line, beside a reference measured in the same run."""

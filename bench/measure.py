@@ -1,0 +1,55 @@
+"""What every benchmark shares: the JSON line, CPU time, memory, the machine."""
+
+import json
+import os
+import platform
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass
+class Span:
+    """How long something took: on the wall, and of this process's CPU."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    def rate(self, count: int) -> int:
+        """Things per second."""
+        return round(count / self.seconds)
+
+    def cpu_us(self, count: int) -> float:
+        """Microseconds of CPU for each thing."""
+        return round(self.cpu_seconds * 1e6 / count, 3)
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+@contextmanager
+def timed() -> Iterator[Span]:
+    """Measure the block; the span is filled in at its end."""
+    span = Span()
+    wall, cpu = time.perf_counter(), _cpu_seconds()
+    try:
+        yield span
+    finally:
+        span.seconds = time.perf_counter() - wall
+        span.cpu_seconds = _cpu_seconds() - cpu
+
+
+def rss_bytes() -> int:
+    """Resident memory of this process now."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def report(name: str, **figures: object) -> None:
+    """Print the line of a benchmark."""
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+    print(json.dumps({"bench": name, **figures, "machine": machine}), flush=True)
