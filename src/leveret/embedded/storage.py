@@ -47,6 +47,8 @@ def journal_options(options: Options) -> JournalOptions:
         spare_bytes=options.spare_bytes,
         disk_free_min_bytes=options.disk_free_min_bytes,
         archive_dir=options.archive_dir,
+        blob_bytes=options.blob_bytes,
+        blob_url=options.blobs,
         keys=load_keys(options.encryption_key_file, options.encryption_key_env),
     )
 
@@ -64,5 +66,6 @@ def _open(disk: Disk, tag: int, options: Options, chosen: JournalOptions, clock:
         clock.now_ms,
         chosen,
         salvage=options.salvage,
+        names=lambda numbers: {number: core.queues[number].name for number in numbers & core.queues.keys()},
         on_failure=on_failure,
     )
