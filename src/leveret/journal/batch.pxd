@@ -9,10 +9,8 @@ cdef class Batch(Journal):
     cdef readonly uint64_t durable          # the last frame that is confirmed
     cdef readonly uint32_t segment          # where the frame being filled will begin
     cdef readonly uint32_t offset
-    cdef readonly uint64_t last_message     # the highest message number that was journaled
     cdef readonly uint64_t sealed_bytes     # of frames that are sealed and not yet written
     cdef public uint64_t frame_bytes_max
-    cdef uint64_t sealed_message            # the same, in sealed frames
     cdef uint64_t segment_bytes
     cdef uint64_t unwritten_bytes_max
     cdef uint32_t tag_bytes

@@ -83,8 +83,6 @@ cdef class Batch(Journal):
             timed.group = message.group
         if len(queues) > 1:
             self.append_queues(queues)
-        if message.seq > self.last_message:
-            self.last_message = message.seq
         return 0
 
     cdef int append_queues(self, list queues) except -1:
@@ -242,8 +240,6 @@ cdef class Batch(Journal):
         cdef uint64_t end
         frame.seq = self.pending
         frame.when_ms = self.clock()
-        frame.messages_before = self.sealed_message
-        self.sealed_message = self.last_message
         frame.segment = self.segment
         frame.offset = self.offset
         frame.body_len = <uint32_t>(self.body.size - FRAME_HEADER_BYTES)

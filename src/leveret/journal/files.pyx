@@ -37,15 +37,12 @@ cdef class FileJournal(Batch):
         self.placed = {}
         self.cached = Fifo()
 
-    def begin(
-        self, uint64_t seq, uint32_t segment, uint32_t offset, uint64_t last_message, reader, dict live, dict placed
-    ) -> None:
+    def begin(self, uint64_t seq, uint32_t segment, uint32_t offset, reader, dict live, dict placed) -> None:
         """Take up a log whose next frame is number `seq` at this place."""
         self.pending = seq
         self.durable = seq - 1
         self.segment = segment
         self.offset = offset
-        self.last_message = self.sealed_message = last_message
         self.reader = reader
         self.live = live
         self.placed = placed

@@ -164,9 +164,7 @@ class Writer:
         name = segment_name(frame.segment)
         fd = self._disk.open_append(name)
         try:
-            key_id = self._options.keys.writing
-            header = SegmentHeader(frame.segment, frame.seq, salt, key_id, frame.messages_before)
-            write_all(self._disk, fd, header.pack())
+            write_all(self._disk, fd, SegmentHeader(frame.segment, frame.seq, salt, self._options.keys.writing).pack())
         except OSError as error:
             self._disk.close(fd)
             if error.errno in NO_ROOM:
