@@ -83,15 +83,15 @@ class Guard:
         """Send what was appended to the disk; give the frame to wait for. The caller holds the lock."""
         if self._journal is None or self.store is None:
             return 0
+        if self._housekeep_ms == NEVER_MS:
+            self._housekeep_ms = self.core.now_ms + HOUSEKEEP_MS
+            self._ticker.plan(self._housekeep_ms)
         if not self._journal.dirty:
             # Nothing was appended, but what this verb saw (a duplicate, say) may still be on its way.
             return self._journal.pending - 1
         frame = self._journal.pending
         self.store.commit.kick()
         self._committed = True
-        if self._housekeep_ms == NEVER_MS:
-            self._housekeep_ms = self.core.now_ms + HOUSEKEEP_MS
-            self._ticker.plan(self._housekeep_ms)
         return frame
 
     def wait(self, frame: int) -> None:
@@ -143,6 +143,8 @@ class Guard:
                     self.commit()
                     self._committed = False
                 housekeep = self._housekeep_ms <= self.core.now_ms
+                if housekeep:
+                    self._housekeep_ms = NEVER_MS
             if housekeep:
                 self._housekeep()
         except JournalError:
@@ -158,12 +160,13 @@ class Guard:
         more = self.store.housekeep()
         if self.large is not None:
             with self.lock:
-                self.large.release(self.store.journal)
-                durable = self.store.journal.durable
-            self.large.delete(durable)
+                released = self.large.release(self.store.journal)
+            if released:
+                self.flush()
+                self.large.delete(self.store.journal.durable)
         with self.lock:
-            again = more or self.store.journal.full
-            self._housekeep_ms = self.core.now_ms + (BUSY_MS if more else HOUSEKEEP_MS) if again else NEVER_MS
+            if more or self.store.journal.full:
+                self._housekeep_ms = self.core.now_ms + (BUSY_MS if more else HOUSEKEEP_MS)
 
     def close(self) -> None:
         """Refuse every verb from now on, wake who waits, and let go of the files."""

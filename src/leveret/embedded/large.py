@@ -40,12 +40,14 @@ class LargeBodies:
         """Messages with these pointers left a queue; under the lock."""
         self._settled |= pointers
 
-    def release(self, journal: FileJournal) -> None:
-        """Let go of blobs that no queue holds any more, once that is durable; under the lock."""
-        if self._settled:
-            for pointer in sorted(self._settled - live_pointers(self._core)):
-                self._blobs.release(pointer, journal.pending)
-            self._settled.clear()
+    def release(self, journal: FileJournal) -> bool:
+        """Let go of blobs that no queue holds any more; False when there is none. Under the lock."""
+        gone = self._settled - live_pointers(self._core) if self._settled else set()
+        self._settled.clear()
+        frame = journal.pending if journal.dirty else journal.pending - 1
+        for pointer in gone:
+            self._blobs.release(pointer, frame)
+        return bool(gone)
 
     def delete(self, durable: int) -> None:
         """Delete what was released up to a durable frame; not under the lock."""

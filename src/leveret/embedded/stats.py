@@ -122,11 +122,19 @@ def journal_stats(store: Store, first_frame: int, published: int) -> JournalStat
         frames=frames,
         messages_per_frame=published / frames if frames else 0.0,
         segments=len(segments),
-        log_bytes=sum(store.disk.size(segment_name(number)) for number in segments),
+        log_bytes=sum(_size(store, number) for number in segments),
         unwritten_bytes=journal.unwritten_bytes,
         cached_bytes=journal.cached_bytes,
         full=journal.full,
     )
+
+
+def _size(store: Store, segment: int) -> int:
+    """The bytes of a segment; compaction may have removed it meanwhile."""
+    try:
+        return store.disk.size(segment_name(segment))
+    except FileNotFoundError:
+        return 0
 
 
 def _totals(queues: Iterable[CoreQueue], names: tuple[str, ...]) -> dict[str, int]:

@@ -2,13 +2,12 @@
 
 import threading
 from collections.abc import Callable
-from typing import cast
 
 from leveret.clock import Clock
 from leveret.config import Options
 from leveret.core.broker import Broker
 from leveret.core.errors import JournalFailed
-from leveret.journal.commit import Lock, stop_process
+from leveret.journal.commit import stop_process
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import load_keys
 from leveret.journal.files import FileJournal
@@ -62,7 +61,7 @@ def _open(disk: Disk, tag: int, options: Options, chosen: JournalOptions, clock:
         disk,
         journal,
         core,
-        cast(Lock, lock),  # its __exit__ takes exactly three arguments, which the protocol calls any number
+        lock,
         clock.now_ms,
         chosen,
         salvage=options.salvage,
