@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.core.world import World, text
-from tests.model.reference import NEVER, Item, Line, Reference, Rules
 
 from leveret.core import browse
 from leveret.core.errors import QueueFull
 from leveret.core.held import Held
 from leveret.core.queue import Queue
 from leveret.journal.files import FileJournal
+from tests.core.world import World, text
+from tests.model.reference import NEVER, Item, Line, Reference, Rules
 
 TO_DLQ = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}
 KINDS: dict[str, tuple[dict[str, Any], Rules]] = {
@@ -142,7 +142,7 @@ class InMemory(RuleBasedStateMachine):
         """The queues from which something can be taken."""
         return [name for name, line in self.model.lines.items() if line.next()]
 
-    @precondition(takeable)
+    @precondition(lambda self: bool(self.takeable()))
     @rule(pick=picks, count=st.integers(1, 4), lease_ms=st.integers(1, 40))
     def take(self, pick: int, count: int, lease_ms: int) -> None:
         name = self.takeable()[pick % len(self.takeable())]
