@@ -1,10 +1,10 @@
 """De-duplication on publish: window, scope, and what survives a restart."""
 
 import pytest
-from tests.core.world import World, ready, taken
 
 from leveret.core import dedup
 from leveret.core.dedup import Dedup, digest
+from tests.core.world import World, ready, taken
 
 KEY, OTHER = digest("key"), digest("other")
 

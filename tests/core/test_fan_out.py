@@ -1,10 +1,10 @@
 """One message to several queues, durable and not; and definitions that come back."""
 
 import pytest
-from tests.core.world import World, ack, ready, take, taken
 
 from leveret.core.errors import AccessRefused, QueueNotFound
 from leveret.core.policy import Policy
+from tests.core.world import World, ack, ready, take, taken
 
 
 def test_durable_and_transient_queues_get_the_same_message(disk: World) -> None:

@@ -2,10 +2,10 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.world import World, ack, take
 
 from leveret.core import browse
 from leveret.core.properties import Properties, encode_header
+from tests.core.world import World, ack, take
 
 HEADER = encode_header(Properties(), 0)
 PAGE = 4_096
@@ -40,7 +40,8 @@ def test_a_lane_that_is_filled_while_it_is_emptied_stays_in_order(world: World) 
 
 def test_browsing_pages_through_cold_pages_without_changing_them(world: World) -> None:
     numbers = filled(world, 7 * PAGE)
-    queue, cursor, found = world.again(), (), []
+    queue, found = world.again(), []
+    cursor: tuple[int, int, int] | tuple[()] | None = ()
     while cursor is not None:
         held, cursor = browse.ready_after(queue, cursor, 5_000)
         found += [each.seq for each in held]
@@ -98,16 +99,31 @@ def test_a_life_of_many_years_is_kept_to_the_second(world: World) -> None:
 
 
 def test_many_out_of_order_expiries_of_messages_that_left_are_swept(world: World) -> None:
-    queue = world.queue()
-    world.send(queue, "stays")
+    queue = world.queue(max_priority=1)
+    world.send(queue, "stays", expiry_ms=world.now_ms + 10_000)
     for number in range(4_000):
-        world.send(queue, "m", expiry_ms=world.now_ms + 10_000 - number)
-        ack(queue.take(2)[-1])
-        if number == 0:
-            continue
-    assert queue.depth == 0
+        world.send_all(queue, "mm", expiry_ms=world.now_ms + 9_000 - number, priority=1)
+        for held in queue.take(2):
+            ack(held)
+    assert queue.depth == 1
     world.pass_ms(10_000)
-    assert queue.counts["expired"] == 0
+    assert (queue.depth, queue.counts["expired"]) == (0, 1)
+
+
+def test_a_long_lane_survives_checkpoints_and_what_happens_between_them(disk: World) -> None:
+    numbers = filled(disk, 6 * PAGE)
+    disk.disk().checkpoint()
+    queue = disk.again()
+    everything, _ = browse.ready_after(queue, (), 9 * PAGE)
+    cold = browse.withdraw(queue, everything[3 * PAGE])
+    assert cold is not None
+    browse.moved(cold)
+    for held in queue.take(PAGE + 1):
+        ack(held)
+    disk.disk().checkpoint()
+    disk.restart()
+    expected = [number for number in numbers[PAGE + 1 :] if number != cold.seq]
+    assert [held.seq for held in disk.again().take(9 * PAGE)] == expected
 
 
 def test_a_tick_does_a_bounded_amount_of_work_and_says_that_there_is_more(world: World) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.world import World, ack, ready, take, taken, text
 
 from leveret.core import browse
 from leveret.core.errors import UnknownFormat
 from leveret.core.queue import Queue
+from tests.core.world import World, ack, ready, take, taken, text
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "plain": {"deduplication_window": 1_000},

@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.core.world import World, text
-from tests.model.reference import NEVER, Item, Line, Reference, Rules
 
 from leveret.core import browse
 from leveret.core.errors import QueueFull
 from leveret.core.held import Held
 from leveret.core.queue import Queue
 from leveret.journal.files import FileJournal
+from tests.core.world import World, text
+from tests.model.reference import NEVER, Item, Line, Reference, Rules
 
 TO_DLQ = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}
 KINDS: dict[str, tuple[dict[str, Any], Rules]] = {
@@ -35,12 +35,20 @@ picks = st.integers(0, 20)
 delays_ms = st.sampled_from([0, 0, 3, 9])
 
 
-def facts(items: list[Item]) -> list[tuple[str, int, int]]:
-    return [(item.body, item.deliveries, item.priority) for item in items]
+Facts = list[tuple[str, int, int, int, int]]
 
 
-def seen(held: list[Held]) -> list[tuple[str, int, int]]:
-    return [(text(each), each.deliveries, each.priority) for each in held]
+def facts(items: list[Item]) -> Facts:
+    """What the reference knows of messages: body, deliveries, priority, place and expiry."""
+    return [
+        (item.body, item.deliveries, item.priority, item.ready_ms, item.expiry_ms if item.expiry_ms < NEVER else 0)
+        for item in items
+    ]
+
+
+def seen(held: list[Held]) -> Facts:
+    """The same of the broker's messages."""
+    return [(text(each), each.deliveries, each.priority, each.ready_ms, each.expiry_ms) for each in held]
 
 
 @dataclass
@@ -142,7 +150,7 @@ class InMemory(RuleBasedStateMachine):
         """The queues from which something can be taken."""
         return [name for name, line in self.model.lines.items() if line.next()]
 
-    @precondition(takeable)
+    @precondition(lambda self: bool(self.takeable()))
     @rule(pick=picks, count=st.integers(1, 4), lease_ms=st.integers(1, 40))
     def take(self, pick: int, count: int, lease_ms: int) -> None:
         name = self.takeable()[pick % len(self.takeable())]
@@ -239,7 +247,10 @@ class InMemory(RuleBasedStateMachine):
             "backing-off": [item for item in hidden if not item.scheduled],
         }
         for state, members in expected.items():
-            assert sorted(seen(browse.holdings(queue, state))) == sorted(facts(members)), (queue.name, state)
+            found = browse.holdings(queue, state)
+            assert sorted(seen(found)) == sorted(facts(members)), (queue.name, state)
+            until = [item.lease_until_ms if item.leased else item.hidden_until_ms for item in members]
+            assert [held.when_ms for held in found] == sorted(until), (queue.name, state)
         assert (queue.leased, queue.scheduled) == (len(expected["leased"]), len(expected["scheduled"]))
 
     @invariant()
@@ -301,6 +312,6 @@ class OnDisk(InMemory):
 
 
 TestInMemory = InMemory.TestCase
-TestInMemory.settings = settings(max_examples=60, stateful_step_count=40)
+TestInMemory.settings = settings(max_examples=100, stateful_step_count=40)
 TestOnDisk = OnDisk.TestCase
-TestOnDisk.settings = settings(max_examples=60, stateful_step_count=40)
+TestOnDisk.settings = settings(max_examples=100, stateful_step_count=40)
