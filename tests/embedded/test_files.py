@@ -72,10 +72,12 @@ def test_encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {**SMALL, "encryption_key_env": "KEYS"}
     with leveret.open(str(tmp_path), **options) as broker:
         broker.queue("orders").send("a very secret body")
-    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+        broker.queue("orders").send("a very secret body" * 20_000)
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"very secret" not in stored
     with leveret.open(str(tmp_path), **options) as broker:
-        assert broker.queue("orders").receive()[0].body == "a very secret body"
+        small, large = broker.queue("orders").receive(2)
+        assert (small.body, len(large.data)) == ("a very secret body", 360_000)
     with pytest.raises(leveret.JournalError, match="needs the key"):
         leveret.open(str(tmp_path), **SMALL)
 
@@ -152,3 +154,32 @@ def test_closing_twice_is_no_error_and_everything_else_is(reopen: Reopen) -> Non
     for verb in (lambda: orders.send("y"), orders.receive, message.ack, broker.queues, orders.browse, broker.stats):
         with pytest.raises(leveret.BrokerClosed):
             verb()
+
+
+def test_a_directory_is_let_go_when_its_blobs_cannot_be_read(tmp_path: Path, reopen: Reopen) -> None:
+    reopen().close()
+    (tmp_path / "data" / "blobs").rmdir()
+    (tmp_path / "data" / "blobs").write_text("in the way")
+    with pytest.raises(OSError, match="blobs"):
+        leveret.open(str(tmp_path / "data"), **SMALL)
+    (tmp_path / "data" / "blobs").unlink()
+    assert reopen().queues() == []
+
+
+def test_a_verb_that_fails_before_it_begins_does_not_keep_the_lock() -> None:
+    class BrokenClock(leveret.ManualClock):
+        broken = False
+
+        def now_ms(self) -> int:
+            if self.broken:
+                raise OSError("no time")
+            return super().now_ms()
+
+    clock = BrokenClock()
+    with leveret.open(clock=clock) as broker:
+        orders = broker.queue("orders")
+        clock.broken = True
+        with pytest.raises(OSError, match="no time"):
+            orders.receive()
+        clock.broken = False
+        assert orders.receive() == []

@@ -40,7 +40,9 @@ class Broker:
         self.options = options
         self.receipts = Receipts(secret)
         self.running: WeakSet[Worker | Subscription] = WeakSet()
-        self.blob_bytes = options.message_bytes_max if guard.large is None else options.blob_bytes
+        # Blobs are not encrypted: where encryption is asked for, large bodies stay in the log.
+        encrypted = options.encryption_key_file or options.encryption_key_env
+        self.blob_bytes = options.message_bytes_max if guard.large is None or encrypted else options.blob_bytes
 
     # Queues
 
@@ -204,5 +206,9 @@ def open(path: str | None = None, *, clock: Clock | None = None, **options: Any)
     store = open_store(path, chosen, ticking, lock)
     assert isinstance(store.state, Core), "open_store made the state"
     guard = Guard(store.state, lock, ticking)
-    guard.attach(store, LargeBodies(path, chosen, store.state))
+    try:
+        guard.attach(store, LargeBodies(path, chosen, store.state))
+    except BaseException:
+        store.abandon()
+        raise
     return Broker(guard, chosen, bytes.fromhex(store.meta.receipt_key))

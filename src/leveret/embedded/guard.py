@@ -56,26 +56,31 @@ class Guard:
     def __enter__(self) -> Broker:
         """Take the lock and let time pass."""
         self.lock.acquire()
-        if self.closed:
+        try:
+            if self.closed:
+                raise BrokerClosed("the broker was closed: open it again")
+            self.core.tick(self.clock.now_ms())
+        except BaseException:
             self.lock.release()
-            raise BrokerClosed("the broker was closed: open it again")
-        self.core.tick(self.clock.now_ms())
+            raise
         return self.core
 
     def __exit__(self, *error: object) -> None:
         """Wake whoever has something to do now, and let the lock go."""
         core = self.core
-        if core.dirty:
-            self._tell()
-        if self._committed:
-            self._committed = False
-        elif self._journal is not None and self._lazy_ms == NEVER_MS and self._journal.dirty:
-            self._lazy_ms = core.now_ms + LAZY_COMMIT_MS
-            self._ticker.plan(self._lazy_ms)
-        deadline_ms = core.next_deadline_ms
-        if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
-            self._ticker.plan(deadline_ms)
-        self.lock.release()
+        try:
+            if core.dirty:
+                self._tell()
+            if self._committed:
+                self._committed = False
+            elif self._journal is not None and self._lazy_ms == NEVER_MS and self._journal.dirty:
+                self._lazy_ms = core.now_ms + LAZY_COMMIT_MS
+                self._ticker.plan(self._lazy_ms)
+            deadline_ms = core.next_deadline_ms
+            if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
+                self._ticker.plan(deadline_ms)
+        finally:
+            self.lock.release()
 
     # Durability
 
@@ -147,8 +152,10 @@ class Guard:
                     self._housekeep_ms = NEVER_MS
             if housekeep:
                 self._housekeep()
-        except JournalError:
+        except JournalFailed:
             return NEVER_MS  # every verb raises it from now on
+        except JournalError:
+            return self.core.now_ms + HOUSEKEEP_MS  # a full disk may have room again
         with self.lock:
             deadline_ms = self.core.next_deadline_ms
             next_ms = min(self._lazy_ms, self._housekeep_ms, NEVER_MS if deadline_ms is None else deadline_ms)
