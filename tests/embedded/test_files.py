@@ -36,7 +36,7 @@ def test_threads_share_syncs(tmp_path: Path, calls: Calls) -> None:
         journal = broker.stats().journal
         assert journal is not None
         assert len(orders) == 64 * 20
-        assert journal.messages_per_frame > 4
+        assert journal.messages_per_sync > 4
 
 
 def test_acknowledgements_are_durable_after_a_flush(tmp_path: Path, reopen: Reopen) -> None:

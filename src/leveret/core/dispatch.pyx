@@ -44,6 +44,9 @@ def unsubscribe(Queue queue not None, Consumer consumer not None) -> None:
         set_timer(queue, queue.used_ms + queue.expires_ms)
     if queue.active is consumer:
         queue.active = None
+    if queue.auto_delete and not queue.consumers:
+        queue.engine.queue_expired(queue)
+        return
     if queue.depth:
         queue.signal()
 

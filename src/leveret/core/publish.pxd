@@ -7,7 +7,7 @@ from leveret.core.restore cimport Restorable
 cdef class Publisher(Restorable):
     cdef object graves                  # what has died and is not dead-lettered yet
     cdef bint burying
-    cdef readonly uint64_t tag
+    cdef public uint64_t tag
     cdef uint64_t offer(self, Message message, list queues, bytes key) except? 0
     cdef uint64_t put(self, Message message, list queues) except? 0
     cdef int check_room(self, list queues, uint8_t flags) except -1

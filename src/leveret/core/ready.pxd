@@ -24,7 +24,7 @@ cdef class Group(Fifo):
 cdef class Level:
     cdef Fifo plain
     cdef object rotation        # groups that may be taken from, in turn
-    cdef bint groups_next
+    cdef Py_ssize_t group_turns     # since a message without a group was taken
     cdef int64_t credit
     cdef bint empty(self) noexcept
     cdef uint64_t head_ms(self) noexcept

@@ -252,18 +252,18 @@ cdef class Ready:
         """The next message of a level: groups in turn, ungrouped messages being one of them."""
         cdef Group members
         cdef Held held
-        while level.rotation and (level.groups_next or level.plain.count() == 0):
+        while level.rotation and (level.plain.count() == 0 or level.group_turns < len(level.rotation)):
             members = <Group>level.rotation.popleft()
             members.listed = False
             if members.count() == 0 or (self.one_per_group and members.busy):
                 self.list_group(members)        # it was emptied, or must wait by now: it is listed again in time
                 continue
-            level.groups_next = False
+            level.group_turns += 1
             held = members.take(queue, members.key)
             members.busy += 1
             self.list_group(members)
             return held
-        level.groups_next = True
+        level.group_turns = 0
         return level.plain.take(queue, 0) if level.plain.count() else None
 
     cdef Held oldest_of_least(self, Holder queue):

@@ -164,11 +164,6 @@ class Broker:
             raise MessageNotFound("the body is in a blob store, and this broker has none: drop the message")
         return self.guard.large.get(pointer)
 
-    def settled(self, pointers: set[bytes]) -> None:
-        """Messages with bodies that were put away left a queue; under the lock."""
-        if self.guard.large is not None:
-            self.guard.large.settled(pointers)
-
     # Coming and going
 
     def flush(self) -> None:

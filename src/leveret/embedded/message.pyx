@@ -231,8 +231,8 @@ def all_bytes(list bodies not None, Py_ssize_t size_max) -> bool:
     return True
 
 
-def ack_all(CoreQueue queue not None, list messages not None, set pointers not None) -> int:
-    """Acknowledge messages of a queue; give the number of those whose lease had ended. Adds to the pointers of blobs."""
+def ack_all(CoreQueue queue not None, list messages not None) -> int:
+    """Acknowledge messages of a queue; give the number of those whose lease had ended."""
     cdef Message message
     cdef Held held
     cdef int late = 0
@@ -246,6 +246,4 @@ def ack_all(CoreQueue queue not None, list messages not None, set pointers not N
         else:
             queue.counters.acked += 1
             queue.settle(held, ACKED)
-            if message.content.flags & BLOB:
-                pointers.add(message.content.body)
     return late

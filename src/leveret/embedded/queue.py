@@ -247,8 +247,6 @@ class Queue(ManagedQueue):
         """End or extend the lease of a message; the verbs of Message come here."""
         with self.guard as core:
             SETTLE[verb](core, self.core, message.held, message.lease, value)
-            if message.pointer is not None:
-                self.broker.settled({message.pointer})
 
     def _settle_receipt(self, receipt: str, verb: str, value: Any = None) -> None:
         """The same for a receipt."""
@@ -280,11 +278,8 @@ class Queue(ManagedQueue):
     def ack_many(self, messages: Iterable[Message]) -> None:
         """Done with all these messages; those whose lease had ended are named by InvalidReceipt after the others."""
         batch = list(messages)
-        pointers: set[bytes] = set()
         with self.guard:
-            late = ack_all(self.core, batch, pointers)
-            if pointers:
-                self.broker.settled(pointers)
+            late = ack_all(self.core, batch)
         if late:
             raise InvalidReceipt(
                 f"{late} of {len(batch)} messages of queue '{self.name}' were not leased any more, the others are "

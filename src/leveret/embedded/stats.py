@@ -55,8 +55,9 @@ class JournalStats:
     """What the journal of a broker on files has done since it was opened."""
 
     frames: int
-    """Commits; with sync="always" each is one sync."""
-    messages_per_frame: float
+    """Commits, each of whatever was sent while the one before it was written."""
+    syncs: int
+    messages_per_sync: float
     segments: int
     log_bytes: int
     unwritten_bytes: int
@@ -120,7 +121,8 @@ def journal_stats(store: Store, first_frame: int, published: int) -> JournalStat
     segments = segment_numbers(store.disk)
     return JournalStats(
         frames=frames,
-        messages_per_frame=published / frames if frames else 0.0,
+        syncs=store.syncs,
+        messages_per_sync=published / store.syncs if store.syncs else 0.0,
         segments=len(segments),
         log_bytes=sum(_size(store, number) for number in segments),
         unwritten_bytes=journal.unwritten_bytes,

@@ -11,7 +11,7 @@ from leveret.journal.commit import stop_process
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import load_keys
 from leveret.journal.files import FileJournal
-from leveret.journal.meta import META_NAME, Meta, read_meta
+from leveret.journal.meta import Meta
 from leveret.journal.options import JournalOptions
 from leveret.journal.store import Store
 
@@ -27,12 +27,22 @@ def tag_of(meta: Meta) -> int:
 
 def open_store(path: str, options: Options, clock: Clock, lock: threading.Lock) -> Store:
     """Recover the broker that a directory holds; `store.state` is its core."""
-    disk = Disk(path)
     chosen = journal_options(options)
-    if META_NAME not in disk.names():
-        # The core needs its tag before it recovers, and a directory has one once it was opened.
-        _open(disk, 0, options, chosen, clock, threading.Lock()).close()
-    return _open(disk, tag_of(read_meta(disk)), options, chosen, clock, lock)
+    journal = FileJournal(chosen, clock.now_ms)
+    core = Broker(journal)
+    store = Store(
+        Disk(path),
+        journal,
+        core,
+        lock,
+        clock.now_ms,
+        chosen,
+        salvage=options.salvage,
+        names=lambda numbers: {number: core.queues[number].name for number in numbers & core.queues.keys()},
+        on_failure=FAILURES[options.on_failure],
+    )
+    core.tag = tag_of(store.meta)
+    return store
 
 
 def journal_options(options: Options) -> JournalOptions:
@@ -49,22 +59,4 @@ def journal_options(options: Options) -> JournalOptions:
         blob_bytes=options.blob_bytes,
         blob_url=options.blobs,
         keys=load_keys(options.encryption_key_file, options.encryption_key_env),
-    )
-
-
-def _open(disk: Disk, tag: int, options: Options, chosen: JournalOptions, clock: Clock, lock: threading.Lock) -> Store:
-    """Open the directory for a broker with this tag."""
-    journal = FileJournal(chosen, clock.now_ms)
-    core = Broker(journal, tag)
-    on_failure = FAILURES[options.on_failure]
-    return Store(
-        disk,
-        journal,
-        core,
-        lock,
-        clock.now_ms,
-        chosen,
-        salvage=options.salvage,
-        names=lambda numbers: {number: core.queues[number].name for number in numbers & core.queues.keys()},
-        on_failure=on_failure,
     )

@@ -129,6 +129,10 @@ class Blobs:
             raise DamagedJournal(f"blob {found.key} is damaged: restore it from a backup")
         return body
 
+    def names(self) -> list[str]:
+        """Everything in the store."""
+        return self._store.names()
+
     def release(self, pointer: Bytes, seq: int) -> None:
         """Let a blob go once frame `seq`, which settles its message for the last time, is durable."""
         self._released.append((seq, parse_pointer(pointer).key))

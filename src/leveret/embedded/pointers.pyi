@@ -1,3 +1,0 @@
-from leveret.core.broker import Broker
-
-def live_pointers(core: Broker) -> set[bytes]: ...
