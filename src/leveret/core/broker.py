@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from leveret.core import browse, deadletter
-from leveret.core.arguments import check_equivalent
+from leveret.core.arguments import TIME_MS_MAX, check_equivalent
 from leveret.core.backoff import delay_ms
 from leveret.core.catalog import REMOVED, Catalog, Kind, dumps, key_of
 from leveret.core.declared import Kinds
 from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
 from leveret.core.equivalence import check_property
-from leveret.core.errors import PreconditionFailed, ResourceLocked, TooMany
+from leveret.core.errors import InvalidArgument, PreconditionFailed, ResourceLocked, TooMany
 from leveret.core.exchanges import Exchange
 from leveret.core.held import Held
 from leveret.core.jsonable import decode
@@ -66,7 +66,7 @@ class Broker(Publisher):
         if existing is not None:
             self.check_owner(existing, owner)
             where = described("queue", name, vhost)
-            check_property("durable", where, durable, existing.durable)
+            check_property("durable", where, durable and owner is None, existing.durable)
             check_property("auto_delete", where, auto_delete, existing.auto_delete)
             check_equivalent(existing.arguments or {}, arguments or {}, name, vhost)
             existing.use()
@@ -198,6 +198,7 @@ class Broker(Publisher):
         home.set_policy(policy)
         self._define(Kind.POLICY, {"vhost": vhost, **policy.to_dict()})
         self._apply_policies(home)
+        self._enforce_limits(home)
 
     def delete_policy(self, vhost: str, name: str, operator: bool = False) -> None:
         """Remove a policy; a missing one is no error."""
@@ -206,6 +207,7 @@ class Broker(Publisher):
         if removed is not None:
             self._undefine(Kind.POLICY, {"vhost": vhost, "name": name, "operator": operator})
             self._apply_policies(home)
+            self._enforce_limits(home)
 
     # -- publishing through an exchange
 
@@ -222,7 +224,7 @@ class Broker(Publisher):
         if headers and "BCC" in headers:
             properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
         if headers and home.exchanges[exchange].delays and not options.get("due_ms"):
-            options["due_ms"] = self.now_ms + max(0, int(headers.get("x-delay", 0)))
+            options["due_ms"] = self.now_ms + sent_delay_ms(headers.get("x-delay", 0))
         wire, header_len = content(properties, body)
         seq = self.publish(queues, route_of(exchange, routing_key), wire, header_len, **options)
         return Published(seq, routed=True, refused=seq == 0)
@@ -280,37 +282,70 @@ class Broker(Publisher):
             if policy is not queue.policy:
                 queue.apply(policy)
 
+    def _enforce_limits(self, home: Vhost) -> None:
+        for queue in home.queues.values():
+            queue.enforce()
+
     # -- coming back
 
     def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
         """See State."""
         kind = what & ~REMOVED
         definition = json.loads(payload)
-        if kind != Kind.QUEUE:
-            if what & REMOVED:
-                self.catalog.drop(kind, key_of(kind, definition))
-            else:
-                self.catalog.put(kind, key_of(kind, definition), segment, payload)
-        elif what & REMOVED:
-            self.undefined.pop(definition["id"], None)
-            gone = self.queues.pop(definition["id"], None)
-            if gone is not None:
-                gone.retire()
-        else:
+        if kind == Kind.QUEUE and what & REMOVED:
+            self._restore_absence(definition["id"])
+        elif kind == Kind.QUEUE:
             self._restore_queue(definition, segment)
+        elif what & REMOVED:
+            self.catalog.drop(kind, key_of(kind, definition))
+            self._replay_removal(kind, definition)
+        else:
+            self.catalog.put(kind, key_of(kind, definition), segment, payload)
+            self._replay_setting(kind, definition)
+
+    def _replay_setting(self, kind: int, definition: dict[str, Any]) -> None:
+        """Policies act at once: they decide when the messages that are replayed after them are due and expire."""
+        if kind == Kind.VHOST:
+            self.topology.add_vhost(definition["name"])
+        elif kind == Kind.POLICY:
+            home = self.topology.add_vhost(definition["vhost"])
+            restore_policy(home, definition)
+            self._apply_policies(home)
+
+    def _replay_removal(self, kind: int, definition: dict[str, Any]) -> None:
+        """The reverse of _replay_setting."""
+        if kind == Kind.VHOST:
+            self.topology.vhosts.pop(definition["name"], None)
+        elif kind == Kind.POLICY:
+            home = self.topology.add_vhost(definition["vhost"])
+            home.delete_policy(definition["name"], definition["operator"])
+            self._apply_policies(home)
+
+    def _restore_absence(self, number: int) -> None:
+        """A queue was deleted."""
+        self.undefined.pop(number, None)
+        gone = self.queues.pop(number, None)
+        if gone is not None:
+            self.topology.vhost(gone.vhost).remove_queue(gone)
+            gone.retire()
 
     def _restore_queue(self, definition: dict[str, Any], segment: int) -> None:
         """Make a queue, or name the one whose messages came before its definition."""
         number, name, vhost = definition["id"], definition["name"], definition["vhost"]
         arguments = definition.get("arguments")
         kind = self.kinds.of(decode(arguments) if arguments else None, name, vhost)
+        home = self.topology.add_vhost(vhost)
         queue = self.queues.get(number) or self.undefined.pop(number, None)
-        if queue is None:
-            queue = Queue(
-                self, number, vhost, name, kind.policy, kind.arguments, auto_delete=definition.get("auto_delete", False)
-            )
-        elif not queue.name:
-            queue.adopt(vhost, name, kind.policy, kind.arguments)
+        if queue is None or not queue.name:
+            policy = kind.policy_in(home, name)
+            auto_delete = definition.get("auto_delete", False)
+            if queue is None:
+                queue = Queue(self, number, vhost, name, policy, kind.arguments, auto_delete=auto_delete)
+            else:
+                # Its messages may be older than the policies, but never older than the arguments.
+                self.adopt(queue, vhost, name, kind.policy, kind.arguments, auto_delete)
+                queue.apply(policy)
+            home.add_queue(queue)
         queue.segment = segment
         queue.pause(definition.get("paused", False))
         self.queues[number] = queue
@@ -318,24 +353,15 @@ class Broker(Publisher):
 
     def recovered(self, now_ms: int) -> dict[int, int]:
         """See State."""
-        for definition in self.catalog.of(Kind.VHOST):
-            self.topology.add_vhost(definition["name"])
         for definition in self.catalog.of(Kind.EXCHANGE):
             restore_exchange(self.topology.vhost(definition["vhost"]), definition)
-        for queue in self.queues.values():
-            self.topology.vhost(queue.vhost).add_queue(queue)
         for definition in self.catalog.of(Kind.BINDING):
             restore_binding(self.topology.vhost(definition["vhost"]), definition)
-        for definition in self.catalog.of(Kind.POLICY):
-            restore_policy(self.topology.vhost(definition["vhost"]), definition)
         for definition in self.catalog.of(Kind.NUMBERS):
             self.restore_numbers(definition["last_seq"], now_ms)
             self.last_queue_id = max(self.last_queue_id, definition["last_queue_id"])
         for definition in self.catalog.of(Kind.CONSUMER):
             self.consumer_ids[definition["name"]] = definition["number"]
-        for home in self.topology.vhosts.values():
-            if home.policies or home.operator_policies:
-                self._apply_policies(home)
         return super().recovered(now_ms)
 
     def definitions(self) -> dict[str, Any]:
@@ -346,6 +372,9 @@ class Broker(Publisher):
     def restore_definitions(self, stored: dict[str, Any]) -> None:
         """The reverse of definitions."""
         self.catalog.from_rows(stored["catalog"])
+        for kind in (Kind.VHOST, Kind.POLICY):
+            for definition in self.catalog.of(kind):
+                self._replay_setting(kind, definition)
         for segment, definition in stored["queues"]:
             self._restore_queue(definition, segment)
         self.last_queue_id = max(self.last_queue_id, stored["last_queue_id"])
@@ -366,3 +395,10 @@ class Broker(Publisher):
         for key, seq, at_ms, place in list(queue.dedup.rows()):
             if place == segment:
                 queue.dedup.replace(key, seq, at_ms, self.journal.deduplicated(queue.id, key, seq, at_ms))
+
+
+def sent_delay_ms(value: Any) -> int:
+    """The delay that a publisher asks a delaying exchange for."""
+    if not isinstance(value, int) or isinstance(value, bool) or value > TIME_MS_MAX:
+        raise InvalidArgument(f"the header x-delay is a whole number of milliseconds, at most {TIME_MS_MAX}")
+    return max(0, value)

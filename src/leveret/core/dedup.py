@@ -33,10 +33,11 @@ class Dedup:
         """The message that brought this key within the window, or None."""
         self.forget(now_ms - window_ms)
         row = self._keys.get(key)
-        return None if row is None else row[0]
+        return row[0] if row is not None and row[1] > now_ms - window_ms else None
 
     def add(self, key: bytes, seq: int, at_ms: int, segment: int) -> None:
-        """Remember a key."""
+        """Remember a key as the newest; in a replay it may still be here from an earlier time."""
+        self._keys.pop(key, None)
         self._keys[key] = (seq, at_ms, segment)
         if len(self._keys) > KEYS_MAX:
             self._keys.popitem(last=False)

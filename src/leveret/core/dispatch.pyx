@@ -8,6 +8,7 @@ from libc.stdint cimport uint64_t
 
 from leveret.core.consumer cimport Consumer
 from leveret.core.errors import AccessRefused, TooMany
+from leveret.core.expiry cimport set_timer
 from leveret.core.held cimport Held, LEASED
 from leveret.core.ports cimport ACKED, REQUEUED
 from leveret.core.queue cimport Queue
@@ -39,6 +40,8 @@ def unsubscribe(Queue queue not None, Consumer consumer not None) -> None:
     """Stop pushing to a consumer; what it holds stays its own until it is settled or requeued."""
     queue.consumers = [other for other in queue.consumers or [] if other is not consumer]
     queue.use()
+    if queue.expires_ms:
+        set_timer(queue, queue.used_ms + queue.expires_ms)
     if queue.active is consumer:
         queue.active = None
     if queue.depth:

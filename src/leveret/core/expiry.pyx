@@ -107,7 +107,8 @@ cdef int timer_fired(Queue queue) except -1:
     if queue.expiries:
         next_ms = min(next_ms, <uint64_t>queue.expiries[0][0])
     if queue.expires_ms:
-        next_ms = min(next_ms, max(queue.used_ms + queue.expires_ms, now + 1))
+        # The last consumer that leaves starts the time of the queue anew.
+        next_ms = min(next_ms, (now if queue.consumers else queue.used_ms) + queue.expires_ms)
     if next_ms != NEVER:
         set_timer(queue, next_ms)
     return 0

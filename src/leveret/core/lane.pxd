@@ -20,6 +20,7 @@ cdef class Lane:
     cdef bint touches(self, uint32_t segment) noexcept
     cdef int count_segments(self, dict counts) except -1
     cdef int dump(self, bytearray out) except -1
+    cdef int drop_volatile(self) except -1
     cdef Py_ssize_t load(self, const uint8_t* data, Py_ssize_t size) except -1
     cdef Page* page_before(self, uint64_t seq, uint32_t* index) noexcept
     cdef Cell* locate(self, uint64_t seq, Page** found) except? NULL

@@ -13,7 +13,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 
 from leveret.core.pages cimport (
-    CELLS_FIRST, CELLS_MAX, GONE, IN_MEMORY, cell_of, expiry_of, first_after, fits, free_page, grow, new_page, read_cell,
+    CELLS_FIRST, CELLS_MAX, GONE, IN_MEMORY, MIXED, cell_of, expiry_of, first_after, fits, free_page, grow, new_page, read_cell,
     squeeze, touch, unsqueeze, write_cell,
 )
 
@@ -291,8 +291,23 @@ cdef class Lane:
             self.load_page(&kept, PyBytes_FromStringAndSize(<const char*>data + used, length))
             used += length
         self.skip_gone()
-        self.latest_expiry_ms = latest_expiry_ms
+        self.drop_volatile()
+        self.latest_expiry_ms = latest_expiry_ms if self.length else 0
         return used
+
+    cdef int drop_volatile(self) except -1:
+        """Remove what was in memory only: it was lost with the memory."""
+        cdef Entry entry
+        cdef uint64_t seq = 0
+        cdef uint32_t i
+        cdef bint some = False
+        for i in range(self.first, self.end):
+            some = some or self.pages[i].segment == 0 or self.pages[i].segment_max == MIXED
+        while some and self.after(seq, &entry):
+            seq = entry.seq
+            if entry.place.segment == 0:
+                self.remove(seq, &entry)
+        return 0
 
     cdef int load_page(self, Page* kept, bytes squeezed) except -1:
         """Take a page as it was dumped: cold."""

@@ -23,6 +23,7 @@ cdef enum Mark:                 # in Cell.flags, above the flags of the message
 cdef enum:
     CELLS_FIRST = 4             # an almost empty queue costs little
     CELLS_MAX = 4096
+    MIXED = 0xFFFFFFFF          # as segment_max: not all records of the page are in one segment
 
 cdef struct Page:
     uint64_t seq

@@ -18,7 +18,6 @@ cdef enum:
     DELTA_MAX = 0xFFFFFFFF
     SEGMENTS_MAX = 0xFFFF
     ZLIB_FAST = 1
-    MIXED = 0xFFFFFFFF      # as segment_max: not all records of the page are in one segment
 
 
 cdef Page* new_page(Entry* first, uint32_t capacity) except NULL:

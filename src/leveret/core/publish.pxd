@@ -1,11 +1,16 @@
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 
 from leveret.core.message cimport Message
 from leveret.core.queue cimport Queue
 from leveret.core.restore cimport Restorable
 
 cdef class Publisher(Restorable):
+    cdef object graves                  # what has died and is not dead-lettered yet
+    cdef bint burying
     cdef readonly uint64_t tag
     cdef uint64_t offer(self, Message message, list queues, bytes key) except? 0
     cdef uint64_t put(self, Message message, list queues) except? 0
-    cdef int check(self, Queue queue, Message message) except -1
+    cdef int check_room(self, list queues, uint8_t flags) except -1
+    cdef bint refuses(self, Queue queue, Message message) except -1
+    cdef int put_dead(self, Message message, list targets) except -1
+    cdef int bury_all(self) except -1

@@ -3,10 +3,12 @@
 Outcomes are values: 0 is "no queue took it". Refusals that the publisher must hear of are exceptions.
 """
 
+from collections import deque
+
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core import deadletter
-from leveret.core.errors import DiskFull, MessageTooLarge, QueueFull
+from leveret.core.errors import DiskFull, InvalidArgument, MessageTooLarge, QueueFull
 from leveret.core.filters import GROUP_HEADER
 from leveret.core.held cimport Held, Holder
 from leveret.core.ids import format_id
@@ -51,6 +53,7 @@ cdef class Publisher(Restorable):
     def __init__(self, journal, uint64_t tag=0) -> None:
         Restorable.__init__(self, journal)
         self.tag = tag
+        self.graves = deque()
 
     def send(
         self, Queue queue not None, bytes content not None, uint32_t header_len, *, uint8_t priority=0,
@@ -76,8 +79,7 @@ cdef class Publisher(Restorable):
         cdef uint32_t header_len = <uint32_t>len(header)
         cdef Message message
         cdef bytes body
-        if self.journal.full and flags:
-            raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
+        self.check_room(queues, flags)
         for body in bodies:
             message = new_message(
                 queue.route, make_content(header, <const char*>body, len(body)), header_len, priority, flags, expiry_ms,
@@ -105,8 +107,11 @@ cdef class Publisher(Restorable):
         cdef list accepted = []
         cdef bint refused = False
         cdef uint64_t seq = 0
+        self.check_room(queues, message.flags)
         for queue in queues:
-            if queue.limited and self.check(queue, message):
+            if queue.limited:
+                check_size(queue, message)
+            if queue.limited and self.refuses(queue, message):
                 refused = True
                 continue
             if key is not None:
@@ -123,19 +128,27 @@ cdef class Publisher(Restorable):
                     queue.remember(key, seq, self.now_ms, segment)
         return 0 if refused else seq
 
-    cdef int check(self, Queue queue, Message message) except -1:
-        """1 when a queue is full and rejects; what is over the size limit is an error."""
-        cdef uint64_t size = len(message.content) - message.header_len
-        most = queue.policy.max_message_bytes
-        if most is not None and size > most:
-            raise MessageTooLarge(f"message size {size} is larger than configured max size {most} of queue '{queue.name}'")
-        if queue.policy.overflow == "drop-head" or not queue.would_overflow(size):
-            return 0
+    cdef int check_room(self, list queues, uint8_t flags) except -1:
+        """Refuse what would be journaled when the disk is nearly full. Dead letters do not ask: they free their room."""
+        cdef Queue queue
+        if self.journal.full and flags & PERSISTENT:
+            for queue in queues:
+                if queue.durable:
+                    raise DiskFull(
+                        "the disk is nearly full: free space, or let consumers work; acknowledgements are taken"
+                    )
+        return 0
+
+    cdef bint refuses(self, Queue queue, Message message) except -1:
+        """Whether a queue is full and rejects."""
+        if queue.policy.overflow == "drop-head" or not queue.would_overflow(body_bytes(message)):
+            return False
         queue.counters.refused += 1
         if queue.policy.overflow == "reject-publish-dlx":
             queue.counters.maxlen += 1
-            self.dead_letter(queue, message, MAXLEN)
-        return 1
+            self.graves.append((queue, None, message, MAXLEN))
+            self.bury_all()
+        return True
 
     cdef uint64_t put(self, Message message, list queues) except? 0:
         """Journal for the durable queues, keep in memory for the others: each kind has a record of its own."""
@@ -144,8 +157,6 @@ cdef class Publisher(Restorable):
         if not message.flags & PERSISTENT:
             return self.place(message, queues)
         durable = [queue for queue in queues if (<Queue>queue).durable]
-        if durable and self.journal.full:
-            raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
         if len(durable) == len(queues):
             return self.place(message, queues)
         transient = [queue for queue in queues if not (<Queue>queue).durable]
@@ -167,9 +178,29 @@ cdef class Publisher(Restorable):
         """See Engine: the dead letter and the settle are of one frame, so that neither is without the other."""
         cdef Queue queue = <Queue>holder
         count_death(queue, reason)
-        if reason != RETIRED and queue.policy.dead_letter_exchange is not None:
-            self.dead_letter(queue, held.content if held.content is not None else self.journal.read(&held.entry), reason)
-        return queue.settle(held, reason)
+        if reason == RETIRED or queue.policy.dead_letter_exchange is None:
+            return queue.settle(held, reason)
+        self.graves.append((queue, held, None, reason))
+        return self.bury_all()
+
+    cdef int bury_all(self) except -1:
+        """Dead-letter what has died, and what dies of that: one after the other, since a chain of full queues is long."""
+        cdef Held held
+        if self.burying:
+            return 0
+        self.burying = True
+        try:
+            while self.graves:
+                queue, held, message, reason = self.graves.popleft()
+                if held is None:
+                    self.dead_letter(queue, message, reason)
+                else:
+                    message = held.content if held.content is not None else self.journal.read(&held.entry)
+                    self.dead_letter(queue, message, reason)
+                    (<Queue>queue).settle(held, reason)
+        finally:
+            self.burying = False
+        return 0
 
     def dead_letter(self, Queue queue not None, Message message not None, uint8_t reason) -> None:
         """Publish a message again where its queue sends its dead."""
@@ -179,26 +210,66 @@ cdef class Publisher(Restorable):
             return
         properties = message.properties
         new_key = queue.policy.dead_letter_routing_key
+        known, every = routing_keys(properties, message.routing_key)
         buried = deadletter.bury(
-            properties, queue=queue.name, reason=REASONS[reason], exchange=message.exchange,
-            routing_keys=deadletter.routing_keys_of(properties, message.routing_key), now_ms=self.now_ms,
-            keep_cc=new_key is None,
+            properties, queue=queue.name, reason=REASONS[reason], exchange=message.exchange, routing_keys=known,
+            now_ms=self.now_ms, keep_cc=new_key is None,
         )
-        buried.headers.setdefault(ORIGIN, format_id(self.tag, message.seq))
+        if message.seq:
+            buried.headers.setdefault(ORIGIN, format_id(self.tag, message.seq))
         key = message.routing_key if new_key is None else new_key
-        keys = [key] if new_key is not None else deadletter.all_keys(properties, key)
         targets = [
-            target for target in vhost.route(exchange.name, keys, buried.headers)
+            target for target in vhost.route(exchange.name, every if new_key is None else [key], buried.headers)
             if not deadletter.forms_cycle(buried, target.name)
         ]
         if targets:
             content, header_len = make_content_of(buried, message.body)
-            self.publish(
-                targets, route_of(exchange.name, key), content, header_len,
-                priority=message.priority if properties.priority is None else properties.priority,
-                persistent=message.flags & PERSISTENT != 0, blob=message.flags & BLOB != 0,
-                group=group_of(buried.headers),
+            self.put_dead(
+                new_message(
+                    route_of(exchange.name, key), content, header_len,
+                    message.priority if properties.priority is None else properties.priority,
+                    message.flags & (PERSISTENT | BLOB), 0, 0, group_of(buried.headers),
+                ),
+                targets,
             )
+
+    cdef int put_dead(self, Message message, list targets) except -1:
+        """Give a dead letter to those that take it. Nobody can be told of a refusal: it is dropped where it is refused."""
+        cdef Queue target
+        cdef list accepted = []
+        for target in targets:
+            if not target.limited or not (too_large(target, message) or self.refuses(target, message)):
+                accepted.append(target)
+        if accepted:
+            self.put(message, accepted)
+        return 0
+
+
+def routing_keys(properties, str routing_key) -> tuple[list[str], list[str]]:
+    """The keys that a dead letter tells of, and those that it is routed by; a bad CC header must not stop its burial."""
+    try:
+        return deadletter.routing_keys_of(properties, routing_key), deadletter.all_keys(properties, routing_key)
+    except InvalidArgument:
+        return [routing_key], [routing_key]
+
+
+cdef inline uint64_t body_bytes(Message message) noexcept:
+    return len(message.content) - message.header_len
+
+
+cdef bint too_large(Queue queue, Message message) except -1:
+    most = queue.policy.max_message_bytes
+    return most is not None and body_bytes(message) > most
+
+
+cdef int check_size(Queue queue, Message message) except -1:
+    """Refuse what is over the size limit of a queue."""
+    if too_large(queue, message):
+        raise MessageTooLarge(
+            f"message size {body_bytes(message)} is larger than configured max size {queue.policy.max_message_bytes} of "
+            f"queue '{queue.name}'"
+        )
+    return 0
 
 
 cdef int count_death(Queue queue, uint8_t reason) except -1:

@@ -44,6 +44,7 @@ cdef class Queue(Holder):
     cdef readonly uint8_t max_priority
     cdef bint grouped
     cdef bint has_blobs
+    cdef bint drops_head                # over its length it drops the oldest
     cdef bint limited                   # a publish may be refused
     cdef uint64_t expires_at(self, uint64_t wanted_ms, uint64_t now_ms) noexcept
     cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1

@@ -56,6 +56,7 @@ cdef class Queue(Holder):
         self.max_deliveries = policy.max_deliveries or 0
         self.max_priority = policy.max_priority
         self.grouped = policy.groups != "off"
+        self.drops_head = policy.overflow == "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         self.limited = policy.max_message_bytes is not None or (
             policy.overflow != "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         )
@@ -115,15 +116,20 @@ cdef class Queue(Holder):
         return 0
 
     cdef int trim(self) except -1:
-        """Drop from the head what is over the length."""
+        """Drop from the head what is over the length; a queue that rejects instead never drops what it took."""
         cdef Held held
-        while self.ready.length > self.max_length or self.ready.bytes > self.max_bytes:
+        while self.drops_head and (self.ready.length > self.max_length or self.ready.bytes > self.max_bytes):
             held = self.ready.oldest_of_least(self)
             if held is None:
                 return 0
             self.hold(held)
             self.engine.dead(self, held, MAXLEN)
         return 0
+
+    def enforce(self) -> None:
+        """Drop what a lowered limit no longer allows."""
+        if self.ready is not None:
+            self.trim()
 
     def would_overflow(self, uint64_t size) -> bool:
         """Whether one more body of this size is over the limits."""
@@ -372,9 +378,7 @@ cdef class Queue(Holder):
             self.hold(held)
         return held
 
-    def adopt(self, str vhost, str name, policy, arguments) -> None:
-        """Take the definition that came after the messages."""
-        Queue.__init__(self, self.engine, self.id, vhost, name, policy, arguments)
+    # Coming, going, looking
 
     def retire(self) -> None:
         """The queue was deleted: nothing may wake it."""

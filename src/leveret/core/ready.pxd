@@ -42,6 +42,7 @@ cdef class Ready:
     cdef Held take(self, Holder queue, uint64_t now_ms)
     cdef int release(self, uint64_t group) except -1
     cdef Held oldest_of_least(self, Holder queue)
+    cdef Held oldest_of_waiting_group(self, Holder queue)
     cdef bint remove(self, uint64_t seq, uint8_t priority, uint64_t group, Entry* entry) except -1
     cdef bint find(self, uint64_t seq, uint8_t priority, uint64_t group, Entry* entry) except -1
     cdef Fifo fifo(self, uint8_t priority, uint64_t group)

@@ -120,6 +120,8 @@ cdef class Ready:
         self.mode = MODES[mode]
         self.ageing_ms = ageing_ms
         self.one_per_group = one_per_group
+        for group in list((self.groups or {}).values()):
+            self.list_group(<Group>group)
 
     cdef Level level(self, uint8_t priority):
         """The level of a priority, made when first needed."""
@@ -253,8 +255,8 @@ cdef class Ready:
         while level.rotation and (level.groups_next or level.plain.count() == 0):
             members = <Group>level.rotation.popleft()
             members.listed = False
-            if members.count() == 0:            # its last message expired or was moved
-                self.list_group(members)
+            if members.count() == 0 or (self.one_per_group and members.busy):
+                self.list_group(members)        # it was emptied, or must wait by now: it is listed again in time
                 continue
             level.groups_next = False
             held = members.take(queue, members.key)
@@ -273,6 +275,18 @@ cdef class Ready:
                 held = self.take_at(word * 64 + __builtin_ctzll(self.bits[word]), queue)
                 if held is not None:
                     return held
+        return self.oldest_of_waiting_group(queue)
+
+    cdef Held oldest_of_waiting_group(self, Holder queue):
+        """The first message of the oldest group that cannot take its turn now: a limit holds for it too."""
+        cdef Held held
+        for group in (self.groups or {}).values():
+            if (<Group>group).count():
+                held = (<Group>group).take(queue, (<Group>group).key)
+                (<Group>group).busy += 1
+                self.length -= 1
+                self.bytes -= body_bytes(&held.entry)
+                return held
         return None
 
     cdef bint remove(self, uint64_t seq, uint8_t priority, uint64_t group, Entry* entry) except -1:

@@ -13,6 +13,7 @@ cdef class Restorable(Engine):
     cdef object relocation              # what is left to move out of a segment
     cdef Queue queue_of(self, uint32_t id)
     cdef int restore_held(self, Queue queue, Held held, uint64_t due_ms) except -1
+    cdef int enter_again(self, Queue queue, Held held) except -1
     cdef Held pick(self, Queue queue, uint64_t seq)
     cdef bint look_up(self, Queue queue, uint64_t seq, Entry* entry) except -1
     cdef int put_back(self, Queue queue, Entry* entry, uint64_t ready_ms, uint64_t group) except -1

@@ -14,6 +14,7 @@ from leveret.core.ready cimport Fifo, Group, Level
 
 cdef enum:
     LANE_DELIVERIES_MAX = 254       # a cell counts no further
+    LEASES_PER_MS_BITS = 20
 
 
 cdef class Restorable(Engine):
@@ -43,23 +44,53 @@ cdef class Restorable(Engine):
         cdef Held held
         self.last_seq = max(self.last_seq, entry.seq)
         self.advance(entry.enqueued_ms)
-        if moved:
+        if not moved:
+            entry.expiry_ms = target.expires_at(entry.expiry_ms, entry.enqueued_ms)
+            if due_ms == 0 and target.delay_ms:
+                due_ms = entry.enqueued_ms + target.delay_ms
+        else:           # its record says when it expires and is due; the queue may have other rules by now
             held = self.pick(target, entry.seq)
             if held is not None:
                 entry.deliveries = held.entry.deliveries
-        entry.expiry_ms = target.expires_at(entry.expiry_ms, entry.enqueued_ms)
         entry.priority = min(entry.priority, target.max_priority)
         if not target.grouped:
             group = 0
         elif group:
             self.groups[queue, entry.seq] = group
-        if due_ms == 0 and target.delay_ms:
-            due_ms = entry.enqueued_ms + target.delay_ms
         if due_ms > entry.enqueued_ms:
             return target.schedule(new_held(target, entry, due_ms, group), due_ms)
         if moved:
             return self.put_back(target, entry, entry.enqueued_ms, group)
         return target.wait(entry, group)
+
+    def adopt(self, Queue queue not None, str vhost, str name, policy, arguments, bint auto_delete) -> None:
+        """Give a queue the definition that came after its messages, and let them enter it again by its rules."""
+        cdef list found = [self.pick(queue, seq) for seq in sorted(waiting_numbers(queue))]
+        queue.ready = None
+        queue.expiries = None
+        Queue.__init__(queue, self, queue.id, vhost, name, policy, arguments, auto_delete=auto_delete)
+        for held in found:
+            self.enter_again(queue, <Held>held)
+
+    cdef int enter_again(self, Queue queue, Held held) except -1:
+        """Put a message, that a queue without rules had, where it belongs; they come in the order of their numbers."""
+        cdef Entry* entry = &held.entry
+        cdef uint64_t due_ms = held.ready_ms
+        entry.expiry_ms = queue.expires_at(entry.expiry_ms, entry.enqueued_ms)
+        entry.priority = min(entry.priority, queue.max_priority)
+        if not queue.grouped:
+            held.group = 0
+        elif held.group:
+            self.groups[queue.id, entry.seq] = held.group
+        if held.state == BACKING_OFF:
+            return self.restore_held(queue, held, held.when_ms)
+        if due_ms == entry.enqueued_ms:
+            due_ms += queue.delay_ms
+        if due_ms > entry.enqueued_ms:
+            return queue.schedule(new_held(queue, entry, due_ms, held.group), due_ms)
+        if entry.deliveries > LANE_DELIVERIES_MAX:
+            return self.put_back(queue, entry, due_ms, held.group)
+        return queue.wait(entry, held.group)
 
     cdef int put_back(self, Queue queue, Entry* entry, uint64_t ready_ms, uint64_t group) except -1:
         """Let a message wait at its place, though later ones are there already."""
@@ -82,6 +113,8 @@ cdef class Restorable(Engine):
                 self.timers.remove(held)
             if held.state == SCHEDULED:
                 queue.scheduled -= 1
+            elif held.state == BACKING_OFF and held.group:
+                queue.ready.release(held.group)
             return held
         if queue.ready is None:
             return None
@@ -149,7 +182,8 @@ cdef class Restorable(Engine):
         cdef Group members
         if held.group:
             self.groups[queue.id, held.entry.seq] = held.group
-            queue.configure_ready()
+            if queue.ready is None:
+                queue.configure_ready()
             members = queue.ready.group(held.group)
             members.busy += 1
         held.state = BACKING_OFF
@@ -177,6 +211,10 @@ cdef class Restorable(Engine):
             )
         self.advance(now_ms)
         self.groups = {}
+        # A receipt from before must not fit a lease of today: no broker hands out a million in each millisecond.
+        self.last_lease = self.now_ms << LEASES_PER_MS_BITS
+        for queue in self.queues.values():
+            (<Queue>queue).use()
         return self.live_segments()
 
     def live_segments(self) -> dict[int, int]:
@@ -230,7 +268,7 @@ cdef class Restorable(Engine):
         pending = self.relocation[1]
         while pending and budget_bytes > 0:
             together = [pending.pop()]
-            while pending and pending[len(pending) - 1][:3] == together[0][:3]:
+            while pending and pending[len(pending) - 1][:4] == together[0][:4]:
                 together.append(pending.pop())
             budget_bytes -= self.move_together(together)
         if pending:
@@ -240,30 +278,31 @@ cdef class Restorable(Engine):
         return True
 
     cdef int move_together(self, list entries) except -1:
-        """Append one record for all queues that hold a message at the same time and group; give its size."""
+        """Append one record for all queues that hold a message with the same times and group; give its size."""
         cdef Entry entry
         cdef Place place
         cdef Message message = None
         cdef list still = []
         cdef Held held
-        seq, due_ms, group = entries[0][:3]
+        seq, due_ms, group, expiry_ms = entries[0][:4]
         for item in entries:
-            queue = <Queue>self.queues.get(item[3])
+            queue = <Queue>self.queues.get(item[4])
             if queue is None:
                 continue
             held = None if (<Queue>queue).held is None else (<Queue>queue).held.get(seq)
             if held is not None:
                 entry = held.entry
-            elif (<Queue>queue).ready is None or not (<Queue>queue).ready.find(seq, item[4], group, &entry):
+            elif (<Queue>queue).ready is None or not (<Queue>queue).ready.find(seq, item[5], group, &entry):
                 continue
             if entry.place.segment != self.relocation[0]:
                 continue
-            still.append((queue, held, item[4]))
+            still.append((queue, held, item[5]))
         if not still:
             return 0
         message = self.journal.read(&entry)
         message.due_ms = due_ms
         message.group = group
+        message.expiry_ms = expiry_ms
         self.journal.relocated(message, [queue.id for queue, _, _ in still], &place)
         for queue, held, priority in still:
             self.settle_down(<Queue>queue, held, seq, priority, group, &place)
@@ -317,7 +356,7 @@ cdef int count_segments(Queue queue, dict counts) except -1:
 
 
 cdef list living_in(Restorable broker, uint32_t segment):
-    """What lives in a segment: (number, due, group, queue, priority), the lowest number last."""
+    """What lives in a segment: (number, due, group, expiry, queue, priority), the lowest number last."""
     cdef Entry entry
     cdef Held held
     cdef Fifo fifo
@@ -328,7 +367,7 @@ cdef list living_in(Restorable broker, uint32_t segment):
             held = <Held>each
             if held.entry.place.segment == segment:
                 due = 0 if held.ready_ms == held.entry.enqueued_ms else held.ready_ms
-                found.append((held.entry.seq, due, held.group, queue.id, held.entry.priority))
+                found.append((held.entry.seq, due, held.group, held.entry.expiry_ms, queue.id, held.entry.priority))
         for fifo in (<Queue>queue).ready.fifos() if (<Queue>queue).ready is not None else ():
             if fifo.lane is None or not fifo.lane.touches(segment):
                 continue
@@ -337,6 +376,6 @@ cdef list living_in(Restorable broker, uint32_t segment):
             while fifo.lane.after(seq, &entry):
                 seq = entry.seq
                 if entry.place.segment == segment:
-                    found.append((seq, 0, group, queue.id, entry.priority))
+                    found.append((seq, 0, group, entry.expiry_ms, queue.id, entry.priority))
     found.sort(reverse=True)
     return found

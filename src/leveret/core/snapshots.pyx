@@ -198,7 +198,8 @@ cdef int read_fifo(Restorable broker, Queue queue, Cursor cursor) except -1:
     cdef Entry entry
     cursor.take(&group, 8)
     cursor.take(&priority, 1)
-    queue.configure_ready()
+    if queue.ready is None:
+        queue.configure_ready()
     fifo = queue.ready.group(group) if group else queue.ready.level(priority).plain
     fifo.lane = Lane()
     cursor.at += fifo.lane.load(&cursor.data[cursor.at], cursor.data.shape[0] - cursor.at)
