@@ -200,6 +200,8 @@ cdef class Restorable(Engine):
 
     def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
         """See State."""
+        # The message may have been transient; its number must not become that of another while the key names it.
+        self.last_seq = max(self.last_seq, <uint64_t>seq)
         self.queue_of(queue).remember(digest, seq, at_ms, segment)
 
     def recovered(self, now_ms: int) -> dict[int, int]:
