@@ -62,6 +62,8 @@ class BrokerNode(Life):
         """Move messages from the head of a queue to another one, as a redrive does."""
         for seen in browse.ready_after(source, (), count)[0]:
             message = browse.read(seen)
+            if self.full or target.would_overflow(len(message.body)):
+                break
             held = browse.withdraw(source, seen)
             if held is not None:
                 self.broker.publish([target], target.route, message.content, message.header_len, priority=seen.priority)
