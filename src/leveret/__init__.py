@@ -20,15 +20,19 @@ from leveret.core.errors import (
     TooMany,
 )
 from leveret.embedded.broker import Broker, open
+from leveret.embedded.exchange import Exchange
 from leveret.embedded.message import Message, Peeked
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.queue import Queue
+from leveret.embedded.redrive import RedriveResult
+from leveret.embedded.worker import Reject, Worker
 
 __all__ = [
     "AccessRefused",
     "Broker",
     "BrokerClosed",
     "DiskFull",
+    "Exchange",
     "InvalidArgument",
     "InvalidReceipt",
     "JournalError",
@@ -46,6 +50,9 @@ __all__ = [
     "Queue",
     "QueueFull",
     "QueueNotFound",
+    "RedriveResult",
+    "Reject",
     "TooMany",
+    "Worker",
     "open",
 ]

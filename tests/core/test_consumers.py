@@ -1,4 +1,4 @@
-"""Who gets the next message: prefetch, turns, priorities, single active consumer, exclusive; and what a leaving one held."""
+"""Who gets the next message: prefetch, turns, priorities, single active or exclusive; what a leaving one held."""
 
 import pytest
 

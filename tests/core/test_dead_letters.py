@@ -1,8 +1,10 @@
 """Dead letters through real queues: their history, cycles, chains, and what must not stop a burial."""
 
+from typing import Any
+
 from tests.core.world import World, headers_of, ready, take, text
 
-TO_DLQ = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}
+TO_DLQ: dict[str, Any] = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}
 
 
 def reject_next(world: World, name: str) -> None:

@@ -1,5 +1,7 @@
 """Time to live of messages and queues, retention, delay of a queue."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from leveret.core.errors import QueueNotFound
 from leveret.core.policy import Policy
 from tests.core.world import Recorder, World, headers_of, ready, take, taken
 
-TO_DLQ = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}
+TO_DLQ: dict[str, Any] = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}
 
 
 def test_messages_expire_at_the_head_and_are_dead_lettered(world: World) -> None:

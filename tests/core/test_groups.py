@@ -70,10 +70,8 @@ def test_an_expired_message_leaves_the_turn_to_the_next(world: World) -> None:
 
 
 def test_groups_can_be_made_strict_at_run_time(world: World) -> None:
-    queue = world.queue(message_groups="off")
     world.broker.set_policy("/", Policy("groups", ".*", definition={"message-groups": "fair"}))
-    del queue
-    queue = world.queue("other")
+    queue = world.queue()
     world.send_all(queue, "abc", group=ONE)
     held = take(queue)[0]
     world.broker.set_policy("/", Policy("groups", ".*", definition={"message-groups": "fifo"}))

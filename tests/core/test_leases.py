@@ -1,5 +1,7 @@
 """Leases: how they end, and where the message goes then."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,7 +113,7 @@ def test_a_message_that_backs_off_is_hidden_and_then_first_again(world: World) -
     ],
 )
 def test_the_backoff_of_the_queue_applies_when_none_is_given(
-    world: World, arguments: dict[str, object], waits_ms: list[int]
+    world: World, arguments: dict[str, Any], waits_ms: list[int]
 ) -> None:
     queue = world.queue(**arguments)
     world.send(queue)

@@ -1,5 +1,7 @@
 """Limits of a queue: length, bytes, message size, deliveries; what happens at each."""
 
+from typing import Any
+
 import pytest
 
 from leveret.core.errors import DiskFull, InvalidArgument, MessageTooLarge, QueueFull
@@ -7,7 +9,7 @@ from leveret.core.policy import Policy
 from leveret.journal.files import FileJournal
 from tests.core.world import World, headers_of, ready, take, taken
 
-TO_DLQ = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}
+TO_DLQ: dict[str, Any] = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}
 
 
 def test_drop_head_lets_the_oldest_of_the_lowest_priority_go(world: World) -> None:
@@ -81,7 +83,7 @@ def test_the_length_holds_also_while_every_group_waits_for_a_lease(world: World)
 @pytest.mark.parametrize(("argument", "deliveries"), [("delivery_limit", 3), ("max_receive_count", 2)])
 def test_lease_timeouts_count_toward_the_delivery_limit(world: World, argument: str, deliveries: int) -> None:
     dead = world.queue("dlq")
-    queue = world.queue(**{argument: 2}, **TO_DLQ)
+    queue = world.queue(**{argument: 2, **TO_DLQ})
     world.send(queue, "a")
     for _ in range(deliveries):
         assert taken(queue, 1, 100) == "a"

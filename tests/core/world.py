@@ -111,10 +111,12 @@ class World:
         for body in bodies:
             self.send(queue, body, **options)
 
-    def publish(self, exchange: str, key: str, body: str = "m", **options: Any) -> tuple[int, bool, bool]:
+    def publish(self, exchange: str, routing_key: str, body: str = "m", **options: Any) -> tuple[int, bool, bool]:
         """Publish through an exchange."""
         headers = options.pop("headers", None)
-        return self.broker.publish_through("/", exchange, key, Properties(headers=headers), body.encode(), **options)
+        return self.broker.publish_through(
+            "/", exchange, routing_key, Properties(headers=headers), body.encode(), **options
+        )
 
     def pass_ms(self, duration_ms: int) -> None:
         """Let time pass, and everything happen that is due."""

@@ -1,6 +1,8 @@
 """A broker in memory and one on files, both with a clock that stands still."""
 
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +39,34 @@ def reopen(tmp_path: Path, clock: leveret.ManualClock) -> Iterator[Callable[[], 
     yield again
     if opened:
         opened[-1].close()
+
+
+class Calls:
+    """Runs functions in threads and gives what they return; waits for all at the end."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=64)
+
+    def start(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> "Future[Any]":
+        return self._pool.submit(function, *arguments, **options)
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def calls() -> Iterator[Calls]:
+    running = Calls()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def waiting(broker: leveret.Broker) -> Callable[[str, int], None]:
+    """Returns when so many receivers wait for a queue: only then is waking them a test."""
+
+    def until(queue: str, count: int) -> None:
+        while broker.queue(queue).stats().waiters < count:
+            os.sched_yield()
+
+    return until

@@ -97,6 +97,7 @@ def test_many_threads_share_syncs(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert disk.calls.count("datasync") == syncs + 1
+    assert world.store.syncs == syncs + 1
     assert len(world.bodies()[1]) == 33
     world.close()
 

@@ -68,7 +68,7 @@ class Reopening(RuleBasedStateMachine):
     def purge(self, queue: int, keep: int) -> None:
         self.world.state.purge(queue, sorted(self.world.state.queues.get(queue, {}))[:keep])
 
-    @rule(what=st.integers(0, 255), payload=st.binary(max_size=40))
+    @rule(what=st.integers(1, 255), payload=st.binary(max_size=40))
     def define(self, what: int, payload: bytes) -> None:
         self.world.state.define(what, payload)
 
@@ -112,9 +112,9 @@ class Reopening(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
-            self.reopen(clean=False)
-            self.world.close()
-            self.directory.cleanup()
+            with self.directory:
+                self.reopen(clean=False)
+                self.world.close()
 
 
 Reopening.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

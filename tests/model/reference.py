@@ -17,6 +17,9 @@ class Rules:
     dead_letters: str | None = None
     delay_ms: int = 0
     window_ms: int = 300_000
+    grouped: bool = False
+    # Dead letters of the same millisecond come in any order.
+    ordered: bool = True
 
 
 @dataclass
@@ -34,6 +37,7 @@ class Item:
     hidden_until_ms: int = 0
     lease_until_ms: int = NEVER
     scheduled: bool = False
+    group: int = 0
     died_in: tuple[str, ...] = ()
 
     @property
@@ -57,6 +61,17 @@ class Line:
     def ready(self) -> list[Item]:
         return sorted((item for item in self.items if item.ready), key=lambda item: item.place)
 
+    def next(self) -> list[Item]:
+        """The messages of which each may be the next; the first in order, where there is an order."""
+        ready = [] if self.paused else self.ready()
+        if not self.rules.grouped:
+            return ready[:1] if self.rules.ordered else ready
+        busy = {item.group for item in self.items if item.leased or (item.hidden_until_ms and not item.scheduled)}
+        firsts: dict[int, Item] = {}
+        for item in ready:
+            firsts.setdefault(item.group, item)
+        return [item for group, item in firsts.items() if group == 0 or group not in busy]
+
 
 class Reference:
     """Queues by name, and the time."""
@@ -68,7 +83,7 @@ class Reference:
 
     def send(
         self, names: list[str], body: str, priority: int = 0, ttl_ms: int = 0, delay_ms: int = 0,
-        key: bytes | None = None, persistent: bool = True, died_in: tuple[str, ...] = (),
+        key: bytes | None = None, persistent: bool = True, group: int = 0, died_in: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         """Publish to the queues that take it."""
         self.sent += 1
@@ -85,7 +100,7 @@ class Reference:
             life = min(rules.ttl_ms, ttl_ms or NEVER)
             item = Item(
                 body, self.sent, min(priority, rules.max_priority), self.now_ms + delay,
-                self.now_ms + max(life, 1), persistent, died_in=died_in,
+                self.now_ms + max(life, 1), persistent, group=group if rules.grouped else 0, died_in=died_in,
             )  # fmt: skip
             line.items.append(item)
             if delay:
@@ -108,14 +123,14 @@ class Reference:
         if target is not None and target not in deaths:
             self.send([target], item.body, item.priority, persistent=item.persistent, died_in=deaths)
 
-    def take(self, name: str, count: int, lease_ms: int) -> list[Item]:
-        """Lease the first messages."""
+    def take(self, name: str, bodies: list[str], count: int, lease_ms: int) -> None:
+        """Lease what the broker leased, if that was right."""
         line = self.lines[name]
-        taken = [] if line.paused else line.ready()[:count]
-        for item in taken:
+        for body in bodies:
+            item = next(item for item in line.next() if item.body == body)
             item.leased, item.lease_until_ms = True, self.now_ms + lease_ms
             item.deliveries += 1
-        return taken
+        assert len(bodies) == count or not line.next(), f"{name} kept {line.next()} back"
 
     def give_back(self, name: str, item: Item, delay_ms: int) -> None:
         """End a lease without settling."""
@@ -139,8 +154,9 @@ class Reference:
             for item in [each for each in line.items if each.leased and each.lease_until_ms <= self.now_ms]:
                 self.give_back(name, item, 0)
             for item in [each for each in line.items if 0 < each.hidden_until_ms <= self.now_ms]:
-                item.hidden_until_ms, item.scheduled = 0, False
-                self.trim(name)
+                entered, item.hidden_until_ms, item.scheduled = item.scheduled, 0, False
+                if entered:
+                    self.trim(name)
             for item in [each for each in line.items if each.ready and each.expiry_ms <= self.now_ms]:
                 self.die(name, item, "expired")
 

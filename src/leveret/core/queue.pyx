@@ -356,11 +356,12 @@ cdef class Queue(Holder):
 
     cdef int due(self, Held held, uint64_t now_ms) except -1:
         """The time of a held message has come."""
+        cdef bint enters = held.state == SCHEDULED      # what only comes back pushes nobody out
         if held.state == LEASED:
             self.counters.timed_out += 1
             return self.give_back(held, TIMED_OUT, 0)
         self.reappear(held)
-        return self.trim()
+        return self.trim() if enters else 0
 
     # Coming, going, looking
 

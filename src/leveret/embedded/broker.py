@@ -3,20 +3,30 @@
 import secrets
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 from leveret.clock import Clock, SystemClock
 from leveret.config import Options
 from leveret.core.broker import Broker as Core
+from leveret.core.errors import MessageNotFound
+from leveret.core.policy import Policy
 from leveret.core.ports import Journal
 from leveret.core.queue import Queue as CoreQueue
+from leveret.embedded.consumer import Subscription
 from leveret.embedded.declare import new_arguments, redeclared
+from leveret.embedded.exchange import Exchange
 from leveret.embedded.guard import Guard
+from leveret.embedded.large import LargeBodies
 from leveret.embedded.options import options_of
+from leveret.embedded.outgoing import Prepared
 from leveret.embedded.queue import Queue
 from leveret.embedded.receipts import Receipts
+from leveret.embedded.stats import BrokerStats, broker_stats, journal_stats
 from leveret.embedded.storage import TAG_DIGITS, open_store
+from leveret.embedded.worker import Worker
 
 VHOST = "/"
 
@@ -29,6 +39,10 @@ class Broker:
         self.guard = guard
         self.options = options
         self.receipts = Receipts(secret)
+        self.running: WeakSet[Worker | Subscription] = WeakSet()
+        # Blobs are not encrypted: where encryption is asked for, large bodies stay in the log.
+        encrypted = options.encryption_key_file or options.encryption_key_env
+        self.blob_bytes = options.message_bytes_max if guard.large is None or encrypted else options.blob_bytes
 
     # Queues
 
@@ -73,6 +87,88 @@ class Broker:
             found: list[CoreQueue] = sorted(core.topology.vhost(VHOST).queues.values(), key=lambda each: each.name)
         return [Queue(self, queue) for queue in found]
 
+    # Exchanges and policies
+
+    def exchange(
+        self,
+        name: str,
+        type: str | None = None,
+        *,
+        durable: bool = True,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> Exchange:
+        """The exchange of that name, made if need be (direct unless told otherwise)."""
+        with self.guard as core:
+            if type is not None or name not in core.topology.vhost(VHOST).exchanges:
+                core.declare_exchange(
+                    VHOST,
+                    name,
+                    type or "direct",
+                    durable=durable,
+                    auto_delete=auto_delete,
+                    internal=internal,
+                    arguments=arguments,
+                )
+            frame = self.guard.commit()
+        self.guard.wait(frame)
+        return Exchange(self, VHOST, name)
+
+    def policy(
+        self,
+        name: str,
+        pattern: str,
+        definition: Mapping[str, Any],
+        *,
+        priority: int = 0,
+        apply_to: str = "all",
+        operator: bool = False,
+    ) -> None:
+        """Give settings (arguments without "x-") to all queues and exchanges whose name the pattern matches."""
+        policy = Policy(name, pattern, priority, apply_to, definition, operator)
+        with self.guard as core:
+            core.set_policy(VHOST, policy)
+            frame = self.guard.commit()
+        self.guard.wait(frame)
+
+    def delete_policy(self, name: str, *, operator: bool = False) -> None:
+        """Remove a policy; a missing one is no error."""
+        with self.guard as core:
+            core.delete_policy(VHOST, name, operator)
+            frame = self.guard.commit()
+        self.guard.wait(frame)
+
+    def stats(self) -> BrokerStats:
+        """The totals of all queues, and the figures of the journal."""
+        with self.guard as core:
+            totals = broker_stats(core)
+        store = self.guard.store
+        if store is None:
+            return totals
+        return replace(totals, journal=journal_stats(store, self.guard.first_frame, totals.counts["published"]))
+
+    # Large bodies
+
+    def put_away(self, prepared: Prepared) -> Prepared:
+        """A message with a pointer instead of its body, if that is large."""
+        large = self.guard.large
+        if large is None or len(prepared.data) <= self.blob_bytes:
+            return prepared
+        pointer = large.put(prepared.data, self.guard.clock.now_ms())
+        return prepared._replace(data=pointer, blob=True)
+
+    def fetch(self, pointer: bytes) -> bytes:
+        """The body that was put away."""
+        if self.guard.large is None:
+            raise MessageNotFound("the body is in a blob store, and this broker has none: drop the message")
+        return self.guard.large.get(pointer)
+
+    def settled(self, pointers: set[bytes]) -> None:
+        """Messages with bodies that were put away left a queue; under the lock."""
+        if self.guard.large is not None:
+            self.guard.large.settled(pointers)
+
     # Coming and going
 
     def flush(self) -> None:
@@ -80,7 +176,9 @@ class Broker:
         self.guard.flush()
 
     def close(self) -> None:
-        """Wake everybody who waits, make everything durable, and let go of the files. Closing twice is no error."""
+        """Let workers finish, wake who waits, make everything durable, let go of the files; once more is no error."""
+        for running in list(self.running):
+            running.stop()
         self.guard.close()
 
     def __enter__(self) -> Self:
@@ -108,5 +206,9 @@ def open(path: str | None = None, *, clock: Clock | None = None, **options: Any)
     store = open_store(path, chosen, ticking, lock)
     assert isinstance(store.state, Core), "open_store made the state"
     guard = Guard(store.state, lock, ticking)
-    guard.attach(store)
+    try:
+        guard.attach(store, LargeBodies(path, chosen, store.state))
+    except BaseException:
+        store.abandon()
+        raise
     return Broker(guard, chosen, bytes.fromhex(store.meta.receipt_key))

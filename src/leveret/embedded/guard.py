@@ -16,6 +16,7 @@ from leveret.clock import NEVER_MS, Clock
 from leveret.core.broker import Broker
 from leveret.core.dispatch import pump
 from leveret.core.errors import BrokerClosed, JournalError, JournalFailed
+from leveret.embedded.large import LargeBodies
 from leveret.embedded.ticker import Ticker
 from leveret.embedded.waiters import Waiters
 from leveret.journal.files import FileJournal
@@ -23,6 +24,7 @@ from leveret.journal.store import Store
 
 LAZY_COMMIT_MS = 50
 HOUSEKEEP_MS = 1_000  # how often, while something is written, checkpoints and compaction get a chance
+BUSY_MS = 10  # between two steps of a compaction: others get the disk and the lock
 
 
 class Guard:
@@ -37,39 +39,48 @@ class Guard:
         self.waiters = Waiters()
         self.store: Store | None = None
         self._journal: FileJournal | None = None
-        self._ticker = Ticker(clock, lock, self._due)
+        self.large: LargeBodies | None = None
+        self.first_frame = 0
+        self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
         self._committed = False
         self._lazy_ms = NEVER_MS
-        self._housekeep_ms = 0
+        self._housekeep_ms = NEVER_MS
 
-    def attach(self, store: Store) -> None:
+    def attach(self, store: Store, large: LargeBodies) -> None:
         """Commit to a store from now on."""
         self.store = store
+        self.large = large
+        self.first_frame = store.journal.pending
         self._journal = store.journal
 
     def __enter__(self) -> Broker:
         """Take the lock and let time pass."""
         self.lock.acquire()
-        if self.closed:
+        try:
+            if self.closed:
+                raise BrokerClosed("the broker was closed: open it again")
+            self.core.tick(self.clock.now_ms())
+        except BaseException:
             self.lock.release()
-            raise BrokerClosed("the broker was closed: open it again")
-        self.core.tick(self.clock.now_ms())
+            raise
         return self.core
 
     def __exit__(self, *error: object) -> None:
         """Wake whoever has something to do now, and let the lock go."""
         core = self.core
-        if core.dirty:
-            self._tell()
-        if self._committed:
-            self._committed = False
-        elif self._journal is not None and self._lazy_ms == NEVER_MS and self._journal.dirty:
-            self._lazy_ms = core.now_ms + LAZY_COMMIT_MS
-            self._ticker.plan(self._lazy_ms)
-        deadline_ms = core.next_deadline_ms
-        if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
-            self._ticker.plan(deadline_ms)
-        self.lock.release()
+        try:
+            if core.dirty:
+                self._tell()
+            if self._committed:
+                self._committed = False
+            elif self._journal is not None and self._lazy_ms == NEVER_MS and self._journal.dirty:
+                self._lazy_ms = core.now_ms + LAZY_COMMIT_MS
+                self._ticker.plan(self._lazy_ms)
+            deadline_ms = core.next_deadline_ms
+            if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
+                self._ticker.plan(deadline_ms)
+        finally:
+            self.lock.release()
 
     # Durability
 
@@ -77,6 +88,12 @@ class Guard:
         """Send what was appended to the disk; give the frame to wait for. The caller holds the lock."""
         if self._journal is None or self.store is None:
             return 0
+        if self._housekeep_ms == NEVER_MS:
+            self._housekeep_ms = self.core.now_ms + HOUSEKEEP_MS
+            self._ticker.plan(self._housekeep_ms)
+        if not self._journal.dirty:
+            # Nothing was appended, but what this verb saw (a duplicate, say) may still be on its way.
+            return self._journal.pending - 1
         frame = self._journal.pending
         self.store.commit.kick()
         self._committed = True
@@ -130,14 +147,33 @@ class Guard:
                     self._lazy_ms = NEVER_MS
                     self.commit()
                     self._committed = False
-            if self.store is not None and self._housekeep_ms <= self.core.now_ms:
-                self._housekeep_ms = self.core.now_ms + HOUSEKEEP_MS
-                self.store.housekeep()
-        except JournalError:
+                housekeep = self._housekeep_ms <= self.core.now_ms
+                if housekeep:
+                    self._housekeep_ms = NEVER_MS
+            if housekeep:
+                self._housekeep()
+        except JournalFailed:
             return NEVER_MS  # every verb raises it from now on
+        except JournalError:
+            return self.core.now_ms + HOUSEKEEP_MS  # a full disk may have room again
         with self.lock:
             deadline_ms = self.core.next_deadline_ms
-            return min(self.core.now_ms if more else NEVER_MS, self._lazy_ms, deadline_ms or NEVER_MS)
+            next_ms = min(self._lazy_ms, self._housekeep_ms, NEVER_MS if deadline_ms is None else deadline_ms)
+            return self.core.now_ms if more else next_ms
+
+    def _housekeep(self) -> None:
+        """Checkpoint, compact and delete a bounded piece; come again when there is more, or when more is written."""
+        assert self.store is not None, "only what commits plans this"
+        more = self.store.housekeep()
+        if self.large is not None:
+            with self.lock:
+                released = self.large.release(self.store.journal)
+            if released:
+                self.flush()
+                self.large.delete(self.store.journal.durable)
+        with self.lock:
+            if more or self.store.journal.full:
+                self._housekeep_ms = self.core.now_ms + (BUSY_MS if more else HOUSEKEEP_MS)
 
     def close(self) -> None:
         """Refuse every verb from now on, wake who waits, and let go of the files."""

@@ -4,7 +4,6 @@ Compiled because these run once for each message; everything that costs (propert
 somebody asks for it.
 """
 
-cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,6 @@ from leveret.core.ids cimport id_of
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED
 from leveret.core.publish import ORIGIN
-from leveret.core.tables import LongString
 from leveret.embedded.bodies import decode
 
 GROUP = "x-group-id"
@@ -44,8 +42,13 @@ cdef class Peeked:
         if not self.content.flags & BLOB:
             return self.content.body
         if self.fetched is None:
-            self.fetched = self.source.fetch(self.content.body)
+            self.fetched = self.source.broker.fetch(self.content.body)
         return self.fetched
+
+    @property
+    def pointer(self) -> bytes | None:
+        """What stands for the body in the journal when it is in the blob store."""
+        return self.content.body if self.content.flags & BLOB else None
 
     @property
     def body(self):
@@ -115,6 +118,11 @@ cdef class Message(Peeked):
     """A message that was taken: somebody has to say what becomes of it, before its visibility timeout ends."""
 
     @property
+    def leased(self) -> bool:
+        """Whether it can still be settled."""
+        return self.held.state == LEASED and self.held.lease == self.lease
+
+    @property
     def redelivered(self) -> bool:
         """Whether it was handed out before."""
         return self.deliveries > 1
@@ -173,7 +181,7 @@ def text_of(value) -> str:
 
 
 def wrap(source, list taken not None) -> list[Message]:
-    """The messages of leases."""
+    """The messages of leases; under the lock, because a lease that ends lets go of its content."""
     cdef list messages = []
     cdef Message message
     cdef Held held
@@ -223,8 +231,8 @@ def all_bytes(list bodies not None, Py_ssize_t size_max) -> bool:
     return True
 
 
-def ack_all(CoreQueue queue not None, list messages not None) -> int:
-    """Acknowledge messages of a queue; give the number of those whose lease had ended."""
+def ack_all(CoreQueue queue not None, list messages not None, set pointers not None) -> int:
+    """Acknowledge messages of a queue; give the number of those whose lease had ended. Adds to the pointers of blobs."""
     cdef Message message
     cdef Held held
     cdef int late = 0
@@ -238,4 +246,6 @@ def ack_all(CoreQueue queue not None, list messages not None) -> int:
         else:
             queue.counters.acked += 1
             queue.settle(held, ACKED)
+            if message.content.flags & BLOB:
+                pointers.add(message.content.body)
     return late

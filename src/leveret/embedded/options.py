@@ -8,7 +8,6 @@ from leveret.config import Options
 from leveret.core.errors import InvalidArgument
 
 POSITIVE = ("blob_bytes", "message_bytes_max")
-BLOB_BYTES_MAX = 8 << 20  # a record of the log must stay below 16 MiB
 
 
 def unknown_name(what: str, name: str, known: list[str]) -> InvalidArgument:
@@ -30,6 +29,4 @@ def options_of(given: dict[str, Any]) -> Options:
     for name in POSITIVE:
         if getattr(options, name) < 1:
             raise InvalidArgument(f"{name} must be positive")
-    if options.blob_bytes > BLOB_BYTES_MAX:
-        raise InvalidArgument(f"blob_bytes is at most {BLOB_BYTES_MAX}")
     return options

@@ -44,35 +44,28 @@ class Prepared(NamedTuple):
     priority: int
     delay_ms: int
     ttl_ms: int | None
-    group: str | None
-    dedup_id: str | None
+    group: int
+    key: bytes | None
+    blob: bool = False
 
-    def options(self, now_ms: int, policy: QueuePolicy | None = None) -> dict[str, Any]:
-        """What the core is told beside the bytes; the policy of the one queue says how it de-duplicates."""
+    def options(self, now_ms: int) -> dict[str, Any]:
+        """What the core is told beside the bytes."""
         return {
             "priority": self.priority,
             "due_ms": now_ms + self.delay_ms if self.delay_ms else 0,
             "expiry_ms": 0 if self.ttl_ms is None else now_ms + max(1, self.ttl_ms),
-            "group": 0 if self.group is None else group_key(self.group),
-            "key": self.key(policy),
+            "group": self.group,
+            "key": self.key,
+            "blob": self.blob,
         }
-
-    def key(self, policy: QueuePolicy | None) -> bytes | None:
-        """The de-duplication key, if there is one."""
-        scope = self.group if policy is not None and policy.dedup_scope == "group" else None
-        if self.dedup_id is not None:
-            return digest(self.dedup_id, scope)
-        if policy is not None and policy.content_dedup:
-            return digest(self.data, scope)
-        return None
 
     def wire(self) -> tuple[bytes, int]:
         """Properties and body as on the wire, and the length of the first."""
         return content(self.properties, self.data)
 
 
-def prepare(message: Outgoing, bytes_max: int) -> Prepared:
-    """Check and convert everything that needs no lock."""
+def prepare(message: Outgoing, bytes_max: int, policy: QueuePolicy | None = None) -> Prepared:
+    """Check and convert everything that needs no lock; the policy of a single queue says how it de-duplicates."""
     content_type, data = encode(message.body)
     check_size(len(data), bytes_max)
     ttl_ms = None if message.ttl is None else _time("ttl", message.ttl)
@@ -83,8 +76,25 @@ def prepare(message: Outgoing, bytes_max: int) -> Prepared:
         priority=_priority(message.priority),
         expiration=None if ttl_ms is None else str(ttl_ms),
     )
-    delay_ms = 0 if message.delay is None else _time("delay", message.delay)
-    return Prepared(properties, data, message.priority or 0, delay_ms, ttl_ms, message.group, message.dedup_id)
+    return Prepared(
+        properties,
+        data,
+        priority=message.priority or 0,
+        delay_ms=0 if message.delay is None else _time("delay", message.delay),
+        ttl_ms=ttl_ms,
+        group=0 if message.group is None else group_key(message.group),
+        key=_key(message, data, policy),
+    )
+
+
+def _key(message: Outgoing, data: bytes, policy: QueuePolicy | None) -> bytes | None:
+    """The de-duplication key, if there is one."""
+    scope = message.group if policy is not None and policy.dedup_scope == "group" else None
+    if message.dedup_id is not None:
+        return digest(message.dedup_id, scope)
+    if policy is not None and policy.content_dedup:
+        return digest(data, scope)
+    return None
 
 
 def check_size(size_bytes: int, bytes_max: int) -> None:

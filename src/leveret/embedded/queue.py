@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.broker import Broker as Core
-from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, QueueFull, QueueNotFound
+from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, QueueFull
 from leveret.core.held import Held
+from leveret.core.ids import format_id
 from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.bodies import BYTES_TYPE, HEADERS, encode
+from leveret.embedded.consumer import Subscription
 from leveret.embedded.declare import milliseconds
+from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
-from leveret.embedded.outgoing import Outgoing, Prepared, check_size, prepare
+from leveret.embedded.outgoing import Outgoing, Prepared, prepare
 from leveret.embedded.waiters import TaskWaiter, ThreadWaiter
-
-if TYPE_CHECKING:
-    from leveret.embedded.broker import Broker
+from leveret.embedded.worker import Handler, Worker
 
 RECEIVE_MAX = 10_000  # messages that one call takes: a lease costs memory and a timer
 SEND_MANY_MAX = 100_000  # messages of one call are one frame of the journal
@@ -46,42 +47,10 @@ SETTLE: dict[str, Callable[[Core, CoreQueue, Held, int, Any], None]] = {
 }
 
 
-class Queue:
+class Queue(ManagedQueue):
     """One queue. Made on demand and cheap: it keeps nothing that the core does not know."""
 
-    __slots__ = ("__weakref__", "_broker", "_core", "_guard", "tag")
-
-    def __init__(self, broker: Broker, core: CoreQueue) -> None:
-        """Use broker.queue()."""
-        self._broker = broker
-        self._guard = broker.guard
-        self._core = core
-        self.tag = broker.guard.core.tag
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._core.name
-
-    @property
-    def core(self) -> CoreQueue:
-        """The queue in the core; only for use under the lock."""
-        if self._core.deleted:
-            raise QueueNotFound(f"queue '{self._core.name}' was deleted: declare it again with broker.queue()")
-        return self._core
-
-    def __repr__(self) -> str:
-        """Name it."""
-        return f"<Queue {self.name!r}>"
-
-    def __len__(self) -> int:
-        """How many messages are ready to be taken."""
-        with self._guard:
-            return self.core.depth
-
-    def __bool__(self) -> bool:
-        """A queue is a queue, also when it is empty."""
-        return True
+    __slots__ = ()
 
     # Sending
 
@@ -98,13 +67,13 @@ class Queue:
     ) -> str:
         """Put a message into the queue; give its id once it is durable."""
         frame, sent = self._send(Outgoing(body, priority, delay, ttl, group, dedup_id, headers))
-        self._guard.wait(frame)
+        self.guard.wait(frame)
         return sent
 
     async def asend(self, body: Any, **options: Any) -> str:
         """The same as send, for asyncio."""
         frame, sent = self._send(Outgoing(body, **options))
-        await self._guard.wait_async(frame)
+        await self.guard.wait_async(frame)
         return sent
 
     def send_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
@@ -113,58 +82,70 @@ class Queue:
         Gives their ids; None for one that a full queue refused.
         """
         frame, sent = self._send_many(list(bodies), options)
-        self._guard.wait(frame)
+        self.guard.wait(frame)
         return sent
 
     async def asend_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
         """The same as send_many, for asyncio."""
         frame, sent = self._send_many(list(bodies), options)
-        await self._guard.wait_async(frame)
+        await self.guard.wait_async(frame)
         return sent
 
     def _send(self, message: Outgoing) -> tuple[int, str]:
         """Hand one message to the core; give the frame to wait for and the id."""
         if message.plain and not self._core.policy.content_dedup:
             content_type, data = encode(message.body)
-            check_size(len(data), self._bytes_max)
-            with self._guard as core:
-                seq = core.send_many(self.core, HEADERS[content_type], [data])[0]
-                frame = self._guard.commit()
-        else:
-            prepared = prepare(message, self._bytes_max)
-            with self._guard as core:
-                seq = self._enter(core, prepared)
-                frame = self._guard.commit()
+            if len(data) <= self._plain_bytes_max:
+                with self.guard as core:
+                    seq = core.send_many(self.core, HEADERS[content_type], [data])[0]
+                    frame = self.guard.commit()
+                return self._sent(frame, seq)
+        prepared = self._prepare(message)
+        with self.guard as core:
+            seq = self._enter(core, prepared)
+            frame = self.guard.commit()
+        return self._sent(frame, seq)
+
+    def _sent(self, frame: int, seq: int) -> tuple[int, str]:
+        """The outcome of sending one message."""
         if seq == 0:
             raise QueueFull(f"queue '{self.name}' is at its limit: let consumers work, or raise max_length")
-        return frame, ids(self.tag, [seq])[0] or ""
+        return frame, format_id(self.tag, seq)
 
     def _send_many(self, bodies: list[Any], options: dict[str, Any]) -> tuple[int, list[str | None]]:
         """Hand many messages to the core."""
         if len(bodies) > SEND_MANY_MAX:
             raise InvalidArgument(f"send_many takes {SEND_MANY_MAX} messages at a time, not {len(bodies)}")
-        if not options and not self._core.policy.content_dedup and all_bytes(bodies, self._bytes_max):
-            with self._guard as core:
+        if not options and not self._core.policy.content_dedup and all_bytes(bodies, self._plain_bytes_max):
+            with self.guard as core:
                 numbers = core.send_many(self.core, HEADERS[BYTES_TYPE], bodies)
-                frame = self._guard.commit()
+                frame = self.guard.commit()
         else:
             messages = [body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in bodies]
-            prepared = [prepare(message, self._bytes_max) for message in messages]
-            with self._guard as core:
+            prepared = [self._prepare(message) for message in messages]
+            with self.guard as core:
                 numbers = [self._enter(core, each) for each in prepared]
-                frame = self._guard.commit()
+                frame = self.guard.commit()
         return frame, ids(self.tag, numbers)
+
+    def _prepare(self, message: Outgoing) -> Prepared:
+        """Convert a message, and put a large body away."""
+        policy = self._core.policy
+        bytes_max = policy.max_message_bytes or self.broker.options.message_bytes_max
+        prepared = prepare(message, bytes_max, policy)
+        return self.broker.put_away(prepared) if self._core.durable else prepared
 
     def _enter(self, core: Core, message: Prepared) -> int:
         """Publish a prepared message; give its number, 0 when the queue is full."""
         queue = self.core
         wire, header_len = message.wire()
-        return core.publish([queue], queue.route, wire, header_len, **message.options(core.now_ms, queue.policy))
+        return core.publish([queue], queue.route, wire, header_len, **message.options(core.now_ms))
 
     @property
-    def _bytes_max(self) -> int:
-        """The largest body that may be sent here."""
-        return self._core.policy.max_message_bytes or self._broker.options.message_bytes_max
+    def _plain_bytes_max(self) -> int:
+        """The largest body that needs neither a refusal nor the blob store."""
+        most = self._core.policy.max_message_bytes or self.broker.options.message_bytes_max
+        return min(most, self.broker.blob_bytes) if self._core.durable else most
 
     # Receiving
 
@@ -172,20 +153,32 @@ class Queue:
         """Take up to `count` messages; when there is none, wait up to `wait` seconds for the first."""
         lease_ms = self._lease_ms(count, visibility_timeout)
         waiter = None
-        with self._guard as core:
-            taken = self.core.take(count, lease_ms)
+        with self.guard as core:
+            taken = wrap(self, self.core.take(count, lease_ms))
             if not taken and wait > 0:
                 waiter = ThreadWaiter()
                 until_ms = core.now_ms + milliseconds("wait", wait)
-                self._guard.waiters.join(self._core, waiter)
+                self.guard.waiters.join(self._core, waiter)
         if waiter is None:
-            return wrap(self, taken)
+            return taken
+        return self._wait(waiter, until_ms, count, lease_ms)
+
+    def take_waiting(self, waiter: ThreadWaiter) -> list[Message]:
+        """Take one message, however long it takes to come; nothing when the waiter is stopped."""
+        with self.guard as core:
+            taken = wrap(self, self.core.take(1))
+            if not taken:
+                self.guard.waiters.join(self._core, waiter)
+        return taken or self._wait(waiter, core.now_ms + TIME_MS_MAX, 1, None)
+
+    def _wait(self, waiter: ThreadWaiter, until_ms: int, count: int, lease_ms: int | None) -> list[Message]:
+        """Sleep until there is something to take, or it is time to give up."""
         try:
             while True:
-                in_time = self._guard.clock.wait(waiter.gate, until_ms)
+                in_time = self.guard.clock.wait(waiter.gate, until_ms)
                 taken = self._look_again(waiter, count, lease_ms)
-                if taken or not in_time:
-                    return wrap(self, taken)
+                if taken or not in_time or waiter.stopped:
+                    return taken
         finally:
             self._leave(waiter)
 
@@ -195,35 +188,35 @@ class Queue:
         """The same as receive, for asyncio."""
         lease_ms = self._lease_ms(count, visibility_timeout)
         waiter = None
-        with self._guard as core:
-            taken = self.core.take(count, lease_ms)
+        with self.guard as core:
+            taken = wrap(self, self.core.take(count, lease_ms))
             if not taken and wait > 0:
                 waiter = TaskWaiter()
                 until_ms = core.now_ms + milliseconds("wait", wait)
-                self._guard.waiters.join(self._core, waiter)
+                self.guard.waiters.join(self._core, waiter)
         if waiter is None:
-            return wrap(self, taken)
+            return taken
         try:
             while True:
-                in_time = await waiter.wait(max(0, until_ms - self._guard.clock.now_ms()) / 1000)
+                in_time = await waiter.wait(max(0, until_ms - self.guard.clock.now_ms()) / 1000)
                 taken = self._look_again(waiter, count, lease_ms)
                 if taken or not in_time:
-                    return wrap(self, taken)
+                    return taken
         finally:
             self._leave(waiter)
 
-    def _look_again(self, waiter: ThreadWaiter | TaskWaiter, count: int, lease_ms: int | None) -> list[Held]:
+    def _look_again(self, waiter: ThreadWaiter | TaskWaiter, count: int, lease_ms: int | None) -> list[Message]:
         """Take what there is after waking up; wait on when another was quicker."""
-        with self._guard:
-            taken = self.core.take(count, lease_ms)
+        with self.guard:
+            taken = wrap(self, self.core.take(count, lease_ms))
             if not taken:
-                self._guard.waiters.rejoin(self._core, waiter)
+                self.guard.waiters.rejoin(self._core, waiter)
             return taken
 
     def _leave(self, waiter: ThreadWaiter | TaskWaiter) -> None:
         """Stop waiting."""
-        with self._guard.lock:
-            self._guard.waiters.leave(self._core, waiter)
+        with self.guard.lock:
+            self.guard.waiters.leave(self._core, waiter)
 
     def _lease_ms(self, count: int, visibility_timeout: float | None) -> int | None:
         """How long messages are taken for; None: as long as the queue says."""
@@ -252,18 +245,21 @@ class Queue:
 
     def settle(self, message: Message, verb: str, value: Any = None) -> None:
         """End or extend the lease of a message; the verbs of Message come here."""
-        with self._guard as core:
+        with self.guard as core:
             SETTLE[verb](core, self.core, message.held, message.lease, value)
+            if message.pointer is not None:
+                self.broker.settled({message.pointer})
 
     def _settle_receipt(self, receipt: str, verb: str, value: Any = None) -> None:
         """The same for a receipt."""
-        with self._guard as core:
-            seq, lease = self._broker.receipts.read(self._core.id, receipt)
-            SETTLE[verb](core, self.core, self.core.find_lease(seq, lease), lease, value)
+        with self.guard:
+            seq, lease = self.broker.receipts.read(self._core.id, receipt)
+            (message,) = wrap(self, [self.core.find_lease(seq, lease)])
+        self.settle(message, verb, value)
 
     def receipt_of(self, message: Message) -> str:
         """The receipt of a message that was taken from here."""
-        return self._broker.receipts.write(self._core.id, message.seq, message.lease)
+        return self.broker.receipts.write(self._core.id, message.seq, message.lease)
 
     def ack(self, receipt: str) -> None:
         """Done with the message of a receipt."""
@@ -284,8 +280,11 @@ class Queue:
     def ack_many(self, messages: Iterable[Message]) -> None:
         """Done with all these messages; those whose lease had ended are named by InvalidReceipt after the others."""
         batch = list(messages)
-        with self._guard:
-            late = ack_all(self.core, batch)
+        pointers: set[bytes] = set()
+        with self.guard:
+            late = ack_all(self.core, batch, pointers)
+            if pointers:
+                self.broker.settled(pointers)
         if late:
             raise InvalidReceipt(
                 f"{late} of {len(batch)} messages of queue '{self.name}' were not leased any more, the others are "
@@ -295,3 +294,30 @@ class Queue:
     async def aack_many(self, messages: Iterable[Message]) -> None:
         """The same as ack_many, which never waits."""
         self.ack_many(messages)
+
+    # Pushing and working
+
+    def consume(self, callback: Callable[[Message], object], **options: Any) -> Subscription:
+        """Call back for each message, in a thread; options: prefetch, priority, exclusive, tag.
+
+        The callback settles the message; one that raises gives it back.
+        """
+        subscription = Subscription(self, callback, **options)
+        subscription.start()
+        self.broker.running.add(subscription)
+        return subscription
+
+    def worker(self, **options: Any) -> Callable[[Handler], Worker]:
+        """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
+
+        def start(handler: Handler) -> Worker:
+            worker = Worker(self, handler, **options)
+            worker.start()
+            self.broker.running.add(worker)
+            return worker
+
+        return start
+
+    def run(self, handler: Handler, **options: Any) -> None:
+        """Work with a function until a signal comes or the broker is closed."""
+        self.worker(**options)(handler).join()

@@ -2,13 +2,12 @@
 
 import threading
 from collections.abc import Callable
-from typing import cast
 
 from leveret.clock import Clock
 from leveret.config import Options
 from leveret.core.broker import Broker
 from leveret.core.errors import JournalFailed
-from leveret.journal.commit import Lock, stop_process
+from leveret.journal.commit import stop_process
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import load_keys
 from leveret.journal.files import FileJournal
@@ -47,6 +46,8 @@ def journal_options(options: Options) -> JournalOptions:
         spare_bytes=options.spare_bytes,
         disk_free_min_bytes=options.disk_free_min_bytes,
         archive_dir=options.archive_dir,
+        blob_bytes=options.blob_bytes,
+        blob_url=options.blobs,
         keys=load_keys(options.encryption_key_file, options.encryption_key_env),
     )
 
@@ -60,9 +61,10 @@ def _open(disk: Disk, tag: int, options: Options, chosen: JournalOptions, clock:
         disk,
         journal,
         core,
-        cast(Lock, lock),  # its __exit__ takes exactly three arguments, which the protocol calls any number
+        lock,
         clock.now_ms,
         chosen,
         salvage=options.salvage,
+        names=lambda numbers: {number: core.queues[number].name for number in numbers & core.queues.keys()},
         on_failure=on_failure,
     )

@@ -9,11 +9,12 @@ from leveret.clock import NEVER_MS, Clock, closed_gate, open_gate
 class Ticker:
     """Calls back when a planned time has come; started by the first plan."""
 
-    def __init__(self, clock: Clock, lock: threading.Lock, due: Callable[[], int]) -> None:
+    def __init__(self, clock: Clock, lock: threading.Lock, due: Callable[[], int], name: str) -> None:
         """`due` does what is due and gives the next time; it is called without the lock."""
         self._clock = clock
         self._lock = lock
         self._due = due
+        self._name = name
         self._gate = closed_gate()
         self._thread: threading.Thread | None = None
         self._stopping = False
@@ -25,7 +26,7 @@ class Ticker:
             return
         self.planned_ms = when_ms
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="leveret-ticker", daemon=True)
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
         else:
             open_gate(self._gate)

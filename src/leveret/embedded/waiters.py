@@ -25,11 +25,17 @@ class Waiter(Protocol):
 class ThreadWaiter:
     """A thread that waits at a gate."""
 
-    __slots__ = ("gate",)
+    __slots__ = ("gate", "stopped")
 
     def __init__(self) -> None:
         """Close the gate."""
         self.gate: threading.Lock = closed_gate()
+        self.stopped = False
+
+    def stop(self) -> None:
+        """Let him give up; takes no lock."""
+        self.stopped = True
+        open_gate(self.gate)
 
     def wake(self) -> None:
         """See Waiter."""
@@ -113,7 +119,15 @@ class Waiters:
                 self._woken.add(waiter)
                 waiter.wake()
 
+    def count(self, queue: Queue) -> int:
+        """How many wait for a queue."""
+        return len(self._lines.get(queue.id, ()))
+
+    def watch(self, queue: Queue) -> None:
+        """Have the core tell of a queue as long as somebody wants to hear."""
+        queue.watched = bool(queue.consumers) or queue.id in self._lines
+
     def _close(self, queue: Queue) -> None:
         """Nobody waits for a queue any more."""
         del self._lines[queue.id]
-        queue.watched = bool(queue.consumers)
+        self.watch(queue)

@@ -1,6 +1,6 @@
 """Checkpoints: the whole state at one position of the log, so that recovery need not replay what lies before it.
 
-    ckpt-<seq>.idx | header 64 | facts: JSON, {"placed": {segment: records}, "last_message": n} | snapshot |
+    ckpt-<seq>.idx | header 64 | facts: JSON, {"placed": {segment: records}} | snapshot of the state |
     header    | magic 4 | version 2 | - 2 | segment 4 | offset 4 | seq 8 | key id 16 | facts_len 4 | - 16 | crc32c 4 |
     encrypted      | header 64 | nonce 12 | facts and snapshot | tag 16 |
 
@@ -39,7 +39,6 @@ class Checkpoint(NamedTuple):
 
     position: Position
     placed: dict[int, int]
-    last_message: int
     snapshot: Bytes
 
 
@@ -56,7 +55,7 @@ def checkpoint_names(disk: Disk) -> list[str]:
 def write_checkpoint(disk: Disk, checkpoint: Checkpoint, keys: Keys) -> None:
     """Write a checkpoint durably, then remove the older ones."""
     position = checkpoint.position
-    facts = json.dumps({"placed": checkpoint.placed, "last_message": checkpoint.last_message}).encode()
+    facts = json.dumps({"placed": checkpoint.placed}).encode()
     header = _HEADER.pack(_MAGIC, _VERSION, 0, *position, keys.writing, len(facts), 0)[:-4]
     parts: list[Bytes] = [facts, checkpoint.snapshot]
     if keys:
@@ -86,9 +85,8 @@ def read_checkpoint(disk: Disk, name: str, keys: Keys) -> Checkpoint | None:
         rest = memoryview(plain)
     if facts_len > len(rest):
         return None
-    facts = json.loads(bytes(rest[:facts_len]))
-    placed = {int(number): count for number, count in facts["placed"].items()}
-    return Checkpoint(Position(segment, offset, seq), placed, facts["last_message"], rest[facts_len:])
+    placed = {int(number): count for number, count in json.loads(bytes(rest[:facts_len]))["placed"].items()}
+    return Checkpoint(Position(segment, offset, seq), placed, rest[facts_len:])
 
 
 def remove_leftovers(disk: Disk) -> None:

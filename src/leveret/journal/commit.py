@@ -249,7 +249,7 @@ class ThreadedCommit(Commit):
     def _rest(self) -> None:
         """Nothing came for a while: sync what an interval still owes, and mark the end."""
         self._unmarked = False
-        if self._writer.syncs:
+        if self._writer.may_sync:
             self.sync()
             if self.failed is None:
                 self.mark()

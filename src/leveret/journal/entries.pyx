@@ -58,7 +58,6 @@ cdef class Replay:
 
     cdef State state
     cdef readonly uint64_t entries
-    cdef readonly uint64_t last_message # the highest message number seen
     cdef readonly dict placed           # segment -> records put there
     cdef uint64_t records               # of the frame that is being played
     cdef uint32_t segment
@@ -71,12 +70,6 @@ cdef class Replay:
     def __init__(self, State state, dict placed):
         self.state = state
         self.placed = placed
-
-    def numbers(self, uint64_t last_message) -> None:
-        """Message numbers up to this one were given: say so by settling none of what comes next."""
-        if last_message > self.last_message:
-            self.last_message = last_message
-            self.state.replay_settle(0, last_message + 1, 0)
 
     def frame(self, const uint8_t[::1] data, uint64_t start, Head head, uint32_t segment, uint64_t offset) -> None:
         """Play one frame whose plain bodies begin at `start` of data and at `offset` of the segment."""
@@ -107,7 +100,6 @@ cdef class Replay:
         if kind == PUBLISH:
             return self.publish(position)
         if kind == SETTLE:
-            self.last_message = max(self.last_message, run.seq + (run.at_and_count & RUN_MAX) - 1)
             self.state.replay_settle(run.queue, run.seq, run.at_and_count & RUN_MAX)
         elif kind == DELIVER:
             self.state.replay_deliver(run.queue, run.seq, run.at_and_count & RUN_MAX, run.deliveries)
@@ -163,7 +155,6 @@ cdef class Replay:
             count += also.count
             position += ENTRY_BYTES
         self.records += count
-        self.last_message = max(self.last_message, record.seq)
         return position
 
     cdef uint64_t dedup(self, uint64_t position) except 0:

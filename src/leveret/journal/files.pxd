@@ -1,32 +1,16 @@
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from leveret.core.message cimport Message
-from leveret.core.ports cimport Entry, Journal, Place
+from leveret.core.ports cimport Place
+from leveret.journal.batch cimport Batch
 from leveret.journal.fifo cimport Fifo
-from leveret.journal.records cimport Buffer, Frame
 
-cdef class FileJournal(Journal):
-    cdef readonly uint64_t pending          # the frame that is being filled: what a publisher waits for
-    cdef readonly uint64_t durable          # the last frame that is confirmed
-    cdef readonly uint32_t segment          # where the frame being filled will begin
-    cdef readonly uint32_t offset
-    cdef readonly uint64_t last_message     # the highest message number that was journaled
-    cdef readonly uint64_t sealed_bytes     # of frames that are sealed and not yet written
+cdef class FileJournal(Batch):
     cdef readonly uint64_t cached_bytes
     cdef readonly dict live                 # segment -> records that some queue still holds
     cdef readonly dict placed               # segment -> records that were ever put there
-    cdef public uint64_t frame_bytes_max
-    cdef uint64_t sealed_message            # the same, in sealed frames
-    cdef uint64_t segment_bytes
     cdef uint64_t cache_bytes
-    cdef uint64_t unwritten_bytes_max
-    cdef uint32_t tag_bytes
-    cdef object clock
     cdef object reader
-    cdef Buffer body
-    cdef Buffer index
-    cdef Buffer spare
-    cdef list unwritten
     cdef Fifo cached
     cdef uint32_t counted                   # counts of one segment wait here to be added to live and placed
     cdef int64_t live_change
@@ -34,17 +18,8 @@ cdef class FileJournal(Journal):
     cdef uint32_t window_segment
     cdef uint32_t window_offset
     cdef bytes window
-
-    cdef int append_message(self, Message message, list queues, uint16_t flags, Place* place) except -1
-    cdef int append_queues(self, list queues) except -1
-    cdef uint32_t append_area(self, const void* data, size_t size) except? 0xFFFFFFFF
-    cdef void* append_entry(self) except NULL
-    cdef int append_run(
-        self, uint8_t kind, uint8_t how, uint32_t queue, Entry* entry, uint64_t at_ms, uint32_t held_ms, uint32_t consumer
-    ) except -1
     cdef int keep(self, Message message) except -1
     cdef int trim(self) except -1
     cdef int count(self, uint32_t segment, int64_t live, int64_t placed) except -1
     cdef int fold_counts(self) except -1
-    cdef const uint8_t* unwritten_record(self, Place* place) noexcept
     cdef const uint8_t* written_record(self, Place* place) except NULL

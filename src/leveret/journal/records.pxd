@@ -102,7 +102,6 @@ cdef class Buffer:
 cdef class Frame:
     cdef readonly uint64_t seq
     cdef readonly uint64_t when_ms
-    cdef readonly uint64_t messages_before      # the highest message number in earlier frames
     cdef readonly uint32_t segment
     cdef readonly uint32_t offset
     cdef readonly uint32_t body_len

@@ -60,7 +60,6 @@ class Recovered:
     skipped_bytes: int = 0
     skipped_messages: int = 0
     position: Position = START
-    last_message: int = 0
     placed: dict[int, int] = dataclasses.field(default_factory=dict)
     last: SegmentHeader | None = None
     """The header of the last segment, if the log can go on in it."""
@@ -85,14 +84,12 @@ class Recovery:
         segments = self._segments()
         position = self._restore(segments)
         replay = Replay(self._state, result.placed)
-        replay.numbers(result.last_message)
         result.segments = len(segments)
         for segment in segments:
             if segment >= position.segment:
                 position = self._replay_segment(segment, position, replay, last=segment == segments[-1])
         result.position = position
         result.entries = replay.entries
-        result.last_message = replay.last_message
         return result
 
     def _segments(self) -> list[int]:
@@ -131,7 +128,6 @@ class Recovery:
                 self._state.restore(memoryview(checkpoint.snapshot))
                 self.result.from_checkpoint = True
                 self._restored = checkpoint.position
-                self.result.last_message = checkpoint.last_message
                 self.result.placed.update({n: c for n, c in checkpoint.placed.items() if n >= self._oldest})
                 return checkpoint.position
             self.result.checkpoints_ignored += 1
@@ -159,7 +155,6 @@ class Recovery:
         if header is None:
             self._refuse(segment, 0, "its header is damaged")
             return self._skip(data, HEADER_BYTES, len(data), Position(segment + 1, HEADER_BYTES, seq))
-        replay.numbers(header.last_message)
         if offset == HEADER_BYTES:
             if seq not in (-1, header.first_seq - 1):
                 self._refuse(segment, 0, f"frame {seq + 1} should be its first, not {header.first_seq}")

@@ -12,6 +12,9 @@ from libc.stdint cimport uint32_t, uint64_t
 from leveret.core.message cimport PERSISTENT, Message, new_message
 from leveret.core.ports cimport Entry, Journal, Place, State
 
+# The definition that says which message number was the last: all entries that mention it may be compacted away.
+NUMBER = 0
+
 
 @dataclass
 class Held:
@@ -187,7 +190,7 @@ cdef class PlainState(State):
 
     def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
         """Make a definition again."""
-        if what == 0:
+        if what == NUMBER:
             self.seq = max(self.seq, int.from_bytes(payload, "little"))
             return
         self.definitions[what, payload] = segment
@@ -242,7 +245,7 @@ cdef class PlainState(State):
                         return False
                     budget_bytes -= held.size
                     self.move(queue, held)
-        self.journal.defined(0, int(self.seq).to_bytes(8, "little"))
+        self.journal.defined(NUMBER, int(self.seq).to_bytes(8, "little"))
         return True
 
     cdef int move(self, uint32_t queue, object held) except -1:

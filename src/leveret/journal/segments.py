@@ -1,11 +1,8 @@
 """Segments: the files of the log, and reading single records back from them.
 
-    header 64  | magic 4 | version 2 | flags 2 | segment 4 | first seq 8 | salt 4 | key id 16 | last message 8 | - 12 |
-               | crc32c 4 |
+    header 64  | magic 4 | version 2 | flags 2 | segment 4 | first seq 8 | salt 4 | key id 16 | - 20 | crc32c 4 |
 
-`last message` is the highest message number given before this segment: numbers go on from there even when no entry
-that mentions them is left. The salt is random and repeated in each frame, so that bytes of another file never pass for
-frames of this one.
+The salt is random and repeated in each frame, so that bytes of another file never pass for frames of this one.
 """
 
 import struct
@@ -25,7 +22,7 @@ OPEN_FILES_MAX = 64
 WINDOW_BYTES = 256 << 10
 """Read at once: a backlog is drained in the order in which it was written."""
 
-_HEADER = struct.Struct("<4sHHIQI16sQ12xI")
+_HEADER = struct.Struct("<4sHHIQI16s20xI")
 _FRAME = struct.Struct("<4sIIIQQIIQ")
 _MAGIC = b"LSEG"
 FRAME_MAGIC = b"LFRM"
@@ -52,13 +49,11 @@ class SegmentHeader(NamedTuple):
     first_seq: int
     salt: int
     key_id: bytes = PLAIN
-    last_message: int = 0
 
     def pack(self) -> bytes:
         """The bytes of the header."""
         flags = ENCRYPTED if self.key_id != PLAIN else 0
-        facts = (self.segment, self.first_seq, self.salt, self.key_id, self.last_message)
-        start = _HEADER.pack(_MAGIC, _VERSION, flags, *facts, 0)[:-4]
+        start = _HEADER.pack(_MAGIC, _VERSION, flags, self.segment, self.first_seq, self.salt, self.key_id, 0)[:-4]
         return start + struct.pack("<I", crc32c(start))
 
 
@@ -66,13 +61,13 @@ def parse_header(data: Bytes, segment: int) -> SegmentHeader | None:
     """Read the header of a segment; None when it is not whole."""
     if len(data) < HEADER_BYTES:
         return None
-    magic, version, _, number, first_seq, salt, key_id, last_message, crc = _HEADER.unpack_from(data)
+    magic, version, _, number, first_seq, salt, key_id, crc = _HEADER.unpack_from(data)
     if magic != _MAGIC or crc != crc32c(bytes(data[: HEADER_BYTES - 4])) or number != segment:
         return None
     if version != _VERSION:
         name = segment_name(segment)
         raise UnknownFormat(f"{name} has version {version}, this one reads {_VERSION}: use the version that wrote it")
-    return SegmentHeader(number, first_seq, salt, key_id, last_message)
+    return SegmentHeader(number, first_seq, salt, key_id)
 
 
 class SegmentReader:

@@ -75,6 +75,11 @@ class Store:
         if self.recovered.skipped_bytes or self.recovered.skipped_frames:
             self.checkpoint()
 
+    @property
+    def syncs(self) -> int:
+        """How often the log was synced since it was opened: shared by whoever waited meanwhile."""
+        return self._writer.syncs
+
     def housekeep(self) -> bool:
         """Checkpoint when it is time, compact a little, look at the free space; True when there is more to do."""
         if self._writer.bytes_written >= self._checkpoint_at_bytes:
@@ -105,13 +110,12 @@ class Store:
             seq = self.commit.barrier()
             position = Position(self.journal.segment, self.journal.offset, seq)
             placed = dict(self.journal.counts()[1])
-            last_message = self.journal.last_message
             snapshot = self.state.snapshot()
         self._checkpoint_at_bytes = self._writer.bytes_written + self.options.checkpoint_bytes
         self.commit.wait(seq)
         with self._loudly():
             try:
-                write_checkpoint(self.disk, Checkpoint(position, placed, last_message, snapshot), self.options.keys)
+                write_checkpoint(self.disk, Checkpoint(position, placed, snapshot), self.options.keys)
             except OSError as error:
                 if error.errno not in NO_ROOM:
                     raise
@@ -194,7 +198,7 @@ class Store:
         found = Recovery(self.disk, self.state, self.options.keys, self.meta.oldest, salvage).run()
         segment, offset, seq = found.position
         live = self.state.recovered(now_ms)
-        self.journal.begin(seq + 1, segment, offset, found.last_message, self._reader, live, found.placed)
+        self.journal.begin(seq + 1, segment, offset, self._reader, live, found.placed)
         last = found.last
         self._writer.resume(segment if last else 0, last.salt if last else 0, seq)
         if not self._writer.keep_spare():

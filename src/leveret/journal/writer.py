@@ -35,7 +35,8 @@ class Writer:
         self._unchecked_bytes = 0
         self._space = threading.Lock()
         self._synced_ms = 0
-        self.syncs = options.sync != "never"
+        self.may_sync = options.sync != "never"
+        self.syncs = 0
         self.sync_through = 0
         self.segment = 0
         self.written = 0
@@ -74,6 +75,7 @@ class Writer:
         """Make everything that was written durable."""
         if self.synced < self.written:
             self._disk.datasync(self._fd)
+            self.syncs += 1
             self.synced = self.written
         self._synced_ms = self._clock()
 
@@ -162,9 +164,7 @@ class Writer:
         name = segment_name(frame.segment)
         fd = self._disk.open_append(name)
         try:
-            key_id = self._options.keys.writing
-            header = SegmentHeader(frame.segment, frame.seq, salt, key_id, frame.messages_before)
-            write_all(self._disk, fd, header.pack())
+            write_all(self._disk, fd, SegmentHeader(frame.segment, frame.seq, salt, self._options.keys.writing).pack())
         except OSError as error:
             self._disk.close(fd)
             if error.errno in NO_ROOM:

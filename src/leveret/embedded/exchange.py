@@ -1,0 +1,89 @@
+"""An exchange as its users see it: publish to whatever is bound to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from leveret.core.errors import QueueFull
+from leveret.embedded.managed import ManagedQueue
+from leveret.embedded.message import ids
+from leveret.embedded.outgoing import Outgoing, prepare
+
+if TYPE_CHECKING:
+    from leveret.embedded.broker import Broker
+
+
+class Exchange:
+    """One exchange of a broker."""
+
+    __slots__ = ("_broker", "_guard", "_vhost", "name")
+
+    def __init__(self, broker: Broker, vhost: str, name: str) -> None:
+        """Use broker.exchange()."""
+        self._broker = broker
+        self._guard = broker.guard
+        self._vhost = vhost
+        self.name = name
+
+    def __repr__(self) -> str:
+        """Name it."""
+        return f"<Exchange {self.name!r}>"
+
+    def publish(self, routing_key: str, body: Any, **options: Any) -> str | None:
+        """Publish a message with the options of queue.send; give its id once it is durable, None without a route."""
+        frame, sent = self._publish(routing_key, Outgoing(body, **options))
+        self._guard.wait(frame)
+        return sent
+
+    async def apublish(self, routing_key: str, body: Any, **options: Any) -> str | None:
+        """The same as publish, for asyncio."""
+        frame, sent = self._publish(routing_key, Outgoing(body, **options))
+        await self._guard.wait_async(frame)
+        return sent
+
+    def _publish(self, routing_key: str, message: Outgoing) -> tuple[int, str | None]:
+        """Hand a message to the core; give the frame to wait for and the id."""
+        prepared = self._broker.put_away(prepare(message, self._broker.options.message_bytes_max))
+        properties, data = prepared.properties, prepared.data
+        with self._guard as core:
+            options = prepared.options(core.now_ms)
+            published = core.publish_through(self._vhost, self.name, routing_key, properties, data, **options)
+            frame = self._guard.commit()
+        if published.refused:
+            raise QueueFull(f"a queue behind exchange '{self.name}' is at its limit: let consumers work, or raise it")
+        return frame, ids(self._broker.guard.core.tag, [published.seq])[0]
+
+    def bind(
+        self, to: str | ManagedQueue | Exchange, key: str = "", arguments: Mapping[str, Any] | None = None
+    ) -> None:
+        """Hand messages with a matching routing key to a queue (by name too) or to another exchange."""
+        name, kind = _end(to)
+        with self._guard as core:
+            core.bind(self._vhost, self.name, name, key, arguments, kind)
+            frame = self._guard.commit()
+        self._guard.wait(frame)
+
+    def unbind(
+        self, to: str | ManagedQueue | Exchange, key: str = "", arguments: Mapping[str, Any] | None = None
+    ) -> None:
+        """Remove a binding; a missing one is no error."""
+        name, kind = _end(to)
+        with self._guard as core:
+            core.unbind(self._vhost, self.name, name, key, arguments, kind)
+            frame = self._guard.commit()
+        self._guard.wait(frame)
+
+    def delete(self, *, if_unused: bool = False) -> None:
+        """Delete the exchange and its bindings."""
+        with self._guard as core:
+            core.delete_exchange(self._vhost, self.name, if_unused)
+            frame = self._guard.commit()
+        self._guard.wait(frame)
+
+
+def _end(to: str | ManagedQueue | Exchange) -> tuple[str, str]:
+    """Name and kind of what an exchange is bound to."""
+    if isinstance(to, str):
+        return to, "queue"
+    return to.name, "exchange" if isinstance(to, Exchange) else "queue"

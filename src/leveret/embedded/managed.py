@@ -1,0 +1,179 @@
+"""A queue as operators see it: look inside, cancel, purge, pause, delete, redrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from leveret.core import browse
+from leveret.core.errors import InvalidArgument, QueueNotFound
+from leveret.core.filters import Filter
+from leveret.core.held import Held
+from leveret.core.ids import parse_id
+from leveret.core.queue import Queue as CoreQueue
+from leveret.embedded.conditions import filter_of
+from leveret.embedded.message import Peeked, look
+from leveret.embedded.redrive import Redrive, RedriveResult
+from leveret.embedded.stats import QueueStats, queue_stats
+
+if TYPE_CHECKING:
+    from leveret.core.browse import Cursor
+    from leveret.embedded.broker import Broker
+
+BROWSE_MAX = 10_000  # messages that one call gives: each has its body with it
+BROWSE_STEP = 500  # messages that one hold of the lock looks at
+STATES = ("ready", "scheduled", "backing-off", "leased")
+
+
+class ManagedQueue:
+    """The part of a queue that is about the queue and not about one message."""
+
+    __slots__ = ("__weakref__", "_core", "broker", "guard", "tag")
+
+    def __init__(self, broker: Broker, core: CoreQueue) -> None:
+        """Use broker.queue()."""
+        self.broker = broker
+        self.guard = broker.guard
+        self._core = core
+        self.tag = broker.guard.core.tag
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._core.name
+
+    @property
+    def durable(self) -> bool:
+        """Whether it survives a restart."""
+        return self._core.durable
+
+    @property
+    def lease_ms(self) -> int:
+        """How long a message is taken for; 0: for ever."""
+        return self._core.policy.lease_ms or 0
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What it was declared with, as AMQP clients know it."""
+        return dict(self._core.arguments or {})
+
+    @property
+    def core(self) -> CoreQueue:
+        """The queue in the core; only for use under the lock."""
+        if self._core.deleted:
+            raise QueueNotFound(f"queue '{self._core.name}' was deleted: declare it again with broker.queue()")
+        return self._core
+
+    @property
+    def anyway(self) -> CoreQueue:
+        """The queue in the core, even if it was deleted."""
+        return self._core
+
+    def __repr__(self) -> str:
+        """Name it."""
+        return f"<Queue {self.name!r}>"
+
+    def __len__(self) -> int:
+        """How many messages are ready to be taken."""
+        with self.guard:
+            return self.core.depth
+
+    def __bool__(self) -> bool:
+        """A queue is a queue, also when it is empty."""
+        return True
+
+    def stats(self) -> QueueStats:
+        """Its figures."""
+        with self.guard:
+            return queue_stats(self.core, self.guard.waiters.count(self.core))
+
+    def browse(self, limit: int = 100, *, state: str = "ready", **conditions: Any) -> list[Peeked]:
+        """Up to `limit` messages in the order of delivery, without taking them.
+
+        Conditions: headers, contains, since, until, priority_min, priority_max, group, message_ids, routing_key.
+        """
+        if type(limit) is not int or not 1 <= limit <= BROWSE_MAX:
+            raise InvalidArgument(f"browse gives 1 to {BROWSE_MAX} messages, not {limit!r}")
+        if state not in STATES:
+            raise InvalidArgument(f"state is one of {', '.join(STATES)}, not {state!r}")
+        chosen = filter_of(self.tag, conditions)
+        if state == "ready":
+            return self._browse_ready(limit, chosen)
+        with self.guard:
+            return self._chosen(browse.holdings(self.core, state), chosen)[:limit]
+
+    def _browse_ready(self, limit: int, chosen: Filter) -> list[Peeked]:
+        """Look at what is ready, step by step, so that others get the lock in between."""
+        found: list[Peeked] = []
+        cursor: Cursor | None = ()
+        while cursor is not None and len(found) < limit:
+            with self.guard:
+                seen, cursor = browse.ready_after(self.core, cursor, BROWSE_STEP)
+                found += self._chosen(seen, chosen)
+        return found[:limit]
+
+    def _chosen(self, seen: list[Held], chosen: Filter) -> list[Peeked]:
+        """Those that meet the conditions."""
+        return [look(self, held) for held in seen if chosen.accepts(browse.read(held))]
+
+    def scheduled(self, limit: int = 100) -> list[Peeked]:
+        """The messages whose delay has not ended, the next one first."""
+        return self.browse(limit, state="scheduled")
+
+    def cancel(self, message_id: str) -> bool:
+        """Remove a message that is scheduled for later; False when it is not."""
+        with self.guard:
+            found = browse.cancel(self.core, parse_id(self.tag, message_id))
+            frame = self.guard.commit()
+        self.guard.wait(frame)
+        return found
+
+    def purge(self) -> int:
+        """Remove everything that is ready; give the number of messages."""
+        with self.guard:
+            count = browse.purge(self.core)
+            frame = self.guard.commit()
+        self.guard.wait(frame)
+        return count
+
+    def pause(self) -> None:
+        """Hand nothing out until resume(), also after a restart; sending goes on."""
+        self._pause(True)
+
+    def resume(self) -> None:
+        """Hand messages out again."""
+        self._pause(False)
+
+    def _pause(self, paused: bool) -> None:
+        """Set or lift the pause."""
+        with self.guard as core:
+            core.pause_queue(self.core, paused)
+            frame = self.guard.commit()
+        self.guard.wait(frame)
+
+    def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete the queue with everything in it; give the number of messages that were ready."""
+        with self.guard as core:
+            count = core.delete_queue(self.core, if_unused=if_unused, if_empty=if_empty)
+            self.guard.waiters.wake_all([self._core.id])
+            frame = self.guard.commit()
+        self.guard.wait(frame)
+        return count
+
+    def redrive(
+        self,
+        to: str | ManagedQueue | None = None,
+        *,
+        limit: int | None = None,
+        rate: float | None = None,
+        dry_run: bool = False,
+        progress: Callable[[RedriveResult], None] | None = None,
+        **conditions: Any,
+    ) -> RedriveResult:
+        """Move messages to another queue, by default each to the one where it died first.
+
+        At most `rate` a second; conditions are those of browse. A dry run only counts.
+        """
+        target = to.name if isinstance(to, ManagedQueue) else to
+        chosen = filter_of(self.tag, conditions)
+        return Redrive(self.guard, self.core, target, chosen, limit, rate, dry_run).run(progress)

@@ -1,0 +1,3 @@
+from leveret.core.broker import Broker
+
+def live_pointers(core: Broker) -> set[bytes]: ...

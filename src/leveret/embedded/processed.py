@@ -1,0 +1,46 @@
+"""What a worker has done: the ids of handled messages, durable, so that a redelivery is not handled again.
+
+The memory is the de-duplication of a companion queue, "<queue>.processed", that never holds a message: its keys are
+journaled, kept for WINDOW_S and forgotten as those of every queue. The key and the acknowledgement are of one frame.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.core.dedup import digest
+
+if TYPE_CHECKING:
+    from leveret.embedded.message import Message
+    from leveret.embedded.queue import Queue
+
+WINDOW_S = 7 * 24 * 3600
+
+
+class Processed:
+    """The memory of one consumer group of a queue."""
+
+    def __init__(self, source: Queue, name: str) -> None:
+        """Use the companion of a queue, made if need be."""
+        self._source = source
+        self._name = name
+        self._memory = source.broker.queue(f"{source.name}.processed", dedup_window=WINDOW_S, durable=source.durable)
+
+    def has(self, message: Message) -> bool:
+        """Whether a message was handled before."""
+        with self._source.guard:
+            return self._memory.core.duplicate_of(self._key(message)) is not None
+
+    def finish(self, message: Message) -> None:
+        """Remember a handled message and acknowledge it; it is remembered also if its lease has ended."""
+        key, seq = self._key(message), message.seq
+        with self._source.guard as core:
+            memory = self._memory.core
+            segment = core.journal.deduplicated(memory.id, key, seq, core.now_ms) if memory.durable else 0
+            memory.remember(key, seq, core.now_ms, segment)
+            self._source.guard.commit()
+            self._source.core.ack(message.held, message.lease)
+
+    def _key(self, message: Message) -> bytes:
+        """What is remembered of a message."""
+        return digest(f"processed:{self._name}:{message.id}")

@@ -1,0 +1,137 @@
+"""Moving messages from one queue to others, mostly dead letters back to where they died.
+
+Each step moves some messages under the lock, and both sides of each move are in one frame: after a crash a message is
+in exactly one of the queues. What arrives after the start is left alone, so that a redrive ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from leveret.clock import closed_gate
+from leveret.core import browse
+from leveret.core.broker import Broker as Core
+from leveret.core.errors import InvalidArgument
+from leveret.core.filters import BLOB, Filter
+from leveret.core.held import Held
+from leveret.core.message import Message as Content
+from leveret.core.queue import Queue as CoreQueue
+
+if TYPE_CHECKING:
+    from leveret.core.browse import Cursor
+    from leveret.embedded.guard import Guard
+
+STEP = 500  # messages that one hold of the lock looks at
+STEPS_PER_SECOND = 10  # of a redrive with a rate
+PERSISTENT = 1  # as in message.pxd
+FIRST_DEATH = "x-first-death-queue"
+
+
+@dataclass(slots=True)
+class RedriveResult:
+    """What a redrive has done so far: `skipped` matched and could not be moved."""
+
+    matched: int = 0
+    moved: int = 0
+    skipped: int = 0
+
+
+class Redrive:
+    """One redrive of one queue."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        source: CoreQueue,
+        to: str | None,
+        chosen: Filter,
+        limit: int | None,
+        rate: float | None,
+        dry_run: bool,
+    ) -> None:
+        """Move what a filter chose to a queue, or (None) each message to the queue where it died first."""
+        if rate is not None and rate <= 0:
+            raise InvalidArgument(f"rate is a number of messages per second, not {rate!r}")
+        self._guard = guard
+        self._source = source
+        self._to = to
+        self._chosen = chosen
+        self._limit = limit
+        self._rate = rate
+        self._dry_run = dry_run
+        self._cursor: Cursor | None = ()
+        self._last_seq = 0
+        self.result = RedriveResult()
+
+    def run(self, progress: Callable[[RedriveResult], None] | None) -> RedriveResult:
+        """Step by step until the end; `progress` hears of every step."""
+        with self._guard as core:
+            self._last_seq = core.last_seq
+            if self._to is not None:
+                core.topology.vhost(self._source.vhost).queue(self._to)
+        while self._cursor is not None:
+            before = self.result.moved
+            with self._guard as core:
+                self._step(core)
+                frame = self._guard.commit()
+            self._guard.wait(frame)
+            if progress is not None:
+                progress(self.result)
+            self._pause(self.result.moved - before)
+        return self.result
+
+    def _step(self, core: Core) -> None:
+        """Look at some messages, and move those that are meant."""
+        seen, self._cursor = browse.ready_after(self._source, self._cursor or (), self._step_size())
+        for held in seen:
+            if self._limit is not None and self.result.matched >= self._limit:
+                self._cursor = None
+                return
+            content = browse.read(held)
+            if held.seq <= self._last_seq and self._chosen.accepts(content):
+                self.result.matched += 1
+                if not self._dry_run:
+                    self._move(core, held, content)
+
+    def _move(self, core: Core, held: Held, content: Content) -> None:
+        """Put a message into its target and take it out of its source, or leave it where it is."""
+        target = self._target(core, content)
+        if target is not None and target is not self._source and self._publish(core, target, content):
+            withdrawn = browse.withdraw(self._source, held)
+            assert withdrawn is not None, "what was ready in this hold of the lock still is"
+            browse.moved(withdrawn)
+            self.result.moved += 1
+        else:
+            self.result.skipped += 1
+
+    def _target(self, core: Core, content: Content) -> CoreQueue | None:
+        """Where a message goes; None when that queue is not there."""
+        name: Any = self._to if self._to is not None else (content.properties.headers or {}).get(FIRST_DEATH)
+        found: CoreQueue | None = core.topology.vhost(self._source.vhost).queues.get(name)
+        return found
+
+    def _publish(self, core: Core, target: CoreQueue, content: Content) -> bool:
+        """Publish a message again; False when the target is full."""
+        seq = core.publish(
+            [target],
+            target.route,
+            content.content,
+            content.header_len,
+            priority=content.priority,
+            persistent=content.flags & PERSISTENT != 0,
+            blob=content.flags & BLOB != 0,
+            group=content.group,
+        )
+        return seq != 0
+
+    def _step_size(self) -> int:
+        """As many messages as the rate allows in one step."""
+        return STEP if self._rate is None else max(1, min(STEP, int(self._rate / STEPS_PER_SECOND)))
+
+    def _pause(self, moved: int) -> None:
+        """Keep to the rate."""
+        if self._rate is not None and moved and self._cursor is not None:
+            until_ms = self._guard.clock.now_ms() + round(1000 * moved / self._rate)
+            self._guard.clock.wait(closed_gate(), until_ms)

@@ -1,0 +1,146 @@
+"""Figures of queues and of the whole broker."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from leveret.core import browse
+from leveret.core.broker import Broker as Core
+from leveret.core.queue import Queue as CoreQueue
+from leveret.journal.segments import segment_name, segment_numbers
+from leveret.journal.store import Store
+
+DEATHS = ("rejected", "expired", "maxlen", "delivery_limit")
+COUNTED = ("published", "delivered", "redelivered", "acked", "nacked", "timed_out", "refused", "dropped", "moved")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """What a queue holds now, and what happened in it since the broker was opened."""
+
+    name: str
+    ready: int
+    ready_bytes: int
+    leased: int
+    scheduled: int
+    backing_off: int
+    depth_by_priority: dict[int, int]
+    oldest_age: float | None
+    """Seconds since the oldest ready message was sent."""
+    consumers: int
+    waiters: int
+    """Receivers that wait for a message."""
+    paused: bool
+    published: int
+    delivered: int
+    redelivered: int
+    acked: int
+    nacked: int
+    timed_out: int
+    refused: int
+    dropped: int
+    """Purged, cancelled or past the retention."""
+    moved: int
+    dead: dict[str, int]
+    """By reason: rejected, expired, maxlen, delivery_limit."""
+
+    @property
+    def expired(self) -> int:
+        """Messages whose time to live ended."""
+        return self.dead["expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalStats:
+    """What the journal of a broker on files has done since it was opened."""
+
+    frames: int
+    """Commits; with sync="always" each is one sync."""
+    messages_per_frame: float
+    segments: int
+    log_bytes: int
+    unwritten_bytes: int
+    cached_bytes: int
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStats:
+    """Totals of all queues, and the journal when there is one."""
+
+    queues: int
+    ready: int
+    ready_bytes: int
+    leased: int
+    scheduled: int
+    counts: dict[str, int]
+    dead: dict[str, int]
+    journal: JournalStats | None = None
+
+
+def queue_stats(queue: CoreQueue, waiters: int) -> QueueStats:
+    """The figures of one queue."""
+    counts = queue.counts
+    oldest_ms = browse.oldest_ms(queue)
+    return QueueStats(
+        name=queue.name,
+        ready=queue.depth,
+        ready_bytes=queue.depth_bytes,
+        leased=queue.leased,
+        scheduled=queue.scheduled,
+        backing_off=queue.backing_off,
+        depth_by_priority=browse.depth_by_priority(queue),
+        oldest_age=None if oldest_ms is None else (queue.engine.now_ms - oldest_ms) / 1000,
+        consumers=len(queue.consumers or ()),
+        waiters=waiters,
+        paused=queue.paused,
+        **{name: counts[name] for name in COUNTED},
+        dead={reason: counts[reason] for reason in DEATHS},
+    )
+
+
+def broker_stats(core: Core) -> BrokerStats:
+    """The figures of all queues together."""
+    queues = core.queues.values()
+    return BrokerStats(
+        queues=len(queues),
+        ready=sum(queue.depth for queue in queues),
+        ready_bytes=sum(queue.depth_bytes for queue in queues),
+        leased=sum(queue.leased for queue in queues),
+        scheduled=sum(queue.scheduled for queue in queues),
+        counts=_totals(queues, COUNTED),
+        dead=_totals(queues, DEATHS),
+    )
+
+
+def journal_stats(store: Store, first_frame: int, published: int) -> JournalStats:
+    """The figures of a store whose first frame in this process had that number."""
+    journal = store.journal
+    frames = journal.durable + 1 - first_frame
+    segments = segment_numbers(store.disk)
+    return JournalStats(
+        frames=frames,
+        messages_per_frame=published / frames if frames else 0.0,
+        segments=len(segments),
+        log_bytes=sum(_size(store, number) for number in segments),
+        unwritten_bytes=journal.unwritten_bytes,
+        cached_bytes=journal.cached_bytes,
+        full=journal.full,
+    )
+
+
+def _size(store: Store, segment: int) -> int:
+    """The bytes of a segment; compaction may have removed it meanwhile."""
+    try:
+        return store.disk.size(segment_name(segment))
+    except FileNotFoundError:
+        return 0
+
+
+def _totals(queues: Iterable[CoreQueue], names: tuple[str, ...]) -> dict[str, int]:
+    """The sums of counters."""
+    totals: Counter[str] = Counter(dict.fromkeys(names, 0))
+    for queue in queues:
+        counts = queue.counts
+        totals.update({name: counts[name] for name in names})
+    return dict(totals)

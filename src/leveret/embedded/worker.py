@@ -1,0 +1,160 @@
+"""Workers: threads that take messages, call a function with each, and settle it by what the function does.
+
+    returns         acknowledged
+    raises Reject   a dead letter
+    raises          given back, to come again after the backoff of its queue
+
+While the function runs the lease is extended at half of the visibility timeout, however long it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, LeveretError, QueueNotFound
+from leveret.embedded.leases import Extender
+from leveret.embedded.processed import Processed
+from leveret.embedded.signals import Drain
+from leveret.embedded.waiters import ThreadWaiter
+
+if TYPE_CHECKING:
+    from leveret.embedded.message import Message
+    from leveret.embedded.queue import Queue
+
+CONCURRENCY_MAX = 1_000  # each is a thread
+JOIN_SLICE_S = 0.5
+Handler = Callable[["Message"], Any]
+_log = logging.getLogger("leveret.worker")
+
+
+class Reject(Exception):
+    """Raised by a handler: the message will never work, make it a dead letter."""
+
+
+class Worker:
+    """A function at work on a queue; it can still be called as the function that it is."""
+
+    def __init__(
+        self, source: Queue, handler: Handler, *, concurrency: int = 8, idempotent: bool = False, name: str = "worker"
+    ) -> None:
+        """Use queue.worker() or queue.run(); `name` is whose memory `idempotent` uses."""
+        if type(concurrency) is not int or not 1 <= concurrency <= CONCURRENCY_MAX:
+            raise InvalidArgument(f"concurrency is 1 to {CONCURRENCY_MAX}, not {concurrency!r}")
+        self._source = source
+        self._handler = handler
+        self._processed = Processed(source, name) if idempotent else None
+        self._extender = Extender(source)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiters = [ThreadWaiter() for _ in range(concurrency)]
+        self._threads = [
+            threading.Thread(target=self._run, args=(waiter,), name=f"leveret-{source.name}-{number}", daemon=True)
+            for number, waiter in enumerate(self._waiters)
+        ]
+        self._closer = threading.Thread(target=self._close, name=f"leveret-{source.name}-end", daemon=True)
+        self._drain = Drain(self.stop_soon)
+
+    def __call__(self, message: Message) -> Any:
+        """Call the function itself."""
+        return self._handler(message)
+
+    def start(self) -> None:
+        """Begin to take messages."""
+        if inspect.iscoroutinefunction(self._handler):
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._run_loop, args=(self._loop,), name="leveret-loop", daemon=True).start()
+        self._drain.install()
+        for thread in self._threads:
+            thread.start()
+        self._closer.start()
+
+    def stop_soon(self) -> None:
+        """Take no more messages; those at hand are finished. Takes no lock: a signal handler may call it."""
+        for waiter in self._waiters:
+            waiter.stop()
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Take no more messages and wait for those at hand; False when the time was not enough."""
+        self.stop_soon()
+        return self.join(timeout)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until the worker has stopped; False when the time was not enough."""
+        if threading.current_thread() in self._threads:
+            return False  # a handler that stops its own worker cannot wait for itself
+        self._drain.joined = True
+        # Python handles a signal that came just before a wait only after it: so the wait is in slices.
+        left_s = threading.TIMEOUT_MAX if timeout is None else timeout
+        while self._closer.is_alive() and left_s > 0:
+            self._closer.join(min(left_s, JOIN_SLICE_S))
+            left_s -= JOIN_SLICE_S
+        if self._closer.is_alive():
+            return False
+        self._drain.uninstall()
+        return True
+
+    def _close(self) -> None:
+        """After the last message: let go of everything."""
+        for thread in self._threads:
+            thread.join()
+        self._extender.stop()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._drain.done()
+
+    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The thread of coroutine handlers."""
+        loop.run_forever()
+        loop.close()
+
+    def _run(self, waiter: ThreadWaiter) -> None:
+        """One of the threads."""
+        try:
+            while not waiter.stopped:
+                for message in self._source.take_waiting(waiter):
+                    self._work(message)
+        except (BrokerClosed, QueueNotFound):
+            return
+        except LeveretError:
+            _log.exception("a worker of queue %r stops", self._source.name)
+
+    def _work(self, message: Message) -> None:
+        """Handle one message and settle it."""
+        if self._processed is not None and self._processed.has(message):
+            self._settle(message, message.ack)
+            return
+        self._extender.hold(message)
+        try:
+            self._call(message)
+        except Reject:
+            self._settle(message, message.reject)
+        except Exception:
+            _log.exception("message %s of queue %r failed", message.id, self._source.name)
+            self._settle(message, message.nack)
+        else:
+            self._settle(message, self._finish(message))
+        finally:
+            self._extender.release(message)
+
+    def _call(self, message: Message) -> None:
+        """Run the handler, on the loop if it is a coroutine function."""
+        if self._loop is None:
+            self._handler(message)
+        else:
+            asyncio.run_coroutine_threadsafe(self._handler(message), self._loop).result()
+
+    def _finish(self, message: Message) -> Callable[[], None]:
+        """What settles a handled message."""
+        processed = self._processed
+        return message.ack if processed is None else lambda: processed.finish(message)
+
+    def _settle(self, message: Message, verb: Callable[[], None]) -> None:
+        """Settle a message; the handler may have done so itself, or its lease may have ended."""
+        try:
+            verb()
+        except InvalidReceipt as error:
+            _log.debug("message %s was settled before its handler ended: %s", message.id, error)

@@ -1,0 +1,103 @@
+"""One message to several queues, durable and not; and definitions that come back."""
+
+import pytest
+
+from leveret.core.errors import AccessRefused, QueueNotFound
+from leveret.core.policy import Policy
+from tests.core.world import World, ack, ready, take, taken
+
+
+def test_durable_and_transient_queues_get_the_same_message(disk: World) -> None:
+    for name, durable in (("kept", True), ("lost", False), ("kept too", True)):
+        disk.queue(name, durable=durable)
+        disk.broker.bind("/", "amq.fanout", name)
+    disk.publish("amq.fanout", "", "a")
+    assert [ready(disk.again(name)) for name in ("kept", "lost", "kept too")] == ["a", "a", "a"]
+    disk.restart()
+    assert [ready(disk.again(name)) for name in ("kept", "kept too")] == ["a", "a"]
+    with pytest.raises(QueueNotFound):
+        disk.again("lost")
+
+
+def test_a_settle_in_one_queue_leaves_the_others_alone(disk: World) -> None:
+    for name in ("one", "two"):
+        disk.queue(name)
+        disk.broker.bind("/", "amq.fanout", name)
+    disk.publish("amq.fanout", "", "a")
+    ack(take(disk.again("one"))[0])
+    disk.restart()
+    assert (ready(disk.again("one")), ready(disk.again("two"))) == ("", "a")
+
+
+def test_a_transient_message_in_a_durable_queue_is_not_in_a_checkpoint(disk: World) -> None:
+    queue = disk.queue()
+    disk.send(queue, "a", persistent=False)
+    disk.send(queue, "b")
+    disk.send(queue, "c", persistent=False)
+    disk.disk().checkpoint()
+    disk.crash()
+    assert (disk.again().depth, taken(disk.again())) == (1, "b")
+
+
+def test_purging_and_deleting_a_transient_queue_leaves_a_journal_that_opens(disk: World) -> None:
+    queue = disk.queue("lost", durable=False)
+    disk.send_all(queue, "ab")
+    disk.broker.delete_queue(queue)
+    disk.send(disk.queue("kept"), "a")
+    disk.restart()
+    assert ready(disk.again("kept")) == "a"
+
+
+def test_an_unroutable_message_is_told_or_goes_to_the_alternate_exchange(world: World) -> None:
+    assert world.publish("amq.direct", "nowhere") == (0, False, False)
+    world.broker.declare_exchange("/", "main", "direct", arguments={"alternate-exchange": "amq.fanout"})
+    world.broker.bind("/", "amq.fanout", world.queue().name)
+    assert world.publish("main", "nowhere", "a")[1]
+    assert ready(world.again()) == "a"
+
+
+def test_nobody_publishes_to_an_internal_exchange_but_it_routes(world: World) -> None:
+    world.broker.declare_exchange("/", "inner", "fanout", internal=True)
+    world.broker.bind("/", "inner", world.queue().name)
+    with pytest.raises(AccessRefused, match="internal"):
+        world.publish("inner", "")
+    world.broker.bind("/", "amq.direct", "inner", "key", destination_type="exchange")
+    world.publish("amq.direct", "key", "a")
+    assert ready(world.again()) == "a"
+
+
+@pytest.mark.parametrize("how", ["replay", "checkpoint", "compaction"])
+def test_definitions_survive_a_restart(disk: World, how: str) -> None:
+    broker = disk.broker
+    broker.declare_vhost("other")
+    broker.declare_exchange("other", "x", "topic")
+    broker.declare_queue("other", "q", {"x-max-length": 5}, auto_delete=True)
+    broker.bind("other", "x", "q", "a.*")
+    broker.bind("other", "x", "q", "gone")
+    broker.unbind("other", "x", "q", "gone")
+    broker.set_policy("other", Policy("p", ".*", definition={"message-ttl": 7}))
+    broker.delete_queue(broker.declare_queue("/", "gone"))
+    disk.commit()
+    if how == "checkpoint":
+        disk.disk().checkpoint()
+    elif how == "compaction":
+        disk.send(disk.queue(), "x" * 2000)
+        disk.compact()
+        assert disk.disk().meta.oldest > 1
+    disk.restart()
+    home = disk.broker.topology.vhost("other")
+    queue = home.queue("q")
+    assert [(each.source, each.key) for each in home.bindings()] == [("x", "a.*")]
+    assert (queue.auto_delete, queue.policy.max_length, queue.policy.message_ttl_ms) == (True, 5, 7)
+    with pytest.raises(QueueNotFound):
+        disk.again("gone")
+    newer = disk.broker.declare_queue("/", "newer")
+    assert newer.id not in {each.id for each in disk.broker.queues.values() if each is not newer}
+
+
+def test_a_deleted_queue_comes_back_empty_when_it_is_declared_again(disk: World) -> None:
+    disk.send_all(disk.queue(), "ab")
+    assert disk.broker.delete_queue(disk.again()) == 2
+    disk.queue()
+    disk.restart()
+    assert disk.again().depth == 0
