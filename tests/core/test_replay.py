@@ -1,5 +1,6 @@
 """What a replay must get right whatever compaction did to the log before."""
 
+from leveret.core import browse
 from leveret.core.dedup import digest
 from tests.core.world import World, ready
 
@@ -26,3 +27,17 @@ def test_the_number_of_a_transient_message_is_not_given_again_while_a_key_names_
     disk.restart()
     assert disk.send(disk.again(), "b") > first
     assert disk.send(disk.again(), "a", key=key) == first
+
+
+def test_a_message_that_backs_off_keeps_its_place_though_its_queue_is_defined_later_in_the_log(disk: World) -> None:
+    queue = disk.queue(delay=40)
+    disk.send(disk.queue("other"), "x" * SEGMENT_BYTES)
+    disk.commit()
+    disk.send(queue, "a")
+    disk.pass_ms(40)
+    (held,) = queue.take(1)
+    queue.nack(held, held.lease, 1_000)
+    disk.compact_oldest()
+    disk.restart()
+    (found,) = browse.holdings(disk.again(), "backing-off")
+    assert found.ready_ms == held.ready_ms
