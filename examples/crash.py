@@ -30,31 +30,34 @@ def work(directory: str) -> None:
         print("sent", *batch, flush=True)
         number += 50
         taken = orders.receive(10)
+        numbers = [message.body["order"] for message in taken]
+        print("acknowledging", *numbers, flush=True)
         orders.ack_many(taken)
         broker.flush()
-        print("done", *(message.body["order"] for message in taken), flush=True)
+        # flush has returned: these acknowledgements are on the disk.
+        print("acknowledged", *numbers, flush=True)
 
 
-def crash(directory: str) -> tuple[set[int], set[int]]:
-    """Run a worker, kill it, and give what it had confirmed: orders sent and orders done."""
+def crash(directory: str) -> dict[str, set[int]]:
+    """Run a worker, kill it, and give the orders that it had sent, begun to acknowledge, and acknowledged."""
     with subprocess.Popen([sys.executable, __file__, directory], stdout=subprocess.PIPE, text=True) as worker:
         time.sleep(SECONDS_BEFORE_THE_KILL)
         os.kill(worker.pid, signal.SIGKILL)
         assert worker.stdout is not None
         lines = worker.stdout.read().split("\n")
-    sent: set[int] = set()
-    done: set[int] = set()
+    said: dict[str, set[int]] = {"sent": set(), "acknowledging": set(), "acknowledged": set()}
     for line in lines[:-1]:
         word, *numbers = line.split()
-        (sent if word == "sent" else done).update(map(int, numbers))
-    return sent, done
+        said[word].update(map(int, numbers))
+    return said
 
 
 def main() -> None:
     """Crash a worker and count what is left."""
     with tempfile.TemporaryDirectory() as directory:
-        sent, done = crash(directory)
-        print(f"killed -9 after {len(sent):,} confirmed sends and {len(done):,} durable acknowledgements")
+        said = crash(directory)
+        sent, acknowledged = said["sent"], said["acknowledged"]
+        print(f"killed -9 after {len(sent):,} confirmed sends and {len(acknowledged):,} durable acknowledgements")
         started = time.perf_counter()
         with leveret.open(directory) as broker:
             print(f"opened again in {time.perf_counter() - started:.2f} s")
@@ -63,10 +66,10 @@ def main() -> None:
             while messages := orders.receive(1000):
                 left += [message.body["order"] for message in messages]
                 orders.ack_many(messages)
-    lost = sent - done - set(left)
-    again = done & set(left)
+    lost = sent - said["acknowledging"] - set(left)
+    again = acknowledged & set(left)
     print(f"{len(left):,} orders were waiting, in order: {left == sorted(left)}")
-    print(f"confirmed and lost: {len(lost)}; done and delivered again: {len(again)}")
+    print(f"confirmed and lost: {len(lost)}; acknowledged and delivered again: {len(again)}")
     sys.exit(1 if lost or again else 0)
 
 
