@@ -29,8 +29,8 @@ cdef enum:
     # Offsets in a frame have 32 bits. The owner stops publishers long before, at unwritten_bytes_max.
     FRAME_BYTES_MAX = 1 << 30
     DIGEST_BYTES = 16
-    # A buffer that grew beyond this in a burst is not kept for the next frame.
-    SPARE_BYTES_MAX = 8 << 20
+    # A buffer that grew beyond this in a burst is neither kept for reading nor for another frame.
+    BUFFER_BYTES_MAX = 8 << 20
 
 
 cdef class Batch(Journal):
@@ -277,8 +277,11 @@ cdef class Batch(Journal):
         del self.unwritten[0]
         self.sealed_bytes -= frame.body_len + frame.index_len
         self.durable = frame.seq
+        if frame.content.capacity > BUFFER_BYTES_MAX:
+            frame.content = None
+            return
         free = self.tail.keep(frame)
-        if free is not None and free.capacity <= SPARE_BYTES_MAX:
+        if free is not None:
             self.spare = free
 
     # Reading what is not written yet.
