@@ -29,7 +29,9 @@ class Options:
     blob_bytes: int = option(256 * 1024, "bodies over this size are kept outside of the log")
     message_bytes_max: int = option(16 * MIB, "largest body of a queue without a max_message_size of its own")
     segment_bytes: int = option(64 * MIB, "size of a log segment")
-    cache_bytes: int = option(256 * MIB, "memory for bodies that need not be read back from disk")
+    cache_bytes: int = option(
+        64 * MIB, "memory for the end of the log, so that recent messages are not read back from disk"
+    )
     checkpoint_bytes: int = option(256 * MIB, "bytes written between two checkpoints")
     spare_bytes: int = option(64 * MIB, "room kept so that acknowledgements work on a full disk")
     disk_free_min_bytes: int = option(256 * MIB, "free space below which publishes are refused")

@@ -79,11 +79,17 @@ class World:
         self.commit()
         end = store.journal.segment
         while store.meta.oldest < end:
-            oldest = store.meta.oldest
-            while not self.broker.relocate(oldest, 100):
-                pass
-            self.commit()
-            store._remove(oldest)
+            self.compact_oldest()
+
+    def compact_oldest(self) -> None:
+        """Copy everything that lives out of the oldest segment and remove that."""
+        store = self.disk()
+        self.commit()
+        oldest = store.meta.oldest
+        while not self.broker.relocate(oldest, 100):
+            pass
+        self.commit()
+        store._remove(oldest)
 
     def queue(self, name: str = "q", *, durable: bool = True, **arguments: Any) -> Queue:
         """Declare a queue; `max_length=3` is x-max-length: 3."""

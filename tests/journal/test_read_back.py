@@ -7,66 +7,57 @@ import pytest
 from leveret.core.errors import DamagedJournal, MessageNotFound, MessageTooLarge
 from leveret.journal import segments
 from leveret.journal.encryption import Keys
-from tests.journal.world import HEADER, FaultyDisk, World
+from tests.journal.world import FaultyDisk, World
 
-KEPT_MS = 5000
-
-
-def cached(world: World) -> set[int]:
-    return set(world.journal.bodies)
+FRAME = b"x" * 3000  # a frame of one such message takes one buffer of 4,096 bytes
 
 
-def test_messages_are_cached_while_they_fit(tmp_path: Path) -> None:
-    world = World(tmp_path, cache_bytes=250)
-    first, second, third = (world.publish(b"x" * (100 - len(HEADER))) for _ in range(3))
-    assert cached(world) == {first, second}
-    assert world.journal.cached_bytes == 200
-    world.state.settle(1, first)
-    assert world.journal.cached_bytes == 100
-    fourth = world.publish(b"x" * (100 - len(HEADER)))
-    assert cached(world) == {second, fourth}
-    assert world.state.read(1, third).body == b"x" * (100 - len(HEADER))
-    assert cached(world) == {second, fourth}, "what was read back is not cached"
+def reads(disk: FaultyDisk, world: World, seq: int) -> int:
+    """How often the disk is asked for a message."""
+    before = disk.calls.count("pread")
+    assert world.state.read(1, seq).body == FRAME
+    return disk.calls.count("pread") - before
+
+
+def test_what_was_written_last_is_not_read_from_the_disk(tmp_path: Path) -> None:
+    disk = FaultyDisk(tmp_path)
+    world = World(disk, cache_bytes=2 * 4096)
+    first, second, third = (world.durably(FRAME) for _ in range(3))
+    assert world.journal.cached_bytes <= 2 * 4096
+    assert reads(disk, world, third) == 0
+    assert reads(disk, world, second) == 0
+    assert reads(disk, world, first) > 0
     world.close()
 
 
-def test_the_oldest_makes_room_once_it_has_had_its_time(tmp_path: Path) -> None:
-    world = World(tmp_path, cache_bytes=250)
-    numbers = [world.publish(b"x" * 88) for _ in range(2)]
-    world.now_ms += KEPT_MS - 1
-    world.publish(b"too early")
-    assert cached(world) == {*numbers, 3}
-    world.publish(b"x" * 88)
-    assert cached(world) == {*numbers, 3}
-    world.now_ms += 1
-    newest = world.publish(b"x" * 88)
-    assert cached(world) == {numbers[1], 3, newest}
-    world.state.settle(1, numbers[0])
-    assert world.journal.cached_bytes == sum(len(m.content) for m in world.journal.bodies.values())
+def test_the_end_of_the_log_in_memory_is_bounded_and_every_message_readable(tmp_path: Path) -> None:
+    world = World(tmp_path, cache_bytes=50_000, segment_bytes=20_000)
+    numbers = {world.durably(b"message %d" % number * 20): number for number in range(200)}
+    assert 0 < world.journal.cached_bytes <= 50_000
+    for seq, number in [*numbers.items(), *reversed(numbers.items()), *sorted(numbers.items(), key=lambda p: p[1] % 7)]:
+        assert world.state.read(1, seq).body == b"message %d" % number * 20
+    world.close()
+
+
+def test_a_removed_segment_leaves_memory_too(tmp_path: Path) -> None:
+    world = World(tmp_path, segment_bytes=4096)
+    for _ in range(20):
+        world.state.settle(1, world.durably(FRAME))
+    before = world.journal.cached_bytes
+    while world.store.compact(1 << 20):
+        pass
+    assert world.journal.cached_bytes < before
     world.close()
 
 
 def test_messages_in_memory_only_are_never_given_up(tmp_path: Path) -> None:
     world = World(tmp_path, cache_bytes=50)
     numbers = [world.publish(b"x" * 100, flags=0) for _ in range(3)]
-    world.now_ms += 2 * KEPT_MS
-    world.publish(b"x" * 100)
-    assert cached(world) == set(numbers)
-    world.close()
-
-
-def test_a_long_wait_behind_one_message_does_not_grow_the_order_of_the_cache(tmp_path: Path) -> None:
-    world = World(tmp_path, cache_bytes=1000)
-    stuck = world.publish(b"stuck")
-    for _ in range(10_000):
-        world.state.settle(1, world.publish(b"passing by"))
-    assert cached(world) == {stuck}
-    world.publish(b"x" * 900)
-    world.now_ms += KEPT_MS
-    newest = world.publish(b"x" * 900)
-    assert stuck not in cached(world)
-    assert newest not in cached(world), "one is given up for one that comes"
-    assert world.publish(b"x" * 900) in cached(world)
+    world.durably(b"x" * 100)
+    assert set(world.journal.bodies) == set(numbers)
+    assert world.bodies()[1][numbers[0]] == b"x" * 100
+    world.state.settle(1, numbers[0])
+    assert set(world.journal.bodies) == set(numbers[1:])
     world.close()
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from leveret.core.errors import DamagedJournal, JournalError, UnknownFormat
 from leveret.journal.records import crc32c
+from leveret.journal.segments import HEADER_BYTES, segment_name
 from tests.journal.world import QuickDisk, World
+from tests.sim.simdisk import SimDisk
 
 
 def segments(path: Path) -> list[Path]:
@@ -260,3 +262,20 @@ def test_a_failed_open_lets_go_of_the_directory(tmp_path: Path) -> None:
         World(tmp_path)
     (tmp_path / "META").write_text(meta)
     World(tmp_path).close()
+
+
+def test_a_segment_that_was_begun_after_the_checkpoint_is_not_left_in_the_page_cache() -> None:
+    disk, second = SimDisk(), segment_name(2)
+    world = World(disk, segment_bytes=1024)
+    world.store.checkpoint()
+    world.durably(bytes(1024))
+    killed: list[SimDisk] = []
+
+    def watch(call: str) -> None:
+        if second in disk.names() and disk.size(second) == HEADER_BYTES:
+            killed.append(disk.killed())
+
+    disk.hook = watch
+    world.durably(b"never written")
+    World(killed[0], segment_bytes=1024)
+    assert killed[0].durable_files[second].durable == killed[0].read_all(second) != b""

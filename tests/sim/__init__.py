@@ -1,1 +1,1 @@
-"""Crash-consistency simulation of the journal: `python -m tests.sim --seed 1 --points 20000`."""
+"""Crash-consistency simulation of journal and broker: `python -m tests.sim --seed 1 --points 20000`."""

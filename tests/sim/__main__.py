@@ -1,5 +1,7 @@
 """`python -m tests.sim --seed 1 --points 20000`: crash, recover, check; then let bits rot, and try the mutants.
 
+Half of the points crash the journal with a plain state, half of them the real broker.
+
 Prints one line of JSON and a short table. Exits with 1 when anything is wrong, and says which seed shows it again.
 """
 
@@ -13,33 +15,39 @@ from collections import Counter
 from tests.sim.checker import Finding
 from tests.sim.explorer import Explorer
 from tests.sim.flips import Flips
+from tests.sim.kinds import BROKER, JOURNAL, Kind
 from tests.sim.mutants import MUTANTS, points_until_caught
 
-KINDS = ("lost", "resurrected", "corrupt", "backwards", "refused", "silent")
+KINDS = ("lost", "resurrected", "corrupt", "reordered", "duplicated", "backwards", "refused", "silent")
 POINTS_PER_FLIP = 10
 FINDINGS_SHOWN = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run everything; 0 when nothing was found."""
-    parser = argparse.ArgumentParser(prog="python -m tests.sim", description="Crash the journal at every point.")
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description="Crash journal and broker at every point.")
     parser.add_argument("--seed", type=int, default=1, help="the first workload (default 1)")
     parser.add_argument("--points", type=int, default=20_000, help="how many crashes (default 20000)")
     options = parser.parse_args(arguments)
     started = time.monotonic()
-    explorer = explored(options.seed, options.points)
+    journal = explored(options.seed, options.points // 2)
+    broker = explored(options.seed, options.points - journal.points, BROKER)
+    points = journal.points + broker.points
     seconds = time.monotonic() - started
     flips = flipped(options.seed, options.points // POINTS_PER_FLIP)
     mutants = {name: points_until_caught(name, options.seed) for name in MUTANTS}
     caught = sum(points is not None for points in mutants.values())
-    findings = explorer.findings + flips.findings
+    findings = journal.findings + broker.findings + flips.findings
     kinds = Counter(finding.kind for _, finding in findings)
     report = {
         "seed": options.seed,
-        "workloads": explorer.workloads,
-        "points": explorer.points,
-        "points_per_second": round(explorer.points / seconds),
-        "disk_failures": explorer.disk_failures,
+        "points": points,
+        "journal_workloads": journal.workloads,
+        "journal_points": journal.points,
+        "broker_workloads": broker.workloads,
+        "broker_points": broker.points,
+        "points_per_second": round(points / seconds),
+        "disk_failures": journal.disk_failures + broker.disk_failures,
         **{kind: kinds[kind] for kind in KINDS},
         "flips_injected": flips.injected,
         "flips_detected": flips.detected,
@@ -52,9 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if findings or caught < len(mutants) else 0
 
 
-def explored(seed: int, points: int) -> Explorer:
+def explored(seed: int, points: int, kind: Kind = JOURNAL) -> Explorer:
     """As many workloads as have so many crash points; stops at the first one that fails."""
-    explorer = Explorer(points)
+    explorer = Explorer(points, kind)
     for each in itertools.count(seed):
         if explorer.points >= points or explorer.findings:
             break

@@ -10,11 +10,12 @@ sealed a frame. What differs is named:
 """
 
 import zlib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K")
+S = TypeVar("S")
 V = TypeVar("V")
 
 
@@ -50,29 +51,40 @@ class Finding(NamedTuple):
     what: str
 
 
-class Model:
-    """What the broker did, what it sealed into frames, and what the journal said to be durable."""
+class History(Generic[S]):
+    """The states that were sealed into frames, and which of them may still be found after a crash."""
 
-    def __init__(self, start: Snapshot | None = None) -> None:
-        start = start or Snapshot()
-        self.messages = dict(start.messages)
-        self.definitions = set(start.definitions)
-        self.dedup = dict(start.dedup)
-        self.last_seq = start.last_seq
-        self.sealed: list[tuple[int, Snapshot]] = [(0, start)]
+    def __init__(self, start: S) -> None:
+        self.sealed: list[tuple[int, S]] = [(0, start)]
 
-    def snapshot(self) -> Snapshot:
-        """The state now."""
-        return Snapshot(dict(self.messages), frozenset(self.definitions), dict(self.dedup), self.last_seq)
-
-    def seal(self, frame: int) -> None:
-        """Everything so far is in this frame or an earlier one."""
-        self.sealed.append((frame, self.snapshot()))
+    def seal(self, frame: int, state: S) -> None:
+        """Everything that makes this state is in this frame or an earlier one."""
+        self.sealed.append((frame, state))
 
     def confirm(self, frame: int) -> None:
         """The journal says that this frame is durable: nothing older may be found any more."""
         while len(self.sealed) > 1 and self.sealed[1][0] <= frame:
             del self.sealed[0]
+
+    def check(self, found: S) -> list[Finding]:
+        """What is wrong with a recovered state."""
+        raise NotImplementedError
+
+
+class Model(History[Snapshot]):
+    """What the broker did, beside what it sealed into frames and what the journal said to be durable."""
+
+    def __init__(self, start: Snapshot | None = None) -> None:
+        start = start or Snapshot()
+        super().__init__(start)
+        self.messages = dict(start.messages)
+        self.definitions = set(start.definitions)
+        self.dedup = dict(start.dedup)
+        self.last_seq = start.last_seq
+
+    def snapshot(self) -> Snapshot:
+        """The state now."""
+        return Snapshot(dict(self.messages), frozenset(self.definitions), dict(self.dedup), self.last_seq)
 
     def check(self, found: Snapshot) -> list[Finding]:
         """What is wrong with a recovered state."""
@@ -100,17 +112,6 @@ def made(snapshot: Snapshot) -> dict[bytes, bool]:
     return dict.fromkeys(snapshot.definitions, True)
 
 
-def differences(noun: str, found: Mapping[K, V], candidates: Sequence[Mapping[K, V]]) -> list[Finding]:
-    """The things whose value is in no candidate."""
-    findings = []
-    for key in sorted({*found, *(key for each in candidates for key in each)}, key=repr):
-        allowed = [each.get(key) for each in candidates]
-        value = found.get(key)
-        if value not in allowed:
-            findings.append(Finding(kind(value, allowed), f"{noun} {key}: found {value}, not one of {allowed}"))
-    return findings
-
-
 def kind(value: object, allowed: Sequence[object]) -> str:
     """The name of what is wrong with one value."""
     if value is None:
@@ -121,3 +122,19 @@ def kind(value: object, allowed: Sequence[object]) -> str:
     if isinstance(value, Held) and isinstance(durable, Held) and value[:3] == durable[:3]:
         return "backwards" if value[3:] < durable[3:] else "corrupt"
     return "corrupt"
+
+
+def differences(
+    noun: str,
+    found: Mapping[K, V],
+    candidates: Sequence[Mapping[K, V]],
+    kind: Callable[[object, Sequence[object]], str] = kind,
+) -> list[Finding]:
+    """The things whose value is in no candidate."""
+    findings = []
+    for key in sorted({*found, *(key for each in candidates for key in each)}, key=repr):
+        allowed = [each.get(key) for each in candidates]
+        value = found.get(key)
+        if value not in allowed:
+            findings.append(Finding(kind(value, allowed), f"{noun} {key}: found {value}, not one of {allowed}"))
+    return findings

@@ -6,13 +6,13 @@ One seed is one workload with all its crash points; the same seed crashes in the
 import errno
 import traceback
 from random import Random
+from typing import Any
 
 from leveret.core.errors import DiskFull, JournalFailed
-from tests.sim import workload
-from tests.sim.checker import Finding, Model
-from tests.sim.node import Node
+from tests.sim.checker import Finding, History
+from tests.sim.kinds import JOURNAL, AnyWorld, Kind
 from tests.sim.simdisk import SHORT, SimDisk
-from tests.sim.world import Inconsistent, World
+from tests.sim.world import Inconsistent
 
 STEPS = (6, 12, 30)
 """Most bugs need a few operations; compaction needs segments first."""
@@ -32,10 +32,10 @@ CAPACITY_BYTES = range(2_500, 9_000)
 class Explorer:
     """Counts crash points and what was found at them."""
 
-    def __init__(self, points_max: int, disk_class: type[SimDisk] = SimDisk, node_class: type[Node] = Node) -> None:
+    def __init__(self, points_max: int, kind: Kind = JOURNAL, disk_class: type[SimDisk] = SimDisk) -> None:
         self.points_max = points_max
+        self.kind = kind
         self.disk_class = disk_class
-        self.node_class = node_class
         self.points = 0
         self.workloads = 0
         self.disk_failures = 0
@@ -54,21 +54,21 @@ class Explorer:
         spoil(disk, rng)
         if faults is not None:
             disk.faults = dict(faults)
-        self._visit(disk, Model(), rng, rng.choice(STEPS), depth=0)
+        self._visit(disk, self.kind.begin(rng), rng, rng.choice(STEPS), depth=0)
 
-    def _visit(self, disk: SimDisk, model: Model, rng: Random, steps: int, depth: int) -> None:
+    def _visit(self, disk: SimDisk, history: History[Any], rng: Random, steps: int, depth: int) -> None:
         """Recover and check a disk; with `steps`, work with it for a while and crash it at every point."""
 
-        def watch(world: World) -> None:
+        def watch(world: AnyWorld) -> None:
             """Crash a disk that is worked with."""
             if steps:
-                self._crash(world.disk, world.model, depth + 1)
+                self._crash(world.disk, world.history, depth + 1)
 
-        world = World(disk, model, watch, self.node_class)
+        world = self.kind.world_class(disk, history, watch, self.kind.node_class)
         try:
             world.open()
             if steps:
-                workload.run(world, rng, steps)
+                self.kind.run(world, rng, steps)
         except Inconsistent as found:
             self.findings += [(self.seed, finding) for finding in found.findings]
             return
@@ -79,9 +79,9 @@ class Explorer:
             self.disk_failures += 1
         world.look()
 
-    def _crash(self, disk: SimDisk, model: Model, depth: int) -> None:
+    def _crash(self, disk: SimDisk, history: History[Any], depth: int) -> None:
         """Cut the power, or kill the process; recover, and now and then go on from there and crash again."""
-        moment = (disk, disk.calls, [frame for frame, _ in model.sealed])
+        moment = (disk, disk.calls, [frame for frame, _ in history.sealed])
         if self.points >= self.points_max or (disk.clean and moment == self.moment):
             return
         self.moment = moment
@@ -89,7 +89,7 @@ class Explorer:
         rng = Random(self.rng.random())
         crashed = disk.killed() if rng.random() < KILL_CHANCE else disk.crash(rng)
         deep = depth < DEPTH_MAX and rng.random() < DEEP_CHANCE
-        self._visit(crashed, model, rng, STEPS_AFTER_CRASH if deep else 0, depth)
+        self._visit(crashed, history, rng, STEPS_AFTER_CRASH if deep else 0, depth)
 
 
 def spoil(disk: SimDisk, rng: Random) -> None:

@@ -16,7 +16,7 @@ from tests.sim import workload
 from tests.sim.checker import Finding, Model
 from tests.sim.node import Node
 from tests.sim.simdisk import SimDisk
-from tests.sim.world import Inconsistent, World
+from tests.sim.world import Inconsistent, JournalWorld
 
 STEPS = 20
 FLIPS_PER_WORKLOAD = 10
@@ -42,7 +42,7 @@ class Flips:
             name = rng.choice([name for name in damaged.names() if name != SPARE_NAME and damaged.size(name)])
             damaged.flip(rng, name)
             self.injected += 1
-            world = World(damaged, left.model, ignore, self.node_class)
+            world = JournalWorld(damaged, left.history, ignore, self.node_class)
             try:
                 world.open()
             except JournalError:
@@ -54,9 +54,9 @@ class Flips:
                 if world.node.identity != left.node.identity:
                     self.findings.append((seed, Finding("silent", f"{name}: {world.node.identity}")))
 
-    def _left(self, rng: Random) -> World:
+    def _left(self, rng: Random) -> JournalWorld:
         """A journal that was closed in peace or killed in peace, and what it holds."""
-        world = World(self.disk_class(), Model(), ignore, self.node_class)
+        world = JournalWorld(self.disk_class(), Model(), ignore, self.node_class)
         world.open()
         workload.run(world, rng, STEPS)
         world.durably(rng.choice((world.node.close, world.node.rest)))
@@ -68,5 +68,5 @@ def kind_of(name: str) -> str:
     return name.split("-")[0]
 
 
-def ignore(world: World) -> None:
+def ignore(world: object) -> None:
     """Do not look at a world."""

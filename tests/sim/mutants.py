@@ -20,6 +20,7 @@ from leveret.journal.records import crc32c
 from leveret.journal.segments import FRAME_HEADER_BYTES, FRAME_MAGIC, HEADER_BYTES, segment_name, segment_numbers
 from tests.sim.explorer import Explorer
 from tests.sim.flips import Flips
+from tests.sim.kinds import JOURNAL
 from tests.sim.node import EagerStore, Node
 from tests.sim.simdisk import SimDisk
 
@@ -155,7 +156,8 @@ MUTANTS = {
 def points_until_caught(name: str, seed: int = 1, points_max: int = POINTS_MAX) -> int | None:
     """How many crashes or flipped bits it took to see that something is wrong; None when that was not seen."""
     disk_class, node_class, rots = MUTANTS[name]
-    explorer, flips = Explorer(points_max, disk_class, node_class), Flips(disk_class, node_class)
+    kind = JOURNAL._replace(node_class=node_class)
+    explorer, flips = Explorer(points_max, kind, disk_class), Flips(disk_class, node_class)
     while explorer.points + flips.injected < points_max:
         if rots:
             flips.inject(seed)

@@ -1,7 +1,11 @@
-"""The real journal with the plain state on top, as small as it can be, on a simulated disk."""
+"""The real journal on a simulated disk, and on top of it the plain state, as small as it can be."""
 
+import dataclasses
+from collections.abc import Callable
 from contextlib import nullcontext
 
+from leveret.core.ports import State
+from leveret.journal.encryption import Keys
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
 from leveret.journal.replay import PlainState
@@ -18,6 +22,11 @@ OPTIONS = JournalOptions(segment_bytes=1 << 10, cache_bytes=1, spare_bytes=1 << 
 """Segments of a few frames; no cache, so that messages are read back from the disk."""
 
 
+def options_with(keys: Keys) -> JournalOptions:
+    """The same options, encrypted."""
+    return dataclasses.replace(OPTIONS, keys=keys)
+
+
 def clock() -> int:
     """Time stands still."""
     return NOW_MS
@@ -31,23 +40,24 @@ class EagerStore(Store):
         return True
 
 
-class Node:
-    """One life of a broker, from recovery to crash."""
+class Life:
+    """What every node has: a journal that it opens, commits, compacts and closes."""
 
     store_class: type[Store] = EagerStore
     salvage = False
 
-    def __init__(self, disk: SimDisk) -> None:
-        """Recover what the disk holds."""
-        self.journal = FileJournal(OPTIONS, clock)
-        self.state = PlainState(self.journal)
+    def open(
+        self, disk: SimDisk, journal: FileJournal, state: State, clock: Callable[[], int], options: JournalOptions
+    ) -> None:
+        """Recover what the disk holds into a state."""
+        self.journal = journal
         self.store = self.store_class(
             disk,
-            self.journal,
-            self.state,
+            journal,
+            state,
             nullcontext(),
             clock,
-            OPTIONS,
+            options,
             threaded=False,
             salvage=self.salvage,
             on_failure=lambda error: None,
@@ -72,6 +82,39 @@ class Node:
     def identity(self) -> tuple[str, str]:
         """What must stay the same for the life of a data directory."""
         return self.store.meta.broker, self.store.meta.receipt_key
+
+    def commit(self) -> None:
+        """Make all that was done durable."""
+        self.store.commit.flush()
+
+    def checkpoint(self) -> None:
+        """Write the whole state."""
+        self.store.checkpoint()
+
+    def compact(self) -> None:
+        """Do a step towards removing the oldest segment."""
+        self.store.compact(COPIED_BYTES)
+
+    def close(self) -> None:
+        """End in peace."""
+        self.store.close()
+
+    def rest(self) -> None:
+        """Be idle for a while, as the writer thread is, and be killed then."""
+        self.store.commit.flush()
+        self.store.commit.mark()
+        self.store.commit.sync()
+        self.store.abandon()
+
+
+class Node(Life):
+    """One life of the plain state, from recovery to crash."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        """Recover what the disk holds."""
+        journal = FileJournal(OPTIONS, clock)
+        self.state = PlainState(journal)
+        self.open(disk, journal, self.state, clock, OPTIONS)
 
     def publish(self, queues: list[int], held: Held) -> int:
         """Put a message into queues; give its number."""
@@ -108,29 +151,6 @@ class Node:
     def deduplicate(self, queue: int, digest: bytes, seq: int) -> None:
         """Take a de-duplication key."""
         self.state.deduplicate(queue, digest, seq, NOW_MS)
-
-    def commit(self) -> None:
-        """Make all that was done durable."""
-        self.store.commit.flush()
-
-    def checkpoint(self) -> None:
-        """Write the whole state."""
-        self.store.checkpoint()
-
-    def compact(self) -> None:
-        """Do a step towards removing the oldest segment."""
-        self.store.compact(COPIED_BYTES)
-
-    def close(self) -> None:
-        """End in peace."""
-        self.store.close()
-
-    def rest(self) -> None:
-        """Be idle for a while, as the writer thread is, and be killed then."""
-        self.store.commit.flush()
-        self.store.commit.mark()
-        self.store.commit.sync()
-        self.store.abandon()
 
     def snapshot(self) -> Snapshot:
         """All that must survive, each message read back."""

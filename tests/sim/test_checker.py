@@ -43,14 +43,14 @@ def test_half_a_frame_is_corrupt() -> None:
 def test_an_unconfirmed_frame_may_be_there_or_not() -> None:
     model = Model()
     model.messages[KEY] = HELD
-    model.seal(5)
+    model.seal(5, model.snapshot())
     assert model.check(EMPTY) == model.check(HOLDING) == []
 
 
 def test_a_confirmed_frame_must_be_there() -> None:
     model = Model()
     model.messages[KEY] = HELD
-    model.seal(5)
+    model.seal(5, model.snapshot())
     model.confirm(4)
     assert model.check(EMPTY) == []
     model.confirm(5)

@@ -75,21 +75,20 @@ cdef class Restorable(Engine):
     cdef int enter_again(self, Queue queue, Held held) except -1:
         """Put a message, that a queue without rules had, where it belongs; they come in the order of their numbers."""
         cdef Entry* entry = &held.entry
-        cdef uint64_t due_ms = held.ready_ms
         entry.expiry_ms = queue.expires_at(entry.expiry_ms, entry.enqueued_ms)
         entry.priority = min(entry.priority, queue.max_priority)
         if not queue.grouped:
             held.group = 0
         elif held.group:
             self.groups[queue.id, entry.seq] = held.group
+        if held.ready_ms == entry.enqueued_ms:
+            held.ready_ms += queue.delay_ms
         if held.state == BACKING_OFF:
             return self.restore_held(queue, held, held.when_ms)
-        if due_ms == entry.enqueued_ms:
-            due_ms += queue.delay_ms
-        if due_ms > entry.enqueued_ms:
-            return queue.schedule(new_held(queue, entry, due_ms, held.group), due_ms)
+        if held.ready_ms > entry.enqueued_ms:
+            return queue.schedule(new_held(queue, entry, held.ready_ms, held.group), held.ready_ms)
         if entry.deliveries > LANE_DELIVERIES_MAX:
-            return self.put_back(queue, entry, due_ms, held.group)
+            return self.put_back(queue, entry, held.ready_ms, held.group)
         return queue.wait(entry, held.group)
 
     cdef int put_back(self, Queue queue, Entry* entry, uint64_t ready_ms, uint64_t group) except -1:
@@ -200,6 +199,8 @@ cdef class Restorable(Engine):
 
     def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
         """See State."""
+        # The message may have been transient; its number must not become that of another while the key names it.
+        self.last_seq = max(self.last_seq, <uint64_t>seq)
         self.queue_of(queue).remember(digest, seq, at_ms, segment)
 
     def recovered(self, now_ms: int) -> dict[int, int]:

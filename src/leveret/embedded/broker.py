@@ -1,5 +1,6 @@
 """The broker as its users see it: opens and declares, and closes everything."""
 
+import os
 import secrets
 import threading
 from collections.abc import Iterable, Mapping
@@ -191,7 +192,7 @@ class Broker:
         self.close()
 
 
-def open(path: str | None = None, *, clock: Clock | None = None, **options: Any) -> Broker:
+def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = None, **options: Any) -> Broker:
     """A broker on a directory, which is made when it is not there; without a path, in memory only.
 
     The options are those of leveret.Options, for example sync="interval" or encryption_key_file="keys". `clock` takes
@@ -204,11 +205,12 @@ def open(path: str | None = None, *, clock: Clock | None = None, **options: Any)
     if path is None:
         core = Core(Journal(), int(secrets.token_hex(8)[:TAG_DIGITS], 16))
         return Broker(Guard(core, lock, ticking), chosen, secrets.token_bytes(32))
-    store = open_store(path, chosen, ticking, lock)
+    directory = os.fspath(path)
+    store = open_store(directory, chosen, ticking, lock)
     assert isinstance(store.state, Core), "open_store made the state"
     guard = Guard(store.state, lock, ticking)
     try:
-        guard.attach(store, LargeBodies(path, chosen, store.state))
+        guard.attach(store, LargeBodies(directory, chosen, store.state))
     except BaseException:
         store.abandon()
         raise

@@ -1,6 +1,6 @@
 """Batches: entries are appended to an open frame, which is sealed when it is to be written.
 
-    open frame --seal()--> unwritten frames --commit.py--> segment
+    open frame --seal()--> unwritten frames --commit.py--> segment, and for a while still the tail
     (appended to)          (oldest first)                  (durable)
 
 The place of a record is known when it is appended: where the open frame will begin was fixed when the one before it was
@@ -17,6 +17,7 @@ from leveret.journal.records cimport (
     RUN_MAX, SEGMENT_HEADER_BYTES, TAG_BYTES, TIMED, AlsoEntry, Buffer, DedupEntry, Frame, RecordEntry, ReturnEntry,
     RunEntry, TimedEntry, crc32c_of, crc32c_prepare,
 )
+from leveret.journal.tail cimport Tail
 
 from leveret.core.errors import JournalFailed, MessageTooLarge
 
@@ -42,6 +43,7 @@ cdef class Batch(Journal):
         self.tag_bytes = TAG_BYTES if options.keys else 0
         self.clock = clock
         self.unwritten = []
+        self.tail = Tail(options.cache_bytes)
         self.index = Buffer()
         self.body = Buffer()
         self.body.extend(FRAME_HEADER_BYTES)
@@ -222,6 +224,11 @@ cdef class Batch(Journal):
         return self.sealed_bytes + self.body.size - FRAME_HEADER_BYTES + self.index.size
 
     @property
+    def cached_bytes(self) -> int:
+        """Memory that holds frames which are written."""
+        return self.tail.bytes
+
+    @property
     def behind(self) -> bool:
         """Whether publishers must wait for the disk."""
         return self.unwritten_bytes > self.unwritten_bytes_max
@@ -265,13 +272,14 @@ cdef class Batch(Journal):
 
     def wrote(self, Frame frame) -> None:
         """The oldest unwritten frame is on the disk, as durably as was asked for."""
+        cdef Buffer free
         assert self.unwritten[0] is frame, "frames are written in their order"
         del self.unwritten[0]
         self.sealed_bytes -= frame.body_len + frame.index_len
         self.durable = frame.seq
-        if frame.content.capacity <= SPARE_BYTES_MAX:
-            self.spare = frame.content
-        frame.content = None
+        free = self.tail.keep(frame)
+        if free is not None and free.capacity <= SPARE_BYTES_MAX:
+            self.spare = free
 
     # Reading what is not written yet.
 

@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from leveret.core.errors import JournalFailed
 from leveret.journal.files import FileJournal
@@ -26,9 +26,17 @@ EXIT_FAILED = 70
 """EX_SOFTWARE: a supervisor restarts the process, and recovery tells what is really on the disk."""
 IDLE_SECONDS = 0.1
 
-Lock = AbstractContextManager[object]
-"""What guards the broker and its journal."""
 Outcome = Callable[[JournalFailed | None], None]
+
+
+class Lock(Protocol):
+    """What guards the broker and its journal; a threading.Lock is one, and so is nothing at all in one thread."""
+
+    def __enter__(self) -> object:
+        """Wait for it."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any, /) -> object:
+        """Let others have it."""
 
 
 def stop_process(error: JournalFailed) -> None:

@@ -1,10 +1,7 @@
-"""The journal on files, as the core sees it: what it appends, counts, caches and reads back.
+"""The journal on files, as the core sees it: what it appends, counts and reads back.
 
-A record can be read wherever it is: in the cache, in a frame that is not yet written, in a segment. Only the last waits
-for a disk.
-
-Messages stay in memory while they fit: a new one is cached if there is room, or if the oldest cached one has had
-its chance for some seconds and makes room. Messages that are only in memory are never given up.
+A record can be read wherever it is: in a frame that is not yet written, in one that was written lately, in a segment.
+Only the last waits for a disk. Messages that are not to be durable are objects in memory and are never given up.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -13,7 +10,6 @@ from libc.string cimport memcpy
 from leveret.core.message cimport PERSISTENT, Message, new_message
 from leveret.core.ports cimport Entry, Journal, Place
 from leveret.journal.batch cimport Batch
-from leveret.journal.fifo cimport Fifo
 from leveret.journal.records cimport (
     MOVED_FORWARD, PURGE, RECORD_HEADER_BYTES, SETTLE, Frame, crc32c_of, crc32c_prepare,
 )
@@ -22,20 +18,14 @@ from leveret.core.errors import DamagedJournal, MessageNotFound
 
 crc32c_prepare()
 
-cdef enum:
-    CACHED_AT_LEAST_MS = 5000
-    FIFO_SLACK = 1024
-
 
 cdef class FileJournal(Batch):
     """Appends to frames and reads back from them; `leveret.journal.store` opens one on a directory."""
 
     def __init__(self, options, clock):
         Batch.__init__(self, options, clock)
-        self.cache_bytes = options.cache_bytes
         self.live = {}
         self.placed = {}
-        self.cached = Fifo()
 
     def begin(self, uint64_t seq, uint32_t segment, uint32_t offset, reader, dict live, dict placed) -> None:
         """Take up a log whose next frame is number `seq` at this place."""
@@ -51,12 +41,9 @@ cdef class FileJournal(Batch):
 
     cdef int published(self, Message message, list queues, Place* place) except -1:
         if not message.flags & PERSISTENT or not queues:
-            self.cached_bytes += <uint64_t>len(message.content)
             return Journal.published(self, message, queues, place)
         self.append_message(message, queues, 0, place)
-        self.count(place.segment, len(queues), len(queues))
-        message.references = <uint32_t>len(queues)
-        return self.keep(message)
+        return self.count(place.segment, len(queues), len(queues))
 
     cdef int relocated(self, Message message, list queues, Place* place) except -1:
         self.append_message(message, queues, MOVED_FORWARD, place)
@@ -65,10 +52,10 @@ cdef class FileJournal(Batch):
     cdef int settled(
         self, uint32_t queue, Entry* entry, uint8_t how, uint64_t at_ms, uint32_t held_ms, uint32_t consumer
     ) except -1:
-        if entry.place.segment:
-            self.append_run(SETTLE, how, queue, entry, at_ms, held_ms, consumer)
-            self.count(entry.place.segment, -1, 0)
-        return self.uncache(entry.seq)
+        if entry.place.segment == 0:
+            return self.uncache(entry.seq)
+        self.append_run(SETTLE, how, queue, entry, at_ms, held_ms, consumer)
+        return self.count(entry.place.segment, -1, 0)
 
     def purged(self, queue: int, keep: list[int], places: dict[int, int], seqs: list[int]) -> None:
         """Note that a queue was emptied but for `keep`."""
@@ -95,54 +82,11 @@ cdef class FileJournal(Batch):
         self.fold_counts()
         self.live.pop(segment, None)
         self.placed.pop(segment, None)
+        self.tail.forget(segment)
         if self.window_segment == segment:
             self.window = None
 
-    # The cache and the counters.
-
-    cdef int keep(self, Message message) except -1:
-        """Cache a message if the rule of the cache allows it."""
-        cdef uint64_t size = <uint64_t>len(message.content)
-        cdef object oldest
-        if self.cached_bytes + size > self.cache_bytes:
-            self.trim()
-            if self.cached.length == 0:
-                return 0
-            oldest = self.bodies[self.cached.ring[self.cached.head]]
-            if message.enqueued_ms < (<Message>oldest).enqueued_ms + CACHED_AT_LEAST_MS:
-                return 0
-            del self.bodies[self.cached.pop()]
-            self.cached_bytes -= <uint64_t>len((<Message>oldest).content)
-            if self.cached_bytes + size > self.cache_bytes:
-                return 0
-        elif self.cached.length > 2 * <size_t>len(self.bodies) + FIFO_SLACK:
-            self.trim()
-        self.bodies[message.seq] = message
-        self.cached_bytes += size
-        return self.cached.push(message.seq)
-
-    cdef int trim(self) except -1:
-        """Skip cached messages that have left; when most have, forget them wherever they stand."""
-        cdef size_t i, length
-        cdef uint64_t seq
-        while self.cached.length and self.cached.ring[self.cached.head] not in self.bodies:
-            self.cached.pop()
-        if self.cached.length > 2 * <size_t>len(self.bodies) + FIFO_SLACK:
-            length = self.cached.length
-            for i in range(length):
-                seq = self.cached.pop()
-                if seq in self.bodies:
-                    self.cached.push(seq)
-        return 0
-
-    cdef int uncache(self, uint64_t seq) except -1:
-        cdef object message = self.bodies.get(seq)
-        if message is not None:
-            (<Message>message).references -= 1
-            if (<Message>message).references == 0:
-                del self.bodies[seq]
-                self.cached_bytes -= <uint64_t>len((<Message>message).content)
-        return 0
+    # The counters.
 
     cdef int count(self, uint32_t segment, int64_t live, int64_t placed) except -1:
         """Count records of a segment; runs of one segment, the usual case, touch no dictionary."""
@@ -164,16 +108,17 @@ cdef class FileJournal(Batch):
     # Reading back.
 
     cdef Message read(self, Entry* entry):
-        cdef object cached = self.bodies.get(entry.seq)
         cdef const uint8_t* record
         cdef Message message
         cdef uint32_t crc, header_len
         cdef size_t route = 0, size = entry.place.size
-        if cached is not None:
-            return <Message>cached
         if entry.place.segment == 0:
-            raise MessageNotFound(f"message {entry.seq} was only in memory and has left")
-        record = self.unwritten_record(&entry.place)
+            if entry.seq not in self.bodies:
+                raise MessageNotFound(f"message {entry.seq} was only in memory and has left")
+            return <Message>self.bodies[entry.seq]
+        record = self.tail.record(&entry.place)
+        if record == NULL:
+            record = self.unwritten_record(&entry.place)
         if record == NULL:
             record = self.written_record(&entry.place)
         memcpy(&crc, record, 4)

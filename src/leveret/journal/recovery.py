@@ -75,6 +75,7 @@ class Recovery:
         self._keys = keys
         self._oldest = oldest
         self._salvage = salvage
+        self._restored: Position | None = None
         self.result = Recovered()
 
     def run(self) -> Recovered:
@@ -126,6 +127,7 @@ class Recovery:
             if checkpoint is not None and self._is_usable(checkpoint, segments):
                 self._state.restore(memoryview(checkpoint.snapshot))
                 self.result.from_checkpoint = True
+                self._restored = checkpoint.position
                 self.result.placed.update({n: c for n, c in checkpoint.placed.items() if n >= self._oldest})
                 return checkpoint.position
             self.result.checkpoints_ignored += 1
@@ -173,7 +175,7 @@ class Recovery:
             self.result.frames += 1
             offset, seq = head.end, head.seq
         if last:
-            self._finish(header, data, offset, position)
+            self._finish(header, data, offset)
         elif offset < len(data):
             self._skip(data, offset, len(data), Position(segment, offset, seq))
         if self.result.last is not None:
@@ -196,15 +198,19 @@ class Recovery:
             self._refuse(header.segment, offset, "a frame that was durable is damaged")
         return later
 
-    def _finish(self, header: SegmentHeader, data: bytes, end: int, start: Position) -> None:
+    def _finish(self, header: SegmentHeader, data: bytes, end: int) -> None:
         """Cut the torn tail; write what is in doubt anew; say whether the log can go on in this segment."""
-        name = segment_name(header.segment)
         self.result.torn_bytes = len(data) - end
-        clean = self.result.from_checkpoint and start.segment == header.segment and start.offset == end == len(data)
-        if not clean:
-            self._write_anew(name, memoryview(data)[:end])
+        if end < len(data) or not self._ends_at_checkpoint(header.segment, end):
+            self._write_anew(segment_name(header.segment), memoryview(data)[:end])
         if header.key_id == PLAIN and not self._keys:
             self.result.last = header
+
+    def _ends_at_checkpoint(self, segment: int, end: int) -> bool:
+        """Whether the log ends with a frame that was durable before the checkpoint was written."""
+        if self._restored is None or end == HEADER_BYTES:
+            return False  # a segment without a frame may have been begun after the checkpoint
+        return self._restored[:2] == (segment, end)
 
     def _write_anew(self, name: str, data: Bytes) -> None:
         """Replace a segment by a copy of itself; on a full disk sync it where it is, which is all that can be done."""
