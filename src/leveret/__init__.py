@@ -1,4 +1,14 @@
-"""Leveret, a message broker: `leveret.open()` runs it in this process."""
+"""Leveret, a message broker: `leveret.open()` runs it in this process.
+
+    broker = leveret.open("data")               # a directory; without a path in memory
+    orders = broker.queue("orders", dead_letter="orders-dlq")
+    orders.send({"order_id": 123})              # returns when it is on disk
+    for message in orders.receive(10, wait=20):
+        message.ack()
+    broker.close()
+
+Start with help(leveret.open), help(leveret.Broker) and help(leveret.Queue).
+"""
 
 from leveret.clock import ManualClock
 from leveret.config import Options

@@ -13,7 +13,10 @@ def option(default: Any, help: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a broker is opened; what concerns files has no effect on one in memory."""
+    """How a broker is opened: the keywords of leveret.open.
+
+    What concerns files has no effect on a broker in memory. docs/options.md has each option with its help.
+    """
 
     sync: Literal["always", "interval", "never"] = option(
         "always", "when send() returns: always = on disk; interval, never = a power cut may lose what was confirmed"

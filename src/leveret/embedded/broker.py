@@ -33,7 +33,11 @@ VHOST = "/"
 
 
 class Broker:
-    """A broker in this process; safe to use from any number of threads and tasks."""
+    """A broker in this process, from leveret.open(); safe to use from any number of threads and tasks.
+
+    `queue` and `exchange` declare what you send to, `policy` sets options by name, `stats` counts, `close` ends it.
+    Verbs that change something return when that is durable.
+    """
 
     def __init__(self, guard: Guard, options: Options, secret: bytes) -> None:
         """Use leveret.open()."""
@@ -191,7 +195,9 @@ class Broker:
 def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = None, **options: Any) -> Broker:
     """A broker on a directory, which is made when it is not there; without a path, in memory only.
 
-    leveret.config.Options lists the options.
+    The options are those of leveret.Options, for example sync="interval" or encryption_key_file="keys". `clock` takes
+    a leveret.ManualClock in tests. DataLocked: another process has the directory. DamagedJournal: stored bytes have
+    changed.
     """
     chosen = options_of(options)
     ticking = clock or SystemClock()

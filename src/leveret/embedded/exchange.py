@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Exchange:
-    """One exchange of a broker."""
+    """One exchange, from broker.exchange(): hands each message to every queue that is bound to it and matches."""
 
     __slots__ = ("_broker", "_guard", "_vhost", "name")
 

@@ -24,7 +24,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 cdef class Peeked:
-    """A message that was looked at: it cannot be settled."""
+    """A message that was looked at, by browse() or scheduled(): it cannot be settled."""
 
     def __init__(self) -> None:
         raise TypeError("messages come from receive() and browse()")
@@ -115,7 +115,11 @@ cdef class Peeked:
 
 
 cdef class Message(Peeked):
-    """A message that was taken: somebody has to say what becomes of it, before its visibility timeout ends."""
+    """A message that was taken: say what becomes of it before its visibility timeout ends.
+
+    ack: done. nack: again, later. extend: keep it longer. reject: never again. Otherwise it is delivered again.
+    A lease that has ended raises InvalidReceipt.
+    """
 
     @property
     def leased(self) -> bool:

@@ -17,7 +17,7 @@ NAME_CHARS_MAX = 1024  # of groups and de-duplication ids: they travel in the he
 
 
 class Outgoing(NamedTuple):
-    """One message for send_many with options of its own."""
+    """One message for send_many with options of its own; they are those of queue.send, times in seconds."""
 
     body: Any
     priority: int | None = None

@@ -48,7 +48,11 @@ SETTLE: dict[str, Callable[[Core, CoreQueue, Held, int, Any], None]] = {
 
 
 class Queue(ManagedQueue):
-    """One queue. Made on demand and cheap: it keeps nothing that the core does not know."""
+    """One queue, from broker.queue(): send and receive messages, or let a worker do it.
+
+    Each verb that can wait has a twin for asyncio with an "a" in front: asend, areceive. Iterating takes message after
+    message. The object is cheap: it keeps nothing that the core does not know.
+    """
 
     __slots__ = ()
 

@@ -31,7 +31,7 @@ FIRST_DEATH = "x-first-death-queue"
 
 @dataclass(slots=True)
 class RedriveResult:
-    """What a redrive has done so far: `skipped` matched and could not be moved."""
+    """What a redrive has done so far: `skipped` matched and could not be moved (their queue is gone or full)."""
 
     matched: int = 0
     moved: int = 0

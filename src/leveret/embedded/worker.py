@@ -37,7 +37,10 @@ class Reject(Exception):
 
 
 class Worker:
-    """A function at work on a queue; it can still be called as the function that it is."""
+    """A function at work on a queue, from queue.worker(); it can still be called as the function that it is.
+
+    `stop` lets the messages at hand finish. SIGTERM and SIGINT do the same when it was started in the main thread.
+    """
 
     def __init__(
         self, source: Queue, handler: Handler, *, concurrency: int = 8, idempotent: bool = False, name: str = "worker"

@@ -5,8 +5,9 @@
 A blob is durable before its pointer is journaled, and it is deleted after the last settling is durable. A crash between
 the two leaves an orphan, which `sweep` removes at the next start. Keys are never used twice.
 
-The local directory is our own, on the Disk port, because a blob must be synced before its pointer is confirmed and
-the local store of obstore does not sync. Everything else is reached through obstore.
+The local directory is our own, on the Disk port, because a blob must be synced before its pointer is confirmed, and
+the local store of obstore (0.12) neither syncs what it puts nor has an option for that. So a file:// URL is as good as
+the page cache. Everything else is reached through obstore.
 """
 
 import hashlib

@@ -1,0 +1,113 @@
+"""Tables in the documentation say what the source says: each follows a comment that names it."""
+
+import dataclasses
+import inspect
+import re
+from typing import Any
+
+import pytest
+
+import leveret
+from leveret.config import MIB, Options
+from leveret.core import errors
+from leveret.core.arguments import ARGUMENTS, Argument
+from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
+from leveret.embedded.stats import BrokerStats, JournalStats, QueueStats
+from tests.sources import ROOT
+
+KIB = 1024
+NO_EFFECT = "no effect"
+
+
+def table(page: str, name: str) -> list[list[str]]:
+    """The rows of a named table, without its head; the ends of cells are trimmed."""
+    text = (ROOT / "docs" / page).read_text()
+    found = re.search(rf"<!-- table: {name} -->\n\|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text)
+    assert found, f"docs/{page} has no table after the comment <!-- table: {name} -->"
+    return [[cell.strip() for cell in row.strip("|").split(" |")] for row in found[1].splitlines()]
+
+
+def code(value: object) -> str:
+    """A name or value as pages write it."""
+    return f"`{value}`"
+
+
+def seconds(value: int) -> str:
+    """A time for people."""
+    return f"{value // DAY_S} days" if value % DAY_S == 0 else f"{value} s"
+
+
+def size(value: int) -> str:
+    """A number of bytes for people."""
+    return f"{value // MIB} MiB" if value % MIB == 0 else f"{value // KIB} KiB"
+
+
+def queue_default(option: Option) -> str:
+    """The default of a queue option as the page writes it."""
+    if option.default is None:
+        return ""
+    return seconds(option.default) if option.convert is milliseconds else code(option.default)
+
+
+def open_default(field: Any) -> str:
+    """The default of an option of open as the page writes it."""
+    if field.name.endswith("_bytes") or field.name == "message_bytes_max":
+        return size(field.default)
+    return code(repr(field.default))
+
+
+def by_policy(argument: Argument) -> str:
+    """What a policy may do about an argument."""
+    return "min" if argument.minimum else "yes" if argument.by_policy else "no"
+
+
+def exceptions() -> dict[str, type[BaseException]]:
+    """Every exception that a user can meet, by name, in the order of the source."""
+    named = {**vars(errors), **{name: getattr(leveret, name) for name in leveret.__all__}}
+    return {name: value for name, value in named.items() if inspect.isclass(value) and issubclass(value, Exception)}
+
+
+def test_the_options_of_a_queue_are_documented() -> None:
+    expected = [[code(name), queue_default(row), code(row.argument)] for name, row in OPTIONS.items()]
+    assert [row[:3] for row in table("queues.md", "queue options")] == expected
+
+
+def test_the_arguments_of_a_queue_are_documented() -> None:
+    rows = table("queues.md", "arguments")
+    expected = [
+        [code(row.name), by_policy(row), "yes" if row.by_operator else "no", row.field is None]
+        for row in ARGUMENTS.values()
+    ]
+    assert [[*row[:3], row[3] == NO_EFFECT] for row in rows] == expected
+
+
+def test_the_options_of_open_are_documented_as_in_their_help() -> None:
+    expected = [[code(row.name), open_default(row), row.metadata["help"]] for row in dataclasses.fields(Options)]
+    assert table("options.md", "options") == expected
+
+
+@pytest.mark.parametrize("figures", [QueueStats, BrokerStats, JournalStats])
+def test_every_figure_is_documented(figures: Any) -> None:
+    expected = [code(row.name) for row in dataclasses.fields(figures)]
+    assert [row[0] for row in table("operating.md", figures.__name__)] == expected
+
+
+def test_every_error_is_documented_with_what_it_is() -> None:
+    expected = [
+        [code(name), ", ".join(code(base.__name__) for base in error.__bases__)] for name, error in exceptions().items()
+    ]
+    rows = table("errors.md", "errors")
+    assert [row[:2] for row in rows] == expected
+    assert [row[0] for row in rows if not row[2]] == [], "say when these are raised"
+
+
+@pytest.mark.parametrize("name", leveret.__all__)
+def test_everything_public_explains_itself(name: str) -> None:
+    public = getattr(leveret, name)
+    undocumented = [
+        method
+        for method, value in vars(public).items()
+        if not method.startswith("_") and (callable(value) or isinstance(value, property)) and not inspect.getdoc(value)
+    ]
+    assert inspect.getdoc(public)
+    assert not undocumented, f"write a docstring for these of leveret.{name}: {undocumented}"
