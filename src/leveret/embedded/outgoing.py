@@ -3,11 +3,13 @@
 from typing import Any, NamedTuple
 
 from leveret.core.arguments import TIME_MS_MAX
+from leveret.core.deadletter import OWNED
 from leveret.core.dedup import digest
 from leveret.core.errors import InvalidArgument, MessageTooLarge
 from leveret.core.policy import QueuePolicy
-from leveret.core.properties import Properties, content
+from leveret.core.properties import Properties, content, scan_header
 from leveret.core.publish import group_key
+from leveret.core.tables import MalformedTable
 from leveret.embedded.bodies import PERSISTENT_MODE, encode
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.message import DEDUP, GROUP
@@ -61,7 +63,10 @@ class Prepared(NamedTuple):
 
     def wire(self) -> tuple[bytes, int]:
         """Properties and body as on the wire, and the length of the first."""
-        return content(self.properties, self.data)
+        wire, header_len = content(self.properties, self.data)
+        if self.properties.headers:
+            check_headers(wire, header_len)
+        return wire, header_len
 
 
 def prepare(message: Outgoing, bytes_max: int, policy: QueuePolicy | None = None) -> Prepared:
@@ -105,8 +110,16 @@ def check_size(size_bytes: int, bytes_max: int) -> None:
         )
 
 
+def check_headers(wire: bytes, header_len: int) -> None:
+    """Refuse headers that are over a publisher's limits: a dead letter needs room for its history beside them."""
+    try:
+        scan_header(wire, header_len)
+    except MalformedTable as error:
+        raise InvalidArgument(f"too many or too large headers ({error}): put them into the body") from None
+
+
 def _headers(message: Outgoing) -> dict[str, Any] | None:
-    """The headers, with group and de-duplication id, so that every client sees them."""
+    """The headers, with group and de-duplication id, so that every client sees them; only the broker counts deaths."""
     headers = message.headers
     if headers is not None and not isinstance(headers, dict):
         raise InvalidArgument(f"headers are a dict of names and values, not {headers!r}")
@@ -115,7 +128,7 @@ def _headers(message: Outgoing) -> dict[str, Any] | None:
         for header, what, value in ((GROUP, "group", message.group), (DEDUP, "dedup_id", message.dedup_id))
         if value is not None
     }
-    return {**(headers or {}), **own} or None
+    return {**{name: value for name, value in (headers or {}).items() if name not in OWNED}, **own} or None
 
 
 def _name(what: str, value: Any) -> str:
