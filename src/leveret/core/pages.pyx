@@ -1,23 +1,28 @@
 """A page of a lane: up to 4,096 cells that count from its first message; squeezed to a few kilobytes while it is cold.
 
-    squeezed = zlib of the cells column by column, each value as the difference to its predecessor's
+    columns  = the cells column by column, each value as the difference to its predecessor's
                (an offset as the difference to the end of the record before it)
+    squeezed = u16 which columns are constant | first and other value of each of these | zlib of the other columns
 
-Messages of a long queue differ little from their neighbours, so the columns are mostly zeros: ten million waiting
-messages take about a byte each, and a checkpoint writes squeezed pages as they are.
+Messages of a long queue differ little from their neighbours, so most columns are constant and the others mostly zeros:
+ten million waiting messages take about a byte each, and a checkpoint writes squeezed pages as they are.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from zlib import compress, decompress
+from zlib import error as zlib_error
 
 cdef enum:
     DELTA_MAX = 0xFFFFFFFF
     SEGMENTS_MAX = 0xFFFF
     ZLIB_FAST = 1
+    COLUMNS = 9
+
+cdef size_t[COLUMNS] WIDTHS = [4, 4, 4, 4, 4, 2, 2, 1, 1]
 
 
 cdef Page* new_page(Entry* first, uint32_t capacity) except NULL:
@@ -153,7 +158,7 @@ cdef int squeeze(Page* page) except -1:
     if page.squeezed == NULL:
         columns = PyBytes_FromStringAndSize(NULL, (page.tail - page.head) * sizeof(Cell))
         to_columns(page, <uint8_t*>PyBytes_AS_STRING(columns))
-        squeezed = compress(columns, ZLIB_FAST)
+        squeezed = without_constants(columns, page.tail - page.head)
         Py_INCREF(squeezed)
         page.squeezed = <PyObject*>squeezed
         page.tail -= page.head
@@ -168,15 +173,59 @@ cdef int unsqueeze(Page* page) except -1:
     cdef bytes columns
     if page.cells != NULL:
         return 0
-    columns = decompress(<object>page.squeezed)
-    if <size_t>PyBytes_GET_SIZE(columns) != page.tail * sizeof(Cell):
-        raise ValueError("a squeezed page has the wrong size")
+    columns = with_constants(<bytes>page.squeezed, page.tail)
     page.cells = <Cell*>malloc(max(<uint32_t>1, page.tail) * sizeof(Cell))
     if page.cells == NULL:
         raise MemoryError
     page.capacity = max(<uint32_t>1, page.tail)
     from_columns(page, <const uint8_t*>PyBytes_AS_STRING(columns))
     return 0
+
+
+cdef bytes without_constants(bytes columns, uint32_t count):
+    """Leave out the columns whose values are all the same but for the first; compress the rest."""
+    cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(columns)
+    cdef const uint8_t* column = data
+    cdef uint16_t constant = 0
+    cdef size_t i, width
+    cdef list ends = [], rest = []
+    for i in range(COLUMNS):
+        width = WIDTHS[i]
+        # Equal to itself shifted by one: every value but the first is the same.
+        if count > 1 and memcmp(column + width, column + 2 * width, (count - 2) * width) == 0:
+            constant |= 1 << i
+            ends.append(column[: 2 * width])
+        else:
+            rest.append(column[: count * width])
+        column += count * width
+    return b"".join([constant.to_bytes(2, "little"), *ends, compress(b"".join(rest), ZLIB_FAST)])
+
+
+cdef bytes with_constants(bytes squeezed, uint32_t count):
+    """The reverse of without_constants; whatever is wrong with the bytes is a ValueError."""
+    cdef uint16_t constant = int.from_bytes(squeezed[:2], "little")
+    cdef size_t i, width, at = 2, used = 0
+    cdef list columns = []
+    cdef bytes rest
+    for i in range(COLUMNS):
+        at += 2 * WIDTHS[i] if constant >> i & 1 else 0
+    try:
+        rest = decompress(squeezed[at:])
+    except zlib_error as error:
+        raise ValueError(f"a squeezed page is damaged: {error}") from None
+    at = 2
+    for i in range(COLUMNS):
+        width = WIDTHS[i]
+        if constant >> i & 1:
+            columns.append(squeezed[at : at + width] + squeezed[at + width : at + 2 * width] * (count - 1))
+            at += 2 * width
+        else:
+            columns.append(rest[used : used + count * width])
+            used += count * width
+    squeezed = b"".join(columns)
+    if <size_t>len(squeezed) != count * sizeof(Cell):
+        raise ValueError("a squeezed page has the wrong size")
+    return squeezed
 
 
 cdef void to_columns(Page* page, uint8_t* out) noexcept:
