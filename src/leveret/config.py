@@ -30,7 +30,7 @@ class Options:
     message_bytes_max: int = option(16 * MIB, "largest body of a queue without a max_message_size of its own")
     segment_bytes: int = option(64 * MIB, "size of a log segment")
     cache_bytes: int = option(
-        64 * MIB, "memory for the end of the log, so that recent messages are not read back from disk"
+        16 * MIB, "memory for the end of the log, so that recent messages are not read back from disk"
     )
     checkpoint_bytes: int = option(256 * MIB, "bytes written between two checkpoints")
     spare_bytes: int = option(64 * MIB, "room kept so that acknowledgements work on a full disk")

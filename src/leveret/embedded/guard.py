@@ -2,7 +2,7 @@
 
     with guard:                     the time is told to the core; what is due happens
         ...verbs of the core...
-        frame = guard.commit()      what was appended is on its way to the disk
+        frame = guard.commit()      what was appended is to go to the disk
     guard.wait(frame)               until it is there; never under the lock
 
 What nobody waits for (deliveries, acknowledgements, leases that ended) goes with the next frame, or after
@@ -42,7 +42,6 @@ class Guard:
         self.large: LargeBodies | None = None
         self.first_frame = 0
         self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
-        self._committed = False
         self._lazy_ms = NEVER_MS
         self._housekeep_ms = NEVER_MS
 
@@ -71,9 +70,7 @@ class Guard:
         try:
             if core.dirty:
                 self._tell()
-            if self._committed:
-                self._committed = False
-            elif self._journal is not None and self._lazy_ms == NEVER_MS and self._journal.dirty:
+            if self._journal is not None and self._lazy_ms == NEVER_MS and self._journal.dirty:
                 self._lazy_ms = core.now_ms + LAZY_COMMIT_MS
                 self._ticker.plan(self._lazy_ms)
             deadline_ms = core.next_deadline_ms
@@ -85,7 +82,7 @@ class Guard:
     # Durability
 
     def commit(self) -> int:
-        """Send what was appended to the disk; give the frame to wait for. The caller holds the lock."""
+        """Give the frame to wait for, with all that was appended. The caller holds the lock."""
         if self._journal is None or self.store is None:
             return 0
         if self._housekeep_ms == NEVER_MS:
@@ -94,10 +91,13 @@ class Guard:
         if not self._journal.dirty:
             # Nothing was appended, but what this verb saw (a duplicate, say) may still be on its way.
             return self._journal.pending - 1
-        frame = self._journal.pending
-        self.store.commit.kick()
-        self._committed = True
-        return frame
+        return self._journal.pending
+
+    def _commit_lazily(self) -> None:
+        """Send what nobody waits for to the disk; the caller holds the lock."""
+        if self.store is not None and self.store.journal.dirty:
+            self.commit()
+            self.store.commit.kick()
 
     def wait(self, frame: int) -> None:
         """Return when a frame is durable."""
@@ -120,6 +120,8 @@ class Guard:
                 loop.call_soon_threadsafe(finish, error)
 
         self.store.commit.notify(frame, committed)
+        with self.lock:
+            self.store.commit.kick()
         await durable
 
     def flush(self) -> None:
@@ -145,8 +147,7 @@ class Guard:
                 self._tell()
                 if self._lazy_ms <= self.core.now_ms:
                     self._lazy_ms = NEVER_MS
-                    self.commit()
-                    self._committed = False
+                    self._commit_lazily()
                 housekeep = self._housekeep_ms <= self.core.now_ms
                 if housekeep:
                     self._housekeep_ms = NEVER_MS

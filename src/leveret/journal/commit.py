@@ -5,8 +5,10 @@
     with lock:
         ...append...
         seq = journal.pending
-        commit.kick()
-    commit.wait(seq)            # or commit.notify(seq, callback)
+    commit.wait(seq)            # or commit.notify(seq, callback), after commit.kick() under the lock
+
+Of several who wait at the same time, the first writes for all of them, and the writer thread takes over what came
+meanwhile: one who is alone is spared two changes of threads.
 
 After a failed write or sync nothing more is written, every waiter gets JournalFailed, and `on_failure` is called once.
 """
@@ -37,6 +39,12 @@ class Lock(Protocol):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any, /) -> object:
         """Let others have it."""
+
+
+def open_gate(gate: threading.Lock) -> None:
+    """Let everybody through who waits at a gate; an open one stays open."""
+    if gate.locked():
+        gate.release()
 
 
 def stop_process(error: JournalFailed) -> None:
@@ -160,12 +168,13 @@ class Commit:
         """Let everybody go on who waits for this frame or an earlier one."""
         with self._mutex:
             self._durable = seq
-            gates = [self._gates.pop(waited) for waited in sorted(self._gates) if waited <= seq]
+            for waited in [waited for waited in self._gates if waited <= seq]:
+                # Opened before it is forgotten: if this is interrupted, the next one to come here opens it.
+                open_gate(self._gates[waited])
+                del self._gates[waited]
             callbacks = [
                 call for waited in sorted(self._callbacks) if waited <= seq for call in self._callbacks.pop(waited)
             ]
-        for gate in gates:
-            gate.release()
         for call in callbacks:
             call(None)
         if self._on_durable is not None:
@@ -201,6 +210,7 @@ class ThreadedCommit(Commit):
         self._work.acquire()
         self._busy = self._stopping = False
         self._unmarked = False
+        self._seen = 0
         self._thread = threading.Thread(target=self._run, name="leveret-journal", daemon=True)
         self._thread.start()
 
@@ -220,36 +230,76 @@ class ThreadedCommit(Commit):
                 self._work.release()
         self._thread.join()
 
+    def wait(self, seq: int) -> None:
+        """Return when a frame is durable; write it in this thread if nobody is writing."""
+        if self._durable < seq and self._lead():
+            try:
+                while self.failed is None and self._durable < seq and self._commit_next():
+                    continue
+            finally:
+                self._hand_over()
+        super().wait(seq)
+
+    def _lead(self) -> bool:
+        """Become the one who writes, if there is none."""
+        with self._lock:
+            if self._busy or self._stopping or self.failed is not None:
+                return False
+            self._busy = True
+            return True
+
+    def _hand_over(self) -> None:
+        """Let the writer thread go on: with what came meanwhile, or with marking the end when nothing comes."""
+        with self._lock:
+            if self._unmarked and self._journal.idle:
+                self._busy = False
+            else:
+                self._unmarked = True
+                self._work.release()
+
     def _run(self) -> None:
         """Write frame after frame; sleep when there is none."""
         while True:
-            if not self._work.acquire(timeout=IDLE_SECONDS if self._unmarked else -1):
-                self._rest()
-                if self.failed is not None:
-                    return
+            if not self._work.acquire(timeout=IDLE_SECONDS if self._unmarked else -1) and not self._rest():
                 continue
             while self.failed is None and not self._stopping and self._commit_next():
                 self._unmarked = True
+            with self._lock:
+                # What was appended since the last look is found here: nobody else could write it.
+                self._busy = not self._journal.idle and self.failed is None and not self._stopping
+                if self._busy:
+                    self._work.release()
             if self._stopping or self.failed is not None:
                 return
 
     def _commit_next(self) -> bool:
-        """Commit one frame; False, with the thread idle from then on, when there is none."""
+        """Commit one frame; False when there is none."""
         with self._lock:
             frame = self._journal.next_frame()
-            if frame is None:
-                self._busy = False
-                return False
+        if frame is None:
+            return False
         if self._write(frame):
             with self._lock:
                 self._journal.wrote(frame)
             self._wake(frame.seq)
         return True
 
-    def _rest(self) -> None:
-        """Nothing came for a while: sync what an interval still owes, and mark the end."""
-        self._unmarked = False
+    def _rest(self) -> bool:
+        """Nothing came for a while: sync what an interval still owes, and mark the end. False when somebody writes."""
+        with self._lock:
+            if self._busy:
+                return False
+            if self._seen != self._writer.written:
+                self._seen = self._writer.written
+                return False
+            self._busy = True
+            self._unmarked = False
         if self._writer.may_sync:
             self.sync()
             if self.failed is None:
                 self.mark()
+        with self._lock:
+            self._seen = self._writer.written
+            durable = self._journal.durable
+        self._wake(durable)
+        return True

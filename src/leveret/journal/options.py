@@ -23,7 +23,7 @@ class JournalOptions:
     """`always`: durable before confirm. `interval`, `never`: a power cut may lose what was confirmed."""
     interval_ms: int = 200
     segment_bytes: int = 64 * MIB
-    cache_bytes: int = 64 * MIB
+    cache_bytes: int = 16 * MIB
     unwritten_bytes_max: int = 64 * MIB
     checkpoint_bytes: int = 256 * MIB
     spare_bytes: int = 64 * MIB

@@ -34,6 +34,7 @@ class Writer:
         self._salt = 0
         self._unchecked_bytes = 0
         self._space = threading.Lock()
+        self._interrupted = False
         self._synced_ms = 0
         self.may_sync = options.sync != "never"
         self.syncs = 0
@@ -58,7 +59,16 @@ class Writer:
             self.sync()
 
     def append(self, frame: Frame) -> None:
-        """Write a frame, giving up the spare file if there is no other room."""
+        """Write a frame, giving up the spare file if there is no other room.
+
+        Whoever writes may be interrupted (a signal handler raises in the main thread); the frame then comes again, and
+        what there is of it is cut off first.
+        """
+        if frame.seq <= self.written:
+            return
+        if self._interrupted:
+            self._undo(frame)
+        self._interrupted = True
         try:
             self._write(frame)
         except OSError as error:
@@ -66,6 +76,7 @@ class Writer:
                 raise
             self._write(frame)
         self.written = frame.seq
+        self._interrupted = False
         self._unchecked_bytes += frame.plain_bytes
         self.bytes_written += frame.plain_bytes
         if self._unchecked_bytes >= SPACE_CHECK_BYTES:
@@ -154,6 +165,13 @@ class Writer:
             if error.errno in NO_ROOM:
                 self._disk.truncate(self._fd, frame.offset)
             raise
+
+    def _undo(self, frame: Frame) -> None:
+        """Remove what an interrupted write left."""
+        if frame.segment == self.segment:
+            self._disk.truncate(self._fd, frame.offset)
+        elif segment_name(frame.segment) in self._disk.names():
+            self._disk.unlink(segment_name(frame.segment))
 
     def _begin_segment(self, frame: Frame) -> None:
         """Create the segment that a frame is the first of; it is used only once it is durable."""
