@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         **{kind: kinds[kind] for kind in KINDS},
         "flips_injected": flips.injected,
         "flips_detected": flips.detected,
-        "flips_harmless": flips.harmless.total(),
+        "flips_refused_at_start": flips.refused,
         "mutants_caught": f"{caught}/{len(mutants)}",
         "seconds": round(time.monotonic() - started, 1),
     }

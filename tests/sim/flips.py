@@ -1,16 +1,18 @@
-"""Single bits that rot in a journal that nobody has open: each is refused, or proven to be without effect.
+"""Single bits that rot in a journal that nobody has open: each is detected, and those that start up are without effect.
 
 The journal was closed in peace, or its process was killed while it was idle. (A process that is killed while it writes
 leaves a last frame that may be torn, and nobody can tell a torn frame from a rotten one.)
 
-Without effect means that recovery gives the same state, every message read back included. The spare file is left out:
-nobody reads it.
+Detected means that it is refused at the start, or found by a full check of the directory. What a start does not refuse
+must be without effect: recovery gives the same state, every message read back included. The spare and the lock file are
+left out: nobody reads them.
 """
 
-from collections import Counter
 from random import Random
 
 from leveret.core.errors import JournalError
+from leveret.journal.disk import LOCK_NAME
+from leveret.journal.verify import verify
 from leveret.journal.writer import SPARE_NAME
 from tests.sim import workload
 from tests.sim.checker import Finding, Model
@@ -18,6 +20,7 @@ from tests.sim.node import Node
 from tests.sim.simdisk import SimDisk
 from tests.sim.world import Inconsistent, JournalWorld
 
+UNREAD = (SPARE_NAME, LOCK_NAME)
 STEPS = 20
 FLIPS_PER_WORKLOAD = 10
 
@@ -30,7 +33,7 @@ class Flips:
         self.node_class = node_class
         self.injected = 0
         self.detected = 0
-        self.harmless: Counter[str] = Counter()
+        self.refused = 0
         self.findings: list[tuple[int, Finding]] = []
 
     def inject(self, seed: int) -> None:
@@ -39,18 +42,21 @@ class Flips:
         left = self._left(rng)
         for _ in range(FLIPS_PER_WORKLOAD):
             damaged = left.disk.crash(rng)
-            name = rng.choice([name for name in damaged.names() if name != SPARE_NAME and damaged.size(name)])
+            name = rng.choice([name for name in damaged.names() if name not in UNREAD and damaged.size(name)])
             damaged.flip(rng, name)
             self.injected += 1
+            if verify(damaged):
+                self.detected += 1
+            else:
+                self.findings.append((seed, Finding("silent", f"{name}: a full check does not see it")))
             world = JournalWorld(damaged, left.history, ignore, self.node_class)
             try:
                 world.open()
             except JournalError:
-                self.detected += 1
+                self.refused += 1
             except Inconsistent as found:
                 self.findings += [(seed, Finding("silent", f"{name}: {finding}")) for finding in found.findings]
             else:
-                self.harmless[kind_of(name)] += 1
                 if world.node.identity != left.node.identity:
                     self.findings.append((seed, Finding("silent", f"{name}: {world.node.identity}")))
 
@@ -61,11 +67,6 @@ class Flips:
         workload.run(world, rng, STEPS)
         world.durably(rng.choice((world.node.close, world.node.rest)))
         return world
-
-
-def kind_of(name: str) -> str:
-    """A file name without its number."""
-    return name.split("-")[0]
 
 
 def ignore(world: object) -> None:

@@ -71,15 +71,27 @@ def write_checkpoint(disk: Disk, checkpoint: Checkpoint, keys: Keys) -> None:
             disk.unlink(older)
 
 
+def checkpoint_is_whole(disk: Disk, name: str) -> bool:
+    """Whether a checkpoint is as it was written."""
+    return _is_whole(memoryview(disk.read_all(name)))
+
+
+def _is_whole(data: memoryview) -> bool:
+    """Whether magic number, version and checksum are right."""
+    if len(data) < _HEADER.size:
+        return False
+    magic, version, *_, crc = _HEADER.unpack_from(data)
+    header, rest = data[: _HEADER.size - 4], data[_HEADER.size :]
+    return bool(magic == _MAGIC and version == _VERSION and crc == crc32c(rest, crc32c(header)))
+
+
 def read_checkpoint(disk: Disk, name: str, keys: Keys) -> Checkpoint | None:
     """Read a checkpoint; None when it is damaged."""
     data = memoryview(disk.read_all(name))
-    if len(data) < _HEADER.size:
+    if not _is_whole(data):
         return None
-    magic, version, _, segment, offset, seq, key_id, facts_len, crc = _HEADER.unpack_from(data)
+    _, _, _, segment, offset, seq, key_id, facts_len, _ = _HEADER.unpack_from(data)
     header, rest = data[: _HEADER.size - 4], data[_HEADER.size :]
-    if magic != _MAGIC or version != _VERSION or crc != crc32c(rest, crc32c(header)):
-        return None
     if key_id != PLAIN:
         plain = keys.decrypt(key_id, bytes(rest[:NONCE_BYTES]), rest[NONCE_BYTES:], bytes(header))
         rest = memoryview(plain)

@@ -37,8 +37,21 @@ def new_meta(now_ms: int) -> Meta:
 
 def write_meta(disk: Disk, meta: Meta) -> None:
     """Write META durably."""
+    replace_file(disk, META_NAME, _written(meta))
+
+
+def _written(meta: Meta) -> bytes:
+    """META as it is in the file."""
     facts = dataclasses.asdict(meta)
-    replace_file(disk, META_NAME, json.dumps({**facts, "crc32c": _checksum(facts)}).encode())
+    return json.dumps({**facts, "crc32c": _checksum(facts)}).encode()
+
+
+def meta_is_whole(disk: Disk) -> bool:
+    """Whether META is as it was written, to the last byte."""
+    try:
+        return _written(read_meta(disk)) == disk.read_all(META_NAME)
+    except (DamagedJournal, UnknownFormat):
+        return False
 
 
 def read_meta(disk: Disk) -> Meta:
