@@ -3,7 +3,7 @@
 import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,7 @@ class FaultyDisk(Disk):
 
         return counted
 
-    def write(self, fd: int, buffers: "list[Bytes]") -> int:  # type: ignore[override]
+    def write(self, fd: int, buffers: Sequence[Bytes]) -> int:
         """Write no more than is allowed in one call, and no more than there is room for."""
         data = b"".join(bytes(buffer) for buffer in buffers)[: min(self.write_bytes_max, self.room_bytes)]
         if not data:
