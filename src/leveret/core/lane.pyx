@@ -244,8 +244,15 @@ cdef class Lane:
         return 0
 
     cdef bint touches(self, uint32_t segment) noexcept:
-        """Whether some record may lie in this segment; cheap, and sure only when it says no."""
-        return self.first < self.end and self.pages[self.first].segment <= segment
+        """Whether some record may lie in this segment; cheap, and sure only when it says no.
+
+        Every page is asked: records that were copied forward stand before others that were not.
+        """
+        cdef uint32_t i
+        for i in range(self.first, self.end):
+            if self.pages[i].segment <= segment <= self.pages[i].segment_max:
+                return True
+        return False
 
     cdef int dump(self, bytearray out) except -1:
         """Append the pages, squeezed, for a checkpoint; read back by load."""
