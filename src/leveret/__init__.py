@@ -14,7 +14,10 @@ from leveret.clock import ManualClock
 from leveret.config import Options
 from leveret.core.errors import (
     AccessRefused,
+    BlobStoreFailed,
     BrokerClosed,
+    DamagedJournal,
+    DataLocked,
     DiskFull,
     InvalidArgument,
     InvalidReceipt,
@@ -28,6 +31,8 @@ from leveret.core.errors import (
     QueueFull,
     QueueNotFound,
     TooMany,
+    UnknownFormat,
+    WrongKey,
 )
 from leveret.embedded.broker import Broker, open
 from leveret.embedded.exchange import Exchange
@@ -39,8 +44,11 @@ from leveret.embedded.worker import Reject, Worker
 
 __all__ = [
     "AccessRefused",
+    "BlobStoreFailed",
     "Broker",
     "BrokerClosed",
+    "DamagedJournal",
+    "DataLocked",
     "DiskFull",
     "Exchange",
     "InvalidArgument",
@@ -63,6 +71,8 @@ __all__ = [
     "RedriveResult",
     "Reject",
     "TooMany",
+    "UnknownFormat",
     "Worker",
+    "WrongKey",
     "open",
 ]

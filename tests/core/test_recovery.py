@@ -144,6 +144,20 @@ def test_a_queue_whose_definition_was_copied_forward_has_its_rules_again(disk: W
     assert disk.again().depth == 0
 
 
+def test_what_stands_behind_a_copied_message_is_copied_too(disk: World) -> None:
+    queue = disk.queue()
+    for number in range(40):
+        disk.send(queue, f"{number:02d}" + "x" * 90)
+        disk.commit()
+    oldest = disk.disk().meta.oldest
+    disk.broker.relocate(oldest, 1 << 30)
+    disk.commit()
+    disk.disk()._remove(oldest)
+    disk.restart()  # the definition comes last now: then all messages enter their queue again, the copied ones first
+    disk.compact()
+    assert [text(held)[:2] for held in disk.again().take(99)] == [f"{number:02d}" for number in range(40)]
+
+
 def test_a_delivery_count_above_what_a_cell_holds_survives(disk: World) -> None:
     queue = disk.queue()
     disk.send_all(queue, "ab")

@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from leveret.core.errors import DamagedJournal, MessageNotFound
+from leveret.core.errors import (
+    BlobStoreFailed,
+    DamagedJournal,
+    DiskFull,
+    InvalidArgument,
+    MessageNotFound,
+    WrongKey,
+)
 from leveret.journal.blobs import Blobs, LocalBlobs, RemoteBlobs
+from leveret.journal.encryption import Keys
 from tests.journal.world import FaultyDisk
 
 NOW_MS = 1_767_225_600_000
@@ -15,7 +23,7 @@ NOW_MS = 1_767_225_600_000
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Blobs:
     if request.param == "local":
         return Blobs(LocalBlobs(FaultyDisk(tmp_path)))
-    return Blobs(RemoteBlobs(tmp_path.as_uri()))
+    return Blobs(RemoteBlobs(tmp_path.as_uri(), "broker"))
 
 
 def files(path: Path) -> list[Path]:
@@ -96,12 +104,40 @@ def test_a_local_blob_is_synced_before_it_has_its_name(tmp_path: Path) -> None:
     assert done == ["write", "sync", "rename", "sync_dir"]
 
 
-def test_half_a_local_blob_is_swept(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "kind"), [(errno.EIO, BlobStoreFailed), (errno.ENOSPC, DiskFull)])
+def test_a_local_blob_that_cannot_be_stored_leaves_nothing(tmp_path: Path, number: int, kind: type[Exception]) -> None:
     disk = FaultyDisk(tmp_path)
-    blobs = Blobs(LocalBlobs(disk))
-    disk.failing["sync"] = errno.EIO
-    with pytest.raises(OSError, match="Input/output error"):
-        blobs.put(b"body", NOW_MS)
-    assert len(files(tmp_path)) == 1
-    assert blobs.sweep([]) == 0
+    disk.failing["sync"] = number
+    with pytest.raises(kind, match="was not stored"):
+        Blobs(LocalBlobs(disk)).put(b"body", NOW_MS)
     assert files(tmp_path) == []
+
+
+def test_half_a_local_blob_is_swept_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+    blobs = Blobs(LocalBlobs(FaultyDisk(tmp_path)))
+    key = json.loads(blobs.put(b"body", NOW_MS))["key"]
+    (tmp_path / key).rename(tmp_path / f"{key}.tmp")
+    (tmp_path / "notes.txt").write_text("of the operator")
+    assert blobs.sweep([]) == 0
+    assert [file.name for file in files(tmp_path)] == ["notes.txt"]
+
+
+def test_an_encrypted_blob(tmp_path: Path) -> None:
+    old, new = bytes(32), bytes(range(32))
+    pointer = Blobs(LocalBlobs(FaultyDisk(tmp_path)), Keys(old)).put(b"a large secret", NOW_MS)
+    (file,) = files(tmp_path)
+    assert b"secret" not in file.read_bytes()
+    assert Blobs(LocalBlobs(FaultyDisk(tmp_path)), Keys(new, old)).get(pointer) == b"a large secret"
+    with pytest.raises(WrongKey, match=json.loads(pointer)["key_id"]):
+        Blobs(LocalBlobs(FaultyDisk(tmp_path)), Keys(new)).get(pointer)
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(WrongKey, match="tampered"):
+        Blobs(LocalBlobs(FaultyDisk(tmp_path)), Keys(old)).get(pointer)
+    file.write_bytes(b"short")
+    with pytest.raises(DamagedJournal, match=file.name):
+        Blobs(LocalBlobs(FaultyDisk(tmp_path)), Keys(old)).get(pointer)
+
+
+def test_a_store_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="no URL of an object store"):
+        RemoteBlobs("nonsense", "broker")

@@ -24,9 +24,12 @@ from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
+from leveret.core.restore import waiting_numbers
 from leveret.core.topology import Removed, Topology, Vhost
 
 QUEUES_MAX = 1_000_000  # each costs memory for as long as it exists
+RECOVERED = "leveret.recovered."  # and the number of a queue whose name was lost
+RECOVERED_ARGUMENTS = {"x-max-priority": 255}  # its messages keep the priorities that they had
 
 
 class Published(NamedTuple):
@@ -47,6 +50,7 @@ class Broker(Publisher):
         self.catalog = Catalog()
         self.kinds = Kinds()
         self.last_queue_id = 0
+        self.salvage = False  # whether queues that lost their definition are kept under another name
 
     # -- queues
 
@@ -362,7 +366,24 @@ class Broker(Publisher):
             self.last_queue_id = max(self.last_queue_id, definition["last_queue_id"])
         for definition in self.catalog.of(Kind.CONSUMER):
             self.consumer_ids[definition["name"]] = definition["number"]
+        if self.salvage:
+            self._name_undefined()
         return super().recovered(now_ms)
+
+    def _name_undefined(self) -> None:
+        """Keep messages of queues whose definition was damaged; the operator moves them to where they belong."""
+        for number in sorted(self.undefined):
+            if waiting_numbers(self.undefined[number]):
+                name = f"{RECOVERED}{number}"
+                self._restore_queue({"id": number, "vhost": "/", "name": name, "arguments": RECOVERED_ARGUMENTS}, 0)
+            else:
+                self._restore_absence(number)
+
+    def define_recovered(self) -> None:
+        """Journal the queues that were named just now."""
+        for queue in self.queues.values():
+            if queue.segment == 0 and queue.name.startswith(RECOVERED):
+                self._define_queue(queue)
 
     def definitions(self) -> dict[str, Any]:
         """Everything that is defined, for a snapshot."""

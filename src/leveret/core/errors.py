@@ -76,6 +76,10 @@ class DiskFull(JournalError):
     """No room for publishes; acknowledgements are still taken, and they free room."""
 
 
+class BlobStoreFailed(JournalError):
+    """The store for large bodies did not do what it was asked for; the log is not harmed."""
+
+
 class DataLocked(JournalError):
     """Another process has this data directory open."""
 

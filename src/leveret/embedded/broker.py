@@ -25,7 +25,7 @@ from leveret.embedded.options import options_of
 from leveret.embedded.outgoing import Prepared
 from leveret.embedded.queue import Queue
 from leveret.embedded.receipts import Receipts
-from leveret.embedded.stats import BrokerStats, broker_stats, journal_stats
+from leveret.embedded.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
 from leveret.embedded.storage import TAG_DIGITS, open_store
 from leveret.embedded.worker import Worker
 
@@ -45,9 +45,7 @@ class Broker:
         self.options = options
         self.receipts = Receipts(secret)
         self.running: WeakSet[Worker | Subscription] = WeakSet()
-        # Blobs are not encrypted: where encryption is asked for, large bodies stay in the log.
-        encrypted = options.encryption_key_file or options.encryption_key_env
-        self.blob_bytes = options.message_bytes_max if guard.large is None or encrypted else options.blob_bytes
+        self.blob_bytes = options.message_bytes_max if guard.large is None else options.blob_bytes
 
     # Queues
 
@@ -153,15 +151,28 @@ class Broker:
             return totals
         return replace(totals, journal=journal_stats(store, self.guard.first_frame, totals.counts["published"]))
 
+    @property
+    def recovery(self) -> RecoveryReport | None:
+        """What opening the directory found, and what `salvage` had to skip; None for a broker in memory."""
+        return None if self.guard.store is None else recovery_report(self.guard.store)
+
     # Large bodies
+
+    def is_large(self, prepared: Prepared) -> bool:
+        """Whether the body of a message is kept outside of the log: storing it there takes time."""
+        return self.guard.large is not None and len(prepared.data) > self.blob_bytes
 
     def put_away(self, prepared: Prepared) -> Prepared:
         """A message with a pointer instead of its body, if that is large."""
-        large = self.guard.large
-        if large is None or len(prepared.data) <= self.blob_bytes:
+        if self.guard.large is None or not self.is_large(prepared):
             return prepared
-        pointer = large.put(prepared.data, self.guard.clock.now_ms())
+        pointer = self.guard.large.put(prepared.data, self.guard.clock.now_ms())
         return prepared._replace(data=pointer, blob=True)
+
+    def drop_unused(self, prepared: Prepared) -> None:
+        """Delete the body that was put away for a message that no queue took. Under the lock."""
+        if self.guard.large is not None and prepared.blob:
+            self.guard.large.drop_unused(prepared.data)
 
     def fetch(self, pointer: bytes) -> bytes:
         """The body that was put away."""
@@ -209,8 +220,10 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
     store = open_store(directory, chosen, ticking, lock)
     assert isinstance(store.state, Core), "open_store made the state"
     guard = Guard(store.state, lock, ticking)
+    if chosen.on_failure == "raise":
+        store.commit.on_failure = guard.fail
     try:
-        guard.attach(store, LargeBodies(directory, chosen, store.state))
+        guard.attach(store, LargeBodies(directory, chosen, store, store.state))
     except BaseException:
         store.abandon()
         raise

@@ -6,12 +6,13 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from leveret.core import dispatch
 from leveret.core.consumer import Consumer
-from leveret.core.errors import InvalidArgument, LeveretError
+from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError
 from leveret.core.held import Held
 from leveret.embedded.message import Message, wrap
 
@@ -71,15 +72,14 @@ class Subscription:
 
     def cancel(self) -> None:
         """Take no more, finish the message at hand, and give back what had been pushed besides."""
-        guard = self._source.guard
-        with guard:
-            queue = self._source.anyway
+        guard, queue = self._source.guard, self._source.anyway
+        with suppress(BrokerClosed, JournalFailed), guard:
             dispatch.unsubscribe(queue, self._inbox)
             guard.waiters.watch(queue)
         self._inbox.messages.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join()
-        with guard:
+        with suppress(BrokerClosed, JournalFailed), guard:
             dispatch.requeue(queue, self._inbox)
 
     stop = cancel

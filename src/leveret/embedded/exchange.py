@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from leveret.core.errors import QueueFull
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import ids
-from leveret.embedded.outgoing import Outgoing, prepare
+from leveret.embedded.outgoing import Outgoing, Prepared, prepare
 
 if TYPE_CHECKING:
     from leveret.embedded.broker import Broker
@@ -32,23 +33,34 @@ class Exchange:
 
     def publish(self, routing_key: str, body: Any, **options: Any) -> str | None:
         """Publish a message with the options of queue.send; give its id once it is durable, None without a route."""
-        frame, sent = self._publish(routing_key, Outgoing(body, **options))
+        frame, sent = self._publish(routing_key, self._prepare(body, options))
         self._guard.wait(frame)
         return sent
 
     async def apublish(self, routing_key: str, body: Any, **options: Any) -> str | None:
         """The same as publish, for asyncio."""
-        frame, sent = self._publish(routing_key, Outgoing(body, **options))
+        prepared = self._prepare(body, options)
+        if self._broker.is_large(prepared):
+            frame, sent = await asyncio.to_thread(self._publish, routing_key, prepared)
+        else:
+            frame, sent = self._publish(routing_key, prepared)
         await self._guard.wait_async(frame)
         return sent
 
-    def _publish(self, routing_key: str, message: Outgoing) -> tuple[int, str | None]:
-        """Hand a message to the core; give the frame to wait for and the id."""
-        prepared = self._broker.put_away(prepare(message, self._broker.options.message_bytes_max))
+    def _prepare(self, body: Any, options: dict[str, Any]) -> Prepared:
+        """Check and convert a message."""
+        return prepare(Outgoing(body, **options), self._broker.options.message_bytes_max)
+
+    def _publish(self, routing_key: str, message: Prepared) -> tuple[int, str | None]:
+        """Put a large body away, hand the message to the core; give the frame to wait for and the id."""
+        prepared = self._broker.put_away(message)
         properties, data = prepared.properties, prepared.data
         with self._guard as core:
             options = prepared.options(core.now_ms)
-            published = core.publish_through(self._vhost, self.name, routing_key, properties, data, **options)
+            try:
+                published = core.publish_through(self._vhost, self.name, routing_key, properties, data, **options)
+            finally:
+                self._broker.drop_unused(prepared)
             frame = self._guard.commit()
         if published.refused:
             raise QueueFull(f"a queue behind exchange '{self.name}' is at its limit: let consumers work, or raise it")

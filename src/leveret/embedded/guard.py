@@ -6,7 +6,8 @@
     guard.wait(frame)               until it is there; never under the lock
 
 What nobody waits for (deliveries, acknowledgements, leases that ended) goes with the next frame, or after
-LAZY_COMMIT_MS on its own.
+LAZY_COMMIT_MS on its own. Time has a thread, and so has housekeeping: that one waits for disks and blob stores, which
+must not hold up a message that is due.
 """
 
 import asyncio
@@ -24,7 +25,9 @@ from leveret.journal.store import Store
 
 LAZY_COMMIT_MS = 50
 HOUSEKEEP_MS = 1_000  # how often, while something is written, checkpoints and compaction get a chance
-BUSY_MS = 10  # between two steps of a compaction: others get the disk and the lock
+BUSY_MS = 10  # between two rounds of a compaction: others get the disk and the lock
+HOUSEKEEP_STEPS = 8  # segments that one round may remove: a fast publisher must not outrun it
+HOUSEKEEP_SEGMENTS = 2  # segments that may be written before the next round, however little time has passed
 
 
 class Guard:
@@ -42,8 +45,9 @@ class Guard:
         self.large: LargeBodies | None = None
         self.first_frame = 0
         self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
+        self._housekeeper = Ticker(clock, lock, self._housekeep, "leveret-housekeeper")
         self._lazy_ms = NEVER_MS
-        self._housekeep_ms = NEVER_MS
+        self._housekeep_segment = 0
 
     def attach(self, store: Store, large: LargeBodies) -> None:
         """Commit to a store from now on."""
@@ -51,6 +55,11 @@ class Guard:
         self.large = large
         self.first_frame = store.journal.pending
         self._journal = store.journal
+        self._housekeep_segment = store.journal.segment + HOUSEKEEP_SEGMENTS
+        with self.lock:
+            if store.journal.full:
+                # Nothing is committed as long as all publishes are refused: somebody has to look for room.
+                self._housekeeper.plan(self.clock.now_ms() + HOUSEKEEP_MS)
 
     def __enter__(self) -> Broker:
         """Take the lock and let time pass."""
@@ -58,6 +67,8 @@ class Guard:
         try:
             if self.closed:
                 raise BrokerClosed("the broker was closed: open it again")
+            if self.store is not None and self.store.commit.failed is not None:
+                raise JournalFailed(str(self.store.commit.failed)) from self.store.commit.failed
             self.core.tick(self.clock.now_ms())
         except BaseException:
             self.lock.release()
@@ -85,9 +96,11 @@ class Guard:
         """Give the frame to wait for, with all that was appended. The caller holds the lock."""
         if self._journal is None or self.store is None:
             return 0
-        if self._housekeep_ms == NEVER_MS:
-            self._housekeep_ms = self.core.now_ms + HOUSEKEEP_MS
-            self._ticker.plan(self._housekeep_ms)
+        if self._housekeeper.planned_ms == NEVER_MS:
+            self._housekeeper.plan(self.core.now_ms + HOUSEKEEP_MS)
+        if self._journal.segment >= self._housekeep_segment:
+            self._housekeep_segment = self._journal.segment + HOUSEKEEP_SEGMENTS
+            self._housekeeper.plan(self.core.now_ms)
         if not self._journal.dirty:
             # Nothing was appended, but what this verb saw (a duplicate, say) may still be on its way.
             return self._journal.pending - 1
@@ -126,8 +139,15 @@ class Guard:
 
     def flush(self) -> None:
         """Return when everything that was done until now is durable."""
-        if self.store is not None:
-            self.store.commit.flush()
+        with self:
+            store = self.store
+        if store is not None:
+            store.commit.force()
+
+    def fail(self, error: JournalFailed) -> None:
+        """Every verb raises from now on: wake those who wait, so that theirs does too. Not under the lock."""
+        with self.lock:
+            self.waiters.wake_all()
 
     # Time
 
@@ -148,33 +168,38 @@ class Guard:
                 if self._lazy_ms <= self.core.now_ms:
                     self._lazy_ms = NEVER_MS
                     self._commit_lazily()
-                housekeep = self._housekeep_ms <= self.core.now_ms
-                if housekeep:
-                    self._housekeep_ms = NEVER_MS
-            if housekeep:
-                self._housekeep()
         except JournalFailed:
             return NEVER_MS  # every verb raises it from now on
         except JournalError:
             return self.core.now_ms + HOUSEKEEP_MS  # a full disk may have room again
         with self.lock:
             deadline_ms = self.core.next_deadline_ms
-            next_ms = min(self._lazy_ms, self._housekeep_ms, NEVER_MS if deadline_ms is None else deadline_ms)
+            next_ms = min(self._lazy_ms, NEVER_MS if deadline_ms is None else deadline_ms)
             return self.core.now_ms if more else next_ms
 
-    def _housekeep(self) -> None:
-        """Checkpoint, compact and delete a bounded piece; come again when there is more, or when more is written."""
+    def _housekeep(self) -> int:
+        """Checkpoint, compact and delete a bounded piece; give the time of the next one. Runs in its own thread."""
         assert self.store is not None, "only what commits plans this"
-        more = self.store.housekeep()
-        if self.large is not None:
-            with self.lock:
-                released = self.large.release(self.store.journal)
-            if released:
-                self.flush()
-                self.large.delete(self.store.journal.durable)
+        try:
+            more = all(self.store.housekeep() for _ in range(HOUSEKEEP_STEPS))
+            wait_ms = BUSY_MS if more else HOUSEKEEP_MS
+            again = more or self.store.journal.full or self.store.archive_problem is not None
+            if self.large is not None and not self._delete_blobs(self.large):
+                again = True
+        except JournalFailed:
+            return NEVER_MS  # every verb raises it from now on
+        except JournalError:
+            again, wait_ms = True, HOUSEKEEP_MS
+        return self.clock.now_ms() + wait_ms if again else NEVER_MS
+
+    def _delete_blobs(self, large: LargeBodies) -> bool:
+        """Delete the blobs of messages that were settled for good; False when some are left."""
         with self.lock:
-            if more or self.store.journal.full:
-                self._housekeep_ms = self.core.now_ms + (BUSY_MS if more else HOUSEKEEP_MS)
+            released = large.release()
+        if released:
+            assert self.store is not None, "there are blobs only beside a store"
+            self.store.commit.force()
+        return not released or large.delete()
 
     def close(self) -> None:
         """Refuse every verb from now on, wake who waits, and let go of the files."""
@@ -184,5 +209,6 @@ class Guard:
             self.closed = True
             self.waiters.wake_all()
         self._ticker.stop()
+        self._housekeeper.stop()
         if self.store is not None:
             self.store.close()

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from leveret.config import Options
 from leveret.core.broker import Broker as Core
+from leveret.core.errors import BlobStoreFailed, DiskFull
 from leveret.journal.blobs import Blobs, LocalBlobs, RemoteBlobs
 from leveret.journal.disk import Disk
-from leveret.journal.files import FileJournal
+from leveret.journal.store import Store
 
 DIRECTORY = "blobs"
 
@@ -18,30 +19,42 @@ DIRECTORY = "blobs"
 class LargeBodies:
     """The blobs of one broker on files."""
 
-    def __init__(self, path: str, options: Options, core: Core) -> None:
-        """Open the store and remove what a crash left there."""
-        local = options.blobs is None
-        self._blobs = Blobs(LocalBlobs(Disk(Path(path) / DIRECTORY)) if local else RemoteBlobs(str(options.blobs)))
+    def __init__(self, path: str, options: Options, store: Store, core: Core) -> None:
+        """Open the blob store and remove what a crash left there."""
+        url, broker = options.blobs, store.meta.broker
+        place = LocalBlobs(Disk(Path(path) / DIRECTORY)) if url is None else RemoteBlobs(url, broker)
+        self._blobs = Blobs(place, store.options.keys)
+        self._journal = store.journal
         self._core = core
         if self._blobs.names():
             self._blobs.sweep(core.count_blobs())
 
     def put(self, data: bytes, now_ms: int) -> bytes:
         """Store a body durably; give the pointer that is published in its stead."""
+        if self._journal.full:
+            raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
         return self._blobs.put(data, now_ms)
 
     def get(self, pointer: bytes) -> bytes:
         """The body of a pointer."""
         return self._blobs.get(pointer)
 
-    def release(self, journal: FileJournal) -> bool:
-        """Let go of blobs that no message names any more; False when there is none. Under the lock."""
-        gone = self._core.take_released()
-        frame = journal.pending if journal.dirty else journal.pending - 1
-        for pointer in gone:
-            self._blobs.release(pointer, frame)
-        return bool(gone)
+    def drop_unused(self, pointer: bytes) -> None:
+        """Let go of a blob whose message was refused or was a duplicate. Under the lock."""
+        if pointer not in self._core.blobs:
+            self._blobs.release(pointer, 0)
 
-    def delete(self, durable: int) -> None:
-        """Delete what was released up to a durable frame; not under the lock."""
-        self._blobs.delete_released(durable)
+    def release(self) -> bool:
+        """Let go of blobs that no message names any more; False when there is nothing to delete. Under the lock."""
+        frame = self._journal.pending if self._journal.dirty else self._journal.pending - 1
+        for pointer in self._core.take_released():
+            self._blobs.release(pointer, frame)
+        return self._blobs.has_released
+
+    def delete(self) -> bool:
+        """Delete what was released up to the last durable frame, not under the lock; False when that must wait."""
+        try:
+            self._blobs.delete_released(self._journal.durable)
+        except BlobStoreFailed:
+            return False
+        return True

@@ -32,14 +32,20 @@ class Processed:
             return self._memory.core.duplicate_of(self._key(message)) is not None
 
     def finish(self, message: Message) -> None:
-        """Remember a handled message and acknowledge it; it is remembered also if its lease has ended."""
-        key, seq = self._key(message), message.seq
-        with self._source.guard as core:
-            memory = self._memory.core
-            segment = core.journal.deduplicated(memory.id, key, seq, core.now_ms) if memory.durable else 0
-            memory.remember(key, seq, core.now_ms, segment)
-            self._source.guard.commit()
-            self._source.core.ack(message.held, message.lease)
+        """Remember a handled message and acknowledge it; it is remembered also if its lease has ended.
+
+        Returns when that is durable: a crash repeats at most the message at hand.
+        """
+        key, seq, frame = self._key(message), message.seq, 0
+        try:
+            with self._source.guard as core:
+                memory = self._memory.core
+                segment = core.journal.deduplicated(memory.id, key, seq, core.now_ms) if memory.durable else 0
+                memory.remember(key, seq, core.now_ms, segment)
+                frame = self._source.guard.commit()
+                self._source.core.ack(message.held, message.lease)
+        finally:
+            self._source.guard.wait(frame)
 
     def _key(self, message: Message) -> bytes:
         """What is remembered of a message."""

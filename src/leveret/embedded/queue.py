@@ -6,6 +6,7 @@ committed with the next frame, at the latest after some milliseconds; `broker.fl
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
@@ -47,6 +48,14 @@ SETTLE: dict[str, Callable[[Core, CoreQueue, Held, int, Any], None]] = {
 }
 
 
+def _batch(bodies: Iterable[Any]) -> list[Any]:
+    """What is sent together."""
+    batch = list(bodies)
+    if len(batch) > SEND_MANY_MAX:
+        raise InvalidArgument(f"send_many takes {SEND_MANY_MAX} messages at a time, not {len(batch)}")
+    return batch
+
+
 class Queue(ManagedQueue):
     """One queue, from broker.queue(): send and receive messages, or let a worker do it.
 
@@ -70,13 +79,19 @@ class Queue(ManagedQueue):
         headers: dict[str, Any] | None = None,
     ) -> str:
         """Put a message into the queue; give its id once it is durable."""
-        frame, sent = self._send(Outgoing(body, priority, delay, ttl, group, dedup_id, headers))
+        message = Outgoing(body, priority, delay, ttl, group, dedup_id, headers)
+        frame, sent = self._send_plain(message) or self._send(self._prepare(message))
         self.guard.wait(frame)
         return sent
 
     async def asend(self, body: Any, **options: Any) -> str:
         """The same as send, for asyncio."""
-        frame, sent = self._send(Outgoing(body, **options))
+        message = Outgoing(body, **options)
+        done = self._send_plain(message)
+        if done is None:
+            prepared = self._prepare(message)
+            done = await asyncio.to_thread(self._send, prepared) if self._is_large(prepared) else self._send(prepared)
+        frame, sent = done
         await self.guard.wait_async(frame)
         return sent
 
@@ -85,30 +100,41 @@ class Queue(ManagedQueue):
 
         Gives their ids; None for one that a full queue refused.
         """
-        frame, sent = self._send_many(list(bodies), options)
+        batch = _batch(bodies)
+        frame, sent = self._send_bytes(batch, options) or self._send_many(self._prepare_many(batch, options))
         self.guard.wait(frame)
         return sent
 
     async def asend_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
         """The same as send_many, for asyncio."""
-        frame, sent = self._send_many(list(bodies), options)
+        batch = _batch(bodies)
+        done = self._send_bytes(batch, options)
+        if done is None:
+            prepared = self._prepare_many(batch, options)
+            if any(self._is_large(each) for each in prepared):
+                done = await asyncio.to_thread(self._send_many, prepared)
+            else:
+                done = self._send_many(prepared)
+        frame, sent = done
         await self.guard.wait_async(frame)
         return sent
 
-    def _send(self, message: Outgoing) -> tuple[int, str]:
-        """Hand one message to the core; give the frame to wait for and the id."""
-        if message.plain and not self._core.policy.content_dedup:
-            content_type, data = encode(message.body)
-            if len(data) <= self._plain_bytes_max:
-                with self.guard as core:
-                    seq = core.send_many(self.core, HEADERS[content_type], [data])[0]
-                    frame = self.guard.commit()
-                return self._sent(frame, seq)
-        prepared = self._prepare(message)
+    def _send_plain(self, message: Outgoing) -> tuple[int, str] | None:
+        """The short way of a small message that is nothing but a body; None for others."""
+        if not message.plain or self._core.policy.content_dedup:
+            return None
+        content_type, data = encode(message.body)
+        if len(data) > self._plain_bytes_max:
+            return None
         with self.guard as core:
-            seq = self._enter(core, prepared)
+            seq = core.send_many(self.core, HEADERS[content_type], [data])[0]
             frame = self.guard.commit()
         return self._sent(frame, seq)
+
+    def _send(self, prepared: Prepared) -> tuple[int, str]:
+        """Hand one message to the core; give the frame to wait for and the id."""
+        frame, numbers = self._publish([prepared])
+        return self._sent(frame, numbers[0])
 
     def _sent(self, frame: int, seq: int) -> tuple[int, str]:
         """The outcome of sending one message."""
@@ -116,34 +142,58 @@ class Queue(ManagedQueue):
             raise QueueFull(f"queue '{self.name}' is at its limit: let consumers work, or raise max_length")
         return frame, format_id(self.tag, seq)
 
-    def _send_many(self, bodies: list[Any], options: dict[str, Any]) -> tuple[int, list[str | None]]:
+    def _send_bytes(self, batch: list[Any], options: dict[str, Any]) -> tuple[int, list[str | None]] | None:
+        """The short way of small bodies that are bytes; None for others."""
+        if options or self._core.policy.content_dedup or not all_bytes(batch, self._plain_bytes_max):
+            return None
+        with self.guard as core:
+            numbers = core.send_many(self.core, HEADERS[BYTES_TYPE], batch)
+            frame = self.guard.commit()
+        return frame, ids(self.tag, numbers)
+
+    def _send_many(self, prepared: list[Prepared]) -> tuple[int, list[str | None]]:
         """Hand many messages to the core."""
-        if len(bodies) > SEND_MANY_MAX:
-            raise InvalidArgument(f"send_many takes {SEND_MANY_MAX} messages at a time, not {len(bodies)}")
-        if not options and not self._core.policy.content_dedup and all_bytes(bodies, self._plain_bytes_max):
-            with self.guard as core:
-                numbers = core.send_many(self.core, HEADERS[BYTES_TYPE], bodies)
-                frame = self.guard.commit()
-        else:
-            messages = [body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in bodies]
-            prepared = [self._prepare(message) for message in messages]
-            with self.guard as core:
-                numbers = [self._enter(core, each) for each in prepared]
-                frame = self.guard.commit()
+        frame, numbers = self._publish(prepared)
         return frame, ids(self.tag, numbers)
 
     def _prepare(self, message: Outgoing) -> Prepared:
-        """Convert a message, and put a large body away."""
+        """Check and convert a message."""
         policy = self._core.policy
-        bytes_max = policy.max_message_bytes or self.broker.options.message_bytes_max
-        prepared = prepare(message, bytes_max, policy)
-        return self.broker.put_away(prepared) if self._core.durable else prepared
+        return prepare(message, policy.max_message_bytes or self.broker.options.message_bytes_max, policy)
 
-    def _enter(self, core: Core, message: Prepared) -> int:
-        """Publish a prepared message; give its number, 0 when the queue is full."""
-        queue = self.core
-        wire, header_len = message.wire()
-        return core.publish([queue], queue.route, wire, header_len, **message.options(core.now_ms))
+    def _prepare_many(self, batch: list[Any], options: dict[str, Any]) -> list[Prepared]:
+        """Check and convert many messages."""
+        messages = (body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in batch)
+        return [self._prepare(message) for message in messages]
+
+    def _is_large(self, prepared: Prepared) -> bool:
+        """Whether the body of a message goes to the blob store, which takes time."""
+        return self._core.durable and self.broker.is_large(prepared)
+
+    def _publish(self, messages: list[Prepared]) -> tuple[int, list[int]]:
+        """Put large bodies away, publish everything in one frame; give that and the numbers, 0 where it was full."""
+        if not any(self._is_large(each) for each in messages):
+            return self._enter(messages)
+        stored: list[Prepared] = []
+        try:
+            for each in messages:
+                stored.append(self.broker.put_away(each) if self._is_large(each) else each)
+            return self._enter(stored)
+        finally:
+            with self.guard.lock:
+                for each in stored:
+                    self.broker.drop_unused(each)
+
+    def _enter(self, messages: list[Prepared]) -> tuple[int, list[int]]:
+        """Hand messages to the core."""
+        with self.guard as core:
+            queue = self.core
+            numbers = []
+            for message in messages:
+                wire, header_len = message.wire()
+                options = message.options(core.now_ms)
+                numbers.append(core.publish([queue], queue.route, wire, header_len, **options))
+            return self.guard.commit(), numbers
 
     @property
     def _plain_bytes_max(self) -> int:
@@ -318,5 +368,8 @@ class Queue(ManagedQueue):
         return start
 
     def run(self, handler: Handler, **options: Any) -> None:
-        """Work with a function until a signal comes or the broker is closed."""
-        self.worker(**options)(handler).join()
+        """Work with a function until a signal comes or the broker is closed; raises what ended it otherwise."""
+        worker = self.worker(**options)(handler)
+        worker.join()
+        if worker.failure is not None:
+            raise worker.failure

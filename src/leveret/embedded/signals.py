@@ -1,4 +1,8 @@
-"""Draining on SIGTERM and SIGINT: the first signal lets work at hand finish, the second one acts as it always did."""
+"""Draining on SIGTERM and SIGINT: the first signal lets work at hand finish, the second one acts as it always did.
+
+Signals are of the process, so all its workers are drained together. When the last of them is done, whoever waits for
+one of them goes on; if nobody does, the signal does at last what it used to do.
+"""
 
 import os
 import signal
@@ -8,44 +12,66 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+Stop = Callable[[], None]
 
 
 class Drain:
-    """The signal handlers of one worker; without effect when it is not started in the main thread."""
+    """The signal handlers of all workers; without effect until one of them is started in the main thread."""
 
-    def __init__(self, stop: Callable[[], None]) -> None:
-        """`stop` is called by the handler: it must not take locks."""
-        self._stop = stop
+    def __init__(self) -> None:
+        """Nobody works yet."""
+        self._working: list[Stop] = []
+        self._mutex = threading.Lock()
         self._previous: dict[int, Any] = {}
         self._received = 0
-        self._finished = False
-        self.joined = False  # somebody waits for the end, and goes on after it
+        self._awaited = False
 
-    def install(self) -> None:
-        """Handle signals from now on."""
-        if threading.current_thread() is threading.main_thread():
+    def enter(self, stop: Stop) -> None:
+        """A worker begins; `stop` is called by the signal handler, so it must not take locks."""
+        with self._mutex:
+            if not self._working:
+                self._received, self._awaited = 0, False
+            self._working.append(stop)
+        if threading.current_thread() is threading.main_thread() and not self._previous:
             self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
 
-    def uninstall(self) -> None:
-        """Put back what was there before; only the main thread can."""
-        if threading.current_thread() is threading.main_thread():
-            for number, previous in self._previous.items():
-                if signal.getsignal(number) == self._handle:
-                    signal.signal(number, signal.SIG_DFL if previous is None else previous)
+    def await_end(self) -> None:
+        """Somebody waits for the end of a worker, and goes on after it."""
+        self._awaited = True
 
-    def done(self) -> None:
-        """The work at hand is finished: unless somebody waited for that, the signal now does what it used to do."""
-        self._finished = True
-        if self._received and not self.joined:
+    def leave(self, stop: Stop) -> None:
+        """A worker has finished."""
+        with self._mutex:
+            self._working.remove(stop)
+            over = not self._working and self._received and not self._awaited
+        if over:
             os.kill(os.getpid(), self._received)
 
+    def restore(self) -> None:
+        """Put back what was there before the first worker, when there is none any more; only the main thread can."""
+        if threading.current_thread() is threading.main_thread() and not self._working:
+            self._restore()
+
+    def _restore(self) -> None:
+        """Put back the handlers that were there before."""
+        previous, self._previous = self._previous, {}
+        for number, handler in previous.items():
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """Stop, and tell the next one who wants to know."""
-        self.uninstall()
-        self._received = number
-        self._stop()
+        """Stop all workers, and tell the next one who wants to know. Takes no lock."""
         previous = self._previous.get(number)
+        self._received = number
+        working = list(self._working)
+        for stop in working:
+            stop()
+        self._restore()
         if callable(previous) and previous is not signal.default_int_handler:
             previous(number, frame)
-        elif self._finished:
+        elif not working:
             os.kill(os.getpid(), number)
+
+
+DRAIN = Drain()
+"""The one of this process."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from leveret.core import browse
 from leveret.core.broker import Broker as Core
@@ -54,6 +54,8 @@ class QueueStats:
 class JournalStats:
     """What the journal of a broker on files has done since it was opened."""
 
+    sync: str
+    """always: confirmed means on disk. interval, never: a power cut may lose what was confirmed."""
     frames: int
     """Commits, each of whatever was sent while the one before it was written."""
     syncs: int
@@ -63,6 +65,27 @@ class JournalStats:
     unwritten_bytes: int
     cached_bytes: int
     full: bool
+    """Publishes are refused because the disk is nearly full."""
+    archive_problem: str | None
+    """Why segments that should be in the archive are still in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """What opening a directory found there."""
+
+    from_checkpoint: bool
+    segments: int
+    frames: int
+    """Commits that were replayed."""
+    entries: int
+    torn_bytes: int
+    """Of a last commit that was never confirmed; cut off."""
+    skipped_frames: int
+    """Damaged commits that `salvage` left out, with their bytes and the messages that they seem to have held."""
+    skipped_bytes: int
+    skipped_messages: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +142,9 @@ def journal_stats(store: Store, first_frame: int, published: int) -> JournalStat
     journal = store.journal
     frames = journal.durable + 1 - first_frame
     segments = segment_numbers(store.disk)
+    problem = store.archive_problem
     return JournalStats(
+        sync=store.options.sync,
         frames=frames,
         syncs=store.syncs,
         messages_per_sync=published / store.syncs if store.syncs else 0.0,
@@ -128,7 +153,14 @@ def journal_stats(store: Store, first_frame: int, published: int) -> JournalStat
         unwritten_bytes=journal.unwritten_bytes,
         cached_bytes=journal.cached_bytes,
         full=journal.full,
+        archive_problem=None if problem is None else str(problem),
     )
+
+
+def recovery_report(store: Store) -> RecoveryReport:
+    """What recovery found, as users see it."""
+    found = store.recovered
+    return RecoveryReport(**{each.name: getattr(found, each.name) for each in fields(RecoveryReport)})
 
 
 def _size(store: Store, segment: int) -> int:

@@ -30,6 +30,7 @@ def open_store(path: str, options: Options, clock: Clock, lock: threading.Lock) 
     chosen = journal_options(options)
     journal = FileJournal(chosen, clock.now_ms)
     core = Broker(journal)
+    core.salvage = options.salvage
     store = Store(
         Disk(path),
         journal,
@@ -42,6 +43,10 @@ def open_store(path: str, options: Options, clock: Clock, lock: threading.Lock) 
         on_failure=FAILURES[options.on_failure],
     )
     core.tag = tag_of(store.meta)
+    if options.salvage:
+        with lock:
+            core.define_recovered()
+            store.commit.kick()
     return store
 
 

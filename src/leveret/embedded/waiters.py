@@ -55,7 +55,9 @@ class TaskWaiter:
     async def wait(self, seconds: float) -> bool:
         """Wait to be woken; False when the time came first."""
         try:
-            await asyncio.wait_for(self._event.wait(), seconds)
+            # Not wait_for: that of Python 3.11 forgets a cancellation which comes together with the event.
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
         except TimeoutError:
             return False
         self._event.clear()

@@ -14,12 +14,13 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, LeveretError, QueueNotFound
 from leveret.embedded.leases import Extender
 from leveret.embedded.processed import Processed
-from leveret.embedded.signals import Drain
+from leveret.embedded.signals import DRAIN
 from leveret.embedded.waiters import ThreadWaiter
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Worker:
             for number, waiter in enumerate(self._waiters)
         ]
         self._closer = threading.Thread(target=self._close, name=f"leveret-{source.name}-end", daemon=True)
-        self._drain = Drain(self.stop_soon)
+        self.failure: LeveretError | None = None  # what ended it, when nobody asked for the end
 
     def __call__(self, message: Message) -> Any:
         """Call the function itself."""
@@ -70,7 +71,7 @@ class Worker:
         if inspect.iscoroutinefunction(self._handler):
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._run_loop, args=(self._loop,), name="leveret-loop", daemon=True).start()
-        self._drain.install()
+        DRAIN.enter(self.stop_soon)
         for thread in self._threads:
             thread.start()
         self._closer.start()
@@ -89,7 +90,7 @@ class Worker:
         """Wait until the worker has stopped; False when the time was not enough."""
         if threading.current_thread() in self._threads:
             return False  # a handler that stops its own worker cannot wait for itself
-        self._drain.joined = True
+        DRAIN.await_end()
         # Python handles a signal that came just before a wait only after it: so the wait is in slices.
         left_s = threading.TIMEOUT_MAX if timeout is None else timeout
         while self._closer.is_alive() and left_s > 0:
@@ -97,17 +98,19 @@ class Worker:
             left_s -= JOIN_SLICE_S
         if self._closer.is_alive():
             return False
-        self._drain.uninstall()
+        DRAIN.restore()
         return True
 
     def _close(self) -> None:
-        """After the last message: let go of everything."""
+        """After the last message: make its acknowledgement durable, let go of everything."""
         for thread in self._threads:
             thread.join()
         self._extender.stop()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
-        self._drain.done()
+        with suppress(LeveretError):
+            self._source.guard.flush()
+        DRAIN.leave(self.stop_soon)
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """The thread of coroutine handlers."""
@@ -122,7 +125,9 @@ class Worker:
                     self._work(message)
         except (BrokerClosed, QueueNotFound):
             return
-        except LeveretError:
+        except LeveretError as error:
+            self.failure = error
+            self.stop_soon()
             _log.exception("a worker of queue %r stops", self._source.name)
 
     def _work(self, message: Message) -> None:

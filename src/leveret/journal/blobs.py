@@ -1,29 +1,42 @@
 """Large bodies: kept beside the log, in a directory or an object store; the log has a pointer in their stead.
 
     pointer = {"key": "20260131-<uuid>", "size": bytes, "sha256": hex digits}      JSON, the body of a BLOB message
+    encrypted: the pointer has a "key_id" too, and the blob is | nonce 12 | body | tag 16 |, bound to its key
 
 A blob is durable before its pointer is journaled, and it is deleted after the last settling is durable. A crash between
 the two leaves an orphan, which `sweep` removes at the next start. Keys are never used twice.
 
 The local directory is our own, on the Disk port, because a blob must be synced before its pointer is confirmed, and
 the local store of obstore (0.12) neither syncs what it puts nor has an option for that. So a file:// URL is as good as
-the page cache. Everything else is reached through obstore.
+the page cache. Everything else is reached through obstore, each broker below a prefix of its own: what one of them
+sweeps must not be what another one lives on.
+
+A blob that cannot be stored harms nobody but the one who sends it: no pointer to it was journaled.
 """
 
 import hashlib
 import json
 import re
+import secrets
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import NamedTuple, Protocol
 
-from leveret.core.errors import DamagedJournal, MessageNotFound
-from leveret.journal.disk import TEMPORARY, Bytes, Disk, replace_file
+from leveret.core.errors import BlobStoreFailed, DamagedJournal, DiskFull, InvalidArgument, MessageNotFound
+from leveret.journal.disk import NO_ROOM, TEMPORARY, Bytes, Disk, replace_file
+from leveret.journal.encryption import NONCE_BYTES, PLAIN, TAG_BYTES, Keys
 
 POINTER_BYTES_MAX = 1024
+RETRIES = 3
+RETRY_TIME = timedelta(seconds=20)
+"""A sender waits for the store: better an error than minutes of silence."""
 KEY = re.compile(r"\d{8}-[0-9a-f]{32}")
+OURS = re.compile(KEY.pattern + f"({re.escape(TEMPORARY)})?")
+"""What a sweep may delete: a bucket may hold other things too."""
 
 
 class Pointer(NamedTuple):
@@ -32,6 +45,7 @@ class Pointer(NamedTuple):
     key: str
     size: int
     sha256: str
+    key_id: bytes
 
 
 class BlobStore(Protocol):
@@ -58,17 +72,26 @@ class LocalBlobs:
         self._disk = disk
 
     def put(self, key: str, body: Bytes) -> None:
-        """Store a new blob durably."""
-        replace_file(self._disk, key, body)
+        """Store a new blob durably, or leave nothing of it."""
+        try:
+            replace_file(self._disk, key, body)
+        except OSError as error:
+            self.delete(key + TEMPORARY)
+            kind = DiskFull if error.errno in NO_ROOM else BlobStoreFailed
+            raise kind(f"a large body of {len(body)} bytes was not stored: {error}; free or repair the disk") from error
 
     def get(self, key: str) -> bytes:
         """Read a blob."""
-        return self._disk.read_all(key)
+        with _telling("read", OSError):
+            return self._disk.read_all(key)
 
     def delete(self, key: str) -> None:
         """Remove a blob."""
-        if key in self._disk.names():
-            self._disk.unlink(key)
+        try:
+            with _telling("delete", OSError):
+                self._disk.unlink(key)
+        except FileNotFoundError:
+            return
 
     def names(self) -> list[str]:
         """All blobs, and what is left of those that were being written."""
@@ -78,46 +101,65 @@ class LocalBlobs:
 class RemoteBlobs:
     """Blobs in an object store."""
 
-    def __init__(self, url: str) -> None:
-        """Use what an URL names, for example s3://bucket/prefix."""
+    def __init__(self, url: str, prefix: str) -> None:
+        """Use what an URL names, for example s3://bucket/path, and of that only what is below a prefix."""
+        from obstore.exceptions import BaseError
         from obstore.store import from_url
 
-        self._store = from_url(url)
+        self._error = BaseError
+        place = f"{url.rstrip('/')}/{prefix}"
+        try:
+            if place.startswith("file:"):
+                self._store = from_url(place, mkdir=True)
+            else:
+                self._store = from_url(place, retry_config={"max_retries": RETRIES, "retry_timeout": RETRY_TIME})
+        except (BaseError, ValueError) as error:
+            raise InvalidArgument(f"blobs is no URL of an object store: {_first_line(error)}") from None
 
     def put(self, key: str, body: Bytes) -> None:
         """Store a new blob; an existing one is never replaced."""
-        self._store.put(key, body, mode="create")
+        with _telling("store", self._error):
+            self._store.put(key, body, mode="create")
 
     def get(self, key: str) -> bytes:
         """Read a blob."""
-        return bytes(self._store.get(key).bytes())
+        with _telling("read", self._error):
+            return bytes(self._store.get(key).bytes())
 
     def delete(self, key: str) -> None:
         """Remove a blob."""
         try:
-            self._store.delete(key)
+            with _telling("delete", self._error):
+                self._store.delete(key)
         except FileNotFoundError:
             return
 
     def names(self) -> list[str]:
         """All blobs."""
-        return [str(meta["path"]) for batch in self._store.list() for meta in batch]
+        with _telling("list", self._error):
+            return [str(meta["path"]) for batch in self._store.list() for meta in batch]
 
 
 class Blobs:
     """Puts large bodies away and fetches them."""
 
-    def __init__(self, store: BlobStore) -> None:
-        """Keep blobs in a store."""
+    def __init__(self, store: BlobStore, keys: Keys | None = None) -> None:
+        """Keep blobs in a store, encrypted if there are keys."""
         self._store = store
+        self._keys = keys or Keys()
         self._released: deque[tuple[int, str]] = deque()
 
     def put(self, body: Bytes, now_ms: int) -> bytes:
         """Store a body; give the pointer that stands for it."""
         day = time.strftime("%Y%m%d", time.gmtime(now_ms / 1000))
         key = f"{day}-{uuid.uuid4().hex}"
+        facts = {"key": key, "size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+        if self._keys:
+            nonce = secrets.token_bytes(NONCE_BYTES)
+            facts["key_id"] = self._keys.writing.hex()
+            body = nonce + self._keys.encrypt(nonce, body, key.encode())
         self._store.put(key, body)
-        return json.dumps({"key": key, "size": len(body), "sha256": hashlib.sha256(body).hexdigest()}).encode()
+        return json.dumps(facts).encode()
 
     def get(self, pointer: Bytes) -> bytes:
         """Fetch the body that a pointer stands for, and verify it."""
@@ -126,7 +168,12 @@ class Blobs:
             body = self._store.get(found.key)
         except FileNotFoundError:
             raise MessageNotFound(f"blob {found.key} is missing: restore it, or drop the message") from None
-        if len(body) != found.size or hashlib.sha256(body).hexdigest() != found.sha256:
+        overhead_bytes = 0 if found.key_id == PLAIN else NONCE_BYTES + TAG_BYTES
+        if len(body) != found.size + overhead_bytes:
+            raise DamagedJournal(f"blob {found.key} is damaged: restore it from a backup")
+        if found.key_id != PLAIN:
+            body = self._keys.decrypt(found.key_id, body[:NONCE_BYTES], body[NONCE_BYTES:], found.key.encode())
+        if hashlib.sha256(body).hexdigest() != found.sha256:
             raise DamagedJournal(f"blob {found.key} is damaged: restore it from a backup")
         return body
 
@@ -137,6 +184,11 @@ class Blobs:
     def release(self, pointer: Bytes, seq: int) -> None:
         """Let a blob go once frame `seq`, which settles its message for the last time, is durable."""
         self._released.append((seq, parse_pointer(pointer).key))
+
+    @property
+    def has_released(self) -> bool:
+        """Whether there is something to delete."""
+        return bool(self._released)
 
     def delete_released(self, durable: int) -> int:
         """Delete what was released up to a frame; give the number of blobs."""
@@ -150,7 +202,7 @@ class Blobs:
     def sweep(self, live: Iterable[Bytes]) -> int:
         """Before anything is published: delete blobs that no live pointer names; give the number of blobs."""
         named = {parse_pointer(pointer).key for pointer in live}
-        orphans = [key for key in self._store.names() if key not in named]
+        orphans = [key for key in self._store.names() if key not in named and OURS.fullmatch(key)]
         for key in orphans:
             self._store.delete(key)
         return len([key for key in orphans if not key.endswith(TEMPORARY)])
@@ -162,9 +214,26 @@ def parse_pointer(pointer: Bytes) -> Pointer:
         if len(pointer) > POINTER_BYTES_MAX:
             raise ValueError("too long")
         facts = json.loads(bytes(pointer))
-        found = Pointer(facts["key"], facts["size"], facts["sha256"])
+        found = Pointer(facts["key"], facts["size"], facts["sha256"], bytes.fromhex(facts.get("key_id", PLAIN.hex())))
         if not KEY.fullmatch(found.key):
             raise ValueError("not a key")
     except (ValueError, TypeError, KeyError):
         raise DamagedJournal("a message says that its body is a blob, and names none: drop it") from None
     return found
+
+
+@contextmanager
+def _telling(what: str, kind: type[Exception]) -> Iterator[None]:
+    """Pass errors of a store on as ours; a blob that is not there is an answer, not an error."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (kind, OSError) as error:
+        advice = "see to the store and try again"
+        raise BlobStoreFailed(f"the blob store did not {what} a body: {_first_line(error)}; {advice}") from error
+
+
+def _first_line(error: Exception) -> str:
+    """What an error of obstore says, without its debug output."""
+    return str(error).partition("\n")[0]

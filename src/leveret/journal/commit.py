@@ -68,7 +68,7 @@ class Commit:
         self._journal = journal
         self._writer = writer
         self._lock = lock
-        self._on_failure = on_failure
+        self.on_failure = on_failure
         self._on_durable = on_durable
         self._mutex = threading.Lock()
         self._gates: dict[int, threading.Lock] = {}
@@ -113,12 +113,20 @@ class Commit:
             callback(None if self._durable >= seq else self.failed)
 
     def flush(self) -> None:
-        """Make all that was appended until now durable."""
+        """Commit all that was appended until now, as durably as the mode says."""
         with self._lock:
             self._check()
             seq = self._journal.pending if self._journal.dirty else self._journal.pending - 1
             self.kick()
         self.wait(seq)
+
+    def force(self) -> None:
+        """Make all that was appended until now durable, whatever the mode."""
+        if self._writer.syncs_always:
+            return self.flush()
+        with self._lock:
+            seq = self.barrier()
+        return self.wait(seq)
 
     def barrier(self) -> int:
         """Seal a frame, even an empty one, that is synced whatever the mode; the caller holds the lock."""
@@ -189,6 +197,9 @@ class Commit:
             if self.failed is not None:
                 return self.failed
             self.failed = failure
+        # First of all: nobody who waits must be able to go on before the owner knows.
+        self.on_failure(failure)
+        with self._mutex:
             gates = list(self._gates.values())
             callbacks = [call for calls in self._callbacks.values() for call in calls]
             self._gates.clear()
@@ -197,7 +208,6 @@ class Commit:
             gate.release()
         for call in callbacks:
             call(failure)
-        self._on_failure(failure)
         return failure
 
 

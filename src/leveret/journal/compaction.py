@@ -44,9 +44,11 @@ def remove_segment(disk: Disk, segment: int, meta: Meta) -> Meta:
 
 
 def archive_segment(disk: Disk, segment: int, directory: str, names: dict[int, str]) -> None:
-    """Hand a segment to the archive, with the names of its queues; it is durable there when this returns."""
+    """Hand a segment to the archive, after the names of its queues; both are durable there when this returns."""
     name = segment_name(segment)
     archive = Disk(directory)
+    known = {str(number): names[number] for number in sorted(names)}
+    replace_file(archive, name.removesuffix(".log") + ".names.json", json.dumps(known).encode())
     if name not in archive.names():
         try:
             disk.link(name, directory)
@@ -55,5 +57,3 @@ def archive_segment(disk: Disk, segment: int, directory: str, names: dict[int, s
             if error.errno not in NO_LINK:
                 raise
             replace_file(archive, name, disk.read_all(name))
-    known = {str(number): names[number] for number in sorted(names)}
-    replace_file(archive, name.removesuffix(".log") + ".names.json", json.dumps(known).encode())

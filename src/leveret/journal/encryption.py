@@ -1,10 +1,10 @@
-"""Encryption at rest: AES-256-GCM over the bodies and entries of each frame, and over each checkpoint.
+"""Encryption at rest: AES-256-GCM over the bodies and entries of each frame, each checkpoint and each blob.
 
 The header of a frame stays readable and is authenticated: lengths, numbers and times are not secret, and a frame
 moved to another place does not decrypt. The nonce of a frame is `salt | seq`, 12 bytes. It never repeats under a key:
 seq has no gaps and no repetitions, except that a frame torn by a crash is cut and its number given again; an
 encrypted segment is therefore never continued after a restart, and the new one has a fresh random salt.
-A checkpoint has a random nonce of its own, in front of its bytes.
+A checkpoint and a blob each have a random nonce of their own, in front of their bytes.
 
 Several keys may be given: the first one writes, all of them read. A key is known by the start of its SHA-256.
 """
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 KEY_BYTES = 32
 KEY_ID_BYTES = 16
 NONCE_BYTES = 12
+TAG_BYTES = 16
 PLAIN = bytes(KEY_ID_BYTES)
 """The key id of what is not encrypted."""
 

@@ -59,6 +59,7 @@ class Recovered:
     skipped_frames: int = 0
     skipped_bytes: int = 0
     skipped_messages: int = 0
+    seconds: float = 0.0
     position: Position = START
     placed: dict[int, int] = dataclasses.field(default_factory=dict)
     last: SegmentHeader | None = None

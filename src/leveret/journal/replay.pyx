@@ -191,7 +191,7 @@ cdef class PlainState(State):
     def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
         """Make a definition again."""
         if what == NUMBER:
-            self.seq = max(self.seq, int.from_bytes(payload, "little"))
+            self.seq = max(self.seq, int.from_bytes(payload[:8], "little"))
             return
         self.definitions[what, payload] = segment
 

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
 from leveret.journal.disk import Bytes, Disk
-from leveret.journal.encryption import PLAIN, Keys, frame_nonce
+from leveret.journal.encryption import PLAIN, TAG_BYTES, Keys, frame_nonce
 from leveret.journal.records import crc32c
 
 HEADER_BYTES = 64
 FRAME_HEADER_BYTES = 48
-TAG_BYTES = 16
 OPEN_FILES_MAX = 64
 WINDOW_BYTES = 256 << 10
 """Read at once: a backlog is drained in the order in which it was written."""

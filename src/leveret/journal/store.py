@@ -60,7 +60,7 @@ class Store:
         disk.lock()
         try:
             self.meta = self._meta(clock())
-            self.recovered = self._recover(clock(), salvage)
+            self.recovered = self._recover(clock, salvage)
         except OSError as error:
             self._release()
             raise JournalFailed(f"the data directory cannot be opened: {error}; repair it and start again") from error
@@ -193,16 +193,18 @@ class Store:
         write_meta(self.disk, meta)
         return meta
 
-    def _recover(self, now_ms: int, salvage: bool) -> Recovered:
+    def _recover(self, clock: Callable[[], int], salvage: bool) -> Recovered:
         """Bring the state up to what is on the disk; prepare the end of the log."""
+        began_ms = clock()
         found = Recovery(self.disk, self.state, self.options.keys, self.meta.oldest, salvage).run()
         segment, offset, seq = found.position
-        live = self.state.recovered(now_ms)
+        live = self.state.recovered(began_ms)
         self.journal.begin(seq + 1, segment, offset, self._reader, live, found.placed)
         last = found.last
         self._writer.resume(segment if last else 0, last.salt if last else 0, seq)
         if not self._writer.keep_spare():
             self.journal.refuse_publishes(True)
+        found.seconds = max(0, clock() - began_ms) / 1000
         return found
 
     def _release(self) -> None:

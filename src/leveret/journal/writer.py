@@ -37,6 +37,7 @@ class Writer:
         self._interrupted = False
         self._synced_ms = 0
         self.may_sync = options.sync != "never"
+        self.syncs_always = options.sync == "always"
         self.syncs = 0
         self.sync_through = 0
         self.segment = 0
@@ -145,7 +146,7 @@ class Writer:
         if self._options.sync == "interval":
             waited_ms = self._clock() - self._synced_ms
             return not 0 <= waited_ms < self._options.interval_ms
-        return self._options.sync == "always"
+        return self.syncs_always
 
     def _write(self, frame: Frame) -> None:
         """Append a frame to its segment; leave nothing of it when there is no room."""
