@@ -19,6 +19,7 @@ from leveret.core.errors import (
     DamagedJournal,
     DataLocked,
     DiskFull,
+    ExchangeNotFound,
     InvalidArgument,
     InvalidReceipt,
     JournalError,
@@ -30,8 +31,10 @@ from leveret.core.errors import (
     PreconditionFailed,
     QueueFull,
     QueueNotFound,
+    ResourceLocked,
     TooMany,
     UnknownFormat,
+    VhostNotFound,
     WrongKey,
 )
 from leveret.embedded.broker import Broker, open
@@ -40,17 +43,21 @@ from leveret.embedded.message import Message, Peeked
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.queue import Queue
 from leveret.embedded.redrive import RedriveResult
+from leveret.embedded.storage import verify
 from leveret.embedded.worker import Reject, Worker
+from leveret.journal.verify import Damage
 
 __all__ = [
     "AccessRefused",
     "BlobStoreFailed",
     "Broker",
     "BrokerClosed",
+    "Damage",
     "DamagedJournal",
     "DataLocked",
     "DiskFull",
     "Exchange",
+    "ExchangeNotFound",
     "InvalidArgument",
     "InvalidReceipt",
     "JournalError",
@@ -70,9 +77,12 @@ __all__ = [
     "QueueNotFound",
     "RedriveResult",
     "Reject",
+    "ResourceLocked",
     "TooMany",
     "UnknownFormat",
+    "VhostNotFound",
     "Worker",
     "WrongKey",
     "open",
+    "verify",
 ]

@@ -28,6 +28,30 @@ def test_a_message_with_as_many_headers_as_allowed_becomes_a_dead_letter() -> No
         assert headers.items() <= dead.headers.items()
 
 
+def test_an_exchange_has_the_same_limits() -> None:
+    with leveret.open() as broker:
+        events = broker.exchange("events", "fanout")
+        with pytest.raises(leveret.InvalidArgument, match="put them into the body"):
+            events.publish("key", b"body", headers={f"h{number}": number for number in range(FIELDS_MAX + 1)})
+
+
+def test_properties_of_amqp_travel_with_a_message() -> None:
+    sent = {
+        "correlation_id": "c1",
+        "reply_to": "answers",
+        "message_id": "m1",
+        "type": "order",
+        "content_type": "image/png",
+    }
+    with leveret.open() as broker:
+        queue = broker.queue("orders")
+        queue.send(b"body", properties=sent)
+        (message,) = queue.receive()
+        assert {name: getattr(message.properties, name) for name in sent} == sent
+        with pytest.raises(leveret.InvalidArgument, match="'priority' is not one of the properties content_type"):
+            queue.send(b"body", properties={"priority": 3})
+
+
 def test_a_history_of_deaths_that_the_sender_made_up_is_not_kept() -> None:
     with leveret.open() as broker:
         queue = broker.queue("orders", dead_letter="failed")

@@ -1,5 +1,7 @@
 """What becomes of a message that was taken: acknowledged, given back, kept longer, rejected, or forgotten."""
 
+from datetime import timedelta
+
 import pytest
 
 import leveret
@@ -155,3 +157,16 @@ def test_negative_times_are_refused(broker: leveret.Broker) -> None:
     with pytest.raises(leveret.InvalidArgument, match="seconds"):
         message.extend(float("nan"))
     message.ack()
+
+
+def test_a_message_says_until_when_it_is_hidden() -> None:
+    clock = leveret.ManualClock()
+    with leveret.open(clock=clock) as broker:
+        queue = broker.queue("orders", visibility_timeout=30)
+        queue.send(b"body")
+        (message,) = queue.receive()
+        assert message.visible_until == message.received_at + timedelta(seconds=30)
+        message.extend(90)
+        assert message.visible_until == message.received_at + timedelta(seconds=90)
+        message.ack()
+        assert message.visible_until is None

@@ -137,6 +137,11 @@ cdef class Message(Peeked):
         return time_of(self.received_ms)
 
     @property
+    def visible_until(self) -> datetime | None:
+        """When it goes back to the queue unless it is settled or extended; None when its lease has no end, or is over."""
+        return time_of(self.held.when_ms) if self.held.lease == self.lease and self.held.slot else None
+
+    @property
     def receipt(self) -> str:
         """What settles it where this object is not at hand: queue.ack(receipt)."""
         return self.source.receipt_of(self)

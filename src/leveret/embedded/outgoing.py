@@ -15,6 +15,17 @@ from leveret.embedded.declare import milliseconds
 from leveret.embedded.message import DEDUP, GROUP
 
 PRIORITY_MAX = 255
+FREE_PROPERTIES = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "message_id",
+    "timestamp",
+    "type",
+    "user_id",
+    "app_id",
+)
 NAME_CHARS_MAX = 1024  # of groups and de-duplication ids: they travel in the header of every message
 
 
@@ -28,6 +39,7 @@ class Outgoing(NamedTuple):
     group: str | None = None
     dedup_id: str | None = None
     headers: dict[str, Any] | None = None
+    properties: dict[str, Any] | None = None
 
     @property
     def plain(self) -> bool:
@@ -63,10 +75,7 @@ class Prepared(NamedTuple):
 
     def wire(self) -> tuple[bytes, int]:
         """Properties and body as on the wire, and the length of the first."""
-        wire, header_len = content(self.properties, self.data)
-        if self.properties.headers:
-            check_headers(wire, header_len)
-        return wire, header_len
+        return content(self.properties, self.data)
 
 
 def prepare(message: Outgoing, bytes_max: int, policy: QueuePolicy | None = None) -> Prepared:
@@ -75,12 +84,14 @@ def prepare(message: Outgoing, bytes_max: int, policy: QueuePolicy | None = None
     check_size(len(data), bytes_max)
     ttl_ms = None if message.ttl is None else _time("ttl", message.ttl)
     properties = Properties(
-        content_type=content_type,
         headers=_headers(message),
         delivery_mode=PERSISTENT_MODE,
         priority=_priority(message.priority),
         expiration=None if ttl_ms is None else str(ttl_ms),
+        **{"content_type": content_type, **_properties(message)},
     )
+    if properties.headers:
+        check_headers(*content(properties, b""))
     return Prepared(
         properties,
         data,
@@ -129,6 +140,15 @@ def _headers(message: Outgoing) -> dict[str, Any] | None:
         if value is not None
     }
     return {**{name: value for name, value in (headers or {}).items() if name not in OWNED}, **own} or None
+
+
+def _properties(message: Outgoing) -> dict[str, Any]:
+    """Further AMQP properties; those that the other options speak of are not among them."""
+    given = message.properties or {}
+    unknown = sorted(str(name) for name in given if name not in FREE_PROPERTIES)
+    if unknown:
+        raise InvalidArgument(f"'{unknown[0]}' is not one of the properties {', '.join(FREE_PROPERTIES)}")
+    return given
 
 
 def _name(what: str, value: Any) -> str:

@@ -77,9 +77,10 @@ class Queue(ManagedQueue):
         group: str | None = None,
         dedup_id: str | None = None,
         headers: dict[str, Any] | None = None,
+        properties: dict[str, Any] | None = None,
     ) -> str:
         """Put a message into the queue; give its id once it is durable."""
-        message = Outgoing(body, priority, delay, ttl, group, dedup_id, headers)
+        message = Outgoing(body, priority, delay, ttl, group, dedup_id, headers, properties)
         frame, sent = self._send_plain(message) or self._send(self._prepare(message))
         self.guard.wait(frame)
         return sent
@@ -359,17 +360,17 @@ class Queue(ManagedQueue):
     def worker(self, **options: Any) -> Callable[[Handler], Worker]:
         """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
 
-        def start(handler: Handler) -> Worker:
-            worker = Worker(self, handler, **options)
-            worker.start()
-            self.broker.running.add(worker)
-            return worker
+        return lambda handler: self._start(Worker(self, handler, **options))
 
-        return start
+    def _start(self, worker: Worker, awaited: bool = False) -> Worker:
+        """Let a worker begin."""
+        worker.start(awaited)
+        self.broker.running.add(worker)
+        return worker
 
     def run(self, handler: Handler, **options: Any) -> None:
         """Work with a function until a signal comes or the broker is closed; raises what ended it otherwise."""
-        worker = self.worker(**options)(handler)
+        worker = self._start(Worker(self, handler, **options), awaited=True)
         worker.join()
         if worker.failure is not None:
             raise worker.failure

@@ -26,11 +26,12 @@ class Drain:
         self._received = 0
         self._awaited = False
 
-    def enter(self, stop: Stop) -> None:
+    def enter(self, stop: Stop, awaited: bool) -> None:
         """A worker begins; `stop` is called by the signal handler, so it must not take locks."""
         with self._mutex:
             if not self._working:
                 self._received, self._awaited = 0, False
+            self._awaited = self._awaited or awaited
             self._working.append(stop)
         if threading.current_thread() is threading.main_thread() and not self._previous:
             self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}

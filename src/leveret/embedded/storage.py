@@ -1,5 +1,6 @@
 """Opening the core on a data directory."""
 
+import os
 import threading
 from collections.abc import Callable
 
@@ -14,6 +15,8 @@ from leveret.journal.files import FileJournal
 from leveret.journal.meta import Meta
 from leveret.journal.options import JournalOptions
 from leveret.journal.store import Store
+from leveret.journal.verify import Damage
+from leveret.journal.verify import verify as verify_directory
 
 TAG_DIGITS = 15  # 60 bits of the broker's own UUID begin every message id
 
@@ -65,3 +68,13 @@ def journal_options(options: Options) -> JournalOptions:
         blob_url=options.blobs,
         keys=load_keys(options.encryption_key_file, options.encryption_key_env),
     )
+
+
+def verify(path: str | os.PathLike[str]) -> list[Damage]:
+    """Check every byte of a data directory that no broker has open against its checksums; give what is damaged."""
+    disk = Disk(path)
+    disk.lock()
+    try:
+        return verify_directory(disk)
+    finally:
+        disk.unlock()

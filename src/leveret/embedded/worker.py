@@ -66,12 +66,12 @@ class Worker:
         """Call the function itself."""
         return self._handler(message)
 
-    def start(self) -> None:
-        """Begin to take messages."""
+    def start(self, awaited: bool = False) -> None:
+        """Begin to take messages; `awaited` says that the caller is going to wait for the end."""
         if inspect.iscoroutinefunction(self._handler):
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._run_loop, args=(self._loop,), name="leveret-loop", daemon=True).start()
-        DRAIN.enter(self.stop_soon)
+        DRAIN.enter(self.stop_soon, awaited)
         for thread in self._threads:
             thread.start()
         self._closer.start()
