@@ -27,6 +27,7 @@ def test_settled_segments_are_in_the_archive_before_they_go(life: Life, tmp_path
     orders = life.open(segment_bytes=4_096, archive_dir=str(archive)).queue("orders")
     use_up(orders, 40)
     life.until(lambda: len(list(life.path.glob("seg-*.log"))) <= 2)
+    life.kill()  # from here on nothing moves
     archived = sorted(archive.glob("seg-*.log"))
     assert len(archived) > 5
     assert [int(path.stem[4:]) for path in archived] == list(range(1, len(archived) + 1))
@@ -35,7 +36,6 @@ def test_settled_segments_are_in_the_archive_before_they_go(life: Life, tmp_path
     kept = archived + sorted(life.path.glob("seg-*.log"))
     stored = b"".join(path.read_bytes() for path in {path.name: path for path in kept}.values())
     assert all(b"body %03d" % number in stored for number in range(40))
-    life.kill()
     assert life.open().queue("orders").receive(10) == []
 
 

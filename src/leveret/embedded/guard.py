@@ -108,8 +108,8 @@ class Guard:
 
     def _commit_lazily(self) -> None:
         """Send what nobody waits for to the disk; the caller holds the lock."""
+        self.commit()
         if self.store is not None and self.store.journal.dirty:
-            self.commit()
             self.store.commit.kick()
 
     def wait(self, frame: int) -> None:
