@@ -90,6 +90,10 @@ def test_no_password_is_never_right_and_needs_no_rehash() -> None:
     assert not needs_rehash(NO_PASSWORD)
 
 
+def test_an_imported_blank_password_is_not_a_way_in() -> None:
+    assert not verify(imported(b64encode(SALT + hashlib.sha256(SALT).digest()).decode(), SHA256), "")
+
+
 def test_nothing_opens_the_unmatchable() -> None:
     stored = unmatchable(CHEAP)
     check_stored(stored)

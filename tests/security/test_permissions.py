@@ -164,6 +164,13 @@ def test_an_anchored_name_allows_that_name_only(name: str, other: str) -> None:
     assert not permission.allows("write", name)
 
 
+@pytest.mark.parametrize("access", ACCESSES)
+@pytest.mark.parametrize(("user", "vhost"), [("eve", "/"), ("ada", "other"), ("", "")])
+def test_who_has_no_entry_has_no_access(user: str, vhost: str, access: Access) -> None:
+    with pytest.raises(AccessRefused, match=f"{access} access to queue 'q'"):
+        granted(frozenset(ACCESSES)).check(user, vhost, Resource("queue", "q"), access)
+
+
 def test_the_exchange_without_a_name_is_called_amq_default() -> None:
     permissions = granted(frozenset(("write",)), "^amq\\.default$")
     permissions.check("ada", "/", Resource("exchange", ""), "write")

@@ -145,6 +145,14 @@ def test_the_right_password_is_never_delayed_by_the_failures_of_others(people: U
     assert people.authenticate("ada", "lovelace", AFAR, NOW_MS).delay_ms == 0
 
 
+def test_a_success_clears_the_name_but_not_the_address(people: Users) -> None:
+    for _ in range(3):
+        people.authenticate("ada", "wrong", AFAR, NOW_MS)
+    people.authenticate("ada", "lovelace", AFAR, NOW_MS)
+    assert people.authenticate("ada", "wrong", "198.51.100.1", NOW_MS).delay_ms == 1_000
+    assert people.authenticate("new", "wrong", AFAR, NOW_MS).delay_ms == 3_000
+
+
 def test_failures_are_forgotten_after_a_while() -> None:
     counted = Failures()
     counted.count("ada", NOW_MS)
@@ -152,6 +160,12 @@ def test_failures_are_forgotten_after_a_while() -> None:
     assert counted.count("ada", NOW_MS + failures.FORGOTTEN_MS + 1) == 2_000
     counted.forget("ada")
     assert counted.count("ada", NOW_MS + failures.FORGOTTEN_MS + 2) == 1_000
+
+
+def test_a_clock_that_goes_back_forgets_no_failures() -> None:
+    counted = Failures()
+    counted.count("ada", NOW_MS)
+    assert counted.count("ada", NOW_MS - 1) == 2_000
 
 
 def test_counted_failures_are_bounded_and_the_oldest_goes_first() -> None:

@@ -139,6 +139,7 @@ class Users:
         if not self._is_password(user, password, now_ms):
             return self._refused(f"wrong name or password for user {name!r}", name, peer, now_ms)
         assert user is not None
+        # Not those of the address: whoever has one account could try the others from there without delay.
         self._failures_by_name.forget(name)
         return Login(user, rehash=needs_rehash(user.password_hash, self._cost))
 
