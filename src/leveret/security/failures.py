@@ -1,0 +1,41 @@
+"""Wrong passwords, counted: how long the answer to the next wrong one is held back.
+
+Right ones are never held back, so that nobody can lock somebody else out. Logins are decided by many threads.
+"""
+
+from threading import Lock
+
+DELAYS_MS = (1_000, 2_000, 3_000)  # after the first, the second, every further failure
+FORGOTTEN_MS = 300_000
+COUNTED_MAX = 10_000
+
+
+class Failures:
+    """Failures by whatever they are counted by: user names, addresses."""
+
+    def __init__(self, entries_max: int = COUNTED_MAX) -> None:
+        """Nobody failed so far."""
+        self._entries_max = entries_max
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._mutex = Lock()
+
+    def __len__(self) -> int:
+        """How many keys are being counted."""
+        return len(self._counts)
+
+    def count(self, key: str, now_ms: int) -> int:
+        """Count one failure and say for how many milliseconds to hold the answer back."""
+        with self._mutex:
+            earlier, at_ms = self._counts.pop(key, (0, now_ms))
+            if now_ms - at_ms >= FORGOTTEN_MS:
+                earlier = 0
+            # Taken out and put in again, so that the first one is always the one that failed longest ago.
+            self._counts[key] = (earlier + 1, now_ms)
+            if len(self._counts) > self._entries_max:
+                del self._counts[next(iter(self._counts))]
+        return DELAYS_MS[min(earlier, len(DELAYS_MS) - 1)]
+
+    def forget(self, key: str) -> None:
+        """Start anew, after a success."""
+        with self._mutex:
+            self._counts.pop(key, None)

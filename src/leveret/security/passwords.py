@@ -1,0 +1,163 @@
+"""Passwords as they are stored: what is needed to check one, never the password.
+
+scrypt$16384$8$5$salt$digest              ours: cost n, block size r, parallelism p, then base64
+rabbit_password_hashing_sha256$base64     imported from RabbitMQ: 4 bytes of salt, then the digest of salt + password
+rabbit_password_hashing_sha512$base64     the same
+(empty)                                   no password: it is not the way in for this user
+"""
+
+import binascii
+import hashlib
+import secrets
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from hmac import compare_digest
+
+from leveret.core.errors import InvalidArgument
+
+PASSWORD_BYTES_MAX = 1_024  # hashing is dear on purpose: nobody chooses how much of it there is
+STORED_CHARS_MAX = 1_024
+SCRYPT_MEMORY_BYTES_MAX = 64 * 1024 * 1024  # an imported user must not cost the broker its memory at each login
+SCRYPT_PARALLELISM_MAX = 16
+SALT_BYTES = 16
+DIGEST_BYTES = 32
+NO_PASSWORD = ""
+
+_SCRYPT = "scrypt"
+_SALT_BYTES_MIN = 8
+_IMPORTED_SALT_BYTES = 4
+_IMPORTED = {"rabbit_password_hashing_sha256": hashlib.sha256, "rabbit_password_hashing_sha512": hashlib.sha512}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """How dear one scrypt hash is: 128 * n * r bytes of memory, p times over."""
+
+    n: int = 16_384
+    r: int = 8
+    p: int = 5
+
+    def __post_init__(self) -> None:
+        """Refuse what scrypt cannot do and what would hurt."""
+        if min(self.n - 1, self.r, self.p) < 1 or self.n & (self.n - 1):
+            raise InvalidArgument("scrypt needs r and p of at least 1 and for n a power of two above 1")
+        if self.memory_bytes > SCRYPT_MEMORY_BYTES_MAX or self.p > SCRYPT_PARALLELISM_MAX:
+            raise InvalidArgument(
+                f"scrypt may use {SCRYPT_MEMORY_BYTES_MAX} bytes (128 * n * r) and {SCRYPT_PARALLELISM_MAX} for p: "
+                "choose lower ones"
+            )
+
+    @property
+    def memory_bytes(self) -> int:
+        """What one hash needs."""
+        return 128 * self.n * self.r
+
+    def digest(self, salt: bytes, password: bytes) -> bytes:
+        """The scrypt hash."""
+        room_bytes = 2 * self.memory_bytes + 128 * self.r * self.p + 1024 * 1024
+        return hashlib.scrypt(password, salt=salt, n=self.n, r=self.r, p=self.p, maxmem=room_bytes, dklen=DIGEST_BYTES)
+
+
+DEFAULT_COST = Cost()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Stored:
+    """A stored string taken apart; `cost` is None for imported ones."""
+
+    cost: Cost | None
+    digest: bytes
+    hashed: Callable[[bytes], bytes]
+
+
+def hash_password(password: str | bytes, cost: Cost = DEFAULT_COST) -> str:
+    """What to store for a new password."""
+    secret = encoded(password)
+    if not secret:
+        raise InvalidArgument("the password is empty: choose one, or use no password at all")
+    if len(secret) > PASSWORD_BYTES_MAX:
+        raise InvalidArgument(f"the password has {len(secret)} bytes, the limit is {PASSWORD_BYTES_MAX}: shorten it")
+    salt = secrets.token_bytes(SALT_BYTES)
+    return _written(cost, salt, cost.digest(salt, secret))
+
+
+def unmatchable(cost: Cost = DEFAULT_COST) -> str:
+    """A stored string that is as dear to check as any, and that no password opens."""
+    return _written(cost, secrets.token_bytes(SALT_BYTES), secrets.token_bytes(DIGEST_BYTES))
+
+
+def imported(password_hash: str, hashing_algorithm: str) -> str:
+    """What to store for a user that RabbitMQ exported."""
+    if not isinstance(password_hash, str) or hashing_algorithm not in _IMPORTED:
+        known = ", ".join(_IMPORTED)
+        raise InvalidArgument(f"the hashing algorithm is one of {known}: set a new password for this user")
+    if not password_hash:
+        return NO_PASSWORD
+    stored = f"{hashing_algorithm}${password_hash}"
+    check_stored(stored)
+    return stored
+
+
+def check_stored(stored: str) -> None:
+    """Refuse a stored string that could not be checked at login."""
+    if stored != NO_PASSWORD:
+        _parsed(stored)
+
+
+def verify(stored: str, password: str | bytes) -> bool:
+    """Whether this is the password. Empty and overlong ones never are, and are not hashed."""
+    secret = encoded(password)
+    if stored == NO_PASSWORD or not 0 < len(secret) <= PASSWORD_BYTES_MAX:
+        return False
+    parsed = _parsed(stored)
+    return compare_digest(parsed.hashed(secret), parsed.digest)
+
+
+def needs_rehash(stored: str, cost: Cost = DEFAULT_COST) -> bool:
+    """Whether the password should be hashed again, now that it is at hand."""
+    return stored != NO_PASSWORD and _parsed(stored).cost != cost
+
+
+def encoded(password: str | bytes) -> bytes:
+    """The bytes to hash. No text fails here: an encoding error would carry the password into a log."""
+    return password.encode("utf-8", "surrogatepass") if isinstance(password, str) else bytes(password)
+
+
+def _written(cost: Cost, salt: bytes, digest: bytes) -> str:
+    """The stored string of a scrypt hash."""
+    return f"{_SCRYPT}${cost.n}${cost.r}${cost.p}${b64encode(salt).decode()}${b64encode(digest).decode()}"
+
+
+def _parsed(stored: str) -> _Stored:
+    """A stored string, checked and taken apart."""
+    if not isinstance(stored, str) or len(stored) > STORED_CHARS_MAX:
+        raise InvalidArgument(f"a password hash is text of at most {STORED_CHARS_MAX} characters")
+    scheme, *parts = stored.split("$")
+    try:
+        if scheme == _SCRYPT and len(parts) == 5:
+            return _parsed_scrypt(*parts)
+        if scheme in _IMPORTED and len(parts) == 1:
+            return _parsed_imported(scheme, parts[0])
+    except (binascii.Error, UnicodeEncodeError, ValueError) as error:
+        reason = str(error) if isinstance(error, InvalidArgument) else "a number or the base64 is wrong"
+        raise InvalidArgument(f"the password hash cannot be read ({reason}): set a new password") from None
+    raise InvalidArgument(f"a password hash is of {_SCRYPT}, {', '.join(_IMPORTED)}: set a new password")
+
+
+def _parsed_scrypt(n: str, r: str, p: str, salt_text: str, digest_text: str) -> _Stored:
+    """The parts of ours."""
+    cost = Cost(int(n), int(r), int(p))
+    salt, digest = b64decode(salt_text, validate=True), b64decode(digest_text, validate=True)
+    if len(salt) < _SALT_BYTES_MIN or len(digest) != DIGEST_BYTES:
+        raise InvalidArgument(f"it has {_SALT_BYTES_MIN} bytes of salt or more and a digest of {DIGEST_BYTES}")
+    return _Stored(cost, digest, lambda secret: cost.digest(salt, secret))
+
+
+def _parsed_imported(scheme: str, text: str) -> _Stored:
+    """The parts of RabbitMQ's."""
+    function, raw = _IMPORTED[scheme], b64decode(text, validate=True)
+    salt, digest = raw[:_IMPORTED_SALT_BYTES], raw[_IMPORTED_SALT_BYTES:]
+    if len(digest) != function().digest_size:
+        raise InvalidArgument(f"it has {_IMPORTED_SALT_BYTES} bytes of salt and a digest of {function().digest_size}")
+    return _Stored(None, digest, lambda secret: function(salt + secret).digest())

@@ -1,0 +1,222 @@
+"""Permissions: three patterns for each user in each virtual host, and patterns for the keys of topic exchanges.
+
+A pattern is searched in the name, as in RabbitMQ: it matches anywhere unless it has ^ and $. An empty one, and ^$,
+match nothing. Without an entry for a virtual host nothing in it is allowed; without one for a topic exchange every key.
+Whatever refuses wins: a key that is allowed does not help where the exchange is not.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, TooMany
+from leveret.core.names import check_name, described
+
+Access = Literal["configure", "write", "read"]
+
+PATTERN_CHARS_MAX = 1_000  # it is searched in every name that the user uses
+EXPANDED_CHARS_MAX = 4_000  # the same after names took the place of {username} and {vhost}
+PERMISSIONS_MAX = 100_000  # compiled patterns are kept for ever
+DEFAULT_EXCHANGE = "amq.default"  # what patterns call the exchange without a name
+
+_NOTHING = frozenset(("", "^$"))
+_POSIX_CLASS = re.compile(r"\[[:.=]\^?\w+[:.=]\]")
+_VARIABLE = re.compile(r"\\.|\{(username|vhost)\}", re.DOTALL)
+
+
+class Resource(NamedTuple):
+    """What somebody wants to use."""
+
+    kind: Literal["queue", "exchange"]
+    name: str
+
+    @property
+    def checked_name(self) -> str:
+        """The name that patterns see."""
+        return DEFAULT_EXCHANGE if self.kind == "exchange" and not self.name else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What a user may do in a virtual host."""
+
+    user: str
+    vhost: str
+    configure: str = ""
+    write: str = ""
+    read: str = ""
+    _patterns: Mapping[str, re.Pattern[str] | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check and compile everything once."""
+        _check_owner(self.user, self.vhost)
+        given = {"configure": self.configure, "write": self.write, "read": self.read}
+        object.__setattr__(self, "_patterns", {access: _compiled(pattern) for access, pattern in given.items()})
+
+    def allows(self, access: Access, name: str) -> bool:
+        """Whether the pattern for this access matches the name."""
+        return _matches(self._patterns[access], name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition, fit for JSON."""
+        return {name: getattr(self, name) for name in ("user", "vhost", "configure", "write", "read")}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "Permission":
+        """The reverse of to_dict."""
+        names = ("configure", "write", "read")
+        return cls(stored["user"], stored["vhost"], *(stored.get(name, "") for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPermission:
+    """Which keys a user may publish to a topic exchange (write) and bind with (read)."""
+
+    user: str
+    vhost: str
+    exchange: str
+    write: str = ""
+    read: str = ""
+    _patterns: Mapping[str, re.Pattern[str] | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check everything, put the names in and compile once."""
+        _check_owner(self.user, self.vhost)
+        check_name("exchange", self.exchange)
+        patterns = {"write": self._expanded(self.write), "read": self._expanded(self.read)}
+        object.__setattr__(self, "_patterns", patterns)
+
+    def allows(self, access: Literal["write", "read"], key: str) -> bool:
+        """Whether the pattern for this access matches the key."""
+        return _matches(self._patterns[access], key)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition, fit for JSON."""
+        return {name: getattr(self, name) for name in ("user", "vhost", "exchange", "write", "read")}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "TopicPermission":
+        """The reverse of to_dict."""
+        owner = stored["user"], stored["vhost"], stored["exchange"]
+        return cls(*owner, *(stored.get(name, "") for name in ("write", "read")))
+
+    def _expanded(self, pattern: str) -> re.Pattern[str] | None:
+        """The pattern with names in it, escaped: a user who calls himself .* is not everybody."""
+        _check_pattern(pattern, PATTERN_CHARS_MAX)
+        values = {"username": re.escape(self.user), "vhost": re.escape(self.vhost)}
+        expanded = _VARIABLE.sub(lambda match: values[match[1]] if match[1] else match[0], pattern)
+        return _compiled(expanded, EXPANDED_CHARS_MAX)
+
+
+class Permissions:
+    """Everybody's permissions."""
+
+    def __init__(self) -> None:
+        """Nobody may do anything."""
+        self._rows: dict[tuple[str, str], Permission] = {}
+        self._topics: dict[tuple[str, str, str], TopicPermission] = {}
+
+    def __iter__(self) -> Iterator[Permission]:
+        """The permissions on queues and exchanges."""
+        return iter(self._rows.values())
+
+    def topics(self) -> Iterator[TopicPermission]:
+        """The permissions on keys."""
+        return iter(self._topics.values())
+
+    def put(self, permission: Permission) -> None:
+        """Add or replace what a user may do in a virtual host."""
+        key = (permission.user, permission.vhost)
+        _check_room(key in self._rows, len(self._rows))
+        self._rows[key] = permission
+
+    def put_topic(self, permission: TopicPermission) -> None:
+        """Add or replace the keys of a topic exchange that a user may use."""
+        key = (permission.user, permission.vhost, permission.exchange)
+        _check_room(key in self._topics, len(self._topics))
+        self._topics[key] = permission
+
+    def drop(self, user: str, vhost: str) -> Permission:
+        """Take a user out of a virtual host."""
+        if (user, vhost) not in self._rows:
+            raise NotFound(f"user '{user}' has no permissions in vhost '{vhost}': there is nothing to clear")
+        return self._rows.pop((user, vhost))
+
+    def drop_topic(self, user: str, vhost: str, exchange: str | None = None) -> list[TopicPermission]:
+        """Let a user use every key again, of one exchange or of all; what was dropped."""
+        keys = [key for key in self._topics if key[:2] == (user, vhost) and exchange in (None, key[2])]
+        return [self._topics.pop(key) for key in keys]
+
+    def drop_user(self, user: str) -> None:
+        """Forget everything about a user: a later one of the same name must not inherit it."""
+        self._rows = {key: row for key, row in self._rows.items() if key[0] != user}
+        self._topics = {key: row for key, row in self._topics.items() if key[0] != user}
+
+    def drop_vhost(self, vhost: str) -> None:
+        """Forget everything about a virtual host."""
+        self._rows = {key: row for key, row in self._rows.items() if key[1] != vhost}
+        self._topics = {key: row for key, row in self._topics.items() if key[1] != vhost}
+
+    def may_enter(self, user: str, vhost: str) -> bool:
+        """Whether a user may open the virtual host: any entry will do, even one that allows nothing in it."""
+        return (user, vhost) in self._rows
+
+    def check_vhost(self, user: str, vhost: str) -> None:
+        """Refuse who may not open the virtual host."""
+        if not self.may_enter(user, vhost):
+            raise AccessRefused(f"access to vhost '{vhost}' refused for user '{user}'")
+
+    def check(self, user: str, vhost: str, resource: Resource, access: Access) -> None:
+        """Refuse an access that is not allowed."""
+        row = self._rows.get((user, vhost))
+        if row is None or not row.allows(access, resource.checked_name):
+            what = described(resource.kind, resource.name, vhost)
+            raise AccessRefused(f"{access} access to {what} refused for user '{user}'")
+
+    def check_topic(self, user: str, vhost: str, exchange: str, key: str, access: Literal["write", "read"]) -> None:
+        """Refuse a key that is not allowed on a topic exchange."""
+        row = self._topics.get((user, vhost, exchange))
+        if row is not None and not row.allows(access, key):
+            what = described("exchange", exchange, vhost)
+            raise AccessRefused(f"{access} access to topic '{key}' in {what} refused for user '{user}'")
+
+
+def _check_owner(user: str, vhost: str) -> None:
+    """Refuse names that nobody has."""
+    check_name("user", user)
+    check_name("vhost", vhost)
+
+
+def _check_room(known: bool, count: int) -> None:
+    """Refuse one more when there are too many."""
+    if not known and count >= PERMISSIONS_MAX:
+        raise TooMany(f"there are {PERMISSIONS_MAX} permissions, which is the limit: remove some")
+
+
+def _check_pattern(pattern: str, chars_max: int) -> None:
+    """Refuse what is no text or too much of it."""
+    if not isinstance(pattern, str):
+        raise InvalidArgument("a permission is a regular expression, as a string")
+    if len(pattern) > chars_max:
+        raise InvalidArgument(f"the pattern has {len(pattern)} characters, the limit is {chars_max}: shorten it")
+
+
+def _compiled(pattern: str, chars_max: int = PATTERN_CHARS_MAX) -> re.Pattern[str] | None:
+    """A checked pattern; None for those that match nothing."""
+    _check_pattern(pattern, chars_max)
+    if pattern in _NOTHING:
+        return None
+    if _POSIX_CLASS.search(pattern):
+        # Python would take it for a set of letters and colons: other names than meant.
+        raise InvalidArgument(f"the pattern '{pattern}' has a class like [:alpha:]: write [A-Za-z] instead")
+    try:
+        return re.compile(pattern)
+    except (re.error, RecursionError, OverflowError, Warning) as error:
+        # Warnings are errors where the user made them so.
+        raise InvalidArgument(f"the pattern '{pattern}' is not a regular expression: {error}") from None
+
+
+def _matches(pattern: re.Pattern[str] | None, text: str) -> bool:
+    """Whether it matches. $ also matches before a last line feed: "orders" would allow "orders" and a line feed."""
+    return pattern is not None and not text.endswith("\n") and pattern.search(text) is not None

@@ -1,0 +1,182 @@
+"""Users: their names, tags and limits, and the decision whether somebody is who he says."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
+from leveret.core.names import NAME_BYTES_MAX, check_name
+from leveret.security import passwords
+from leveret.security.failures import Failures
+from leveret.security.passwords import DEFAULT_COST, NO_PASSWORD, Cost, hash_password, needs_rehash, verify
+from leveret.security.peers import is_loopback, origin
+from leveret.security.verified import Verified
+
+TAGS = frozenset(("administrator", "impersonator", "management", "monitoring", "policymaker"))
+LOOPBACK_USERS = frozenset(("guest",))  # its password is known to everybody
+USERS_MAX = 10_000
+LIMIT_MAX = 2**31 - 1
+
+_LIMITS = {"max-connections": "connections_max", "max-channels": "channels_max"}
+_UNLIMITED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user; a limit of None is none."""
+
+    name: str
+    password_hash: str = field(default=NO_PASSWORD, repr=False)
+    tags: frozenset[str] = frozenset()
+    connections_max: int | None = None
+    channels_max: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be kept or checked later."""
+        check_name("user", self.name)
+        if not self.name:
+            raise InvalidArgument("the user name is empty: choose one")
+        passwords.check_stored(self.password_hash)
+        unknown = sorted(set(self.tags) - TAGS)
+        if unknown:
+            raise InvalidArgument(f"the tags are {', '.join(sorted(TAGS))}, not {', '.join(map(repr, unknown))}")
+        for key, attribute in _LIMITS.items():
+            _check_limit(key, getattr(self, attribute))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition, fit for JSON."""
+        limits = {key: getattr(self, attribute) for key, attribute in _LIMITS.items()}
+        return {
+            "name": self.name,
+            "password_hash": self.password_hash,
+            "tags": sorted(self.tags),
+            "limits": {key: limit for key, limit in limits.items() if limit is not None},
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "User":
+        """The reverse of to_dict; what RabbitMQ exports is understood as well."""
+        limits = stored.get("limits") or {}
+        if not isinstance(limits, Mapping) or set(limits) - set(_LIMITS):
+            raise InvalidArgument(f"the limits of a user are {', '.join(_LIMITS)}: remove the others")
+        password_hash = stored.get("password_hash", NO_PASSWORD)
+        if "hashing_algorithm" in stored:
+            password_hash = passwords.imported(password_hash, stored["hashing_algorithm"])
+        known = {_LIMITS[key]: None if limit == _UNLIMITED else limit for key, limit in limits.items()}
+        return cls(stored.get("name", ""), password_hash, _tags(stored.get("tags", ())), **known)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What became of a login. `reason` is for the log; the client learns no more than that it was refused."""
+
+    user: User | None
+    reason: str = ""
+    delay_ms: int = 0
+    """How long the refusal is held back."""
+    rehash: bool = False
+    """The stored hash is weaker than it should be: call change_password while the password is at hand."""
+
+
+class Users:
+    """Every user, and who is let in."""
+
+    def __init__(self, cost: Cost = DEFAULT_COST, loopback_users: Iterable[str] = LOOPBACK_USERS) -> None:
+        """Start with nobody."""
+        self._users: dict[str, User] = {}
+        self._cost = cost
+        self._loopback_users = frozenset(loopback_users)
+        self._nobody = passwords.unmatchable(cost)
+        self._verified = Verified()
+        self._failures_by_name = Failures()
+        self._failures_by_origin = Failures()
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._users)
+
+    def __iter__(self) -> Iterator[User]:
+        """All of them, by name."""
+        return iter(sorted(self._users.values(), key=lambda user: user.name))
+
+    def get(self, name: str) -> User:
+        """The user of that name."""
+        user = self._users.get(name)
+        if user is None:
+            raise NotFound(f"no user '{name}': add it first")
+        return user
+
+    def add(self, name: str, password: str | bytes | None, tags: Iterable[str] = ()) -> User:
+        """A new user; without a password he comes in by other means only."""
+        if name in self._users:
+            raise PreconditionFailed(f"the user '{name}' exists: change it, or delete it first")
+        return self.put(User(name, self._hashed(password), _tags(tags)))
+
+    def put(self, user: User) -> User:
+        """Add or replace a user as it is: from the journal, from an import, with other tags or limits."""
+        if user.name not in self._users and len(self._users) >= USERS_MAX:
+            raise TooMany(f"there are {USERS_MAX} users, which is the limit: delete some")
+        self._users[user.name] = user
+        return user
+
+    def change_password(self, name: str, password: str | bytes | None) -> User:
+        """Another password, or none."""
+        return self.put(replace(self.get(name), password_hash=self._hashed(password)))
+
+    def delete(self, name: str) -> User:
+        """Forget a user; his permissions are dropped by Permissions.drop_user."""
+        user = self.get(name)
+        del self._users[name]
+        return user
+
+    def authenticate(self, name: str, password: str | bytes, peer: str, now_ms: int) -> Login:
+        """Decide a login by password. Hashing takes a fifth of a second: not for the thread that moves the bytes."""
+        name = name[:NAME_BYTES_MAX]  # no user has a longer one, and it is going to be counted and logged
+        user = self._users.get(name)
+        if name in self._loopback_users and not is_loopback(peer):
+            # Not even hashed: the rule is public, and the password must not be guessed from afar.
+            return self._refused(f"user {name!r} can only connect from this machine", name, peer, now_ms)
+        if not self._is_password(user, password, now_ms):
+            return self._refused(f"wrong name or password for user {name!r}", name, peer, now_ms)
+        assert user is not None
+        # Not those of the address: whoever has one account could try the others from there without delay.
+        self._failures_by_name.forget(name)
+        return Login(user, rehash=needs_rehash(user.password_hash, self._cost))
+
+    def _hashed(self, password: str | bytes | None) -> str:
+        """What is stored for a password."""
+        return NO_PASSWORD if password is None else hash_password(password, self._cost)
+
+    def _is_password(self, user: User | None, password: str | bytes, now_ms: int) -> bool:
+        """Whether it is; whoever waits for a no waits equally long for every user, existing or not."""
+        stored = NO_PASSWORD if user is None else user.password_hash
+        secret = passwords.encoded(password)
+        if stored and self._verified.knows(stored, secret, now_ms):
+            return True
+        if not stored or needs_rehash(stored, self._cost):
+            verify(self._nobody, secret)
+        if not verify(stored, secret):
+            return False
+        self._verified.remember(stored, secret, now_ms)
+        return True
+
+    def _refused(self, reason: str, name: str, peer: str, now_ms: int) -> Login:
+        """A refusal, counted against the name and against where it came from."""
+        delays_ms = (self._failures_by_name.count(name, now_ms), self._failures_by_origin.count(origin(peer), now_ms))
+        return Login(None, reason, max(delays_ms))
+
+
+def _tags(given: object) -> frozenset[str]:
+    """Tags as a list, or as older exports have them: separated by commas."""
+    if isinstance(given, str):
+        return frozenset(tag.strip() for tag in given.split(",") if tag.strip())
+    tags = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(tag, str) for tag in tags):
+        raise InvalidArgument("the tags of a user are a list of names")
+    return frozenset(tags)
+
+
+def _check_limit(key: str, limit: object) -> None:
+    """Refuse a limit that is no count."""
+    if limit is not None and (type(limit) is not int or not 0 <= limit <= LIMIT_MAX):
+        raise InvalidArgument(f"{key} is a number from 0 to {LIMIT_MAX}; {_UNLIMITED} in a definition is no limit")
