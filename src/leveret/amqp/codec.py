@@ -5,7 +5,7 @@
 Every length is compared with the bytes that remain before anything is read.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -21,9 +21,10 @@ BITS_MAX = 8  # in one octet
 
 
 class Step(NamedTuple):
-    """How one argument, or one octet of bits, is read and written."""
+    """How one argument, or one octet of bits, is read and written; what is reserved has neither name nor bits."""
 
-    names: tuple[str, ...]
+    name: str
+    bits: tuple[tuple[str, int], ...]  # each with its mask
     take: Callable[[bytes, int], tuple[Any, int]]
     put: Callable[[Any], bytes]
     zero: bytes
@@ -48,7 +49,10 @@ def decode(payload: bytes) -> Method:
     try:
         for step in layout.steps:
             value, position = step.take(payload, position)
-            _keep(values, step, value)
+            if step.name:
+                values[step.name] = value
+            for name, mask in step.bits:
+                values[name] = value & mask != 0
         if position != len(payload):
             raise MalformedTable("bytes after the last argument", position)
     except MalformedTable as error:
@@ -67,23 +71,15 @@ def spec_of(method: Method) -> MethodSpec:
     return LAYOUT_OF[type(method)].spec
 
 
-def _keep(values: dict[str, Any], step: Step, value: Any) -> None:
-    """Note what a step has read, unless it is reserved."""
-    if step.take is _take_bits:
-        values.update((name, bool(value >> i & 1)) for i, name in enumerate(step.names) if not name.startswith("_"))
-    elif not step.names[0].startswith("_"):
-        values[step.names[0]] = value
-
-
 def _written(method: Method, step: Step) -> bytes:
-    if step.names[0].startswith("_"):
+    if step.bits:
+        return bytes([sum(mask for name, mask in step.bits if getattr(method, name))])
+    if not step.name:
         return step.zero
-    if step.take is _take_bits:
-        return bytes([sum(bool(getattr(method, name)) << i for i, name in enumerate(step.names))])
     try:
-        return step.put(getattr(method, step.names[0]))
+        return step.put(getattr(method, step.name))
     except (OverflowError, UnicodeEncodeError) as error:
-        raise InvalidArgument(f"{type(method).__name__}.{step.names[0]} does not fit its AMQP type: {error}") from error
+        raise InvalidArgument(f"{type(method).__name__}.{step.name} does not fit its AMQP type: {error}") from error
 
 
 def _slice(payload: bytes, position: int, size: int) -> tuple[bytes, int]:
@@ -101,10 +97,6 @@ def _number(width: int) -> tuple[Callable[[bytes, int], tuple[int, int]], Callab
         return int.from_bytes(data, "big"), position
 
     return take, lambda value: value.to_bytes(width, "big")
-
-
-def _take_bits(payload: bytes, position: int) -> tuple[int, int]:
-    return _take_octet(payload, position)
 
 
 def _take_short_string(payload: bytes, position: int) -> tuple[str, int]:
@@ -134,20 +126,23 @@ _take_octet, _put_octet = _number(1)
 _take_long, _put_long = _number(4)
 CODECS: dict[str, tuple[Callable[[bytes, int], tuple[Any, int]], Callable[[Any], bytes], bytes]] = {
     **{kind: (*_number(width), bytes(width)) for kind, width in WIDTHS.items()},
-    "bit": (_take_bits, _put_octet, b"\0"),
+    "bit": (_take_octet, _put_octet, b"\0"),
     "shortstr": (_take_short_string, _put_short_string, b"\0"),
     "longstr": (_take_long_string, _put_long_string, bytes(4)),
     "table": (decode_table, encode_table, bytes(4)),
 }
 
 
-def _steps(arguments: tuple[Argument, ...]) -> Iterable[Step]:
+def _steps(arguments: tuple[Argument, ...]) -> Iterator[Step]:
     """One step for each argument, one for each octet of neighbouring bits."""
     for kind, run in groupby(arguments, key=lambda argument: argument.kind):
-        names = tuple(argument.name for argument in run)
-        together = BITS_MAX if kind == "bit" else 1
-        for start in range(0, len(names), together):
-            yield Step(names[start : start + together], *CODECS[kind])
+        names = ["" if argument.name.startswith("_") else argument.name for argument in run]
+        if kind != "bit":
+            yield from (Step(name, (), *CODECS[kind]) for name in names)
+            continue
+        for start in range(0, len(names), BITS_MAX):
+            octet = enumerate(names[start : start + BITS_MAX])
+            yield Step("", tuple((name, 1 << i) for i, name in octet if name), *CODECS[kind])
 
 
 def _layout(spec: MethodSpec) -> Layout:
