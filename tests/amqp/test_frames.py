@@ -23,7 +23,7 @@ Frames = list[tuple[int, int, bytes]]
 
 
 def tuned_reader(frame_max: int = 131072, channel_max: int = 2047) -> FrameReader:
-    reader = FrameReader()
+    reader = FrameReader(frame_max, channel_max)
     reader.tune(frame_max, channel_max)
     return reader
 
@@ -164,17 +164,43 @@ def test_an_error_stays() -> None:
     assert refused(reader, frame(HEARTBEAT, 0, b"")) == Reply.FRAME_ERROR
 
 
-@pytest.mark.parametrize("frame_max", [0, 1, FRAME_MAX_MIN - 1, FRAME_MAX_MAX + 1, 2**32 - 1])
-def test_a_frame_max_outside_its_range_is_not_negotiated(frame_max: int) -> None:
-    with pytest.raises(ProtocolError, match=f"NOT_ALLOWED - negotiated frame_max = {frame_max} "):
-        FrameReader().tune(frame_max, 1)
+@pytest.mark.parametrize(
+    ("frame_max", "channel_max", "text"),
+    [
+        (0, 1, "negotiated frame_max = 0 is higher than the maximum allowed value (8192)"),
+        (1, 1, "negotiated frame_max = 1 is lower than the minimum allowed value (4096)"),
+        (4095, 1, "negotiated frame_max = 4095 is lower than the minimum allowed value (4096)"),
+        (8193, 1, "negotiated frame_max = 8193 is higher than the maximum allowed value (8192)"),
+        (4096, 0, "negotiated channel_max = 0 is higher than the maximum allowed value (10)"),
+        (4096, 11, "negotiated channel_max = 11 is higher than the maximum allowed value (10)"),
+    ],
+)
+def test_a_client_may_not_raise_the_limits(frame_max: int, channel_max: int, text: str) -> None:
+    reader = FrameReader(8192, 10)
+    with pytest.raises(ProtocolError) as caught:
+        reader.tune(frame_max, channel_max)
+    assert caught.value.text == f"NOT_ALLOWED - {text}"
+    assert (reader.frame_max, reader.channel_max) == (FRAME_MAX_UNTUNED, 0)
+
+
+def test_a_client_may_lower_the_limits() -> None:
+    reader = FrameReader(8192, 10)
+    reader.tune(4096, 1)
+    assert (reader.frame_max, reader.channel_max) == (4096, 1)
+
+
+@pytest.mark.parametrize(
+    ("frame_max", "channel_max"), [(0, 1), (FRAME_MAX_MIN - 1, 1), (FRAME_MAX_MAX + 1, 1), (8192, 0)]
+)
+def test_limits_outside_their_range_are_not_offered(frame_max: int, channel_max: int) -> None:
+    with pytest.raises(InvalidArgument):
+        FrameReader(frame_max, channel_max)
+
+
+@pytest.mark.parametrize("frame_max", [0, FRAME_MAX_MIN - 1, FRAME_MAX_MAX + 1])
+def test_a_writer_has_the_same_range(frame_max: int) -> None:
     with pytest.raises(ProtocolError, match="NOT_ALLOWED"):
         FrameWriter().tune(frame_max)
-
-
-def test_any_number_of_channels_is_not_negotiated() -> None:
-    with pytest.raises(ProtocolError, match="NOT_ALLOWED - negotiated channel_max = 0"):
-        FrameReader().tune(4096, 0)
 
 
 @pytest.mark.parametrize("body_bytes", [0, 1, 4088, 4089, 3 * 4088, 20_000])

@@ -23,6 +23,8 @@ cdef struct Buffer:                 # bytes that grow
 cdef class FrameReader:
     cdef Buffer buffer
     cdef uint64_t position          # of the first byte that was not taken
+    cdef readonly uint32_t frame_max_offered
+    cdef readonly uint16_t channel_max_offered
     cdef readonly uint32_t frame_max
     cdef readonly uint16_t channel_max
 

@@ -44,7 +44,11 @@ cdef class FrameReader:
     Take all frames after each feed: then no more is buffered than one frame and one feed.
     """
 
-    def __cinit__(self):
+    def __cinit__(self, uint32_t frame_max_offered=131_072, uint16_t channel_max_offered=2_047):
+        if not FRAME_MAX_MIN <= frame_max_offered <= FRAME_MAX_MAX or channel_max_offered == 0:
+            raise InvalidArgument(f"frame_max is {FRAME_MAX_MIN} to {FRAME_MAX_MAX} bytes, channel_max at least 1")
+        self.frame_max_offered = frame_max_offered
+        self.channel_max_offered = channel_max_offered
         self.frame_max = FRAME_MAX_UNTUNED
         self.channel_max = 0        # before the tuning there is only channel 0
 
@@ -57,10 +61,9 @@ cdef class FrameReader:
         return self.buffer.size - self.position
 
     def tune(self, uint32_t frame_max, uint16_t channel_max) -> None:
-        """Set what was agreed on; refuses what would be no limit at all."""
-        check_frame_max(frame_max)
-        if channel_max == 0:
-            raise ProtocolError(Reply.NOT_ALLOWED, "negotiated channel_max = 0 (no limit) is not supported")
+        """Set what the client answered; it may lower what was offered, not raise it."""
+        negotiated("frame_max", frame_max, FRAME_MAX_MIN, self.frame_max_offered)
+        negotiated("channel_max", channel_max, 1, self.channel_max_offered)
         self.frame_max = frame_max
         self.channel_max = channel_max
 
@@ -144,7 +147,7 @@ cdef class FrameWriter:
 
     def tune(self, uint32_t frame_max) -> None:
         """Set the size of frames that was agreed on."""
-        check_frame_max(frame_max)
+        negotiated("frame_max", frame_max, FRAME_MAX_MIN, FRAME_MAX_MAX)
         self.frame_max = frame_max
 
     def method(self, uint16_t channel, bytes payload not None) -> None:
@@ -200,10 +203,15 @@ cdef int minimum(uint64_t size, uint64_t least) except -1:
     return 0
 
 
-cdef int check_frame_max(uint32_t frame_max) except -1:
-    if not FRAME_MAX_MIN <= frame_max <= FRAME_MAX_MAX:
+cdef int negotiated(str field, uint32_t value, uint32_t least, uint32_t most) except -1:
+    """Refuse a value outside its range, in RabbitMQ's words; 0 stands for no limit, which is above any."""
+    if 0 < value < least:
         raise ProtocolError(
-            Reply.NOT_ALLOWED, f"negotiated frame_max = {frame_max} is not in {FRAME_MAX_MIN}..{FRAME_MAX_MAX}"
+            Reply.NOT_ALLOWED, f"negotiated {field} = {value} is lower than the minimum allowed value ({least})"
+        )
+    if value == 0 or value > most:
+        raise ProtocolError(
+            Reply.NOT_ALLOWED, f"negotiated {field} = {value} is higher than the maximum allowed value ({most})"
         )
     return 0
 
