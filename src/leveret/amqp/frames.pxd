@@ -1,0 +1,38 @@
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+cpdef enum:
+    METHOD = 1
+    HEADER = 2
+    BODY = 3
+    HEARTBEAT = 8
+    FRAME_MAX_UNTUNED = 4_096       # nobody has logged in yet: a stranger gets no more memory than this
+    FRAME_MAX_MIN = 4_096           # a smaller one would have a body of megabytes cut into millions of frames
+    FRAME_MAX_MAX = 1_048_576
+
+cdef struct Frame:
+    uint8_t kind
+    uint16_t channel
+    const uint8_t* payload          # inside the reader's buffer: good until the next feed
+    uint32_t size
+
+cdef struct Buffer:                 # bytes that grow
+    uint8_t* data
+    uint64_t size
+    uint64_t capacity
+
+cdef class FrameReader:
+    cdef Buffer buffer
+    cdef uint64_t position          # of the first byte that was not taken
+    cdef readonly uint32_t frame_max_offered
+    cdef readonly uint16_t channel_max_offered
+    cdef readonly uint32_t frame_max
+    cdef readonly uint16_t channel_max
+
+    cdef int check(self, const uint8_t* data, uint64_t size) except -1
+    cdef bint take(self, Frame* frame) except -1
+
+cdef class FrameWriter:
+    cdef Buffer buffer
+    cdef readonly uint32_t frame_max
+
+    cdef int put(self, uint8_t kind, uint16_t channel, const uint8_t* payload, uint64_t size) except -1
