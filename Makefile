@@ -14,7 +14,7 @@ BENCHES := $(wildcard bench/bench_$(or $(BENCH),*).py)
 EXAMPLES := $(wildcard examples/$(or $(EXAMPLE),*).py)
 FUZZERS := $(wildcard tests/fuzz/fuzz_$(or $(FUZZ),*).py)
 # What reads bytes from outside or handles raw memory: the codec, the queues and the journal.
-SANITIZED := $(wildcard tests/core tests/journal)
+SANITIZED := $(wildcard tests/core tests/journal tests/amqp)
 PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
 
 .NOTPARALLEL:

@@ -63,6 +63,7 @@ REPLIES: dict[type[errors.LeveretError], Reply] = {
     errors.JournalError: Reply.INTERNAL_ERROR,
     errors.JournalFailed: Reply.INTERNAL_ERROR,
     errors.DiskFull: Reply.RESOURCE_ERROR,
+    errors.BlobStoreFailed: Reply.RESOURCE_ERROR,
     errors.DataLocked: Reply.INTERNAL_ERROR,
     errors.UnknownFormat: Reply.INTERNAL_ERROR,
     errors.DamagedJournal: Reply.INTERNAL_ERROR,
