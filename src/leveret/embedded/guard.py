@@ -13,7 +13,7 @@ must not hold up a message that is due.
 import asyncio
 import threading
 
-from leveret.clock import NEVER_MS, Clock
+from leveret.clock import NEVER_MS, Clock, give_turn
 from leveret.core.broker import Broker
 from leveret.core.dispatch import pump
 from leveret.core.errors import BrokerClosed, JournalError, JournalFailed
@@ -24,6 +24,7 @@ from leveret.journal.files import FileJournal
 from leveret.journal.store import Store
 
 LAZY_COMMIT_MS = 50
+TURNS_GIVEN = 20
 HOUSEKEEP_MS = 1_000  # how often, while something is written, checkpoints and compaction get a chance
 BUSY_MS = 10  # between two rounds of a compaction: others get the disk and the lock
 HOUSEKEEP_STEPS = 8  # segments that one round may remove: a fast publisher must not outrun it
@@ -63,7 +64,8 @@ class Guard:
 
     def __enter__(self) -> Broker:
         """Take the lock and let time pass."""
-        self.lock.acquire()
+        if not self.lock.acquire(blocking=False):
+            self._acquire()
         try:
             if self.closed:
                 raise BrokerClosed("the broker was closed: open it again")
@@ -74,6 +76,18 @@ class Guard:
             self.lock.release()
             raise
         return self.core
+
+    def _acquire(self) -> None:
+        """Take the lock from somebody who was interrupted while he held it.
+
+        Whoever sleeps at a lock gets it as soon as it is free, before he may run: from then on every verb of every
+        thread would change threads. So let the others run first, and sleep only if that does not help.
+        """
+        for _ in range(TURNS_GIVEN):
+            give_turn()
+            if self.lock.acquire(blocking=False):
+                return
+        self.lock.acquire()
 
     def __exit__(self, *error: object) -> None:
         """Wake whoever has something to do now, and let the lock go."""
