@@ -37,6 +37,13 @@ def test_every_changed_bit_is_found(tmp_path: Path, keys: Keys, leave: str) -> N
         path.write_bytes(data)
 
 
+def test_a_format_that_is_not_known_is_damage_like_any_other(tmp_path: Path) -> None:
+    World(tmp_path).close()
+    meta = tmp_path / "META"
+    meta.write_bytes(meta.read_bytes().replace(b'"format": 1', b'"format": 5'))
+    assert [damage.name for damage in verify(Disk(tmp_path))] == ["META"]
+
+
 def test_a_missing_segment_is_found(tmp_path: Path) -> None:
     world = World(tmp_path, segment_bytes=1024)
     for _ in range(10):

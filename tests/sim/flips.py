@@ -12,6 +12,8 @@ from random import Random
 
 from leveret.core.errors import JournalError
 from leveret.journal.disk import LOCK_NAME
+from leveret.journal.meta import read_meta
+from leveret.journal.segments import segment_name, segment_numbers
 from leveret.journal.verify import verify
 from leveret.journal.writer import SPARE_NAME
 from tests.sim import workload
@@ -42,7 +44,7 @@ class Flips:
         left = self._left(rng)
         for _ in range(FLIPS_PER_WORKLOAD):
             damaged = left.disk.crash(rng)
-            name = rng.choice([name for name in damaged.names() if name not in UNREAD and damaged.size(name)])
+            name = rng.choice(read_names(damaged))
             damaged.flip(rng, name)
             self.injected += 1
             if verify(damaged):
@@ -67,6 +69,13 @@ class Flips:
         workload.run(world, rng, STEPS)
         world.durably(rng.choice((world.node.close, world.node.rest)))
         return world
+
+
+def read_names(disk: SimDisk) -> list[str]:
+    """The files that somebody may read: not those which a crash brought back after they were removed."""
+    oldest = read_meta(disk).oldest
+    removed = {segment_name(number) for number in segment_numbers(disk) if number < oldest}
+    return [name for name in disk.names() if name not in UNREAD and name not in removed and disk.size(name)]
 
 
 def ignore(world: object) -> None:

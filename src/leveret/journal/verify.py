@@ -7,7 +7,7 @@ part is read. This reads every byte and changes none. Encrypted data is checked 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from leveret.core.errors import DamagedJournal
+from leveret.core.errors import JournalError
 from leveret.journal.checkpoint import checkpoint_is_whole, checkpoint_names
 from leveret.journal.disk import Disk
 from leveret.journal.entries import read_head
@@ -60,7 +60,7 @@ def _oldest(disk: Disk) -> int:
     """The first segment that still counts; older ones are leftovers of a crash."""
     try:
         return read_meta(disk).oldest
-    except DamagedJournal:
+    except JournalError:
         return 0
 
 
