@@ -1,5 +1,6 @@
 """A real process, killed while it writes: what it said to be confirmed is there."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def test_what_a_killed_process_confirmed_is_there(tmp_path: Path, confirmed_coun
         [sys.executable, "-c", CHILD, str(tmp_path)],
         stdout=subprocess.PIPE,
         text=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
     ) as process:
         assert process.stdout is not None
         confirmed = [int(process.stdout.readline()) for _ in range(confirmed_count)]
