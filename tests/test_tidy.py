@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.sources import ROOT, files, functions, imports, module, relative
+from tests.sources import ROOT, code, files, functions, imports, module, relative
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
@@ -59,6 +59,16 @@ def pages() -> list[Path]:
 def links(page: Path) -> list[str]:
     """The relative links of a page; brackets inside code are none."""
     return LINK.findall(CODE_SPAN.sub("", page.read_text()))
+
+
+def test_compiled_sources_import_nothing_for_nothing() -> None:
+    unused = [
+        f"{relative(path)}: {name}"
+        for path in files(".pyx", under="src")
+        for name in {dotted.rsplit(".", 1)[-1] for dotted in imports(path)}
+        if len(re.findall(rf"\b{name}\b", code(path))) < 2
+    ]
+    assert not unused, f"ruff does not read these files; remove: {unused}"
 
 
 def test_files_and_functions_are_short() -> None:

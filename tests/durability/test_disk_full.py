@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import leveret
+from tests.conftest import need
 from tests.durability.conftest import Life
 
 SPARE = 65_536
@@ -113,8 +114,7 @@ def test_a_real_file_system_that_is_full(tmp_path: Path) -> None:
         allowed = subprocess.run([*isolated, "true"], capture_output=True, check=False).returncode == 0
     except FileNotFoundError:
         allowed = False
-    if not allowed:
-        pytest.skip("a user may not mount a tmpfs here: `unshare --user --map-root-user --mount` is refused")
+    need(allowed, "a tmpfs that a user may mount: `unshare --user --map-root-user --mount` is refused")
     ended = subprocess.run(
         [*isolated, sys.executable, "-c", CHILD, str(tmp_path)],
         env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},

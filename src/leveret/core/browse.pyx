@@ -1,6 +1,6 @@
 """Looking into a queue without taking anything, and taking out single messages by their number."""
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
 from leveret.core.message cimport BLOB

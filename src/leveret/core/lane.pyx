@@ -7,13 +7,13 @@ cancelled, settled in a replay) becomes a GONE cell that is skipped later. Pages
 the end are squeezed.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport Py_INCREF, PyObject
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 
 from leveret.core.pages cimport (
-    CELLS_FIRST, CELLS_MAX, GONE, IN_MEMORY, MIXED, cell_of, expiry_of, first_after, fits, free_page, grow, new_page, read_cell,
+    CELLS_FIRST, CELLS_MAX, GONE, IN_MEMORY, MIXED, cell_of, first_after, fits, free_page, grow, new_page, read_cell,
     squeeze, touch, unsqueeze, write_cell,
 )
 

@@ -8,7 +8,7 @@ Messages of a long queue differ little from their neighbours, so most columns ar
 ten million waiting messages take about a byte each, and a checkpoint writes squeezed pages as they are.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy

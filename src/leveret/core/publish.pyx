@@ -14,7 +14,7 @@ from leveret.core.held cimport Held, Holder
 from leveret.core.ids import format_id
 from leveret.core.message cimport BLOB, PERSISTENT, new_message
 from leveret.core.ports cimport (
-    DELIVERY_LIMIT, EXPIRED, MAXLEN, MOVED, REJECTED, RETIRED,
+    DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED, RETIRED,
 )
 from leveret.core.properties import content as make_content_of
 from leveret.core.properties cimport make_content

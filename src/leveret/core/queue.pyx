@@ -10,7 +10,7 @@ from leveret.core.errors import InvalidReceipt
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport (
-    ACKED, DELIVERY_LIMIT, EXPIRED, MAXLEN, NACKED, REJECTED, RETIRED, TIMED_OUT,
+    ACKED, DELIVERY_LIMIT, MAXLEN, NACKED, REJECTED, TIMED_OUT,
 )
 
 cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF

@@ -6,11 +6,11 @@ broker stopped is simply waiting again, with its delivery count.
 
 from leveret.core import snapshots
 from leveret.core.errors import DamagedJournal
-from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, new_held
+from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, SCHEDULED, new_held
 from leveret.core.message cimport BLOB
 from leveret.core.policy import QueuePolicy
-from leveret.core.ports cimport DELAYED, NACKED, Place
-from leveret.core.ready cimport Fifo, Group, Level
+from leveret.core.ports cimport DELAYED, Place
+from leveret.core.ready cimport Fifo, Group
 
 cdef enum:
     LANE_DELIVERIES_MAX = 254       # a cell counts no further

@@ -16,11 +16,11 @@ from libc.string cimport memcpy
 
 from leveret.core.errors import UnknownFormat
 from leveret.core.expiry cimport remember, set_timer
-from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
+from leveret.core.held cimport BACKING_OFF, SCHEDULED, Held, new_held
 from leveret.core.lane cimport Lane
 from leveret.core.ports cimport Entry
 from leveret.core.queue cimport Queue
-from leveret.core.ready cimport Fifo, Group, Level
+from leveret.core.ready cimport Fifo, Group
 from leveret.core.restore cimport Restorable
 
 cdef uint32_t VERSION = 1

@@ -4,7 +4,7 @@ Compiled because these run once for each message; everything that costs (propert
 somebody asks for it.
 """
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint64_t
 
 from datetime import UTC, datetime, timedelta
 
