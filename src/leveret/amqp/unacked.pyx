@@ -35,6 +35,12 @@ cdef class Unacked:
         cdef Py_ssize_t index = self.find(tag)
         return None if index < 0 else <Held>self.slots[index].held
 
+    def pop(self, uint64_t tag) -> Held | None:
+        """Take out the message of a tag."""
+        cdef uint64_t lease
+        cdef Py_ssize_t index = self.find(tag)
+        return None if index < 0 else self.pop_at(index, &lease)
+
     def take_all(self) -> list[tuple[int, int, Held]]:
         """Every tag, the lease that it stands for, and its message; nothing is left."""
         cdef Py_ssize_t i
