@@ -60,6 +60,7 @@ def _make(channel: Channel, method: QueueDeclare, name: str) -> Queue:
         durable=method.durable,
         auto_delete=method.auto_delete,
         owner=owner,
+        server_named=not method.queue,
     )
     if owner is not None:
         channel.connection.exclusive[name] = queue
