@@ -1,7 +1,7 @@
 """Where the broker's CPU goes: `python -m bench.amqp.profile [CASE]` runs a case on Leveret under perf.
 
-Prints the rate and the symbols that took most. The recording stays in build/perf.data, for `perf annotate` and
-`perf report --children`. perf needs root, or kernel.perf_event_paranoid at 1 or less.
+Prints the rate, and the threads, libraries and symbols that took most. The recording stays in build/perf.data, for
+`perf annotate` and `perf report --children`. perf needs root, or kernel.perf_event_paranoid at 1 or less.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from bench.measure import report
 RECORDING = PROGRAM.parent / "perf.data"
 SECONDS = 8
 WARMUP_S = 2
-SYMBOLS = 25
+ROWS_MAX = 25
 
 
 def record(target: Target, step: Options) -> float:
@@ -32,17 +32,15 @@ def record(target: Target, step: Options) -> float:
     return float(result["broker_cpu_us"])
 
 
-def symbols(cpu_us: float) -> list[str]:
-    """The symbols with their share and what that is for each message."""
+def shares(cpu_us: float, *fields: str) -> list[str]:
+    """What took most by these fields of perf: its share, and what that is for each message."""
     command = ["perf", "report", "--input", str(RECORDING), "--stdio", "--no-children", "--call-graph", "none"]
-    fields = ["--sort", "symbol,dso", "--field-separator", "\t"]
-    text = subprocess.run([*command, *fields], capture_output=True, text=True, check=True).stdout
-    rows = [row for row in text.splitlines() if row.strip() and not row.startswith("#")]
-    found = [[field.strip() for field in row.split("\t")] for row in rows[:SYMBOLS]]
-    return [
-        f"{share:>7}  {float(share.rstrip('%')) * cpu_us / 100:6.3f} us  {symbol}  {dso}"
-        for share, symbol, dso in found
-    ]
+    options = ["--sort", ",".join(fields), "--field-separator", "\t"]
+    text = subprocess.run([*command, *options], capture_output=True, text=True, check=True).stdout
+    rows = [row.split("\t") for row in text.splitlines() if row.strip() and not row.startswith("#")]
+    # Some processors give perf more columns than were asked for.
+    found = [[field.strip() for field in row[: 1 + len(fields)]] for row in rows[:ROWS_MAX]]
+    return [f"{float(share.rstrip('%')) * cpu_us / 100:7.3f} us {share:>7}  {'  '.join(who)}" for share, *who in found]
 
 
 def main() -> None:
@@ -55,7 +53,8 @@ def main() -> None:
         sys.exit("perf is needed: on Debian, `apt-get install linux-perf`")
     with tempfile.TemporaryDirectory() as directory, start_leveret(options.serve, Path(directory)) as target:
         cpu_us = record(target, cases[options.case].steps[0])
-    print("\n".join(symbols(cpu_us)))
+    for fields in (("comm",), ("dso",), ("symbol", "dso")):
+        print("", f"by {' and '.join(fields)}", *shares(cpu_us, *fields), sep="\n")
 
 
 if __name__ == "__main__":
