@@ -152,6 +152,8 @@ def main() -> None:
     plan = Plan(options.quick)
     found = peers(options.serve, options.peer)
     brokers = [peer for peer in found if options.only is None or peer.name in options.only.split(",")]
+    if not PROGRAM.exists():
+        sys.exit("the load generator is not built: `make build/amqpload`")
     traffic, idle = (selected(cases, options.case) for cases in (traffic_cases(), idle_cases(plan.idle_scale)))
     with (
         tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR"), prefix="bench-amqp-") as directory,
@@ -165,4 +167,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotReady as error:
+        sys.exit(str(error))

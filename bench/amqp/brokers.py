@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench.amqp.processes import free_port, started, tree
+from bench.amqp.processes import Process, free_port, started, tree
 
 READY_S_MAX = 60
 AMQP_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -56,8 +56,8 @@ def start_leveret(command: str, directory: Path) -> Iterator[Target]:
     port = free_port()
     words = shlex.split(command.format(data=directory / "data", port=port))
     log = directory / "log"
-    with started(words, log) as pid:
-        yield Target("127.0.0.1", port, wait_ready("127.0.0.1", port, log), pid)
+    with started(words, log) as process:
+        yield Target("127.0.0.1", port, wait_ready(process, port, log), process.pid)
 
 
 @contextmanager
@@ -86,14 +86,18 @@ def start_rabbitmq(directory: Path) -> Iterator[Target]:
     mapper = ["epmd", "-address", "127.0.0.1", "-port", str(epmd_port)]
     log = directory / "log"
     # The port mapper is started here, because one that the node starts would outlive it.
-    with started(mapper, log, environment), started([str(RABBITMQ_SERVER)], log, environment) as pid:
-        yield Target("127.0.0.1", port, wait_ready("127.0.0.1", port, log), pid)
+    with started(mapper, log, environment), started([str(RABBITMQ_SERVER)], log, environment) as process:
+        yield Target("127.0.0.1", port, wait_ready(process, port, log), process.pid)
 
 
 @contextmanager
 def reach(host: str, port: int, pid: int | None, directory: Path) -> Iterator[Target]:
     """A broker that somebody else started: it keeps what earlier cases left in it."""
-    yield Target(host, port, wait_ready(host, port, directory / "log"), pid)
+    try:
+        version = greeting(host, port)
+    except OSError as error:
+        raise NotReady(f"no AMQP broker on {host}:{port}: {error}") from error
+    yield Target(host, port, version, pid)
 
 
 def peers(serve: str, elsewhere: list[str]) -> list[Peer]:
@@ -112,16 +116,15 @@ def named(text: str) -> Peer:
     return Peer(name, partial(reach, host, int(port), int(pid) if pid else None))
 
 
-def wait_ready(host: str, port: int, log: Path) -> str:
+def wait_ready(process: Process, port: int, log: Path) -> str:
     """Wait until the broker greets; give the version that it tells."""
     limit = time.monotonic() + READY_S_MAX
-    while time.monotonic() < limit:
+    while time.monotonic() < limit and process.poll() is None:
         try:
-            return greeting(host, port)
+            return greeting("127.0.0.1", port)
         except OSError:
             time.sleep(0.05)
-    said = log.read_text(errors="replace")[-2000:] if log.exists() else ""
-    raise NotReady(f"no AMQP broker on {host}:{port} within {READY_S_MAX} s\n{said}")
+    raise NotReady(f"the broker did not come up within {READY_S_MAX} s:\n{log.read_text(errors='replace')[-2000:]}")
 
 
 def greeting(host: str, port: int) -> str:

@@ -32,6 +32,7 @@ def rates(results: Results) -> Figures:
     (result,) = results
     return {
         "messages_per_s": round(result["messages_per_s"]),
+        "published_per_s": round(result["published_per_s"]),
         "cpu_us_per_message": result.get("broker_cpu_us"),
         "megabytes_per_s": round(result["bytes_per_s"] / 1e6, 1),
         "client_cpu_us_per_message": result["client_cpu_us"],

@@ -10,6 +10,8 @@ from pathlib import Path
 
 STOP_S_MAX = 10
 
+Process = subprocess.Popen[bytes]
+
 
 def free_port() -> int:
     """A port of 127.0.0.1 that nobody listened on a moment ago."""
@@ -20,8 +22,8 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(command: list[str], log: Path, environment: Mapping[str, str] = os.environ) -> Iterator[int]:
-    """Run a command while the block runs, and give its process id; its output goes to the log."""
+def started(command: list[str], log: Path, environment: Mapping[str, str] = os.environ) -> Iterator[Process]:
+    """Run a command while the block runs; its output goes to the log."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             command,
@@ -32,7 +34,7 @@ def started(command: list[str], log: Path, environment: Mapping[str, str] = os.e
             start_new_session=True,
         )
     try:
-        yield process.pid
+        yield process
     finally:
         process.terminate()
         try:

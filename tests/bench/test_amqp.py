@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.amqp.brokers import greeting, named
+from bench.amqp.brokers import NotReady, greeting, named, start_leveret
 from bench.amqp.cases import idle_cases, medians, traffic_cases
 from bench.amqp.processes import started, tree
 from bench.amqp.table import BEGIN, END, markdown, placed, read
@@ -106,6 +106,11 @@ def test_tree_has_the_grandchildren() -> None:
 
 
 def test_started_process_ends_with_the_block(tmp_path: Path) -> None:
-    with started([sys.executable, "-c", "import signal; signal.pause()"], tmp_path / "log") as pid:
-        assert Path(f"/proc/{pid}").exists()
-    assert not Path(f"/proc/{pid}").exists()
+    with started([sys.executable, "-c", "import signal; signal.pause()"], tmp_path / "log") as process:
+        assert process.poll() is None
+    assert process.returncode is not None
+
+
+def test_broker_that_ends_at_once_is_told_with_what_it_said(tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match="no such option"), start_leveret("sh -c 'echo no such option'", tmp_path):
+        pass
