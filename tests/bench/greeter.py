@@ -19,9 +19,14 @@ def answering(answer: bytes) -> Iterator[int]:
 
         def serve() -> None:
             connection, _ = listener.accept()
+            connection.settimeout(30)
             with connection:
                 assert connection.recv(8, socket.MSG_WAITALL) == AMQP_HEADER
                 connection.sendall(answer)
+                # Closing with bytes unread would reset the connection, and the answer could be lost.
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(4096):
+                    pass
 
         server = threading.Thread(target=serve)
         server.start()
