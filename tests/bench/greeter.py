@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from bench.amqp.brokers import AMQP_HEADER
 
@@ -25,8 +25,9 @@ def answering(answer: bytes) -> Iterator[int]:
                 connection.sendall(answer)
                 # Closing with bytes unread would reset the connection, and the answer could be lost.
                 connection.shutdown(socket.SHUT_WR)
-                while connection.recv(4096):
-                    pass
+                with suppress(ConnectionResetError):
+                    while connection.recv(4096):
+                        pass
 
         server = threading.Thread(target=serve)
         server.start()
