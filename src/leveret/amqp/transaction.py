@@ -30,8 +30,14 @@ class Transaction:
         self._channel = channel
         self.clear()
 
-    def clear(self) -> None:
+    def roll_back(self) -> None:
         """Forget everything."""
+        for publish in self._publishes:
+            publish.drop()
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
         self._publishes: list[Publish] = []
         self._settlements: dict[int, int] = {}  # delivery tag -> how
         self._bytes = 0
