@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.amqp.codec import encode
 from leveret.amqp.contents import delivered_content
-from leveret.amqp.handlers import basic, channel, confirm, exchange, queue, tx
+from leveret.amqp.handlers import access, basic, channel, confirm, exchange, queue, tx
 from leveret.amqp.methods import BasicCancel, BasicGetEmpty, ChannelClose, ChannelCloseOk, Method
 from leveret.amqp.names import REPLY_TO, stripped
 from leveret.amqp.publishing import Publish
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Handlers = dict[type[Method], Callable[["Channel", Any], None]]
 HANDLERS: Handlers = {
+    **access.HANDLERS,
     **basic.HANDLERS,
     **channel.HANDLERS,
     **confirm.HANDLERS,

@@ -21,6 +21,7 @@ from leveret.amqp.state import Hold
 from leveret.core.broker import Broker
 from leveret.core.errors import JournalFailed, LeveretError
 from leveret.security.access import Access
+from leveret.security.passwords import hash_password
 from leveret.security.users import Login
 
 if TYPE_CHECKING:
@@ -203,10 +204,17 @@ class Hub:
         """Decide a login by password, elsewhere: hashing takes its time."""
         now_ms = self.core.now_ms
 
-        def decide() -> Login:
-            return self.access.users.authenticate(credentials.name, credentials.password, connection.peer.host, now_ms)
+        def decide() -> tuple[Login, str | None]:
+            name, password = credentials.name, credentials.password
+            login = self.access.users.authenticate(name, password, connection.peer.host, now_ms)
+            return login, hash_password(password) if login.rehash else None
 
-        self.elsewhere(decide, lambda login: self.finish(connection, lambda: connection.logged_in(login)))
+        def finish(login: Login, stronger: str | None) -> None:
+            if stronger is not None and credentials.name in self.access.users:
+                self.access.change_password(credentials.name, stronger)
+            connection.logged_in(login)
+
+        self.elsewhere(decide, lambda decided: self.finish(connection, lambda: finish(*decided)))
 
     def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | LeveretError], None]) -> None:
         """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""

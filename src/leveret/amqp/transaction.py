@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # What is collected waits in memory, and nobody gets at the lock while it is committed.
 COLLECTED_MAX = 100_000
-COLLECTED_BYTES_MAX = 256 << 20
+COLLECTED_BYTES_MAX = 64 << 20
 
 ACKED, REQUEUED = 0, 1  # how a delivery is settled; else it is rejected
 
