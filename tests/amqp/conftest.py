@@ -1,4 +1,4 @@
-"""What the tests of the wire get: the broker to talk to.
+"""What the tests of the wire get: a world in memory, or each of the brokers that raw clients can talk to.
 
 RabbitMQ is talked to as well when LEVERET_TEST_RABBITMQ names it, as HOST:PORT: so the tables were checked.
 """
@@ -8,10 +8,43 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.amqp.targets import SocketTarget, Target
+from tests.amqp.client import Client, World
+from tests.amqp.targets import MemoryTarget, SocketTarget, Target
+from tests.server_process import ServerProcess
 
 RABBITMQ = os.environ.get("LEVERET_TEST_RABBITMQ")
-TARGETS = ["rabbitmq"] if RABBITMQ else []
+TARGETS = ["rabbitmq"] if RABBITMQ else ["memory", "server"]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A hub on a broker in memory."""
+    made = World()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    """A client with an open channel."""
+    return world.client()
+
+
+@pytest.fixture
+def memory(world: World) -> MemoryTarget:
+    return MemoryTarget(world)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One server process for all tests of a module."""
+    with ServerProcess(tmp_path_factory.mktemp("served")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(served: ServerProcess) -> SocketTarget:
+    return SocketTarget("127.0.0.1", served.port)
 
 
 @pytest.fixture

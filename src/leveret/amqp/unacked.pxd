@@ -10,8 +10,8 @@ cdef struct Slot:
 
 cdef class Unacked:
     cdef Slot* slots
-    cdef Py_ssize_t first, end, capacity
-    cdef readonly Py_ssize_t count
+    cdef Py_ssize_t first, end
+    cdef readonly Py_ssize_t count, capacity
     cdef int push(self, uint64_t tag, Held held) except -1
     cdef Py_ssize_t find(self, uint64_t tag) noexcept
     cdef Held pop_at(self, Py_ssize_t index, uint64_t* lease)
