@@ -15,6 +15,7 @@ from leveret.core.properties import Properties
 from tests.rabbitmq.wire import ANSWER_S_MAX, Said, Wire
 
 QUIET_S = 0.25  # when a server has been silent for so long, it has nothing more to say
+BODY_SHOWN_BYTES_MAX = 100
 GENERATED = re.compile(r"amq\.(gen|ctag|rabbitmq\.reply-to)([-.])[\w\-=+/.]+")
 SAID_ALONE = (m.BasicDeliver, m.BasicReturn, m.BasicAck, m.BasicNack, m.BasicCancel)
 
@@ -127,7 +128,8 @@ class Run:
             opening = f"{where} {type(said.method).__name__}"
             line = " ".join([self.lines.pop() if self.lines and self.lines[-1].startswith(opening) else opening, *map(str, tags)])
         if said.properties is not None:
-            line += f" | {written(said.properties)} | {said.body!r}"
+            body = said.body if len(said.body) <= BODY_SHOWN_BYTES_MAX else f"{len(said.body)} bytes"
+            line += f" | {written(said.properties)} | {body!r}"
         self.lines.append(GENERATED.sub(r"amq.\1\2*", line))
 
     def clean(self, script: Script) -> None:
