@@ -1,4 +1,4 @@
-"""A RabbitMQ of our own: on a free port of the loopback, in a directory of its own, gone when it is no longer needed."""
+"""A RabbitMQ of our own: on a free port of the loopback, in a directory of its own, ended when the tests are."""
 
 import os
 import shutil

@@ -126,7 +126,9 @@ class Run:
             tags = tags_of(said.method, confirmed)
             confirmed.update(tags)
             opening = f"{where} {type(said.method).__name__}"
-            line = " ".join([self.lines.pop() if self.lines and self.lines[-1].startswith(opening) else opening, *map(str, tags)])
+            line = " ".join(
+                [self.lines.pop() if self.lines and self.lines[-1].startswith(opening) else opening, *map(str, tags)]
+            )
         if said.properties is not None:
             body = said.body if len(said.body) <= BODY_SHOWN_BYTES_MAX else f"{len(said.body)} bytes"
             line += f" | {written(said.properties)} | {body!r}"

@@ -15,7 +15,13 @@ FRAME_END = 0xCE
 FRAME_MAX = 131_072
 ANSWER_S_MAX = 10.0
 CAPABILITIES = dict.fromkeys(
-    ("basic.nack", "consumer_cancel_notify", "connection.blocked", "authentication_failure_close", "publisher_confirms"),
+    (
+        "basic.nack",
+        "consumer_cancel_notify",
+        "connection.blocked",
+        "authentication_failure_close",
+        "publisher_confirms",
+    ),
     True,
 )
 
@@ -63,7 +69,8 @@ class Wire:
     def expect(self, kind: type[m.Method]) -> m.Method:
         """The next thing said, which must be this."""
         said = self.read(ANSWER_S_MAX)
-        assert said is not None and isinstance(said.method, kind), f"expected {kind.__name__}, the server said {said}"
+        assert said is not None, f"expected {kind.__name__}, the server said nothing"
+        assert isinstance(said.method, kind), f"expected {kind.__name__}, the server said {said}"
         return said.method
 
     def send(self, channel: int, method: m.Method, properties: Properties | None = None, body: bytes = b"") -> None:
@@ -98,15 +105,19 @@ class Wire:
 
     def content(self, channel: int, method: m.Method) -> Said:
         """What follows a method that has content."""
-        header = self.frame(ANSWER_S_MAX)
-        assert header is not None and header[0] == HEADER, f"no content header after {method}"
-        size = int.from_bytes(header[2][4:12], "big")
+        header = self.content_frame(HEADER)
+        size = int.from_bytes(header[4:12], "big")
         body = b""
         while len(body) < size:
-            part = self.frame(ANSWER_S_MAX)
-            assert part is not None and part[0] == BODY, f"no body after {method}"
-            body += part[2]
-        return Said(channel, method, decode_header(header[2]), body)
+            body += self.content_frame(BODY)
+        return Said(channel, method, decode_header(header), body)
+
+    def content_frame(self, kind: int) -> bytes:
+        """The payload of the next frame, which must be of this kind."""
+        found = self.frame(ANSWER_S_MAX)
+        assert found is not None, "the server stopped in the middle of a content"
+        assert found[0] == kind, f"a frame of type {found[0]} in the middle of a content"
+        return found[2]
 
     def frame(self, timeout_s: float) -> tuple[int, int, bytes] | None:
         """The next frame: type, channel, payload."""

@@ -1,7 +1,7 @@
 """What all connections share: the broker under its lock, the list of what is to be sent, and what waits for the disk.
 
-    receive -> [lock: frames, publishes, acks; pump to consumers] -> confirms wait for a frame of the journal
-    durable -> [lock: confirms and held replies of that frame] -> flush: one write for each connection
+receive -> [lock: frames, publishes, acks; pump to consumers] -> confirms wait for a frame of the journal
+durable -> [lock: confirms and held replies of that frame] -> flush: one write for each connection
 """
 
 from __future__ import annotations

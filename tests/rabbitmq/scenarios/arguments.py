@@ -7,6 +7,7 @@ from leveret.core.tables import Long
 from tests.rabbitmq.operations import queue
 from tests.rabbitmq.script import Script
 
+# fmt: off
 QUORUM = {"x-queue-type": "quorum"}
 
 # Each is declared on a new queue.

@@ -4,21 +4,31 @@ from typing import Any
 
 from leveret.amqp import methods as m
 from tests.rabbitmq.operations import (
-    bind, confirm, consume, exchange, get, nack, peek, publish, queue, reject,
-)  # fmt: skip
+    bind,
+    confirm,
+    consume,
+    exchange,
+    get,
+    nack,
+    peek,
+    publish,
+    queue,
+    reject,
+)
 from tests.rabbitmq.script import Listen, Op, Script, Step
 
+# fmt: off
 TO_DEAD: dict[str, Any] = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 DEAD = queue("dead")
 
 
 def rejected(arguments: dict[str, Any], message: Op, *targets: str) -> Script:
-    """Reject a message of a queue, and see what arrives where."""
+    """Reject a message of a queue, and see what arrives in others that are declared meanwhile."""
     made: list[Step] = [queue(name) for name in targets]
     return [
-        *made, queue(arguments=arguments), message, Listen(0.1), get(no_ack=False), reject(1), Listen(0.1),
+        queue(arguments=arguments), message, Listen(0.1), *made, get(no_ack=False), reject(1), Listen(0.1),
         *(get(name) for name in targets),
-    ]  # fmt: skip
+    ]
 
 
 SCENARIOS: dict[str, Script] = {
@@ -86,7 +96,8 @@ SCENARIOS: dict[str, Script] = {
     ],
     "dead: by the original key": rejected({"x-dead-letter-exchange": "amq.fanout"}, publish(), "dead"),
     "dead: through an exchange": [
-        exchange("dlx", "topic"), DEAD, bind("dlx", "dead", "orders.#"), queue("orders.new", {"x-dead-letter-exchange": "dlx"}),
+        exchange("dlx", "topic"), DEAD, bind("dlx", "dead", "orders.#"),
+        queue("orders.new", {"x-dead-letter-exchange": "dlx"}),
         publish("orders.new"), Listen(0.1), get("orders.new", no_ack=False), reject(1), Listen(0.1), get("dead"),
     ],
     "dead: to an exchange that is not there": rejected({"x-dead-letter-exchange": "nothing"}, publish(), "dead"),
@@ -133,4 +144,4 @@ SCENARIOS: dict[str, Script] = {
         }),
         Listen(0.1), get(no_ack=False), reject(1), Listen(0.1), get("dead"),
     ],
-}  # fmt: skip
+}

@@ -3,9 +3,11 @@
 from typing import Any
 
 from leveret.amqp import methods as m
+from leveret.core.tables import Long
 from tests.rabbitmq.operations import bind, bind_exchange, confirm, delete, exchange, get, publish, queue
 from tests.rabbitmq.script import Listen, Op, Script, Step
 
+# fmt: off
 HEADERS = {"format": "pdf", "x-kind": "a", "pages": 3}
 
 
@@ -20,9 +22,8 @@ def routed(type: str, key: str, *bindings: str) -> Script:
 
 def matched(arguments: dict[str, Any], headers: dict[str, Any] | None) -> Script:
     """Publish headers to a headers exchange that a queue is bound to with these arguments."""
-    properties = {} if headers is None else {"headers": headers}
-    steps = [queue(), bind("amq.headers", "q", "", arguments), publish("", source="amq.headers", **properties)]
-    return [*steps, Listen(0.1), get()]
+    message = publish("", source="amq.headers", headers=headers)
+    return [queue(), bind("amq.headers", "q", "", arguments), message, Listen(0.1), get()]
 
 
 SCENARIOS: dict[str, Script] = {
@@ -120,6 +121,8 @@ SCENARIOS: dict[str, Script] = {
     "headers: a message without headers": matched({"x-match": "all"}, None),
     "headers: presence is enough": matched({"format": None}, HEADERS),
     "headers: absence is not": matched({"other": None}, HEADERS),
+    "headers: integers of another width": matched({"pages": Long(3)}, HEADERS),
+    "headers: integers and floats": matched({"pages": 3.0}, HEADERS),
     "headers: types differ": matched({"pages": "3"}, HEADERS),
     "headers: a bad x-match": [queue(), bind("amq.headers", "q", "", {"x-match": "some"})],
     "headers: an x-match that is no word": [queue(), bind("amq.headers", "q", "", {"x-match": 1})],

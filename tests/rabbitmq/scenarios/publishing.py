@@ -4,17 +4,29 @@ from typing import Any
 
 from leveret.amqp import methods as m
 from tests.rabbitmq.operations import (
-    ack, bind, confirm, consume, delete, exchange, get, nack, peek, publish, qos, queue,
-)  # fmt: skip
+    ack,
+    bind,
+    confirm,
+    consume,
+    delete,
+    exchange,
+    get,
+    nack,
+    peek,
+    publish,
+    qos,
+    queue,
+)
 from tests.rabbitmq.script import Listen, Op, Script, on
 
+# fmt: off
 REPLY_TO = "amq.rabbitmq.reply-to"
 FULL: dict[str, Any] = {"x-max-length": 1, "x-overflow": "reject-publish"}
 EVERY_PROPERTY: dict[str, Any] = {
     "content_type": "text/plain", "content_encoding": "utf-8", "headers": {"a": 1, "b": [True, None, "c", 1.5]},
     "delivery_mode": 2, "priority": 3, "correlation_id": "c", "reply_to": "r", "message_id": "i", "timestamp": 5,
     "type": "t", "user_id": "guest", "app_id": "p", "cluster_id": "u",
-}  # fmt: skip
+}
 
 SCENARIOS: dict[str, Script] = {
     "every property arrives as it was sent": [queue(), publish(**EVERY_PROPERTY), Listen(0.1), get()],
@@ -60,8 +72,12 @@ SCENARIOS: dict[str, Script] = {
     "tx.select twice": [Op(m.TxSelect()), Op(m.TxSelect())],
     "commit without transactions": [Op(m.TxCommit())],
     "rollback without transactions": [Op(m.TxRollback())],
-    "a commit publishes": [queue(), Op(m.TxSelect()), publish(), Listen(0.1), peek(), Op(m.TxCommit()), Listen(0.1), peek()],
-    "a rollback does not": [queue(), Op(m.TxSelect()), publish(), Op(m.TxRollback()), Op(m.TxCommit()), Listen(0.1), peek()],
+    "a commit publishes": [
+        queue(), Op(m.TxSelect()), publish(), Listen(0.1), peek(), Op(m.TxCommit()), Listen(0.1), peek(),
+    ],
+    "a rollback does not": [
+        queue(), Op(m.TxSelect()), publish(), Op(m.TxRollback()), Op(m.TxCommit()), Listen(0.1), peek(),
+    ],
     "a commit acknowledges": [
         queue(), publish(), Listen(0.1), Op(m.TxSelect()), get(no_ack=False), ack(1), Op(m.TxCommit()),
         Op(m.BasicRecover(True)), peek(),

@@ -2,10 +2,20 @@
 
 from leveret.amqp import methods as m
 from tests.rabbitmq.operations import (
-    ack, bind, cancel, consume, delete, exchange, get, peek, publish, queue,
-)  # fmt: skip
+    ack,
+    bind,
+    cancel,
+    consume,
+    delete,
+    exchange,
+    get,
+    peek,
+    publish,
+    queue,
+)
 from tests.rabbitmq.script import Drop, Listen, Op, Script, on
 
+# fmt: off
 SCENARIOS: dict[str, Script] = {
     "a new queue is empty": [queue(), queue(), peek()],
     "a server-named queue": [queue("", exclusive=True)],
