@@ -1,3 +1,5 @@
+from typing import Any
+
 from leveret.amqp.frames import FrameReader
 from leveret.amqp.outbox import Outbox, Outlet
 from leveret.amqp.traffic import Traffic
@@ -5,7 +7,7 @@ from leveret.amqp.traffic import Traffic
 class Session:
     reader: FrameReader
     outlet: Outlet
-    channels: dict[int, Traffic]
+    channels: dict[int, Any]
     started: bool
     waiting: bool
     alarmed: bool

@@ -58,7 +58,7 @@ cdef class Session:
     cdef int handle(self, Frame* frame) except -1:
         """Deal with a frame; 0 when that has to wait."""
         cdef Traffic channel = self.current
-        if channel is None or channel.number != frame.channel:
+        if channel is None or channel.number != frame.channel or channel.deaf:
             if channel is not None:
                 channel.keep()
             channel = self.current = self.channels.get(frame.channel)

@@ -17,7 +17,7 @@ from libc.string cimport memcmp, memcpy
 from leveret.amqp.frames cimport BODY, HEADER, METHOD, drop, room
 from leveret.core.held cimport LEASED
 from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED, Message, new_message
-from leveret.core.ports cimport ACKED, REJECTED, Record
+from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Record
 from leveret.core.properties cimport ABSENT, INVALID, scan
 from leveret.core.tables cimport big_endian
 
@@ -321,6 +321,13 @@ cdef class Traffic:
         """Keep a settlement for the end of the transaction; `how`: 0 acknowledged, 1 requeued, 2 rejected."""
         raise NotImplementedError
 
+    def requeue_all(self) -> None:
+        """Give back everything that was delivered and not settled."""
+        for _, lease, held in self.unacked.take_all():
+            if (<Held>held).state == LEASED and (<Held>held).lease == <uint64_t>lease:
+                (<Queue>(<Held>held).queue).give_back(<Held>held, REQUEUED, 0)
+        self.pushed = 0
+
     cdef bint saturated(self) noexcept:
         """Whether the consumers of this channel have as many messages as they may have together."""
         return self.prefetch != 0 and self.pushed >= self.prefetch
@@ -331,6 +338,16 @@ cdef class Traffic:
             (<Queue>subscriber.queue).signal()
 
     # Delivering
+
+    @property
+    def congested(self) -> bool:
+        """Whether the client does not read what it is sent."""
+        return self.outlet.full()
+
+    def next_tag(self) -> int:
+        """A delivery tag for a message that is not settled."""
+        self.last_tag += 1
+        return self.last_tag
 
     def get(self, Queue queue not None, bint no_ack) -> bool:
         """Send the next message of a queue as basic.get-ok; False when there is none."""

@@ -41,6 +41,14 @@ cdef class Unacked:
         cdef Py_ssize_t index = self.find(tag)
         return None if index < 0 else self.pop_at(index, &lease)
 
+    def tags(self, uint64_t through) -> list[int]:
+        """The tags up to this one."""
+        cdef Py_ssize_t i
+        return [
+            self.slots[i].tag for i in range(self.first, self.end)
+            if self.slots[i].held != NULL and self.slots[i].tag <= through
+        ]
+
     def take_all(self) -> list[tuple[int, int, Held]]:
         """Every tag, the lease that it stands for, and its message; nothing is left."""
         cdef Py_ssize_t i

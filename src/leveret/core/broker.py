@@ -66,7 +66,10 @@ class Broker(Publisher):
         owner: object = None,
         server_named: bool = False,
     ) -> Queue:
-        """The queue of that name, made if need be; refuse if it exists otherwise. `owner` has it for himself."""
+        """The queue of that name, made if need be; refuse if it exists otherwise.
+
+        `server_named`: the name is not a client's choice, and may be of the reserved ones.
+        """
         home = self.topology.vhost(vhost)
         existing: Queue | None = home.queues.get(name)
         arguments = _typed(home, existing, arguments, lasting=durable and owner is None and not auto_delete)
@@ -78,7 +81,8 @@ class Broker(Publisher):
             check_equivalent(existing.arguments or {}, arguments or {}, name, vhost)
             existing.use()
             return existing
-        check_new_name("queue", name, server_named)
+        if not server_named:
+            check_new_name("queue", name)
         if len(self.queues) >= QUEUES_MAX:
             raise TooMany(f"there are {QUEUES_MAX} queues: delete some")
         kind = self.kinds.of(arguments, name, vhost)

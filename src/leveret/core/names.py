@@ -23,10 +23,10 @@ def check_name(kind: str, name: str) -> None:
         raise InvalidArgument(f"the {kind} name has {size_bytes} bytes, the limit is {NAME_BYTES_MAX}: shorten it")
 
 
-def check_new_name(kind: str, name: str, server_named: bool = False) -> None:
-    """Refuse what a client must not name a new object; the server may, which no client can guess."""
+def check_new_name(kind: str, name: str) -> None:
+    """Refuse what a client must not name a new object."""
     check_name(kind, name)
-    if not server_named and name.startswith(RESERVED_PREFIX):
+    if name.startswith(RESERVED_PREFIX):
         raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
 
 

@@ -137,6 +137,11 @@ class Guard:
         """Whether the disk is so far behind that publishers must wait."""
         return self._journal is not None and self._journal.behind
 
+    @property
+    def durable_frame(self) -> int:
+        """The last frame that is on the disk; 0 for a broker in memory."""
+        return 0 if self._journal is None else self._journal.durable
+
     def on_durable(self, callback: Callable[[int], None]) -> None:
         """Call back with the number of each frame that has become durable; from whatever thread wrote it."""
         if self.store is not None:
