@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.amqp.codec import encode
 from leveret.amqp.contents import delivered_content
-from leveret.amqp.handlers import basic, channel, confirm, exchange, queue, tx
+from leveret.amqp.handlers import access, basic, channel, confirm, exchange, queue, tx
 from leveret.amqp.methods import BasicCancel, ChannelClose, ChannelCloseOk, Method
 from leveret.amqp.names import REPLY_TO, stripped
 from leveret.amqp.publishing import Publish
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Handlers = dict[type[Method], Callable[["Channel", Any], None]]
 HANDLERS: Handlers = {
+    **access.HANDLERS,
     **basic.HANDLERS,
     **channel.HANDLERS,
     **confirm.HANDLERS,
@@ -190,11 +191,11 @@ class Channel(Traffic):
         if self.deaf:
             return
         self.release()
-        self.deaf = True
         self.say(ChannelClose(refused.code, refused.text, class_id, method_id))
 
     def release(self) -> None:
-        """Stop consuming, and give back what was not settled."""
+        """Hear nothing more, stop consuming, and give back what was not settled."""
+        self.deaf = True
         for tag in list(self.subscribers):
             self.remove_consumer(tag)
         if self.reply_consumer is not None:
@@ -205,5 +206,4 @@ class Channel(Traffic):
 
     def forget(self) -> None:
         """The number of the channel is free again."""
-        self.deaf = True
         self.connection.channels.pop(self.number, None)
