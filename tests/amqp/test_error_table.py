@@ -8,7 +8,7 @@ from tests.amqp.error_rows import CHANNEL_ROWS, CONNECTION_ROWS
 from tests.amqp.frame_rows import FRAME_ROWS
 from tests.amqp.steps import Elsewhere, Row, Step, answer, complete, ids_of, perform
 from tests.amqp.targets import Target
-from tests.amqp.wire import Client
+from tests.amqp.wire import Client, content_frames, frame, method_frame
 
 
 def row_name(row: Row) -> str:
@@ -72,3 +72,14 @@ def test_an_error_that_closes_the_connection(target: Target, row: Row) -> None:
         other.send(1, m.QueueDeclare("ignored", passive=True))
         assert other.expect(1, m.ChannelClose).reply_code == 404
         other.leave()
+
+
+@pytest.mark.parametrize("bad", [method_frame(1, m.BasicAck(99)), method_frame(1, m.BasicQos(1)), frame(9, 1, b"")])
+def test_what_follows_an_error_in_the_same_breath_has_no_effect(target: Target, bad: bytes) -> None:
+    publish = method_frame(1, m.BasicPublish("", "q")) + b"".join(content_frames(1, None, b"too late"))
+    with target.connect().open(channels=(1, 2)) as client, target.connect().open() as other:
+        other.call(1, m.QueueDeclare("q"))
+        client.raw(bad, publish, method_frame(1, m.QueueDelete("q")), publish)
+        _, close = client.any_method()
+        assert isinstance(close, m.ChannelClose | m.ConnectionClose)
+        assert other.call(1, m.QueueDeclare("q", passive=True)) == m.QueueDeclareOk("q", 0, 0)

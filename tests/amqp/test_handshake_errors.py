@@ -81,9 +81,6 @@ def test_an_unknown_vhost(target: Target, vhost: str) -> None:
         assert_closed(client, Reply.NOT_ALLOWED, f"vhost {vhost} not found", (10, 40))
 
 
-# RabbitMQ closes without a word on all that follows; a word helps whoever writes a client.
-
-
 @pytest.mark.parametrize(
     ("tune_ok", "text"),
     [
@@ -100,7 +97,7 @@ def test_limits_that_cannot_be_negotiated(target: Target, tune_ok: tuple[int, in
         client.log_in()
         client.send(0, m.ConnectionTuneOk(*tune_ok, 0), m.ConnectionOpen("/"))
         if target.older:
-            assert client.ended()
+            assert client.ended()  # without a word
             return
         assert_closed(client, Reply.NOT_ALLOWED, f"negotiated {text}", (10, 31))
 
@@ -121,43 +118,47 @@ def test_a_login_that_makes_no_sense(target: Target, login: m.ConnectionStartOk)
     with target.connect() as client:
         client.greet()
         client.send(0, login)
-        if target.older:
-            assert client.ended()
-            return
-        close = client.expect(0, m.ConnectionClose)
-        assert close.reply_code in {Reply.ACCESS_REFUSED, Reply.SYNTAX_ERROR, Reply.COMMAND_INVALID}
-        client.send(0, m.ConnectionCloseOk())
         assert client.ended()
 
 
 @pytest.mark.parametrize(
-    ("logged_in", "channel", "method"),
+    ("channel", "method"),
     [
-        (False, 0, TUNE_OK),
-        (False, 0, m.ConnectionOpen("/")),
-        (False, 0, m.ConnectionSecureOk(b"x")),
-        (False, 0, m.ConnectionUpdateSecret(b"x", "y")),
-        (False, 0, m.ConnectionStart()),
-        (False, 0, m.QueueDeclare("q")),
-        (False, 1, m.ChannelOpen()),
-        (False, 1, m.QueueDeclare("q")),
-        (True, 0, start_ok(b"\0guest\0guest")),
-        (True, 0, m.ConnectionOpen("/")),
-        (True, 1, m.ChannelOpen()),
-        (True, 0, m.BasicPublish("", "q")),
+        (0, TUNE_OK),
+        (0, m.ConnectionOpen("/")),
+        (0, m.ConnectionSecureOk(b"x")),
+        (0, m.ConnectionUpdateSecret(b"x", "y")),
+        (0, m.ConnectionStart()),
+        (0, m.QueueDeclare("q")),
+        (1, m.ChannelOpen()),
+        (1, m.QueueDeclare("q")),
     ],
     ids=str,
 )
-def test_a_method_out_of_turn(target: Target, logged_in: bool, channel: int, method: Method) -> None:
+def test_a_stranger_who_speaks_out_of_turn_is_told_nothing(target: Target, channel: int, method: Method) -> None:
     with target.connect() as client:
-        _ = client.log_in() if logged_in else client.greet()
+        client.greet()
         client.send(channel, method)
-        if target.older:
-            assert client.ended()
-            return
-        close = client.expect(0, m.ConnectionClose)
-        assert close.reply_code in {Reply.COMMAND_INVALID, Reply.CHANNEL_ERROR, Reply.UNEXPECTED_FRAME}
-        client.send(0, m.ConnectionCloseOk())
+        assert client.ended()
+
+
+@pytest.mark.parametrize(
+    ("channel", "method", "reply"),
+    [
+        (0, start_ok(b"\0guest\0guest"), Reply.CHANNEL_ERROR),
+        (0, m.ConnectionOpen("/"), Reply.CHANNEL_ERROR),
+        (0, m.BasicPublish("", "q"), Reply.CHANNEL_ERROR),
+        (1, m.ChannelOpen(), Reply.CHANNEL_ERROR),
+    ],
+    ids=str,
+)
+def test_a_user_who_speaks_out_of_turn(target: Target, channel: int, method: Method, reply: Reply) -> None:
+    with target.connect() as client:
+        client.log_in()
+        client.send(channel, method)
+        if not target.older:  # which says nothing before connection.open
+            assert client.expect(0, m.ConnectionClose).reply_code == reply
+            client.send(0, m.ConnectionCloseOk())
         assert client.ended()
 
 
