@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 # A stranger gets no more memory than this, however much he sends while his password is being looked at.
 UNKNOWN_BYTES_MAX = 65_536
 CLOSING_MS = 30_000  # how long we wait for connection.close-ok
+UNREADABLE_MS = 3_000  # how long a client has to read why, when we could not understand its answer anyway
 HEARTBEATS_MISSED = 2
 OWNED_SLACK = 16
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
@@ -103,7 +104,7 @@ class Connection(Session):
     def receive(self, data: bytes | bytearray | memoryview) -> None:
         """Take what came from the socket; never raises for what a client sent."""
         self.received_ms = self.hub.core.now_ms
-        if self.finished:
+        if self.finished or self.unreadable:
             return
         self._check_home()
         self.reader.feed(data)
@@ -118,6 +119,7 @@ class Connection(Session):
         if data:
             self.sent_ms = self.hub.core.now_ms
         if self._header_refused:
+            self._header_refused = False
             return PROTOCOL_HEADER
         return data
 
@@ -344,7 +346,7 @@ class Connection(Session):
             if now_ms - self.since_ms > self.hub.limits.handshake_ms:
                 self.finish()
         elif self.state is State.CLOSING:
-            if now_ms - self.since_ms > CLOSING_MS:
+            if now_ms - self.since_ms > (UNREADABLE_MS if self.unreadable else CLOSING_MS):
                 self.finish()
         elif self.heartbeat_ms:
             self._check_heartbeat(now_ms)

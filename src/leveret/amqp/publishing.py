@@ -211,4 +211,4 @@ def _why_no_time(text: str) -> str:
         return "no_integer"
     if leading != digits:
         return f'{{leftover_string,"{digits[len(leading) :]}"}}'
-    return f"{{value_negative,{text}}}" if text[0] == "-" else f"{{value_too_big,{text}}}"
+    return f"{{value_negative,{text}}}" if text[0] == "-" else f"{{value_too_large,{text}}}"

@@ -19,9 +19,10 @@ def flow(channel: Channel, method: ChannelFlow) -> None:
 
 
 def close(channel: Channel, method: ChannelClose) -> None:
-    """The client is done with the channel: what it holds goes back."""
-    channel.release()
-    channel.forget()
+    """The client is done with the channel: what it holds goes back. Had we closed it, its answer to that is still to come."""
+    if not channel.deaf:
+        channel.release()
+        channel.forget()
     channel.say(ChannelCloseOk())
 
 
