@@ -307,6 +307,8 @@ class Connection(Session):
         self.say(close)
         self.state = State.CLOSING
         self.since_ms = self.hub.core.now_ms
+        for reason in list(self._holds):
+            self.let_go(reason)  # whatever it waits for, its answer to this is heard
 
     def finish(self) -> None:
         """Nothing more will be said."""

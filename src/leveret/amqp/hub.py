@@ -256,6 +256,7 @@ class Hub:
         with self.guard:
             for connection in list(self.connections):
                 connection.ask_close(code, text)
+        self.resume()
 
     def lost(self, connection: Connection) -> None:
         """A socket is gone."""

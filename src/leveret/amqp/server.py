@@ -1,9 +1,9 @@
 """The hub with its listeners and sockets, in an event loop.
 
-    readable -> hub.receive                 see sockets.py
-    outbox   -> one write for each socket   once per turn of the loop
-    journal  -> hub.durable                 when a frame is on the disk
-    every second: heartbeats, time limits
+readable -> hub.receive                 see sockets.py
+outbox   -> one write for each socket   once per turn of the loop
+journal  -> hub.durable                 when a frame is on the disk
+every second: heartbeats, time limits
 """
 
 import asyncio

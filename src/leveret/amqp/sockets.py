@@ -1,8 +1,8 @@
 """Sockets: bytes from them to connections and back. Whatever the bytes mean is decided elsewhere.
 
-    accept -> [TLS] -> Connection           one that is one too many is closed at once
-    readable -> hub.receive                 all sockets share one buffer: what is read is copied before the next read
-    flush    -> one write
+accept -> [TLS] -> Connection           one that is one too many is closed at once
+readable -> hub.receive                 all sockets share one buffer: what is read is copied before the next read
+flush    -> one write
 """
 
 from __future__ import annotations

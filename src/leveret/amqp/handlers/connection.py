@@ -79,6 +79,8 @@ def logged_in(connection: Connection, login: Login) -> None:
         _log.warning("login of %s refused: %s", connection.peer.host, login.reason)
     if connection.state is State.RUNNING:
         _secret_decided(connection, login)
+    elif connection.state is not State.AUTHENTICATING:
+        return
     elif login.user is None:
         connection.refuse_login(login)
     else:
