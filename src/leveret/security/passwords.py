@@ -105,6 +105,17 @@ def check_stored(stored: str) -> None:
         _parsed(stored)
 
 
+def exported(stored: str) -> dict[str, str]:
+    """What a stored string is in a file of definitions: in RabbitMQ's terms if it came from there, else as it is."""
+    scheme, _, digest = stored.partition("$")
+    return {"password_hash": digest, "hashing_algorithm": scheme} if scheme in _IMPORTED else {"password_hash": stored}
+
+
+def scheme_of(stored: str) -> str:
+    """How a password was hashed, for people; "none" where there is no password."""
+    return stored.split("$", 1)[0] or "none"
+
+
 def verify(stored: str, password: str | bytes) -> bool:
     """Whether this is the password. Empty and overlong ones never are, and are not hashed."""
     secret = encoded(password)
