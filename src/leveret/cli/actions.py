@@ -66,7 +66,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "users.list",
         "list users",
-        columns=("name", "tags", "limits.max-connections", "limits.max-channels", "password"),
+        columns=("name", "tags", "password", "limits.max-connections", "limits.max-channels"),
     ),
     Action(
         "users.add",

@@ -54,7 +54,8 @@ def import_file(given: Namespace) -> None:
     if given.json:
         print(as_json({"sections": rows, "ignored": ignored}))
         return
-    print(as_table([{**row, "skipped": len(row["skipped"])} for row in rows], ("section", "imported", "skipped")))
+    counted = [{**row, "skipped": len(row["skipped"])} for row in rows]
+    print(as_table(counted, ("section", "imported", "skipped")), flush=True)
     for each in (each for row in rows for each in row["skipped"]):
         print(f"skipped {cell(each['object'])}: {cell(each['reason'])}", file=sys.stderr)
     for name in ignored:
