@@ -89,7 +89,8 @@ def unmatchable(cost: Cost = DEFAULT_COST) -> str:
 
 def imported(password_hash: str, hashing_algorithm: str) -> str:
     """What to store for a user that RabbitMQ exported."""
-    if not isinstance(password_hash, str) or hashing_algorithm not in _IMPORTED:
+    known_types = isinstance(password_hash, str) and isinstance(hashing_algorithm, str)
+    if not known_types or hashing_algorithm not in _IMPORTED:
         known = ", ".join(_IMPORTED)
         raise InvalidArgument(f"the hashing algorithm is one of {known}: set a new password for this user")
     if not password_hash:
