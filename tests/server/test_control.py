@@ -282,6 +282,13 @@ def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(NotFound, match="not the data directory"), connect(str(tmp_path)):
+        pass
+    assert os.listdir(tmp_path) == ["letter.txt"]
+
+
 def test_a_vhost_with_messages_goes_only_when_forced(served: Served) -> None:
     with served.broker.guard as core:
         core.declare_vhost("team")

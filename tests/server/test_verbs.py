@@ -44,11 +44,13 @@ def some(fields: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 REQUESTS = st.one_of(
-    st.tuples(st.just(verb), some(tuple(inspect.signature(function).parameters)[1:]))
-    for verb, function in VERBS.items()
+    [
+        st.tuples(st.just(verb), some(tuple(inspect.signature(function).parameters)[1:]))
+        for verb, function in VERBS.items()
+    ]
 )
 IMPORTED = st.one_of(
-    st.tuples(st.just(section), st.lists(some(fields) | VALUES, max_size=2)) for section, fields in SECTIONS.items()
+    [st.tuples(st.just(section), st.lists(some(fields) | VALUES, max_size=2)) for section, fields in SECTIONS.items()]
 )
 
 

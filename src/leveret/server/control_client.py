@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from leveret.core import errors
 from leveret.core.errors import DataLocked, LeveretError, NotFound, PreconditionFailed
 from leveret.embedded.broker import Broker, open
+from leveret.journal.disk import LOCK_NAME
 from leveret.security.access import Access
 from leveret.server.administration.site import Site
 from leveret.server.administration.verbs import call
@@ -91,8 +92,7 @@ class Local:
 @contextmanager
 def connect(directory: str, options: Mapping[str, Any] | None = None) -> Iterator[Operator]:
     """The server of a data directory, or the directory itself, opened with `options`, when there is none."""
-    if not os.path.isdir(directory):
-        raise NotFound(f"there is no directory {directory}: name the data directory of the server, or make it first")
+    check_directory(directory)
     connection = connected(directory)
     if connection is not None:
         remote = Remote(connection)
@@ -103,6 +103,15 @@ def connect(directory: str, options: Mapping[str, Any] | None = None) -> Iterato
         return
     with opened(directory, options or {}) as broker:
         yield Local(broker)
+
+
+def check_directory(directory: str) -> None:
+    """Refuse a directory that is something else: a slip of the pen must not make a broker of it."""
+    if not os.path.isdir(directory):
+        raise NotFound(f"there is no directory {directory}: name the data directory of the server, or make it first")
+    found = os.listdir(directory)
+    if found and LOCK_NAME not in found:
+        raise NotFound(f"{directory} is not the data directory of a broker: name that, or an empty directory")
 
 
 def connected(directory: str) -> socket.socket | None:
