@@ -30,8 +30,8 @@ from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP, Client, World
 
 LOCKED = (
-    "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'q' in vhost '/'. It could be originally declared "
-    "on another connection or the exclusive property value does not match that of the original declaration."
+    "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'q' in vhost '/'. It could be originally "
+    "declared on another connection or the exclusive property value does not match that of the original declaration."
 )
 
 
