@@ -162,7 +162,6 @@ class Channel(Traffic):
 
     def _store(self, publish: Publish) -> None:
         """Put a large body away before its message is published; nothing else is heard meanwhile."""
-        publish.check_size()
         self.published -= self.confirming
         self.connection.hold(Hold.BODY)
         self.hub.attempt(self.connection, publish.store, lambda result: self._stored(publish, result))

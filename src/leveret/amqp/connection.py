@@ -329,6 +329,8 @@ class Connection(Session):
     def lost(self) -> None:
         """The socket is gone; forget the connection."""
         self.finish()
+        self.outlet.close()
+        self.socket = None
         self.hub.connections.discard(self)
         LOG.info("connection closed", peer=self.peer, user=self.user_name)
 
