@@ -217,7 +217,7 @@ def test_exclusive_queues_that_are_gone_are_forgotten(world: World) -> None:
         client.send(QueueDelete(f"q{i}"))
         client.received()
     client.queue("last", exclusive=True)
-    assert len(client.connection._owned) < 50
+    assert len(client.connection.owned) < 50
     world.hub.lost(client.connection)
     assert not world.core.topology.vhost("/").queues
 

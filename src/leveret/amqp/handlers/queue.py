@@ -62,7 +62,7 @@ def _make(channel: Channel, method: QueueDeclare, name: str) -> Queue:
         server_named=not method.queue,
     )
     if owner is not None:
-        channel.connection.own(queue)
+        channel.connection.owned.add(queue)
     return queue
 
 
