@@ -217,6 +217,19 @@ def test_exclusive_queues_that_are_gone_are_forgotten(world: World) -> None:
         client.send(QueueDelete(f"q{i}"))
         client.received()
     client.queue("last", exclusive=True)
-    assert len(client.connection._owned) < 50
+    assert len(client.connection.owned) < 50
     world.hub.lost(client.connection)
     assert not world.core.topology.vhost("/").queues
+
+
+def test_who_is_blocked_can_still_answer_a_close(world: World) -> None:
+    client = world.client()
+    client.queue()
+    world.hub.set_alarm("low on memory")
+    client.publish()
+    client.next(ConnectionBlocked)
+    world.hub.ask_close(320, "CONNECTION_FORCED - shutdown")
+    client.next(ConnectionClose)
+    client.send(ConnectionCloseOk(), 0)
+    assert client.connection.finished
+    assert world.core.topology.vhost("/").queue("q").depth == 0

@@ -120,8 +120,7 @@ class Channel(Traffic):
     def queue(self, name: str) -> Queue:
         """The queue of that name, unless another connection has it for itself."""
         found: Queue = self.home.queue(name)
-        if found.owner is not None:
-            self.core.check_owner(found, self.connection)
+        self.core.check_use(found, self.connection)
         return found
 
     # Publishing: see Traffic
@@ -163,7 +162,6 @@ class Channel(Traffic):
 
     def _store(self, publish: Publish) -> None:
         """Put a large body away before its message is published; nothing else is heard meanwhile."""
-        publish.check_size()
         self.published -= self.confirming
         self.connection.hold(Hold.BODY)
         self.hub.attempt(self.connection, publish.store, lambda result: self._stored(publish, result))
@@ -258,7 +256,7 @@ class Channel(Traffic):
         self.say(ChannelClose(refused.code, refused.text, class_id, method_id))
 
     def release(self) -> None:
-        """Stop consuming, and give back what was not settled; nothing is heard any more."""
+        """Hear nothing more, stop consuming, and give back what was not settled."""
         self.deaf = True
         for tag in list(self.subscribers):
             self.remove_consumer(tag)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from leveret.amqp import watch
 from leveret.amqp.bodies import Bodies, BodyStore
 from leveret.amqp.greeting import server_properties
 from leveret.amqp.limits import Limits
@@ -246,7 +247,7 @@ class Hub:
         """What time asks for, about once a second."""
         with self.guard as core:
             for connection in list(self.connections):
-                connection.check(core.now_ms)
+                watch.check(connection, core.now_ms)
             now_ms = core.now_ms
         if self.bodies is not None:
             self.bodies.retry(now_ms)
@@ -256,6 +257,7 @@ class Hub:
         with self.guard:
             for connection in list(self.connections):
                 connection.ask_close(code, text)
+        self.resume()
 
     def lost(self, connection: Connection) -> None:
         """A socket is gone."""

@@ -79,6 +79,8 @@ def logged_in(connection: Connection, login: Login) -> None:
         LOG.warning("login refused", peer=connection.peer, mechanism=connection.mechanism, reason=login.reason)
     if connection.state is State.RUNNING:
         _secret_decided(connection, login)
+    elif connection.state is not State.AUTHENTICATING:
+        return
     elif login.user is None:
         connection.refuse_login(login)
     else:

@@ -18,7 +18,7 @@ from leveret.amqp.methods import (
 )
 from leveret.amqp.names import REPLY_TO, queue_name, refuse_default, stripped
 from leveret.core import browse
-from leveret.core.errors import PreconditionFailed, QueueNotFound
+from leveret.core.errors import QueueNotFound
 from leveret.core.names import described
 from leveret.core.queue import Queue
 from leveret.security.verbs import Role
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from leveret.amqp.channel import Channel, Handlers
 
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
-SERVER_NAMED = frozenset((None, "classic"))
 
 
 def declare(channel: Channel, method: QueueDeclare) -> None:
@@ -39,7 +38,7 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
         channel.authorize("queue.declare-passive", {})
         _declared(channel, method, channel.queue(name))
     else:
-        _declared(channel, method, _make(channel, method, name or _server_name(channel, method)))
+        _declared(channel, method, _make(channel, method, name or queue_name()))
 
 
 def _make(channel: Channel, method: QueueDeclare, name: str) -> Queue:
@@ -63,16 +62,8 @@ def _make(channel: Channel, method: QueueDeclare, name: str) -> Queue:
         server_named=not method.queue,
     )
     if owner is not None:
-        channel.connection.own(queue)
+        channel.connection.owned.add(queue)
     return queue
-
-
-def _server_name(channel: Channel, method: QueueDeclare) -> str:
-    """A name for a queue that came without one."""
-    kind = method.arguments.get("x-queue-type")
-    if kind not in SERVER_NAMED:
-        raise PreconditionFailed(f"Cannot declare a server-named queue for type {kind}")
-    return queue_name()
 
 
 def _declared(channel: Channel, method: QueueDeclare, queue: Queue) -> None:
