@@ -6,8 +6,10 @@ RabbitMQ's behaviour, so they should pass there too.
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -27,11 +29,18 @@ class Broker:
         return f"amqp://guest:guest@{self.host}:{self.port}/"
 
 
-@pytest.fixture(scope="session")
-def broker() -> Broker:
-    """A broker process for all of these tests: names keep them apart."""
+@contextmanager
+def running(folder: Path) -> Iterator[Broker]:
+    """The broker that BROKER names; otherwise one that is started for this block, with its data in a folder."""
     host, _, port = os.environ["BROKER"].rpartition(":")
-    return Broker(host, int(port))
+    yield Broker(host, int(port))
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker process for all of these tests: names keep them apart."""
+    with running(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker
 
 
 @pytest.fixture
