@@ -3,12 +3,13 @@
 import dataclasses
 import inspect
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 import leveret
-from leveret.config import MIB, Options
+from leveret.config import MIB, Options, ServerOptions, StoreOptions
 from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, Argument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
@@ -51,9 +52,14 @@ def queue_default(option: Option) -> str:
 
 def open_default(field: Any) -> str:
     """The default of an option of open as the page writes it."""
-    if field.name.endswith("_bytes") or field.name == "message_bytes_max":
+    if "_bytes" in field.name:
         return size(field.default)
     return code(repr(field.default))
+
+
+def option_rows(options: Iterable[Any]) -> list[list[str]]:
+    """The rows of a table of options."""
+    return [[code(row.name), open_default(row), row.metadata["help"]] for row in options]
 
 
 def by_policy(argument: Argument) -> str:
@@ -82,8 +88,13 @@ def test_the_arguments_of_a_queue_are_documented() -> None:
 
 
 def test_the_options_of_open_are_documented_as_in_their_help() -> None:
-    expected = [[code(row.name), open_default(row), row.metadata["help"]] for row in dataclasses.fields(Options)]
-    assert table("options.md", "options") == expected
+    assert table("options.md", "options") == option_rows(dataclasses.fields(Options))
+
+
+def test_the_options_of_a_server_are_documented_as_in_their_help() -> None:
+    shared = dataclasses.fields(StoreOptions)
+    own = dataclasses.fields(ServerOptions)[len(shared) :]
+    assert table("options.md", "server options") == option_rows(own)
 
 
 @pytest.mark.parametrize("figures", [QueueStats, BrokerStats, JournalStats])

@@ -1,21 +1,33 @@
-"""Every option of a broker once: its name, default and help."""
+"""Every option of a broker and of its server once: name, default, help and range.
+
+The name gives the unit (`_bytes`, `_ms`, `_s`, `_port`, `_max`), and everything else derives from it: `amqp_port` is
+the flag `--amqp-port`, the environment variable `LEVERET_AMQP_PORT` and the key `amqp_port` of the configuration file,
+or `port` in its section `[amqp]`.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 MIB = 1 << 20
+PORT_MAX = 65_535
 
 
-def option(default: Any, help: str) -> Any:
-    """A field with its help."""
-    return field(default=default, metadata={"help": help})
+def option(default: Any, help: str, *, at_least: int = 0, at_most: int | None = None, secret: bool = False) -> Any:
+    """A field with its help and its range; a secret one is not shown, and is no flag that every process can read."""
+    metadata = {"help": help, "at_least": at_least, "at_most": at_most, "secret": secret}
+    return field(default=default, metadata=metadata, repr=not secret)
+
+
+def port(default: int | None, help: str) -> Any:
+    """A port; 0 is any that is free, None is off."""
+    return option(default, help, at_most=PORT_MAX)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """How a broker is opened: the keywords of leveret.open.
+class StoreOptions:
+    """What a broker keeps, where and how safely; the same for an embedded one and for a server.
 
-    What concerns files has no effect on a broker in memory. docs/options.md has each option with its help.
+    What concerns files has no effect on a broker in memory.
     """
 
     sync: Literal["always", "interval", "never"] = option(
@@ -36,6 +48,45 @@ class Options:
     spare_bytes: int = option(64 * MIB, "room kept so that acknowledgements work on a full disk")
     disk_free_min_bytes: int = option(256 * MIB, "free space below which publishes are refused")
     salvage: bool = option(False, "skip damaged parts of the log instead of refusing to start")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StoreOptions):
+    """How a broker is opened: the keywords of leveret.open. docs/options.md has each option with its help."""
+
     on_failure: Literal["exit", "raise"] = option(
         "exit", "after a failed write or sync: end the process, or raise JournalFailed from every verb"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(StoreOptions):
+    """How a server is started: `leveret serve`. docs/options.md has each option with its help."""
+
+    data: str = option("data", "directory of the messages; made when it is not there")
+    host: str = option("127.0.0.1", "address to listen on; several are separated by commas, 0.0.0.0 is all of IPv4")
+    amqp_port: int | None = port(5672, "port for AMQP without TLS; 0 is any free one, off is none")
+    amqps_port: int | None = port(5671, "port for AMQP with TLS, opened when there is a certificate; 0 is any free one")
+    http_port: int | None = port(15672, "port for HTTP; accepted, but nothing listens there yet")
+    sqs_port: int | None = port(9324, "port for SQS; accepted, but nothing listens there yet")
+    tls_cert: str | None = option(None, "file with the certificate of the server and those that lead to it, in PEM")
+    tls_key: str | None = option(None, "file with the key of the certificate; default: it is in the same file")
+    tls_client_ca: str | None = option(None, "file with the certificates that those of clients are checked against")
+    tls_verify_client: bool = option(False, "refuse TLS clients that have no certificate")
+    heartbeat_s: int = option(60, "seconds between heartbeats that clients are asked for; 0 is none", at_most=65_535)
+    frame_bytes_max: int = option(131_072, "largest AMQP frame", at_least=8_192, at_most=MIB)
+    channels_max: int = option(2_047, "channels of one AMQP connection", at_least=1, at_most=65_535)
+    handshake_timeout_s: float = option(10, "time in which a client has to be logged in, TLS included", at_least=1)
+    connections_max: int = option(20_000, "connections at the same time", at_least=1)
+    connections_per_ip_max: int = option(10_000, "connections of one address at the same time", at_least=1)
+    half_open_max: int = option(1_000, "connections that have not logged in yet", at_least=1)
+    memory_limit: float = option(
+        0.6, "memory above which publishers are blocked: a share of what the process may have, or a size"
+    )
+    disk_alarm_bytes: int = option(512 * MIB, "free disk space below which publishers are blocked")
+    plain_auth_remote: bool = option(False, "let passwords come from other machines without TLS")
+    default_user: str | None = option("guest", "administrator of a server that has no user at all; off is none")
+    default_password: str = option("guest", "its password; not a flag", secret=True)
+    drain_s: float = option(10, "time that clients have to close when the server stops")
+    log_level: Literal["debug", "info", "warning", "error"] = option("info", "least level that is logged")
+    log_format: Literal["text", "json"] = option("text", "one line for people, or one JSON object, for each event")

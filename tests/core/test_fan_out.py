@@ -1,9 +1,13 @@
 """One message to several queues, durable and not; and definitions that come back."""
 
+from typing import Any
+
 import pytest
 
-from leveret.core.errors import AccessRefused, QueueNotFound
+from leveret.core.errors import AccessRefused, InvalidArgument, QueueNotFound
+from leveret.core.names import NAME_BYTES_MAX
 from leveret.core.policy import Policy
+from leveret.core.topology import DESCRIPTION_CHARS_MAX, TAGS_MAX, VhostDetails
 from tests.core.world import World, ack, ready, take, taken
 
 
@@ -101,3 +105,31 @@ def test_a_deleted_queue_comes_back_empty_when_it_is_declared_again(disk: World)
     disk.queue()
     disk.restart()
     assert disk.again().depth == 0
+
+
+def test_queues_that_last_get_the_type_of_their_vhost(disk: World) -> None:
+    disk.broker.declare_vhost("team", VhostDetails(default_queue_type="quorum"))
+    disk.restart()
+    broker = disk.broker
+    lasting = broker.declare_queue("team", "lasting", {"x-max-length": 5})
+    brief = broker.declare_queue("team", "brief", auto_delete=True)
+    asked = broker.declare_queue("team", "asked", {"x-queue-type": "classic"})
+    types = [queue.policy.queue_type for queue in (lasting, brief, asked)]
+    assert types == ["quorum", "classic", "classic"]
+    assert broker.declare_queue("team", "lasting", {"x-max-length": 5}) is lasting
+    assert broker.declare_queue("team", "asked") is asked, "who does not ask for a type takes what there is"
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"description": "x" * (DESCRIPTION_CHARS_MAX + 1)},
+        {"description": 1},
+        {"tags": ("t",) * (TAGS_MAX + 1)},
+        {"tags": ("t" * (NAME_BYTES_MAX + 1),)},
+        {"default_queue_type": "stream"},
+    ],
+)
+def test_bad_details_of_a_vhost_are_refused(details: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        VhostDetails(**details)

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from leveret.core import browse
+from leveret.core.catalog import Kind
 from leveret.core.dedup import digest
 from leveret.core.errors import DiskFull, InvalidReceipt, NotFound, PreconditionFailed, QueueFull
 from leveret.core.policy import Policy
@@ -94,6 +95,19 @@ def delete_vhost(world: BrokerWorld, rng: Random) -> None:
     """It goes with everything in it."""
     if "other" in world.node.broker.topology.vhosts:
         world.node.broker.delete_vhost("other")
+
+
+def define_access(world: BrokerWorld, rng: Random) -> None:
+    """A user comes or changes, and may do something in the second virtual host if there is one."""
+    broker = world.node.broker
+    broker.define(Kind.USER, {"name": "ada", "tags": [str(rng.random())]})
+    if "other" in broker.topology.vhosts:
+        broker.define(Kind.PERMISSION, {"user": "ada", "vhost": "other", "read": str(rng.random())})
+
+
+def undefine_access(world: BrokerWorld, rng: Random) -> None:
+    """The user goes; his permissions are somebody else's concern."""
+    world.node.broker.undefine(Kind.USER, {"name": "ada"})
 
 
 def declare_exchange(world: BrokerWorld, rng: Random) -> None:
@@ -296,6 +310,8 @@ VERBS: dict[Callable[[BrokerWorld, Random], None], int] = {
     pause: 1,
     declare_vhost: 1,
     delete_vhost: 1,
+    define_access: 1,
+    undefine_access: 1,
     declare_exchange: 3,
     delete_exchange: 1,
     bind: 2,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from leveret.core import browse
 from leveret.core.broker import Broker
-from leveret.core.catalog import dumps
+from leveret.core.catalog import Kind, dumps, key_of
 from leveret.core.held import Held
 from leveret.core.queue import Queue
 from leveret.core.topology import Vhost
@@ -152,6 +152,9 @@ def definitions_of(broker: Broker) -> Iterator[tuple[Definition, str]]:
     for home in broker.topology.vhosts.values():
         yield ("vhost", home.name), ""
         yield from definitions_in(home)
+    for kind in (Kind.USER, Kind.PERMISSION):
+        for definition in broker.catalog.of(kind):
+            yield (kind.name, key_of(kind, definition).decode()), dumps(definition).decode()
     for name, number in broker.consumer_ids.items():
         yield ("consumer", name), str(number)
 

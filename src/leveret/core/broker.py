@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from leveret.core import browse, deadletter
 from leveret.core.arguments import TIME_MS_MAX, check_equivalent
 from leveret.core.backoff import delay_ms
-from leveret.core.catalog import REMOVED, Catalog, Kind, dumps, key_of
+from leveret.core.catalog import OF_VHOST, REMOVED, Catalog, Kind, dumps, key_of
 from leveret.core.declared import Kinds
 from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
 from leveret.core.equivalence import check_property
-from leveret.core.errors import InvalidArgument, PreconditionFailed, ResourceLocked, TooMany
+from leveret.core.errors import AccessRefused, InvalidArgument, PreconditionFailed, ResourceLocked, TooMany
 from leveret.core.exchanges import Exchange
 from leveret.core.held import Held
 from leveret.core.jsonable import decode
@@ -25,7 +25,7 @@ from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
 from leveret.core.restore import waiting_numbers
-from leveret.core.topology import Removed, Topology, Vhost
+from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
 
 QUEUES_MAX = 1_000_000  # each costs memory for as long as it exists
 RECOVERED = "leveret.recovered."  # and the number of a queue whose name was lost
@@ -63,10 +63,15 @@ class Broker(Publisher):
         durable: bool = True,
         auto_delete: bool = False,
         owner: object = None,
+        server_named: bool = False,
     ) -> Queue:
-        """The queue of that name, made if need be; refuse if it exists otherwise."""
+        """The queue of that name, made if need be; refuse if it exists otherwise.
+
+        `server_named`: the name is not a client's choice, and may be of the reserved ones.
+        """
         home = self.topology.vhost(vhost)
         existing: Queue | None = home.queues.get(name)
+        arguments = _typed(home, existing, arguments, lasting=durable and owner is None and not auto_delete)
         if existing is not None:
             self.check_owner(existing, owner)
             where = described("queue", name, vhost)
@@ -75,7 +80,8 @@ class Broker(Publisher):
             check_equivalent(existing.arguments or {}, arguments or {}, name, vhost)
             existing.use()
             return existing
-        check_new_name("queue", name)
+        if not server_named:
+            check_new_name("queue", name)
         if len(self.queues) >= QUEUES_MAX:
             raise TooMany(f"there are {QUEUES_MAX} queues: delete some")
         kind = self.kinds.of(arguments, name, vhost)
@@ -127,15 +133,19 @@ class Broker(Publisher):
 
     # -- exchanges, bindings, policies
 
-    def declare_vhost(self, name: str) -> Vhost:
-        """The virtual host of that name, made if need be."""
-        if name not in self.topology.vhosts:
-            self.topology.add_vhost(name)
-            self._define(Kind.VHOST, {"name": name})
-        return self.topology.vhost(name)
+    def declare_vhost(self, name: str, details: VhostDetails | None = None) -> Vhost:
+        """The virtual host of that name, made if need be; `details` take the place of those that it has."""
+        known = name in self.topology.vhosts
+        home = self.topology.add_vhost(name)
+        if not known or details not in (None, home.details):
+            home.details = details or home.details
+            self.define(Kind.VHOST, home.to_dict())
+        return home
 
     def delete_vhost(self, name: str) -> None:
-        """Delete a virtual host with everything in it."""
+        """Delete a virtual host with everything in it, and all that is said about it."""
+        if name == "/":
+            raise AccessRefused("vhost '/' is always there: delete what is in it instead")
         home = self.topology.vhost(name)
         for queue in list(home.queues.values()):
             self.delete_queue(queue)
@@ -143,8 +153,11 @@ class Broker(Publisher):
             self.delete_exchange(name, exchange)
         for policy in [*home.policies.values(), *home.operator_policies.values()]:
             self.delete_policy(name, policy.name, policy.operator)
+        for kind in OF_VHOST:
+            for definition in [each for each in self.catalog.of(kind) if each["vhost"] == name]:
+                self.undefine(kind, definition)
         self.topology.remove_vhost(name)
-        self._undefine(Kind.VHOST, {"name": name})
+        self.undefine(Kind.VHOST, {"name": name})
 
     def declare_exchange(
         self,
@@ -162,7 +175,7 @@ class Broker(Publisher):
         known = name in home.exchanges
         exchange = home.declare_exchange(name, type, durable, auto_delete, internal, arguments)
         if durable and not known:
-            self._define(Kind.EXCHANGE, {"vhost": home.name, **exchange.to_dict()})
+            self.define(Kind.EXCHANGE, {"vhost": home.name, **exchange.to_dict()})
         return exchange
 
     def delete_exchange(self, vhost: str, name: str, if_unused: bool = False) -> None:
@@ -182,7 +195,7 @@ class Broker(Publisher):
         home = self.topology.vhost(vhost)
         binding = home.bind(source, destination, key, arguments, destination_type)
         if binding is not None and home.exchange(source).durable and binding.destination.durable:
-            self._define(Kind.BINDING, {"vhost": vhost, **binding.to_dict()})
+            self.define(Kind.BINDING, {"vhost": vhost, **binding.to_dict()})
 
     def unbind(
         self,
@@ -200,7 +213,7 @@ class Broker(Publisher):
         """Add or replace a policy, and give every queue the settings that it now has."""
         home = self.topology.vhost(vhost)
         home.set_policy(policy)
-        self._define(Kind.POLICY, {"vhost": vhost, **policy.to_dict()})
+        self.define(Kind.POLICY, {"vhost": vhost, **policy.to_dict()})
         self._apply_policies(home)
         self._enforce_limits(home)
 
@@ -209,7 +222,7 @@ class Broker(Publisher):
         home = self.topology.vhost(vhost)
         removed = home.delete_policy(name, operator)
         if removed is not None:
-            self._undefine(Kind.POLICY, {"vhost": vhost, "name": name, "operator": operator})
+            self.undefine(Kind.POLICY, {"vhost": vhost, "name": name, "operator": operator})
             self._apply_policies(home)
             self._enforce_limits(home)
 
@@ -235,17 +248,19 @@ class Broker(Publisher):
 
     # -- definitions in the journal
 
-    def _define(self, kind: Kind, definition: dict[str, Any]) -> None:
+    def define(self, kind: Kind, definition: dict[str, Any]) -> None:
+        """Journal a definition, new or in place of the one with the same key."""
         payload = dumps(definition)
         self.catalog.put(kind, key_of(kind, definition), self.journal.defined(kind, payload), payload)
 
-    def _undefine(self, kind: Kind, definition: dict[str, Any]) -> None:
+    def undefine(self, kind: Kind, definition: dict[str, Any]) -> None:
+        """Journal that a definition is gone; its key is enough."""
         self.catalog.drop(kind, key_of(kind, definition))
         self.journal.defined(kind | REMOVED, dumps(definition))
 
     def define_consumer(self, name: str, number: int) -> None:
         """Journal the name of a consumer, so that the log can be read without the broker."""
-        self._define(Kind.CONSUMER, {"name": name, "number": number})
+        self.define(Kind.CONSUMER, {"name": name, "number": number})
 
     def _define_queue(self, queue: Queue) -> None:
         if queue.durable:
@@ -265,9 +280,9 @@ class Broker(Publisher):
     def _forget(self, removed: Removed, vhost: str) -> None:
         """Journal what a removal took with it."""
         for binding in removed.bindings:
-            self._undefine(Kind.BINDING, {"vhost": vhost, **binding.to_dict()})
+            self.undefine(Kind.BINDING, {"vhost": vhost, **binding.to_dict()})
         for exchange in removed.exchanges:
-            self._undefine(Kind.EXCHANGE, {"vhost": vhost, "name": exchange.name})
+            self.undefine(Kind.EXCHANGE, {"vhost": vhost, "name": exchange.name})
 
     def _add_queue(self, home: Vhost, queue: Queue) -> None:
         self.queues[queue.id] = queue
@@ -310,7 +325,7 @@ class Broker(Publisher):
     def _replay_setting(self, kind: int, definition: dict[str, Any]) -> None:
         """Policies act at once: they decide when the messages that are replayed after them are due and expire."""
         if kind == Kind.VHOST:
-            self.topology.add_vhost(definition["name"])
+            self.topology.add_vhost(definition["name"]).details = VhostDetails.from_dict(definition)
         elif kind == Kind.POLICY:
             home = self.topology.add_vhost(definition["vhost"])
             restore_policy(home, definition)
@@ -402,7 +417,7 @@ class Broker(Publisher):
 
     def relocate_definitions(self, segment: int) -> None:
         """Journal again what is defined, and which keys are remembered, in a segment that is about to go."""
-        self._define(Kind.NUMBERS, {"last_seq": self.last_seq, "last_queue_id": self.last_queue_id})
+        self.define(Kind.NUMBERS, {"last_seq": self.last_seq, "last_queue_id": self.last_queue_id})
         for kind, key, payload in self.catalog.in_segment(segment):
             self.catalog.put(kind, key, self.journal.defined(kind, payload), payload)
         for queue in self.queues.values():
@@ -416,6 +431,17 @@ class Broker(Publisher):
         for key, seq, at_ms, place in list(queue.dedup.rows()):
             if place == segment:
                 queue.dedup.replace(key, seq, at_ms, self.journal.deduplicated(queue.id, key, seq, at_ms))
+
+
+def _typed(
+    home: Vhost, existing: Queue | None, arguments: Mapping[str, Any] | None, *, lasting: bool
+) -> Mapping[str, Any] | None:
+    """The arguments with the type that the virtual host gives to queues that last; one that exists keeps its own."""
+    default = home.details.default_queue_type
+    if default is None or "x-queue-type" in (arguments or {}) or not (existing or lasting):
+        return arguments
+    chosen = default if existing is None else existing.policy.queue_type
+    return {**(arguments or {}), "x-queue-type": chosen}
 
 
 def sent_delay_ms(value: Any) -> int:

@@ -23,6 +23,16 @@ class Kind(IntEnum):
     CONSUMER = 6
     NUMBERS = 7
     """How far messages and queues are numbered: kept even when nothing numbered is left."""
+    USER = 8
+    PERMISSION = 9
+    TOPIC_PERMISSION = 10
+    VHOST_LIMITS = 11
+
+
+OF_VHOST = (Kind.PERMISSION, Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS)
+"""What goes with its virtual host, and that nothing in the topology knows."""
+
+_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange")
 
 
 def dumps(definition: dict[str, Any]) -> bytes:
@@ -67,4 +77,4 @@ def key_of(kind: int, definition: dict[str, Any]) -> bytes:
     """What a definition is known by; a binding is all that it says."""
     if kind == Kind.BINDING:
         return dumps(definition)
-    return dumps({name: definition[name] for name in ("vhost", "name", "operator") if name in definition})
+    return dumps({name: definition[name] for name in _IDENTIFYING if name in definition})

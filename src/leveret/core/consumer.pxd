@@ -4,12 +4,14 @@ from leveret.core.held cimport Held
 
 cdef class Consumer:
     cdef readonly str tag
+    cdef readonly str name              # in the journal, which keeps it for ever: not a new one for each connection
     cdef readonly object queue
     cdef readonly uint32_t id           # in the journal
     cdef readonly int64_t priority
     cdef readonly uint32_t prefetch     # 0: no limit
     cdef readonly uint32_t unacked
     cdef readonly bint exclusive, no_ack
+    cdef bint opens                     # deliver wants the message itself, not just where it lies
     cdef public bint blocked            # the edge cannot take more now
     cdef bint can_take(self) noexcept
     cpdef deliver(self, Held held)

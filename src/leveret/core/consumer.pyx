@@ -5,9 +5,12 @@ cdef class Consumer:
     """An edge subclasses this and says in `deliver` how a message reaches its client."""
 
     def __init__(
-        self, str tag, *, uint32_t prefetch=0, int64_t priority=0, bint exclusive=False, bint no_ack=False
+        self, str tag, *, uint32_t prefetch=0, int64_t priority=0, bint exclusive=False, bint no_ack=False,
+        str name=None,
     ) -> None:
         self.tag = tag
+        self.name = tag if name is None else name
+        self.opens = True
         self.prefetch = prefetch
         self.priority = priority
         self.exclusive = exclusive

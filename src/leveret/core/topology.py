@@ -6,8 +6,10 @@ Topology -- Vhost -- exchanges -- bindings --> queues, exchanges
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from leveret.core.arguments import QUEUE_TYPES
 from leveret.core.equivalence import check_argument, check_property, type_name
 from leveret.core.errors import (
     AccessRefused,
@@ -29,6 +31,8 @@ VHOSTS_MAX = 10_000
 EXCHANGES_MAX = 100_000
 BINDINGS_MAX = 1_000_000
 POLICIES_MAX = 1_000
+DESCRIPTION_CHARS_MAX = 1_000
+TAGS_MAX = 100
 ROUTES_MAX = 10_000  # routing keys are chosen by clients; a full cache is cleared
 
 _PREDECLARED = {
@@ -47,6 +51,41 @@ class Removed(NamedTuple):
     exchanges: list[Exchange]
 
 
+@dataclass(frozen=True, slots=True)
+class VhostDetails:
+    """What is said about a virtual host; the type is for queues that last and are declared without one."""
+
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    default_queue_type: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be kept or would fail at each declaration."""
+        if not isinstance(self.description, str) or len(self.description) > DESCRIPTION_CHARS_MAX:
+            raise InvalidArgument(f"the description of a vhost is text of at most {DESCRIPTION_CHARS_MAX} characters")
+        if len(self.tags) > TAGS_MAX:
+            raise InvalidArgument(f"{len(self.tags)} tags of a vhost: the limit is {TAGS_MAX}")
+        for tag in self.tags:
+            check_name("tag", tag)
+        if self.default_queue_type not in (None, *QUEUE_TYPES):
+            raise InvalidArgument(f"the default queue type is one of {', '.join(QUEUE_TYPES)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What differs from the default, fit for JSON."""
+        told = {
+            "description": self.description,
+            "tags": list(self.tags),
+            "default_queue_type": self.default_queue_type,
+        }
+        return {name: value for name, value in told.items() if value}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "VhostDetails":
+        """The reverse of to_dict."""
+        tags = tuple(stored.get("tags", ()))
+        return cls(stored.get("description", ""), tags, stored.get("default_queue_type"))
+
+
 class Vhost:
     """One name space of exchanges and queues; `generation` changes whenever a route may have."""
 
@@ -54,6 +93,7 @@ class Vhost:
         """Start with the exchanges that always exist."""
         check_name("vhost", name)
         self.name = name
+        self.details = VhostDetails()
         self.generation = 0
         self.queues: dict[str, Any] = {}
         self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self.queues)}
@@ -66,7 +106,7 @@ class Vhost:
 
     def to_dict(self) -> dict[str, Any]:
         """The definition, fit for JSON; what is inside has definitions of its own."""
-        return {"name": self.name}
+        return {"name": self.name, **self.details.to_dict()}
 
     def exchange(self, name: str) -> Exchange:
         """The exchange of that name."""

@@ -17,8 +17,8 @@ LOOPBACK_USERS = frozenset(("guest",))  # its password is known to everybody
 USERS_MAX = 10_000
 LIMIT_MAX = 2**31 - 1
 
+UNLIMITED = -1
 _LIMITS = {"max-connections": "connections_max", "max-channels": "channels_max"}
-_UNLIMITED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class User:
         if unknown:
             raise InvalidArgument(f"the tags are {', '.join(sorted(TAGS))}, not {', '.join(map(repr, unknown))}")
         for key, attribute in _LIMITS.items():
-            _check_limit(key, getattr(self, attribute))
+            check_limit(key, getattr(self, attribute))
 
     def to_dict(self) -> dict[str, Any]:
         """The definition, fit for JSON."""
@@ -62,8 +62,8 @@ class User:
         password_hash = stored.get("password_hash", NO_PASSWORD)
         if "hashing_algorithm" in stored:
             password_hash = passwords.imported(password_hash, stored["hashing_algorithm"])
-        known = {_LIMITS[key]: None if limit == _UNLIMITED else limit for key, limit in limits.items()}
-        return cls(stored.get("name", ""), password_hash, _tags(stored.get("tags", ())), **known)
+        known = {_LIMITS[key]: None if limit == UNLIMITED else limit for key, limit in limits.items()}
+        return cls(stored.get("name", ""), password_hash, tag_set(stored.get("tags", ())), **known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,10 @@ class Users:
         """All of them, by name."""
         return iter(sorted(self._users.values(), key=lambda user: user.name))
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a user of that name."""
+        return name in self._users
+
     def get(self, name: str) -> User:
         """The user of that name."""
         user = self._users.get(name)
@@ -110,7 +114,7 @@ class Users:
         """A new user; without a password he comes in by other means only."""
         if name in self._users:
             raise PreconditionFailed(f"the user '{name}' exists: change it, or delete it first")
-        return self.put(User(name, self._hashed(password), _tags(tags)))
+        return self.put(User(name, self._hashed(password), tag_set(tags)))
 
     def put(self, user: User) -> User:
         """Add or replace a user as it is: from the journal, from an import, with other tags or limits."""
@@ -166,7 +170,7 @@ class Users:
         return Login(None, reason, max(delays_ms))
 
 
-def _tags(given: object) -> frozenset[str]:
+def tag_set(given: object) -> frozenset[str]:
     """Tags as a list, or as older exports have them: separated by commas."""
     if isinstance(given, str):
         return frozenset(tag.strip() for tag in given.split(",") if tag.strip())
@@ -176,7 +180,7 @@ def _tags(given: object) -> frozenset[str]:
     return frozenset(tags)
 
 
-def _check_limit(key: str, limit: object) -> None:
+def check_limit(key: str, limit: object) -> None:
     """Refuse a limit that is no count."""
     if limit is not None and (type(limit) is not int or not 0 <= limit <= LIMIT_MAX):
-        raise InvalidArgument(f"{key} is a number from 0 to {LIMIT_MAX}; {_UNLIMITED} in a definition is no limit")
+        raise InvalidArgument(f"{key} is a number from 0 to {LIMIT_MAX}; {UNLIMITED} in a definition is no limit")

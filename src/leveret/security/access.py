@@ -1,0 +1,172 @@
+"""Users, permissions and limits that last: every change is journaled as a definition of the core.
+
+The verbs run under the lock of the core. Hashing a password takes a fifth of a second and does not belong there: they
+take what hash_password gave. `generation` changes with every change, so that remembered decisions can be forgotten.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from leveret.core.broker import Broker
+from leveret.core.catalog import Kind
+from leveret.core.errors import NotFound, PreconditionFailed
+from leveret.core.topology import Vhost, VhostDetails
+from leveret.security.passwords import DEFAULT_COST, Cost, hash_password
+from leveret.security.permissions import Permission, Permissions, TopicPermission
+from leveret.security.users import User, Users, tag_set
+from leveret.security.vhost_limits import VhostLimits
+
+ADMINISTRATOR = "administrator"
+EVERYTHING = ".*"
+GUEST = ("guest", "guest")  # let in from this machine only
+
+
+class Access:
+    """Who may do what, kept in the catalog of a core."""
+
+    def __init__(self, core: Broker, default_user: tuple[str, str] | None = GUEST, cost: Cost = DEFAULT_COST) -> None:
+        """Read what the core has; where it has no user at all, make the default one (name, password), if any."""
+        self._core = core
+        self.users = Users(cost)
+        self.permissions = Permissions()
+        self.generation = 0
+        self._limits: dict[str, VhostLimits] = {}
+        for stored in core.catalog.of(Kind.USER):
+            self.users.put(User.from_dict(stored))
+        for stored in core.catalog.of(Kind.PERMISSION):
+            self.permissions.put(Permission.from_dict(stored))
+        for stored in core.catalog.of(Kind.TOPIC_PERMISSION):
+            self.permissions.put_topic(TopicPermission.from_dict(stored))
+        for stored in core.catalog.of(Kind.VHOST_LIMITS):
+            self._limits[stored["vhost"]] = VhostLimits.from_dict(stored)
+        if default_user is not None and not len(self.users):
+            name, password = default_user
+            self.add_user(name, hash_password(password, cost), [ADMINISTRATOR])
+            self.set_permission(name, "/", EVERYTHING, EVERYTHING, EVERYTHING)
+
+    # Users
+
+    def add_user(self, name: str, password_hash: str, tags: Iterable[str] = ()) -> User:
+        """A new user; an empty hash: he comes in by other means than a password."""
+        return self.import_user(User(name, password_hash, tag_set(tags)), replacing=False)
+
+    def import_user(self, user: User, *, replacing: bool = True) -> User:
+        """Add or replace a user as he is."""
+        if user.name in self.users:
+            if not replacing:
+                raise PreconditionFailed(f"the user '{user.name}' exists: change it, or delete it first")
+            self._check_administrator_left(user.name, user.tags)
+        return self._keep(user)
+
+    def change_password(self, name: str, password_hash: str) -> User:
+        """Another password, or none."""
+        return self._keep(replace(self.users.get(name), password_hash=password_hash))
+
+    def set_tags(self, name: str, tags: Iterable[str], *, force: bool = False) -> User:
+        """Other tags in place of those that a user has."""
+        user = replace(self.users.get(name), tags=tag_set(tags))
+        if not force:
+            self._check_administrator_left(name, user.tags)
+        return self._keep(user)
+
+    def set_user_limits(self, name: str, limits: Mapping[str, int]) -> User:
+        """Change the limits that are named (max-connections, max-channels); -1 removes one."""
+        stored = self.users.get(name).to_dict()
+        return self._keep(User.from_dict({**stored, "limits": {**stored["limits"], **limits}}))
+
+    def delete_user(self, name: str, *, force: bool = False) -> None:
+        """Forget a user and his permissions."""
+        user = self.users.get(name)
+        if not force:
+            self._check_administrator_left(name, frozenset())
+        for topic in [each for each in self.permissions.topics() if each.user == name]:
+            self._core.undefine(Kind.TOPIC_PERMISSION, topic.to_dict())
+        for permission in [each for each in self.permissions if each.user == name]:
+            self._core.undefine(Kind.PERMISSION, permission.to_dict())
+        self.permissions.drop_user(name)
+        self._core.undefine(Kind.USER, {"name": user.name})
+        self.users.delete(name)
+        self.generation += 1
+
+    def _keep(self, user: User) -> User:
+        """Put a user in, in memory and in the journal."""
+        self.users.put(user)
+        self._core.define(Kind.USER, user.to_dict())
+        self.generation += 1
+        return user
+
+    def _check_administrator_left(self, name: str, tags: frozenset[str]) -> None:
+        """Refuse tags for a user with which there would be no administrator any more."""
+        administrators = {each.name for each in self.users if ADMINISTRATOR in each.tags}
+        if administrators == {name} and ADMINISTRATOR not in tags:
+            raise PreconditionFailed(
+                f"the user '{name}' is the last administrator: give somebody else the tag first, or force it"
+            )
+
+    # Permissions
+
+    def set_permission(self, user: str, vhost: str, configure: str, write: str, read: str) -> Permission:
+        """What a user may do in a virtual host."""
+        permission = Permission(*self._owner(user, vhost), configure, write, read)
+        self.permissions.put(permission)
+        self._core.define(Kind.PERMISSION, permission.to_dict())
+        self.generation += 1
+        return permission
+
+    def clear_permission(self, user: str, vhost: str) -> None:
+        """Take a user out of a virtual host."""
+        self._core.undefine(Kind.PERMISSION, self.permissions.drop(user, vhost).to_dict())
+        self.generation += 1
+
+    def set_topic_permission(self, user: str, vhost: str, exchange: str, write: str, read: str) -> TopicPermission:
+        """Which keys of a topic exchange a user may use."""
+        permission = TopicPermission(*self._owner(user, vhost), exchange, write, read)
+        self.permissions.put_topic(permission)
+        self._core.define(Kind.TOPIC_PERMISSION, permission.to_dict())
+        self.generation += 1
+        return permission
+
+    def clear_topic_permission(self, user: str, vhost: str, exchange: str | None = None) -> None:
+        """Let a user use every key again, of one exchange or of all."""
+        dropped = self.permissions.drop_topic(user, vhost, exchange)
+        if not dropped:
+            raise NotFound(f"user '{user}' has no such topic permissions in vhost '{vhost}': there is nothing to clear")
+        for permission in dropped:
+            self._core.undefine(Kind.TOPIC_PERMISSION, permission.to_dict())
+        self.generation += 1
+
+    def _owner(self, user: str, vhost: str) -> tuple[str, str]:
+        """Both, if they exist."""
+        return self.users.get(user).name, self._core.topology.vhost(vhost).name
+
+    # Virtual hosts
+
+    def declare_vhost(self, name: str, details: VhostDetails | None = None) -> Vhost:
+        """The virtual host of that name, made if need be."""
+        home = self._core.declare_vhost(name, details)
+        self.generation += 1
+        return home
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a virtual host with everything in it; permissions and limits go with it."""
+        self._core.delete_vhost(name)
+        self.permissions.drop_vhost(name)
+        self._limits.pop(name, None)
+        self.generation += 1
+
+    def vhost_limits(self, vhost: str) -> VhostLimits:
+        """The limits of a virtual host."""
+        return self._limits.get(vhost) or VhostLimits(vhost)
+
+    def set_vhost_limits(self, vhost: str, limits: Mapping[str, int]) -> VhostLimits:
+        """Change the limits that are named (max-connections, max-queues); -1 removes one."""
+        known = self.vhost_limits(self._core.topology.vhost(vhost).name).values()
+        changed = VhostLimits.from_dict({"vhost": vhost, "limits": {**known, **limits}})
+        if changed.values():
+            self._limits[vhost] = changed
+            self._core.define(Kind.VHOST_LIMITS, changed.to_dict())
+        else:
+            self._limits.pop(vhost, None)
+            self._core.undefine(Kind.VHOST_LIMITS, {"vhost": vhost})
+        self.generation += 1
+        return changed

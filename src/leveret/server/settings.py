@@ -1,0 +1,104 @@
+"""Where the options of a server come from: flags win over the environment, that over the file, that over defaults."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any
+
+from leveret.config import ServerOptions, StoreOptions
+from leveret.core.errors import InvalidArgument
+from leveret.embedded.options import options_of, unknown_name
+from leveret.server import values
+
+PREFIX = "LEVERET_"
+CONFIG = PREFIX + "CONFIG"
+NOT_OPTIONS = {CONFIG, PREFIX + "SANITIZE"}
+"""Variables with our prefix that mean something else: where the file is, and how the extensions are built."""
+FILE_BYTES_MAX = 1 << 20
+
+OPTIONS: dict[str, "Field[Any]"] = {each.name: each for each in fields(ServerOptions)}
+
+
+def variable(name: str) -> str:
+    """The environment variable of an option."""
+    return PREFIX + name.upper()
+
+
+def flag(name: str) -> str:
+    """The flag of an option."""
+    return "--" + name.replace("_", "-")
+
+
+def server_options(flags: Mapping[str, Any], environ: Mapping[str, str], config: str | None = None) -> ServerOptions:
+    """The options of a server; what is unknown, malformed or contradictory is refused."""
+    path = config or environ.get(CONFIG)
+    given = {**(from_file(path) if path else {}), **from_environment(environ), **flags}
+    options = ServerOptions(**{name: values.parse(OPTIONS[name], value) for name, value in given.items()})
+    _check(options)
+    return options
+
+
+def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the environment says."""
+    names = {variable(name): name for name in OPTIONS}
+    found = {}
+    for key, value in environ.items():
+        if key.startswith(PREFIX) and key not in NOT_OPTIONS:
+            if key not in names:
+                raise unknown_name("environment variable", key, list(names))
+            found[names[key]] = value
+    return found
+
+
+def from_file(path: str) -> dict[str, Any]:
+    """What a configuration file says; a section is the first word of the names in it."""
+    found: dict[str, Any] = {}
+    for name, value in _flattened(_table(path)):
+        if name not in OPTIONS:
+            raise unknown_name(f"option in {Path(path).name}", name, list(OPTIONS))
+        if name in found:
+            raise InvalidArgument(f"{name} is in {path} twice, with its section and without: keep one")
+        found[name] = value
+    return found
+
+
+def _table(path: str) -> dict[str, Any]:
+    """A TOML file as it is."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise InvalidArgument(f"cannot read the configuration file {path}: {error.strerror}") from None
+    if len(text) > FILE_BYTES_MAX:
+        raise InvalidArgument(f"the configuration file {path} is over {FILE_BYTES_MAX} bytes: shorten it")
+    try:
+        return tomllib.loads(text.decode())
+    except ValueError as error:
+        raise InvalidArgument(f"the configuration file {path} is not TOML: {error}") from None
+
+
+def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The names of a file with their values."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{key}_")
+        else:
+            yield prefix + key, value
+
+
+def broker_options(options: ServerOptions) -> dict[str, Any]:
+    """The part of the options that leveret.open takes."""
+    return {each.name: getattr(options, each.name) for each in fields(StoreOptions)}
+
+
+def _check(options: ServerOptions) -> None:
+    """Refuse what is possible each for itself, but not together."""
+    for name in ("tls_key", "tls_client_ca"):
+        if getattr(options, name) and not options.tls_cert:
+            raise InvalidArgument(f"{name} is given without tls_cert: give both")
+    if options.tls_verify_client and not options.tls_client_ca:
+        raise InvalidArgument("tls_verify_client needs tls_client_ca, which says whom to trust")
+    if options.amqp_port is None and (options.amqps_port is None or not options.tls_cert):
+        raise InvalidArgument("there is no port to listen on: give amqp_port, or tls_cert with amqps_port")
+    options_of(broker_options(options))

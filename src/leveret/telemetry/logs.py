@@ -1,0 +1,122 @@
+"""Structured logs: one line for each event, for people or for programs.
+
+    2026-01-02T03:04:05.678Z INFO  connection opened peer=127.0.0.1:40000 user=guest
+    {"time": "2026-01-02T03:04:05.678Z", "level": "info", "event": "connection opened", "peer": "127.0.0.1:40000", ...}
+
+The module `logging` carries them, so that what libraries have to say comes out in the same form. What a client sent is
+escaped and cut: it can neither forge a line nor fill the disk with one event. What is called a secret is not written.
+"""
+
+import json
+import logging
+import re
+import sys
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+ROOT = "leveret"
+VALUE_CHARACTERS_MAX = 256
+EVENT_CHARACTERS_MAX = 512
+TRACEBACK_CHARACTERS_MAX = 8_192
+HIDDEN = "(hidden)"
+SECRET = re.compile(r"password|secret|token|response|key$")
+PLAIN = re.compile(r"[\w.,:;/@+*#%(){}\[\]<>|~^!?$&'-]+", re.ASCII)
+
+
+class Log:
+    """The events of one part of the server."""
+
+    def __init__(self, part: str) -> None:
+        """A log under the name `leveret.PART`."""
+        self._logger = logging.getLogger(f"{ROOT}.{part}")
+
+    def debug(self, event: str, **fields: object) -> None:
+        """What only the one who searches for a fault wants to know."""
+        self._log(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """What happened."""
+        self._log(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """What somebody should look at."""
+        self._log(logging.WARNING, event, fields)
+
+    def error(self, event: str, error: BaseException | None = None, **fields: object) -> None:
+        """What went wrong, with the place in our source if it was our fault."""
+        self._log(logging.ERROR, event, fields, error)
+
+    def _log(self, level: int, event: str, fields: dict[str, object], error: BaseException | None = None) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(level, event, extra={"fields": fields}, exc_info=error)
+
+
+def clipped(value: object, characters_max: int = VALUE_CHARACTERS_MAX) -> object:
+    """A value fit for a log: numbers as they are, everything else as text that is not too long."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else str(value)
+    return text if len(text) <= characters_max else text[: characters_max - 3] + "..."
+
+
+def fields_of(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str, object]:
+    """What is to be said about an event besides its name."""
+    given: dict[str, object] = getattr(record, "fields", {})
+    fields = {name: HIDDEN if SECRET.search(name) else clipped(value) for name, value in given.items()}
+    if record.exc_info:
+        trace = formatter.formatException(record.exc_info)
+        # The end says what happened, so it is the beginning that is cut.
+        fields["traceback"] = trace[-TRACEBACK_CHARACTERS_MAX:]
+    return fields
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _event(record: logging.LogRecord) -> str:
+    return str(clipped(record.getMessage(), EVENT_CHARACTERS_MAX))
+
+
+def _quoted(value: object) -> str:
+    """A value that ends where it seems to end, and has no control characters."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if PLAIN.fullmatch(text) else json.dumps(text)
+
+
+class TextFormatter(logging.Formatter):
+    """Lines for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of an event."""
+        pairs = [f"{name}={_quoted(value)}" for name, value in fields_of(record, self).items()]
+        # Escaped as a value would be, without the quotes: only our own words come here, or those of a library.
+        event = json.dumps(_event(record))[1:-1]
+        return " ".join([_time(record), f"{record.levelname:<7}", event, *pairs])
+
+
+class JsonFormatter(logging.Formatter):
+    """Lines for programs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of an event."""
+        head: dict[str, Any] = {"time": _time(record), "level": record.levelname.lower(), "event": _event(record)}
+        return json.dumps(fields_of(record, self) | head)
+
+
+FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}
+
+
+def start_logging(level: str, format: Literal["text", "json"], stream: TextIO = sys.stderr) -> logging.Handler:
+    """Write every event of this process to a stream; give what `stop_logging` takes."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(FORMATTERS[format]())
+    logging.root.addHandler(handler)
+    logging.getLogger(ROOT).setLevel(level.upper())
+    return handler
+
+
+def stop_logging(handler: logging.Handler) -> None:
+    """Take back what start_logging did."""
+    logging.root.removeHandler(handler)
+    logging.getLogger(ROOT).setLevel(logging.NOTSET)
