@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.server_process import ServerProcess
+
 Unique = Callable[[str], str]
 
 
@@ -32,8 +34,12 @@ class Broker:
 @contextmanager
 def running(folder: Path) -> Iterator[Broker]:
     """The broker that BROKER names; otherwise one that is started for this block, with its data in a folder."""
-    host, _, port = os.environ["BROKER"].rpartition(":")
-    yield Broker(host, int(port))
+    if address := os.environ.get("BROKER"):
+        host, _, port = address.rpartition(":")
+        yield Broker(host, int(port))
+    else:
+        with ServerProcess(folder) as server:
+            yield Broker("127.0.0.1", server.port)
 
 
 @pytest.fixture(scope="session")
