@@ -3,6 +3,8 @@
 import pytest
 
 from leveret.amqp.methods import (
+    AccessRequest,
+    AccessRequestOk,
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
@@ -195,3 +197,7 @@ def test_consumers_of_a_channel_are_counted(world: World) -> None:
     assert client.nothing()
     client.send(BasicConsume("q", "one too many"))
     assert client.next(ChannelClose).reply_code == 406
+
+
+def test_old_clients_get_their_ticket(client: Client) -> None:
+    assert client.call(AccessRequest("/data"), AccessRequestOk) == AccessRequestOk(1)

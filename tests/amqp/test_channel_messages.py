@@ -291,3 +291,14 @@ def test_a_publisher_cannot_make_up_deaths(client: Client) -> None:
     properties = client.next_content(BasicDeliver).properties
     assert properties is not None
     assert properties.headers == {"kept": True}
+
+
+def test_what_a_deleted_queue_had_delivered_may_still_be_settled(client: Client) -> None:
+    client.queue()
+    consume(client)
+    client.publish()
+    client.next(BasicDeliver)
+    client.send(QueueDelete("q"))
+    client.received()
+    client.send(BasicAck(1))
+    assert client.nothing()

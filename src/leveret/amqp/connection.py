@@ -42,6 +42,7 @@ UNKNOWN_BYTES_MAX = 65_536
 CLOSING_MS = 30_000  # how long we wait for connection.close-ok
 UNREADABLE_MS = 3_000  # how long a client has to read why, when we could not understand its answer anyway
 HEARTBEATS_MISSED = 2
+OWNED_SLACK = 16
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
 
 _log = logging.getLogger("leveret.amqp")
@@ -84,7 +85,8 @@ class Connection(Session):
         self.mechanism = ""
         self.client_properties: dict[str, Any] = {}
         self.client_capabilities: dict[str, Any] = {}
-        self.exclusive: dict[str, Queue] = {}
+        self._owned: dict[str, Queue] = {}
+        self._owned_before = 0
         self.heartbeat_ms = 0
         self.since_ms = hub.core.now_ms
         self.received_ms = self.sent_ms = self.since_ms
@@ -104,6 +106,7 @@ class Connection(Session):
         self.received_ms = self.hub.core.now_ms
         if self.finished or self.unreadable:
             return
+        self._check_home()
         self.reader.feed(data)
         if self.state in UNKNOWN and self.reader.buffered_bytes > UNKNOWN_BYTES_MAX:
             self.finish()
@@ -242,6 +245,14 @@ class Connection(Session):
         if self.client_capabilities.get("connection.blocked") is True:
             self.say(ConnectionBlocked(self.hub.alarm or "") if blocked else ConnectionUnblocked())
 
+    def own(self, queue: Queue) -> None:
+        """A queue is for this connection only, and goes with it."""
+        if len(self._owned) > 2 * self._owned_before + OWNED_SLACK:
+            # Those that were deleted meanwhile are forgotten, but not at each declaration.
+            self._owned = {each.name: each for each in self._owned.values() if not each.deleted}
+            self._owned_before = len(self._owned)
+        self._owned[queue.name] = queue
+
     # Logging in
 
     def logged_in(self, login: Login) -> None:
@@ -317,10 +328,10 @@ class Connection(Session):
         for channel in list(self.channels.values()):
             channel.release()
         self.channels.clear()
-        for queue in list(self.exclusive.values()):
+        for queue in self._owned.values():
             if not queue.deleted:
                 self.hub.core.delete_queue(queue)
-        self.exclusive.clear()
+        self._owned.clear()
 
     # Time and flow
 
@@ -328,6 +339,7 @@ class Connection(Session):
         """What time asks for: heartbeats, and the end of those who are silent."""
         if self.finished:
             return
+        self._check_home()
         if self._refusal is not None:
             self._check_refusal(self._refusal, now_ms)
         elif self.state in HANDSHAKE:
@@ -345,6 +357,14 @@ class Connection(Session):
             if refused.close is not None:
                 self.say(refused.close)
             self.finish()
+
+    def _check_home(self) -> None:
+        """Ask a client to go whose virtual host was deleted, or who is no user any more."""
+        if self.state is State.RUNNING:
+            if self.hub.core.topology.vhosts.get(self.vhost) is not self.home:
+                self.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - vhost '{self.vhost}' is deleted")
+            elif self.user_name not in self.hub.access.users:
+                self.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - user '{self.user_name}' is deleted")
 
     def _check_heartbeat(self, now_ms: int) -> None:
         """Show that we are here; a peer that we do not listen to need not do the same."""

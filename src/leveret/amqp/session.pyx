@@ -109,7 +109,7 @@ cdef class Session:
         channel.begin(frame.payload, frame.size)
         return 1
 
-    cdef int confirm_later(self, Traffic channel) except -1:
+    cpdef int confirm_later(self, Traffic channel) except -1:
         """Remember that a channel has publishes to confirm."""
         if channel.published > channel.confirmed and not channel.noted:
             channel.noted = True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # What is collected waits in memory, and nobody gets at the lock while it is committed.
 COLLECTED_MAX = 100_000
-COLLECTED_BYTES_MAX = 256 << 20
+COLLECTED_BYTES_MAX = 64 << 20
 
 ACKED, REQUEUED = 0, 1  # how a delivery is settled; else it is rejected
 
@@ -30,8 +30,14 @@ class Transaction:
         self._channel = channel
         self.clear()
 
-    def clear(self) -> None:
+    def roll_back(self) -> None:
         """Forget everything."""
+        for publish in self._publishes:
+            publish.drop()
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
         self._publishes: list[Publish] = []
         self._settlements: dict[int, int] = {}  # delivery tag -> how
         self._bytes = 0
