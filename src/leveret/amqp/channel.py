@@ -117,7 +117,8 @@ class Channel(Traffic):
     def queue(self, name: str) -> Queue:
         """The queue of that name, unless another connection has it for itself."""
         found: Queue = self.home.queue(name)
-        self.core.check_use(found, self.connection)
+        if found.owner is not None:
+            self.core.check_owner(found, self.connection)
         return found
 
     # Publishing: see Traffic
