@@ -79,6 +79,7 @@ def traffic_cases() -> list[Case]:
     return [
         traffic("16B", f"{small}, window 1,000", body=16),
         traffic("16B_window_10000", f"{small}, window 10,000", body=16, window=10_000),
+        traffic("16B_prefetch_10000", f"{small}, window and prefetch 10,000", body=16, window=10_000, prefetch=10_000),
         traffic("1KB", "1 producer, 1 consumer, 1 KB", on_disk=True, body=1024),
         traffic("10KB", "1 producer, 1 consumer, 10 KB", on_disk=True, body=10_240),
         traffic("latency", "latency at 5,000 messages/s of 1 KB", body=1024, rate=5_000),

@@ -1,19 +1,21 @@
 """The hub with its listeners and sockets, in an event loop.
 
-    readable -> hub.receive                 see sockets.py
-    outbox   -> one write for each socket   once per turn of the loop
-    journal  -> hub.durable                 when a frame is on the disk
-    every second: heartbeats, time limits
+readable -> hub.receive                 see sockets.py
+outbox   -> one write for each socket   once per turn of the loop
+journal  -> hub.durable                 when a frame is on the disk
+every second: heartbeats, time limits
 """
 
 import asyncio
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from leveret.amqp.admission import Admission
+from leveret.amqp.connection import Peer
 from leveret.amqp.hub import Guard, Hub
 from leveret.amqp.limits import Limits
 from leveret.amqp.listener import Listener
@@ -23,6 +25,7 @@ from leveret.telemetry.logs import Log
 
 READ_BYTES = 262_144
 SWEEP_S = 1.0
+THREADS_MAX = 4  # for password hashes and large bodies: many logins at once must not take the machine from the loop
 
 T = TypeVar("T")
 LOG = Log("amqp")
@@ -42,6 +45,7 @@ class AmqpServer:
         self._listeners: list[Listener] = []
         self._flushing = False
         self._jobs: set[asyncio.Future[Any]] = set()
+        self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-amqp")
         self._idle = asyncio.Event()
         self._idle.set()
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
@@ -54,20 +58,21 @@ class AmqpServer:
 
     def _accepted(self, context: Context | None, client: socket.socket, host: str, port: int) -> None:
         """Let a client in, or send it away."""
-        accepted = Socket(self, host, port)
+        peer = Peer(host, port)
         reason = self.admission.refusal(host)
         if reason is not None:
-            LOG.warning("connection refused", peer=accepted.peer, reason=reason)
+            LOG.warning("connection refused", peer=peer, reason=reason)
             client.close()
             return
         self.admission.enter(host)
         self._idle.clear()
+        accepted = Socket(self, peer)
         self.sockets[accepted] = self._loop.create_task(accepted.open(client, context))
 
     def leave(self, closed: Socket) -> None:
         """A socket is gone."""
         del self.sockets[closed]
-        self.admission.leave(closed.host, closed.known)
+        self.admission.leave(closed.peer.host, closed.known)
         if not self.sockets:
             self._idle.set()
 
@@ -88,6 +93,7 @@ class AmqpServer:
             each.abort()
         await self._idle.wait()
         await asyncio.gather(*self._jobs, return_exceptions=True)
+        self._threads.shutdown()
         self._sweep.cancel()
         return len(left)
 
@@ -134,7 +140,7 @@ class AmqpServer:
 
     def _elsewhere(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         """Run a job in a thread, then `done` in the loop."""
-        future = self._loop.run_in_executor(None, job)
+        future = self._loop.run_in_executor(self._threads, job)
         self._jobs.add(future)
 
         def finish(finished: asyncio.Future[T]) -> None:

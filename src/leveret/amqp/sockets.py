@@ -1,8 +1,8 @@
 """Sockets: bytes from them to connections and back. Whatever the bytes mean is decided elsewhere.
 
-    accept -> [TLS] -> Connection           one that is one too many is closed at once
-    readable -> hub.receive                 all sockets share one buffer: what is read is copied before the next read
-    flush    -> one write
+accept -> [TLS] -> Connection           one that is one too many is closed at once
+readable -> hub.receive                 all sockets share one buffer: what is read is copied before the next read
+flush    -> one write
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leveret.amqp.server import AmqpServer
 
 OUTPUT_BYTES_HIGH = 1 << 20  # what waits in the buffer of a socket before its consumers get no more
+LINGER_S = 10.0  # for a client that was told to go to read that; who never reads would keep its place for ever
 
 Context = Callable[[], ssl.SSLContext]
 LOG = Log("amqp")
@@ -29,10 +30,9 @@ LOG = Log("amqp")
 class Socket(asyncio.BufferedProtocol):
     """One accepted socket."""
 
-    def __init__(self, server: AmqpServer, host: str, port: int) -> None:
-        """Of a client that was let in."""
-        self.host = host
-        self.port = port
+    def __init__(self, server: AmqpServer, peer: Peer) -> None:
+        """Of a client that was let in; it is known better after TLS."""
+        self.peer = peer
         self.known = False
         """Whether the client has logged in."""
         self._server = server
@@ -40,6 +40,7 @@ class Socket(asyncio.BufferedProtocol):
         self._buffer = server.buffer
         self._connection: Connection | None = None
         self._transport: asyncio.Transport | None = None
+        self._linger: asyncio.TimerHandle | None = None
         self._reading = True
 
     async def open(self, accepted: socket.socket, context: Context | None) -> None:
@@ -63,7 +64,8 @@ class Socket(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
         tls = transport.get_extra_info("ssl_object") is not None
         name = certificate_name(transport.get_extra_info("peercert"))
-        self._connection = Connection(self._hub, Peer(self.host, self.port, tls, name))
+        self.peer = self.peer._replace(tls=tls, certificate_name=name)
+        self._connection = Connection(self._hub, self.peer)
         self._connection.socket = self
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -93,6 +95,8 @@ class Socket(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
+        if self._linger is not None:
+            self._linger.cancel()
         if self._connection is not None:
             self._hub.lost(self._connection)
             self._server.leave(self)
@@ -110,6 +114,7 @@ class Socket(asyncio.BufferedProtocol):
             transport.write(data)
         if connection.finished:
             transport.close()
+            self._linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
         elif connection.wants_input is not self._reading:
             self._reading = connection.wants_input
             (transport.resume_reading if self._reading else transport.pause_reading)()
@@ -121,8 +126,3 @@ class Socket(asyncio.BufferedProtocol):
         """Close at once, whatever is still to be written."""
         if self._transport is not None:
             self._transport.abort()
-
-    @property
-    def peer(self) -> str:
-        """The address of the client."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
