@@ -11,6 +11,7 @@ POINTS ?= 20000
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
 TREES := $(wildcard src tests bench examples)
 BENCHES := $(wildcard bench/bench_$(or $(BENCH),*).py)
+LOAD := $(wildcard bench/amqp/load/*.[ch])
 EXAMPLES := $(wildcard examples/$(or $(EXAMPLE),*).py)
 FUZZERS := $(wildcard tests/fuzz/fuzz_$(or $(FUZZ),*).py)
 # What reads bytes from outside or handles raw memory: the codec, the queues and the journal.
@@ -19,15 +20,20 @@ PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build test check bench sim fuzz asan example dist clean
+.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist clean
 
 help:  ## print this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-15s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
 
 build: $(VENV)/.built  ## compile the extensions; the package runs from src/ inside .venv
 
-test: $(VENV)/.dev  ## run the tests; ARGS="-k name" is passed to pytest
+serve: $(VENV)/.built  ## run a server on ./data; ARGS="--amqp-port 5673" is passed on
+	@exec $(PY) -m leveret serve $(ARGS)
+
+test: $(VENV)/.dev $(VENV)/.parts  ## run the tests; ARGS="-k name" is passed to pytest
 	$(PY) -m pytest $(PYTEST_OPTIONS) $(ARGS)
+
+parts: $(VENV)/.parts  ## install the foreign programs that tests use: clients in C and JavaScript
 
 check: $(VENV)/.dev  ## lint, formatting, types and the rules of the repository
 	$(PY) -m ruff check .
@@ -35,9 +41,19 @@ check: $(VENV)/.dev  ## lint, formatting, types and the rules of the repository
 	$(PY) -m mypy --strict $(TREES) setup.py
 	$(PY) -m pytest -q $(PYTEST_OPTIONS) tests/test_tidy.py tests/test_architecture.py
 
-bench: $(VENV)/.dev  ## run bench/bench_*.py, one JSON line each; BENCH=name selects one
+bench: $(VENV)/.dev build/amqpload  ## run bench/bench_*.py, one JSON line each; BENCH=name selects one, QUICK=1 shortens
 	@$(call some,$(BENCHES),bench/bench_$(or $(BENCH),*).py)
-	@set -e; for file in $(BENCHES); do $(PY) -m bench.$$(basename $$file .py); done
+	@set -e; for file in $(BENCHES); do QUICK=$(QUICK) $(PY) -m bench.$$(basename $$file .py) $(ARGS); done
+
+bench-table: $(VENV)/.dev  ## put the figures of the last `make bench BENCH=amqp` into docs/benchmarks.md
+	$(PY) -m bench.amqp.table build/bench_amqp.jsonl docs/benchmarks.md
+
+rabbitmq-install:  ## install Debian's RabbitMQ, to compare with; needs root
+	@test "$$(id -u)" = 0 || { echo 'This installs packages: run it as root, `sudo make rabbitmq-install`.' >&2; exit 1; }
+	@command -v apt-get >/dev/null || { echo 'There is no apt-get here: install RabbitMQ by hand.' >&2; exit 1; }
+	apt-get install --yes --no-install-recommends rabbitmq-server
+	@# The benchmark starts a node of its own; the system's service would only share the machine with it.
+	if test -d /run/systemd/system; then systemctl disable --now rabbitmq-server; fi
 
 sim: $(VENV)/.dev  ## crash the journal at many points; SEED=n replays, POINTS=n sets how many
 	$(PY) -m tests.sim --seed $(SEED) --points $(POINTS)
@@ -91,10 +107,18 @@ $(VENV)/.dev: $(VENV)/.built pyproject.toml
 	$(if $(filter pyproject.toml,$?),$(PIP) install --no-build-isolation --editable '.[dev]',@:)
 	@touch $@
 
+# Without a stamp when something is missing: the next run tries again.
+$(VENV)/.parts: $(VENV)/.dev tests/parts.py
+	@$(PY) -m tests.parts && touch $@ || true
+
 $(VENV)/.fuzz: $(VENV)/.dev
 	@$(PIP) install --only-binary :all: atheris || { \
 		echo 'There is no atheris wheel for this Python: use one it is published for, `make PYTHON=... fuzz`.' >&2; exit 1; }
 	@touch $@
+
+build/amqpload: $(LOAD)
+	@mkdir -p build
+	$${CC:-cc} -O2 -flto -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wshadow -pthread $(filter %.c,$^) -o $@
 
 define install
 rm -rf build

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import leveret
-from bench.measure import Span, report, timed
+from bench.measure import Span, report, synced_writes, timed
 
 BATCH = 1_000
 BATCHES = 60
@@ -32,24 +32,13 @@ def batches(directory: Path) -> list[tuple[Span, Span]]:
             with timed() as span:
                 for _ in range(BATCHES):
                     queue.send_many(bodies)
-            rounds.append((span, bare(directory, log_bytes(directory) - before)))
+            piece_bytes = (log_bytes(directory) - before) // BATCHES
+            rounds.append((span, synced_writes(directory / "bare", piece_bytes, BATCHES)))
     return rounds
 
 
 def log_bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.glob("seg-*.log"))
-
-
-def bare(directory: Path, size: int) -> Span:
-    """Write so many bytes in as many pieces as there are batches, each synced."""
-    piece = os.urandom(size // BATCHES)
-    fd = os.open(directory / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    with timed() as span:
-        for _ in range(BATCHES):
-            os.write(fd, piece)
-            os.fdatasync(fd)
-    os.close(fd)
-    return span
 
 
 def singles(directory: Path) -> tuple[Span, int]:

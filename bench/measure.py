@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass
@@ -49,7 +50,24 @@ def rss_bytes() -> int:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
+def synced_writes(path: Path, piece_bytes: int, pieces: int) -> Span:
+    """The time of a bare loop that appends so many pieces to a file and syncs each: what the disk takes."""
+    piece = os.urandom(piece_bytes)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    with timed() as span:
+        for _ in range(pieces):
+            os.write(fd, piece)
+            os.fdatasync(fd)
+    os.close(fd)
+    return span
+
+
+def line(name: str, **figures: object) -> str:
+    """The line of a benchmark."""
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+    return json.dumps({"bench": name, **figures, "machine": machine})
+
+
 def report(name: str, **figures: object) -> None:
     """Print the line of a benchmark."""
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-    print(json.dumps({"bench": name, **figures, "machine": machine}), flush=True)
+    print(line(name, **figures), flush=True)

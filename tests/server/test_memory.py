@@ -50,6 +50,7 @@ def test_a_limit_is_a_share_or_a_size(wanted: float, expected: int) -> None:
 
 
 def test_memory_that_is_free_goes_back_to_the_machine() -> None:
+    give_back()
     many = [bytearray(4_000) for _ in range(20_000)]  # small ones: a large one would go back by itself
     full = resident_bytes()
     many.clear()

@@ -1,4 +1,4 @@
-"""Who may connect: how many at all, how many from one address, and how many who have not said who they are.
+"""How many sockets may be open: at all, from one address, and of clients who have not said who they are.
 
 Without these limits a stranger could take every socket of the server, or every one that logins need.
 """

@@ -10,6 +10,7 @@ from leveret.core.consumer cimport Consumer
 from leveret.core.errors import AccessRefused, TooMany
 from leveret.core.expiry cimport set_timer
 from leveret.core.held cimport Held, LEASED
+from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED, REQUEUED
 from leveret.core.queue cimport Queue
 
@@ -19,7 +20,7 @@ CONSUMERS_PER_QUEUE_MAX = 10_000    # each message looks at every consumer that 
 def subscribe(Queue queue not None, Consumer consumer not None) -> None:
     """Start pushing to a consumer."""
     others = queue.consumers or []
-    if others and (consumer.exclusive or others[0].exclusive):
+    if (consumer.exclusive and (others or queue.single_active)) or (others and others[0].exclusive):
         raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
     if len(others) >= CONSUMERS_PER_QUEUE_MAX:
         raise TooMany(f"queue '{queue.name}' has {CONSUMERS_PER_QUEUE_MAX} consumers: use fewer, with a larger prefetch")
@@ -69,6 +70,10 @@ def pump(Queue queue not None) -> int:
         held = queue.next()
         if held is None:
             break
+        if held.entry.flags & BLOB and not consumer.ready_for(held):
+            consumer.blocked = True
+            queue.put_back(held)
+            continue
         push(queue, consumer, held)
         pushed += 1
     return pushed

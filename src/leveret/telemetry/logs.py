@@ -107,7 +107,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line of an event."""
         head: dict[str, Any] = {"time": _time(record), "level": record.levelname.lower(), "event": _event(record)}
-        return json.dumps(fields_of(record, self) | head)
+        return json.dumps({**head, **fields_of(record, self), **head})  # first, and not to be replaced by a field
 
 
 FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}
