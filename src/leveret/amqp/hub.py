@@ -127,7 +127,7 @@ class Hub:
         except JournalFailed:
             raise
         except Exception as error:
-            LOG.error("a connection failed", error, peer=connection.peer)
+            LOG.error("connection broken", error, peer=connection.peer)
             connection.finish()
 
     def _confirm_later(self, connection: Connection) -> None:
