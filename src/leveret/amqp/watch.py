@@ -26,9 +26,12 @@ def check(connection: Connection, now_ms: int) -> None:
     if connection.refusal is not None:
         _tell_refusal(connection, connection.refusal, now_ms)
     elif connection.state in HANDSHAKE:
-        _end_after(connection, connection.hub.limits.handshake_ms, now_ms)
+        if now_ms - connection.since_ms > connection.hub.limits.handshake_ms:
+            LOG.warning("handshake took too long", peer=connection.peer, state=connection.state.value)
+            connection.finish()
     elif connection.state is State.CLOSING:
-        _end_after(connection, UNREADABLE_MS if connection.unreadable else CLOSING_MS, now_ms)
+        if now_ms - connection.since_ms > (UNREADABLE_MS if connection.unreadable else CLOSING_MS):
+            connection.finish()
     elif connection.heartbeat_ms:
         _check_heartbeat(connection, now_ms)
 
@@ -49,13 +52,6 @@ def _tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None
     if now_ms >= refused.due_ms:
         if refused.close is not None:
             connection.say(refused.close)
-        connection.finish()
-
-
-def _end_after(connection: Connection, limit_ms: int, now_ms: int) -> None:
-    """Cut off who is in the same state for too long."""
-    if now_ms - connection.since_ms > limit_ms:
-        LOG.warning("waited too long", peer=connection.peer, state=connection.state.value)
         connection.finish()
 
 
