@@ -57,7 +57,7 @@ cdef class Traffic:
     cdef int gather(self, const uint8_t* data, uint64_t size) except -1
     cdef int keep(self) except -1
     cdef int complete(self, const uint8_t* header, const uint8_t* body, uint64_t stamp) except -1
-    cdef int send(self, Route route, bytes content, Scan* found) except -1
+    cdef int send(self, Route route, const uint8_t* header, const uint8_t* body, Scan* found) except -1
     cdef Route route(self, uint64_t stamp)
     cdef int acknowledge(self, uint64_t through) except -1
     cdef int answer(self, uint8_t method, uint64_t tag, bint multiple) except -1

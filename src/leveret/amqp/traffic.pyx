@@ -16,8 +16,8 @@ from libc.string cimport memcmp, memcpy
 
 from leveret.amqp.frames cimport BODY, HEADER, METHOD, drop, room
 from leveret.core.held cimport LEASED
-from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED, Message, new_message
-from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Record
+from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED, Message
+from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Content, Record, message_of
 from leveret.core.properties cimport ABSENT, INVALID, scan
 from leveret.core.tables cimport big_endian
 
@@ -168,9 +168,6 @@ cdef class Traffic:
             scan(header, self.header_len, &found)
         except MalformedTable as error:
             raise ProtocolError(Reply.SYNTAX_ERROR, f"basic.publish: {error}") from error
-        content = PyBytes_FromStringAndSize(NULL, self.header_len + self.body_len)
-        memcpy(PyBytes_AS_STRING(content), header, self.header_len)
-        memcpy(PyBytes_AS_STRING(content) + self.header_len, body, self.body_len)
         if self.confirming:
             self.published += 1
         if not (
@@ -180,7 +177,10 @@ cdef class Traffic:
         ):
             route = self.route(stamp)
             if route.plain and (route.queues or not self.bits & MANDATORY):
-                return self.send(route, content, &found)
+                return self.send(route, header, body, &found)
+        content = PyBytes_FromStringAndSize(NULL, self.header_len + self.body_len)
+        memcpy(PyBytes_AS_STRING(content), header, self.header_len)
+        memcpy(PyBytes_AS_STRING(content) + self.header_len, body, self.body_len)
         exchange_len = self.route_at[0]
         self.publish_slowly(
             self.route_at[1 : 1 + exchange_len].decode("utf-8", "surrogateescape"),
@@ -213,20 +213,26 @@ cdef class Traffic:
         self.last = route
         return route
 
-    cdef int send(self, Route route, bytes content, Scan* found) except -1:
+    cdef int send(self, Route route, const uint8_t* header, const uint8_t* body, Scan* found) except -1:
         """Publish what needs no further look."""
         cdef Publisher core = self.core
-        cdef uint64_t expiry_ms = 0
-        cdef uint8_t flags = PERSISTENT if found.delivery_mode == DELIVERY_PERSISTENT else 0
-        cdef Message message
+        cdef Content content
         if not route.queues:
             return 0
+        content.route = <const uint8_t*>PyBytes_AS_STRING(route.wire)
+        content.route_len = <uint32_t>PyBytes_GET_SIZE(route.wire)
+        content.header = header
+        content.header_len = self.header_len
+        content.body = body
+        content.body_len = self.body_len
+        content.priority = found.priority
+        content.flags = PERSISTENT if found.delivery_mode == DELIVERY_PERSISTENT else 0
+        content.expiry_ms = content.due_ms = content.group = 0
         if found.expiration_ms != ABSENT:
-            expiry_ms = core.now_ms + max(<uint64_t>1, <uint64_t>found.expiration_ms)
-        message = new_message(route.wire, content, self.header_len, found.priority, flags, expiry_ms, 0, 0)
+            content.expiry_ms = core.now_ms + max(<uint64_t>1, <uint64_t>found.expiration_ms)
         if route.simple and not core.journal.full:
-            core.place(message, route.queues)
-        elif core.offer(message, route.queues, None) == 0 and self.confirming:
+            core.enter(&content, None, route.queues)
+        elif core.offer(message_of(&content), route.queues, None) == 0 and self.confirming:
             self.refused.append(self.published)
         return 0
 
@@ -253,7 +259,7 @@ cdef class Traffic:
         for tag in refused:
             self.acknowledge(tag - 1)
             self.answer(NACK_METHOD, tag, False)
-            self.refused.remove(tag)
+        del self.refused[: len(refused)]
         self.acknowledge(through)
         self.outlet.changed()
 

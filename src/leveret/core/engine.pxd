@@ -2,7 +2,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core.held cimport Held, Holder
 from leveret.core.message cimport Message
-from leveret.core.ports cimport Journal, State
+from leveret.core.ports cimport Content, Journal, State
 from leveret.core.timers cimport Timers
 
 cdef class Engine(State):
@@ -18,6 +18,7 @@ cdef class Engine(State):
     cdef int budget                     # how much more this tick may do
     cdef uint64_t advance(self, uint64_t now_ms) noexcept
     cdef uint64_t place(self, Message message, list queues) except 0
+    cdef uint64_t enter(self, Content* content, Message message, list queues) except 0
     cdef int keep_blob(self, Message message, Py_ssize_t places) except -1
     cdef int drop_blob(self, Message message) except -1
     cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1

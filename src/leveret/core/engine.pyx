@@ -1,7 +1,7 @@
 """What all queues of a broker share: numbers, time, the time index and the journal."""
 
 from leveret.core.message cimport BLOB
-from leveret.core.ports cimport Entry
+from leveret.core.ports cimport Entry, parts_of
 from leveret.core.queue cimport Queue
 from leveret.core.timers cimport Timer
 
@@ -30,30 +30,40 @@ cdef class Engine(State):
 
     cdef uint64_t place(self, Message message, list queues) except 0:
         """Number a message, journal it once, and put it into its queues."""
+        cdef Content content
+        parts_of(message, &content)
+        return self.enter(&content, message, queues)
+
+    cdef uint64_t enter(self, Content* content, Message message, list queues) except 0:
+        """The same for content of which there need not be an object: `message`, or None."""
         cdef Entry entry
         cdef Queue queue
         cdef Py_ssize_t rest
         self.last_seq += 1
-        message.seq = entry.seq = self.last_seq
-        message.enqueued_ms = entry.enqueued_ms = self.now_ms
+        content.seq = entry.seq = self.last_seq
+        content.enqueued_ms = entry.enqueued_ms = self.now_ms
+        if message is not None:
+            message.seq = content.seq
+            message.enqueued_ms = content.enqueued_ms
         if len(queues) == 1:
             queue = <Queue>queues[0]
-            message.expiry_ms = queue.expires_at(message.expiry_ms, self.now_ms)
-            self.journal.published(message, queue.own_id, &entry.place)
+            content.expiry_ms = queue.expires_at(content.expiry_ms, self.now_ms)
+            self.journal.published(content, message, queue.own_id, &entry.place)
         else:
-            self.journal.published(message, [(<Queue>each).id for each in queues], &entry.place)
+            self.journal.published(content, message, [(<Queue>each).id for each in queues], &entry.place)
+        if message is not None:
+            message.expiry_ms = content.expiry_ms
+            if message.flags & BLOB:
+                self.keep_blob(message, len(queues))
         entry.deliveries = 0
-        entry.priority = message.priority
-        entry.flags = message.flags
-        rest = entry.place.size - (len(message.content) - message.header_len)
+        entry.flags = content.flags
+        rest = entry.place.size - <Py_ssize_t>content.body_len
         entry.overhead = min(rest, OVERHEAD_MAX) if rest > 0 else 0
-        if message.flags & BLOB:
-            self.keep_blob(message, len(queues))
         for queue in queues:
-            entry.expiry_ms = queue.expires_at(message.expiry_ms, self.now_ms)
-            entry.priority = min(message.priority, queue.max_priority)
-            queue.enter(&entry, message.due_ms, message.group)
-        return message.seq
+            entry.expiry_ms = queue.expires_at(content.expiry_ms, self.now_ms)
+            entry.priority = min(content.priority, queue.max_priority)
+            queue.enter(&entry, content.due_ms, content.group)
+        return content.seq
 
     cdef int keep_blob(self, Message message, Py_ssize_t places) except -1:
         """Count the queue places whose message has its body in the blob store."""

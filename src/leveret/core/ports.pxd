@@ -41,10 +41,25 @@ cdef struct Record:     # the bytes of a message where they lie: good until the 
     uint32_t header_len
     uint64_t content_len
 
+cdef struct Content:    # a message on its way in, in parts that lie somewhere for as long as the call lasts
+    const uint8_t* route
+    const uint8_t* header
+    const uint8_t* body
+    uint32_t route_len
+    uint32_t header_len
+    uint64_t body_len
+    uint64_t seq
+    uint64_t enqueued_ms
+    uint64_t expiry_ms
+    uint64_t due_ms
+    uint64_t group
+    uint8_t priority
+    uint8_t flags
+
 cdef class Journal:
     cdef readonly dict bodies           # seq -> Message: what need not be read back
     cdef readonly bint full             # the disk is nearly full: publishes are refused, settling goes on
-    cdef int published(self, Message message, list queues, Place* place) except -1
+    cdef int published(self, Content* content, Message message, list queues, Place* place) except -1
     cdef int relocated(self, Message message, list queues, Place* place) except -1
     cdef int delivered(self, uint32_t queue, Entry* entry, uint64_t at_ms, uint32_t consumer) except -1
     cdef int returned(
@@ -56,6 +71,9 @@ cdef class Journal:
     cdef int uncache(self, uint64_t seq) except -1
     cdef int locate(self, Entry* entry, Record* found) except -1
     cdef Message read(self, Entry* entry)
+
+cdef void parts_of(Message message, Content* content) noexcept
+cdef Message message_of(Content* content)
 
 cdef class State:
     cdef int replay_publish(

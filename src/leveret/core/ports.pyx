@@ -6,6 +6,11 @@ stays in `bodies`. `State` is what a journal asks of the core when it recovers, 
 The methods with C signatures are the hot ones; they are in ports.pxd.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.string cimport memcpy
+
+from leveret.core.message cimport new_message
+
 from leveret.core.errors import MessageNotFound
 
 # A queue's index keeps sizes in 24 bits; durable bodies near it are in the blob store.
@@ -18,8 +23,10 @@ cdef class Journal:
     def __cinit__(self):
         self.bodies = {}
 
-    cdef int published(self, Message message, list queues, Place* place) except -1:
-        """Append a message that was accepted by these queue ids; say where its record lies."""
+    cdef int published(self, Content* content, Message message, list queues, Place* place) except -1:
+        """Append what was accepted by these queue ids, and say where its record lies; None: there is no object yet."""
+        if message is None:
+            message = message_of(content)
         message.references = <uint32_t>len(queues)
         self.bodies[message.seq] = message
         place.segment = place.offset = 0
@@ -84,6 +91,38 @@ cdef class Journal:
     def deduplicated(self, queue: int, digest: bytes, seq: int, at_ms: int) -> int:
         """Append a de-duplication key (16 bytes); give the segment that will hold it."""
         return 0
+
+
+cdef void parts_of(Message message, Content* content) noexcept:
+    """Where the parts of a message lie."""
+    content.route = <const uint8_t*>PyBytes_AS_STRING(message.route)
+    content.route_len = <uint32_t>PyBytes_GET_SIZE(message.route)
+    content.header = <const uint8_t*>PyBytes_AS_STRING(message.content)
+    content.header_len = message.header_len
+    content.body = content.header + message.header_len
+    content.body_len = PyBytes_GET_SIZE(message.content) - message.header_len
+    content.seq = message.seq
+    content.enqueued_ms = message.enqueued_ms
+    content.expiry_ms = message.expiry_ms
+    content.due_ms = message.due_ms
+    content.group = message.group
+    content.priority = message.priority
+    content.flags = message.flags
+
+
+cdef Message message_of(Content* content):
+    """A message that has its parts for itself."""
+    cdef bytes whole = PyBytes_FromStringAndSize(NULL, content.header_len + content.body_len)
+    cdef Message message
+    memcpy(PyBytes_AS_STRING(whole), content.header, content.header_len)
+    memcpy(PyBytes_AS_STRING(whole) + content.header_len, content.body, content.body_len)
+    message = new_message(
+        PyBytes_FromStringAndSize(<const char*>content.route, content.route_len), whole, content.header_len,
+        content.priority, content.flags, content.expiry_ms, content.due_ms, content.group,
+    )
+    message.seq = content.seq
+    message.enqueued_ms = content.enqueued_ms
+    return message
 
 
 cdef class State:

@@ -1,7 +1,6 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
-from leveret.core.message cimport Message
-from leveret.core.ports cimport Entry, Journal, Place
+from leveret.core.ports cimport Content, Entry, Journal, Place
 from leveret.journal.records cimport Buffer, Frame
 from leveret.journal.tail cimport Tail
 
@@ -21,7 +20,7 @@ cdef class Batch(Journal):
     cdef Buffer spare
     cdef list unwritten
     cdef Tail tail
-    cdef int append_message(self, Message message, list queues, uint16_t flags, Place* place) except -1
+    cdef int append_record(self, Content* content, list queues, uint16_t flags, Place* place) except -1
     cdef int append_queues(self, list queues) except -1
     cdef uint32_t append_area(self, const void* data, size_t size) except? 0xFFFFFFFF
     cdef int append_with_area(self, uint8_t kind, uint8_t detail, uint32_t queue, uint64_t seq, bytes content) except -1

@@ -10,8 +10,7 @@ sealed. Nothing here waits for a disk. The owner serialises all calls: they come
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from leveret.core.message cimport Message
-from leveret.core.ports cimport Entry, Journal, Place
+from leveret.core.ports cimport Content, Entry, Journal, Place
 from leveret.journal.records cimport (
     ALSO, ALSO_QUEUES, DEDUP, DEFINE, DELIVER, ENTRY_BYTES, FRAME_HEADER_BYTES, PUBLISH, RECORD_HEADER_BYTES, RETURN,
     RUN_MAX, SEGMENT_HEADER_BYTES, TAG_BYTES, TIMED, AlsoEntry, Buffer, DedupEntry, Frame, RecordEntry, ReturnEntry,
@@ -50,11 +49,11 @@ cdef class Batch(Journal):
 
     # Appending.
 
-    cdef int append_message(self, Message message, list queues, uint16_t flags, Place* place) except -1:
+    cdef int append_record(self, Content* content, list queues, uint16_t flags, Place* place) except -1:
         """Append a record and the entry that puts it into its queues."""
-        cdef size_t route = len(message.route), content = len(message.content)
-        cdef size_t size = RECORD_HEADER_BYTES + route + content
+        cdef size_t size = RECORD_HEADER_BYTES + content.route_len + content.header_len + content.body_len
         cdef uint8_t* record
+        cdef uint8_t* part
         cdef RecordEntry* entry
         cdef TimedEntry* timed
         if size > RECORD_BYTES_MAX:
@@ -63,26 +62,29 @@ cdef class Batch(Journal):
         place.offset = self.offset + self.append_area(NULL, size) + FRAME_HEADER_BYTES
         place.size = <uint32_t>size
         record = self.body.data + self.body.size - size
-        memcpy(record + 4, &message.header_len, 4)
-        memcpy(record + RECORD_HEADER_BYTES, <const char*>message.route, route)
-        memcpy(record + RECORD_HEADER_BYTES + route, <const char*>message.content, content)
+        memcpy(record + 4, &content.header_len, 4)
+        part = record + RECORD_HEADER_BYTES
+        memcpy(part, content.route, content.route_len)
+        part += content.route_len
+        memcpy(part, content.header, content.header_len)
+        memcpy(part + content.header_len, content.body, content.body_len)
         (<uint32_t*>record)[0] = crc32c_of(0, record + 4, size - 4)
         entry = <RecordEntry*>self.append_entry()
         entry.kind = PUBLISH
-        entry.detail = message.priority
-        entry.flags = message.flags | flags
+        entry.detail = content.priority
+        entry.flags = content.flags | flags
         entry.queue = queues[0]
-        entry.seq = message.seq
+        entry.seq = content.seq
         entry.offset = place.offset - self.offset - FRAME_HEADER_BYTES
         entry.size = <uint32_t>size
-        entry.enqueued_ms = message.enqueued_ms
-        if message.expiry_ms or message.due_ms or message.group:
+        entry.enqueued_ms = content.enqueued_ms
+        if content.expiry_ms or content.due_ms or content.group:
             timed = <TimedEntry*>self.append_entry()
             timed.kind = TIMED
             timed.reserved = timed.deliveries = timed.reserved_too = 0
-            timed.expiry_ms = message.expiry_ms
-            timed.due_ms = message.due_ms
-            timed.group = message.group
+            timed.expiry_ms = content.expiry_ms
+            timed.due_ms = content.due_ms
+            timed.group = content.group
         if len(queues) > 1:
             self.append_queues(queues)
         return 0

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from leveret.core.message cimport PERSISTENT, Message, new_message
-from leveret.core.ports cimport Entry, Journal, Place, Record
+from leveret.core.ports cimport Content, Entry, Journal, Place, Record, parts_of
 from leveret.journal.batch cimport Batch
 from leveret.journal.records cimport (
     MOVED_FORWARD, PURGE, RECORD_HEADER_BYTES, SETTLE, Frame, crc32c_of, crc32c_prepare,
@@ -39,14 +39,16 @@ cdef class FileJournal(Batch):
 
     # What the core appends.
 
-    cdef int published(self, Message message, list queues, Place* place) except -1:
-        if not message.flags & PERSISTENT or not queues:
-            return Journal.published(self, message, queues, place)
-        self.append_message(message, queues, 0, place)
+    cdef int published(self, Content* content, Message message, list queues, Place* place) except -1:
+        if not content.flags & PERSISTENT or not queues:
+            return Journal.published(self, content, message, queues, place)
+        self.append_record(content, queues, 0, place)
         return self.count(place.segment, len(queues), len(queues))
 
     cdef int relocated(self, Message message, list queues, Place* place) except -1:
-        self.append_message(message, queues, MOVED_FORWARD, place)
+        cdef Content content
+        parts_of(message, &content)
+        self.append_record(&content, queues, MOVED_FORWARD, place)
         return self.count(place.segment, len(queues), len(queues))
 
     cdef int settled(
@@ -110,6 +112,7 @@ cdef class FileJournal(Batch):
     cdef int locate(self, Entry* entry, Record* found) except -1:
         cdef const uint8_t* record
         cdef uint32_t crc
+        cdef bint stored = False
         cdef size_t route = 0, size = entry.place.size
         if entry.place.segment == 0:
             return Journal.locate(self, entry, found)
@@ -118,6 +121,7 @@ cdef class FileJournal(Batch):
             record = self.unwritten_record(&entry.place)
         if record == NULL:
             record = self.written_record(&entry.place)
+            stored = True
         memcpy(&crc, record, 4)
         memcpy(&found.header_len, record + 4, 4)
         if size > RECORD_HEADER_BYTES + 1:
@@ -125,7 +129,7 @@ cdef class FileJournal(Batch):
         if size > RECORD_HEADER_BYTES + route:
             route += record[RECORD_HEADER_BYTES + route - 1]
         if (
-            crc != crc32c_of(0, record + 4, size - 4) or route < 2
+            (stored and crc != crc32c_of(0, record + 4, size - 4)) or route < 2
             or route > size - RECORD_HEADER_BYTES or found.header_len > size - RECORD_HEADER_BYTES - route
         ):
             raise damaged(entry.place.segment, entry.place.offset)

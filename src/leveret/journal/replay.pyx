@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.message cimport PERSISTENT, Message, new_message
-from leveret.core.ports cimport Entry, Journal, Place, State
+from leveret.core.ports cimport Content, Entry, Journal, Place, State, parts_of
 
 # The definition that says which message number was the last: all entries that mention it may be compacted away.
 NUMBER = 0
@@ -79,10 +79,12 @@ cdef class PlainState(State):
         """Put a message into queues; give its number."""
         cdef Message message = new_message(route, content, header_len, priority, flags, expiry_ms, due_ms, group)
         cdef Entry entry
+        cdef Content parts
         self.seq += 1
         message.seq = self.seq
         message.enqueued_ms = now_ms
-        self.journal.published(message, queues, &entry.place)
+        parts_of(message, &parts)
+        self.journal.published(&parts, message, queues, &entry.place)
         entry.seq = message.seq
         entry.enqueued_ms = now_ms
         entry.expiry_ms = expiry_ms
