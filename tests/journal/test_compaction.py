@@ -225,3 +225,16 @@ def test_reading_from_a_segment_that_vanished_says_which(tmp_path: Path) -> None
     with pytest.raises(DamagedJournal, match=r"seg-0{19}1\.log"):
         world.state.read(1, 1)
     world.kill()
+
+
+def test_a_segment_that_empties_by_itself_is_not_copied(tmp_path: Path) -> None:
+    world = World(tmp_path, segment_bytes=4096)
+    seqs = fill(world, 40)
+    assert not world.store.housekeep(), "most of the oldest segment is alive"
+    for seq in seqs[:12]:
+        world.state.settle(1, seq)
+    assert not world.store.housekeep()
+    assert numbers(tmp_path)[0] == 1, "consumers are emptying it"
+    world.store.housekeep()
+    assert numbers(tmp_path)[0] == 2, "they have stopped, so the rest is copied"
+    world.close()

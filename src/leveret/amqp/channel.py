@@ -53,7 +53,7 @@ class Channel(Traffic):
         hub = connection.hub
         super().__init__(connection.outlet, hub.core, number, connection.routes, hub.limits.message_bytes_max)
         limits = hub.limits
-        self.large_bytes = 1 + (limits.message_bytes_max if hub.bodies is None else limits.blob_bytes)
+        self.large_bytes = limits.message_bytes_max if hub.bodies is None else limits.blob_bytes
         self.connection = connection
         self.hub = hub
         self.vhost = connection.vhost

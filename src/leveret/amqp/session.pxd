@@ -15,9 +15,11 @@ cdef class Session:
     cdef readonly bint unreadable       # where the next frame begins is not known any more
     cdef Traffic current                # its content may lie in the buffer of the reader
     cdef uint64_t stamp
+    cdef uint64_t gathered              # bytes of messages that are not whole yet
     cdef list noted                     # channels with publishes to confirm
     cdef int handle(self, Frame* frame) except -1
     cdef int method(self, Traffic channel, Frame* frame) except -1
+    cdef int body(self, Traffic channel, Frame* frame) except -1
     cdef int publish(self, Traffic channel, Frame* frame) except -1
     cdef int refuse(self, object error, Frame* frame) except -1
     cpdef int confirm_later(self, Traffic channel) except -1

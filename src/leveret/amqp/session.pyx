@@ -15,6 +15,7 @@ from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.traffic import unexpected
 
 cdef enum:
+    UNFINISHED_MAX = 4      # messages of the largest size that may be on their way to us at the same time
     PUBLISH = 0x003C0028
     ACK = 0x003C0050
     REJECT = 0x003C005A
@@ -73,7 +74,7 @@ cdef class Session:
             channel.header(frame.payload, frame.size, self.stamp)
             self.confirm_later(channel)
         elif frame.kind == BODY:
-            channel.body(frame.payload, frame.size, self.stamp)
+            self.body(channel, frame)
             self.confirm_later(channel)
         return 1
 
@@ -99,6 +100,20 @@ cdef class Session:
             self.on_method(frame.channel, PyBytes_FromStringAndSize(<const char*>frame.payload, frame.size))
             self.stamp = self.current_stamp()
         return 1
+
+    cdef int body(self, Traffic channel, Frame* frame) except -1:
+        """Take a piece of a body; what is here of unfinished ones is bounded for all channels together."""
+        cdef uint64_t before = channel.gathered.size
+        channel.body(frame.payload, frame.size, self.stamp)
+        self.gathered += channel.gathered.size - before
+        if self.gathered > UNFINISHED_MAX * channel.message_bytes_max:
+            # A guess until here: headers that were kept are not in it, and it does not know of channels that closed.
+            self.gathered = sum([(<Traffic>each).gathered.size for each in self.channels.values()])
+            if self.gathered > UNFINISHED_MAX * channel.message_bytes_max:
+                raise ProtocolError(
+                    Reply.RESOURCE_ERROR, f"{self.gathered} bytes of unfinished messages: finish one before the next"
+                )
+        return 0
 
     cdef int publish(self, Traffic channel, Frame* frame) except -1:
         """Begin a publish, unless there is no room for it now."""

@@ -27,6 +27,8 @@ from leveret.journal.writer import Writer
 
 COPIED_BYTES = 4 << 20
 """What one step of compaction copies while it holds the lock."""
+DRAINING_SHARE_MAX = 0.9
+"""A segment that lost more than a tenth of what lived in it between two looks is given time."""
 
 
 class Store:
@@ -72,6 +74,7 @@ class Store:
         if isinstance(self.commit, ThreadedCommit):
             self.commit.start()
         self._checkpoint_at_bytes = options.checkpoint_bytes
+        self._oldest = 0, 0  # the oldest segment and what lived in it at the last look
         if self.recovered.skipped_bytes or self.recovered.skipped_frames:
             self.checkpoint()
 
@@ -84,11 +87,20 @@ class Store:
         """Checkpoint when it is time, compact a little, look at the free space; True when there is more to do."""
         if self._writer.bytes_written >= self._checkpoint_at_bytes:
             self.checkpoint()
-        more = self.compact()
+        more = not self._drains() and self.compact()
         if self.journal.full:
             with self._loudly():
                 self._writer.check_space()
         return more
+
+    def _drains(self) -> bool:
+        """Whether the oldest segment empties quickly by itself: what leaves anyway need not be copied."""
+        segment, before = self._oldest
+        with self.lock:
+            live = self.journal.counts()[0].get(self.meta.oldest, 0)
+            room = not self.journal.full
+        self._oldest = self.meta.oldest, live
+        return room and segment == self.meta.oldest and 0 < live < DRAINING_SHARE_MAX * before
 
     def compact(self, budget_bytes: int = COPIED_BYTES) -> bool:
         """Do a step towards removing the oldest segment; True when there is more to do now."""
