@@ -212,7 +212,7 @@ def test_the_queues_of_a_vhost_are_counted(world: World) -> None:
 
 
 def test_a_single_active_consumer_of_a_quorum_queue_excludes_get(client: Client) -> None:
-    client.queue(arguments={"x-single-active-consumer": True, "x-queue-type": "quorum"})
+    client.queue(durable=True, arguments={"x-single-active-consumer": True, "x-queue-type": "quorum"})
     close = refused(client, BasicGet("q"))
     assert close.reply_code == 405
     assert close.reply_text.endswith("not supported by quorum queues with single active consumer")
