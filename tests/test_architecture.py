@@ -22,6 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "http": EDGE,
     "client": EDGE,
     "cli": EDGE | {"server"},
+    "__main__": {"cli"},
     "embedded": EDGE | {"journal"},
     "pipeline": {"core", "journal", "client"} | SHARED,
     "": EDGE | {"journal", "embedded", "client"},

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 import leveret
@@ -47,12 +48,14 @@ class Received(NamedTuple):
 class World:
     """A hub on a broker in memory whose clock stands still until it is moved."""
 
-    def __init__(self, limits: Limits | None = None, path: str | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, path: str | None = None, **options: Any) -> None:
         self.clock = leveret.ManualClock()
-        self.broker = leveret.open(path, clock=self.clock)
+        self.broker = leveret.open(path, clock=self.clock, **options)
         self.jobs: deque[Callable[[], None]] = deque()
         with self.broker.guard as core:
             self.access = Access(core, cost=CHEAP)
+        self.frames: SimpleQueue[int] = SimpleQueue()
+        self.broker.guard.on_durable(self.frames.put)
         self.hub = Hub(self.broker.guard, lambda: None, self.access, self._later, limits or Limits())
         self.core = self.hub.core
 
@@ -60,9 +63,12 @@ class World:
         self.jobs.append(lambda: done(job()))
 
     def work(self) -> None:
-        """Do what was put off to other threads."""
-        while self.jobs:
-            self.jobs.popleft()()
+        """Do what was put off to other threads, and wait for the disk."""
+        while self.jobs or self.hub.waits_for_disk:
+            if self.jobs:
+                self.jobs.popleft()()
+            else:
+                self.hub.durable(self.frames.get(timeout=10))
 
     def pass_ms(self, ms: int) -> None:
         """Let time pass, and everybody notice it."""

@@ -258,6 +258,7 @@ def test_bad_names_are_refused(name: str) -> None:
         {"limits": [1]},
         {"password_hash": "plain"},
         {"password_hash": DOCUMENTED},
+        {"password_hash": DOCUMENTED, "hashing_algorithm": [SHA256]},
         {"name": None},
     ],
 )

@@ -59,7 +59,7 @@ def test_the_log_tells_who_came_and_who_was_refused_but_no_password(server: Serv
         pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", server.port, credentials=wrong))
     server.wait_for("login refused")
     assert "connection opened peer=127.0.0.1:" in server.text
-    assert "user=guest" in server.text
+    assert "user=guest vhost=/ mechanism=PLAIN tls=false" in server.text
     assert "connection closed peer=127.0.0.1:" in server.text
     assert "hush" not in server.text
     assert not [line for line in server.text.splitlines() if line.startswith("INFO forged")]

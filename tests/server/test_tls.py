@@ -60,7 +60,7 @@ def test_a_certificate_instead_of_a_password(secure: ServerProcess, authority: A
     alice = authority.issue("alice", file="alice")
     with connect(secure, trusting(authority, alice), credentials=ExternalCredentials()) as connection:
         assert connection.is_open
-    secure.wait_for("certificate=alice")
+    secure.wait_for("user=alice vhost=/ mechanism=EXTERNAL tls=true")
 
 
 def test_the_certificate_of_nobody_we_know(secure: ServerProcess, authority: Authority) -> None:

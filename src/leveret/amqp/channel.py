@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.amqp.codec import encode
 from leveret.amqp.contents import delivered_content
-from leveret.amqp.handlers import basic, channel, confirm, exchange, queue, tx
-from leveret.amqp.methods import BasicCancel, ChannelClose, ChannelCloseOk, Method
+from leveret.amqp.handlers import access, basic, channel, confirm, exchange, queue, tx
+from leveret.amqp.methods import BasicCancel, BasicGetEmpty, ChannelClose, ChannelCloseOk, Method
 from leveret.amqp.names import REPLY_TO, stripped
 from leveret.amqp.publishing import Publish
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.replying import ReplyConsumer
+from leveret.amqp.state import Hold
 from leveret.amqp.traffic import Route, Traffic
 from leveret.amqp.transaction import Transaction
-from leveret.core import dispatch
-from leveret.core.errors import AccessRefused, QueueNotFound
+from leveret.core import browse, dispatch
+from leveret.core.errors import AccessRefused, LeveretError, QueueNotFound
 from leveret.core.exchanges import Exchange
+from leveret.core.filters import BLOB
 from leveret.core.held import Held
 from leveret.core.message import Message
 from leveret.core.names import described
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 Handlers = dict[type[Method], Callable[["Channel", Any], None]]
 HANDLERS: Handlers = {
+    **access.HANDLERS,
     **basic.HANDLERS,
     **channel.HANDLERS,
     **confirm.HANDLERS,
@@ -39,6 +42,7 @@ HANDLERS: Handlers = {
     **queue.HANDLERS,
     **tx.HANDLERS,
 }
+PUBLISH_IDS = (60, 40)
 
 
 class Channel(Traffic):
@@ -48,7 +52,8 @@ class Channel(Traffic):
         """Start without consumers."""
         hub = connection.hub
         super().__init__(connection.outlet, hub.core, number, connection.routes, hub.limits.message_bytes_max)
-        self.large_bytes = hub.limits.blob_bytes
+        limits = hub.limits
+        self.large_bytes = 1 + (limits.message_bytes_max if hub.bodies is None else limits.blob_bytes)
         self.connection = connection
         self.hub = hub
         self.vhost = connection.vhost
@@ -143,10 +148,37 @@ class Channel(Traffic):
         if immediate:
             raise ProtocolError(Reply.NOT_IMPLEMENTED, "immediate=true")
         publish = Publish(self, exchange, routing_key, mandatory, content, header_len)
+        if publish.is_large:
+            self._store(publish)
+        else:
+            self._publish(publish)
+
+    def _publish(self, publish: Publish) -> None:
+        """Publish what was checked, now or at the end of the transaction."""
         if self.transaction is not None:
             self.transaction.publish(publish)
         else:
             publish.send(self.published if self.confirming else 0)
+
+    def _store(self, publish: Publish) -> None:
+        """Put a large body away before its message is published; nothing else is heard meanwhile."""
+        self.published -= self.confirming
+        self.connection.hold(Hold.BODY)
+        self.hub.attempt(self.connection, publish.store, lambda result: self._stored(publish, result))
+
+    def _stored(self, publish: Publish, result: bytes | LeveretError) -> None:
+        """Publish a message whose body was put away."""
+        self.connection.let_go(Hold.BODY)
+        if isinstance(result, LeveretError):
+            self.connection.on_error(result, self.number, *PUBLISH_IDS)
+            return
+        publish.put_away(result)
+        if self.deaf:
+            publish.drop()
+            return
+        self.published += self.confirming
+        self._publish(publish)
+        self.connection.confirm_later(self)
 
     def settle_later(self, tag: int, multiple: bool, how: int) -> None:
         """Keep a settlement for the end of the transaction."""
@@ -155,7 +187,38 @@ class Channel(Traffic):
 
     def changed_content(self, held: Held, message: Message) -> tuple[bytes, int]:
         """The content of a message that is not delivered as it lies, and the length of its header."""
-        return delivered_content(held, message)
+        bodies = self.hub.bodies
+        body = bodies.get(message.body) if bodies is not None and message.flags & BLOB else message.body
+        assert body is not None, "what is pushed was fetched before"
+        return delivered_content(held, message, body)
+
+    def has_body(self, held: Held) -> bool:
+        """Whether the body of a message is here, although it is not kept in the log."""
+        return self.hub.bodies is None or self.hub.bodies.get(browse.read(held).body) is not None
+
+    def get_later(self, held: Held, no_ack: bool) -> None:
+        """Fetch the body of a message, then do what basic.get asked for."""
+        self.connection.hold(Hold.BODY)
+        self._fetch(held, lambda: self._get_again(held.queue, no_ack))
+
+    def _get_again(self, source: Queue, no_ack: bool) -> None:
+        """What basic.get asked for, if the client still wants it; the message may be another one by now."""
+        self.connection.let_go(Hold.BODY)
+        if not self.deaf and not source.deleted and not self.get(source, no_ack):
+            self.say(BasicGetEmpty())
+
+    def fetch_for(self, subscriber: Subscriber, held: Held) -> None:
+        """Fetch the body of a message, then push to a consumer again."""
+
+        def push() -> None:
+            subscriber.blocked = False
+            self.resume()
+
+        self._fetch(held, push)
+
+    def _fetch(self, held: Held, then: Callable[[], None]) -> None:
+        assert self.hub.bodies is not None, "has_body said that something is missing"
+        self.hub.bodies.fetch(browse.read(held).body, then)
 
     # Consumers
 
@@ -190,20 +253,21 @@ class Channel(Traffic):
         if self.deaf:
             return
         self.release()
-        self.deaf = True
         self.say(ChannelClose(refused.code, refused.text, class_id, method_id))
 
     def release(self) -> None:
-        """Stop consuming, and give back what was not settled."""
+        """Hear nothing more, stop consuming, and give back what was not settled."""
+        self.deaf = True
         for tag in list(self.subscribers):
             self.remove_consumer(tag)
         if self.reply_consumer is not None:
             self.remove_consumer(self.reply_consumer.tag)
+        if self.transaction is not None:
+            self.transaction.roll_back()
         self.transaction = None
         self.transacting = False
         self.requeue_all()
 
     def forget(self) -> None:
         """The number of the channel is free again."""
-        self.deaf = True
         self.connection.channels.pop(self.number, None)

@@ -7,7 +7,6 @@ The frames are taken apart in session.pyx; what happens on channel 0 in which st
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from leveret.amqp import greeting
@@ -33,6 +32,7 @@ from leveret.amqp.traffic import Route
 from leveret.core.queue import Queue
 from leveret.core.topology import Vhost
 from leveret.security.users import Login, User
+from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 # A stranger gets no more memory than this, however much he sends while his password is being looked at.
 UNKNOWN_BYTES_MAX = 65_536
 CLOSING_MS = 30_000  # how long we wait for connection.close-ok
+UNREADABLE_MS = 3_000  # how long a client has to read why, when we could not understand its answer anyway
 HEARTBEATS_MISSED = 2
+OWNED_SLACK = 16
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
 
-_log = logging.getLogger("leveret.amqp")
+LOG = Log("amqp")
 
 
 class Peer(NamedTuple):
@@ -53,6 +55,10 @@ class Peer(NamedTuple):
     port: int
     tls: bool = False
     certificate_name: str | None = None
+
+    def __str__(self) -> str:
+        """The address as people write it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Socket(Protocol):
@@ -83,7 +89,8 @@ class Connection(Session):
         self.mechanism = ""
         self.client_properties: dict[str, Any] = {}
         self.client_capabilities: dict[str, Any] = {}
-        self.exclusive: dict[str, Queue] = {}
+        self._owned: dict[str, Queue] = {}
+        self._owned_before = 0
         self.heartbeat_ms = 0
         self.since_ms = hub.core.now_ms
         self.received_ms = self.sent_ms = self.since_ms
@@ -101,8 +108,9 @@ class Connection(Session):
     def receive(self, data: bytes | bytearray | memoryview) -> None:
         """Take what came from the socket; never raises for what a client sent."""
         self.received_ms = self.hub.core.now_ms
-        if self.finished:
+        if self.finished or self.unreadable:
             return
+        self._check_home()
         self.reader.feed(data)
         if self.state in UNKNOWN and self.reader.buffered_bytes > UNKNOWN_BYTES_MAX:
             self.finish()
@@ -115,6 +123,7 @@ class Connection(Session):
         if data:
             self.sent_ms = self.hub.core.now_ms
         if self._header_refused:
+            self._header_refused = False
             return PROTOCOL_HEADER
         return data
 
@@ -194,7 +203,7 @@ class Connection(Session):
         """Tell the client why its frame was refused."""
         refused = refusal(error)
         if refused is not error and refused.code is Reply.INTERNAL_ERROR:
-            _log.error("a frame from %s could not be dealt with", self.peer.host, exc_info=error)
+            LOG.error("frame could not be dealt with", error, peer=self.peer)
         channel: Channel | None = self.channels.get(number)
         if channel is not None and not refused.closes_connection:
             channel.fail(refused, class_id, method_id)
@@ -240,6 +249,14 @@ class Connection(Session):
         if self.client_capabilities.get("connection.blocked") is True:
             self.say(ConnectionBlocked(self.hub.alarm or "") if blocked else ConnectionUnblocked())
 
+    def own(self, queue: Queue) -> None:
+        """A queue is for this connection only, and goes with it."""
+        if len(self._owned) > 2 * self._owned_before + OWNED_SLACK:
+            # Those that were deleted meanwhile are forgotten, but not at each declaration.
+            self._owned = {each.name: each for each in self._owned.values() if not each.deleted}
+            self._owned_before = len(self._owned)
+        self._owned[queue.name] = queue
+
     # Logging in
 
     def logged_in(self, login: Login) -> None:
@@ -266,6 +283,8 @@ class Connection(Session):
         self.alarmed = self.hub.alarm is not None
         self.state = State.RUNNING
         self.started = True
+        facts = {"user": self.user_name, "vhost": vhost, "mechanism": self.mechanism, "tls": self.peer.tls}
+        LOG.info("connection opened", peer=self.peer, **facts, name=self.client_properties.get("connection_name"))
 
     @property
     def user_name(self) -> str:
@@ -276,6 +295,7 @@ class Connection(Session):
 
     def fail(self, refused: ProtocolError, class_id: int = 0, method_id: int = 0) -> None:
         """End the connection with an error; who has not logged in yet is told nothing."""
+        LOG.warning("connection failed", peer=self.peer, user=self.user_name, reason=refused.text)
         if self.state in UNKNOWN:
             self.finish()
         elif self.state is not State.CLOSING:
@@ -289,11 +309,15 @@ class Connection(Session):
             self._close(ConnectionClose(code, text))
 
     def _close(self, close: ConnectionClose) -> None:
-        """Say why, and wait for close-ok."""
+        """Say why, and wait for close-ok: whatever kept us from listening does not count any more."""
         self.release()
+        for reason in tuple(self._holds):
+            self.let_go(reason)
         self.say(close)
         self.state = State.CLOSING
         self.since_ms = self.hub.core.now_ms
+        for reason in list(self._holds):
+            self.let_go(reason)  # whatever it waits for, its answer to this is heard
 
     def finish(self) -> None:
         """Nothing more will be said."""
@@ -305,7 +329,10 @@ class Connection(Session):
     def lost(self) -> None:
         """The socket is gone; forget the connection."""
         self.finish()
+        self.outlet.close()
+        self.socket = None
         self.hub.connections.discard(self)
+        LOG.info("connection closed", peer=self.peer, user=self.user_name)
 
     def release(self) -> None:
         """Give back what the channels hold, and delete the exclusive queues; once."""
@@ -315,10 +342,10 @@ class Connection(Session):
         for channel in list(self.channels.values()):
             channel.release()
         self.channels.clear()
-        for queue in list(self.exclusive.values()):
+        for queue in self._owned.values():
             if not queue.deleted:
                 self.hub.core.delete_queue(queue)
-        self.exclusive.clear()
+        self._owned.clear()
 
     # Time and flow
 
@@ -326,13 +353,15 @@ class Connection(Session):
         """What time asks for: heartbeats, and the end of those who are silent."""
         if self.finished:
             return
+        self._check_home()
         if self._refusal is not None:
             self._check_refusal(self._refusal, now_ms)
         elif self.state in HANDSHAKE:
             if now_ms - self.since_ms > self.hub.limits.handshake_ms:
+                LOG.warning("handshake took too long", peer=self.peer, state=self.state.value)
                 self.finish()
         elif self.state is State.CLOSING:
-            if now_ms - self.since_ms > CLOSING_MS:
+            if now_ms - self.since_ms > (UNREADABLE_MS if self.unreadable else CLOSING_MS):
                 self.finish()
         elif self.heartbeat_ms:
             self._check_heartbeat(now_ms)
@@ -344,6 +373,14 @@ class Connection(Session):
                 self.say(refused.close)
             self.finish()
 
+    def _check_home(self) -> None:
+        """Ask a client to go whose virtual host was deleted, or who is no user any more."""
+        if self.state is State.RUNNING:
+            if self.hub.core.topology.vhosts.get(self.vhost) is not self.home:
+                self.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - vhost '{self.vhost}' is deleted")
+            elif self.user_name not in self.hub.access.users:
+                self.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - user '{self.user_name}' is deleted")
+
     def _check_heartbeat(self, now_ms: int) -> None:
         """Show that we are here; a peer that we do not listen to need not do the same."""
         if now_ms - self.sent_ms >= self.heartbeat_ms // 2:
@@ -352,5 +389,5 @@ class Connection(Session):
         if not self.wants_input:
             self.received_ms = now_ms
         elif now_ms - self.received_ms > HEARTBEATS_MISSED * self.heartbeat_ms:
-            _log.warning("no heartbeat of %s:%s for %s ms", *self.peer[:2], now_ms - self.received_ms)
+            LOG.warning("heartbeats missed", peer=self.peer, silent_ms=now_ms - self.received_ms)
             self.finish()

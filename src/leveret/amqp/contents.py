@@ -1,4 +1,4 @@
-"""Content that is not delivered as it lies: quorum queues tell how often a message came back."""
+"""Content that is not delivered as it lies: large bodies are elsewhere, quorum queues tell how often it came back."""
 
 from dataclasses import replace
 
@@ -9,7 +9,10 @@ from leveret.core.properties import content
 DELIVERY_COUNT = "x-delivery-count"
 
 
-def delivered_content(held: Held, message: Message) -> tuple[bytes, int]:
+def delivered_content(held: Held, message: Message, body: bytes) -> tuple[bytes, int]:
     """Properties and body as the consumer gets them, and the length of the first."""
-    headers = {**(message.properties.headers or {}), DELIVERY_COUNT: held.deliveries - 1}
-    return content(replace(message.properties, headers=headers), message.body)
+    properties = message.properties
+    if held.deliveries > 1 and held.queue.tells_count:
+        headers = {**(properties.headers or {}), DELIVERY_COUNT: held.deliveries - 1}
+        properties = replace(properties, headers=headers)
+    return content(properties, body)

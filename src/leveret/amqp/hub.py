@@ -6,11 +6,11 @@ durable -> [lock: confirms and held replies of that frame] -> flush: one write f
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from leveret.amqp.bodies import Bodies, BodyStore
 from leveret.amqp.greeting import server_properties
 from leveret.amqp.limits import Limits
 from leveret.amqp.outbox import Outbox
@@ -20,20 +20,26 @@ from leveret.amqp.state import Hold
 from leveret.core.broker import Broker
 from leveret.core.errors import JournalFailed, LeveretError
 from leveret.security.access import Access
+from leveret.security.passwords import hash_password
 from leveret.security.users import Login
+from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.amqp.connection import Connection
     from leveret.amqp.replying import ReplyConsumer
 
 T = TypeVar("T")
-_log = logging.getLogger("leveret.amqp")
+LOG = Log("amqp")
 
 
 class Guard(Protocol):
     """The broker under its lock, as leveret.embedded.guard.Guard has it."""
 
     core: Broker
+
+    @property
+    def large(self) -> BodyStore | None:
+        """Where large bodies are kept; None: with all the others."""
 
     def __enter__(self) -> Broker:
         """Take the lock and let time pass."""
@@ -82,6 +88,7 @@ class Hub:
         self.elsewhere = elsewhere
         self.limits = limits
         self.quotas = Quotas(self)
+        self.bodies = None if guard.large is None else Bodies(self, guard.large)
         self.server_properties = server_properties(cluster_name)
         self.alarm: str | None = None
         self.replies: dict[str, ReplyConsumer] = {}
@@ -109,8 +116,8 @@ class Hub:
                     self._slowed.append(connection)
         except JournalFailed:
             raise
-        except LeveretError:
-            _log.exception("messages could not be pushed to consumers")
+        except LeveretError as error:
+            LOG.error("messages could not be pushed to consumers", error)
 
     def _confirm_later(self, connection: Connection) -> None:
         """Confirm the new publishes of a connection when they are durable."""
@@ -143,6 +150,11 @@ class Hub:
                 for connection in slowed:
                     connection.let_go(Hold.DISK)
         self.resume()
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether something is to be done when the disk is done."""
+        return bool(self._waiting)
 
     def answer_when_durable(self, connection: Connection, answer: Callable[[], None]) -> None:
         """Answer when all that was done until now is on the disk; the connection is not heard until then."""
@@ -192,10 +204,28 @@ class Hub:
         """Decide a login by password, elsewhere: hashing takes its time."""
         now_ms = self.core.now_ms
 
-        def decide() -> Login:
-            return self.access.users.authenticate(credentials.name, credentials.password, connection.peer.host, now_ms)
+        def decide() -> tuple[Login, str | None]:
+            name, password = credentials.name, credentials.password
+            login = self.access.users.authenticate(name, password, connection.peer.host, now_ms)
+            return login, hash_password(password) if login.rehash else None
 
-        self.elsewhere(decide, lambda login: self.finish(connection, lambda: connection.logged_in(login)))
+        def finish(login: Login, stronger: str | None) -> None:
+            if stronger is not None and credentials.name in self.access.users:
+                self.access.change_password(credentials.name, stronger)
+            connection.logged_in(login)
+
+        self.elsewhere(decide, lambda decided: self.finish(connection, lambda: finish(*decided)))
+
+    def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | LeveretError], None]) -> None:
+        """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""
+
+        def tried() -> T | LeveretError:
+            try:
+                return job()
+            except LeveretError as error:
+                return error
+
+        self.elsewhere(tried, lambda result: self.finish(connection, lambda: done(result)))
 
     def finish(self, connection: Connection, action: Callable[[], None]) -> None:
         """Go on with a connection after something slow."""
@@ -217,12 +247,16 @@ class Hub:
         with self.guard as core:
             for connection in list(self.connections):
                 connection.check(core.now_ms)
+            now_ms = core.now_ms
+        if self.bodies is not None:
+            self.bodies.retry(now_ms)
 
     def ask_close(self, code: int, text: str) -> None:
         """Ask every client to go."""
         with self.guard:
             for connection in list(self.connections):
                 connection.ask_close(code, text)
+        self.resume()
 
     def lost(self, connection: Connection) -> None:
         """A socket is gone."""

@@ -12,19 +12,19 @@ from leveret.amqp.replies import Reply
 from leveret.core.broker import sent_delay_ms
 from leveret.core.deadletter import all_keys, without_client_deaths
 from leveret.core.dedup import digest
-from leveret.core.errors import InvalidArgument, PreconditionFailed
+from leveret.core.errors import InvalidArgument, MessageTooLarge, PreconditionFailed
 from leveret.core.filters import GROUP_HEADER
 from leveret.core.properties import ABSENT, INVALID, content, decode_header, scan_header
 from leveret.core.publish import group_key, route_of
 from leveret.core.queue import Queue
 
 if TYPE_CHECKING:
+    from leveret.amqp.bodies import BodyStore
     from leveret.amqp.channel import Channel
 
 DEDUP_HEADER = "x-deduplication-id"
 DELAY_HEADER = "x-delay"
 PERSISTENT = 2
-EXPIRATION_MS_MAX = 2**32 - 1
 NAME_CHARS_MAX = 1024  # of groups and de-duplication ids: they travel in the header of every message
 
 
@@ -36,6 +36,7 @@ class Publish:
     ) -> None:
         """Check everything."""
         self._channel = channel
+        self._now_ms = channel.core.now_ms
         self.exchange = exchange
         self.routing_key = routing_key
         self.mandatory = mandatory
@@ -44,7 +45,9 @@ class Publish:
         channel.authorize("basic.publish", {"exchange": exchange})
         channel.check_exchange(exchange)
         self._priority, self._mode, self._expiration_ms, _ = scan_header(wire, header_len)
-        self._properties = without_client_deaths(decode_header(wire[:header_len]))
+        sent = decode_header(wire[:header_len])
+        self._properties = without_client_deaths(sent)
+        self._is_changed = self._properties is not sent
         self._headers: dict[str, Any] = self._properties.headers or {}
         self._direct_reply()
         self._check_expiration()
@@ -54,6 +57,9 @@ class Publish:
         self._check_user()
         self._options = self._read_options()
         self._queues: list[Queue] = channel.home.route(exchange, keys, self._headers, self._properties)
+        self._key = self._dedup_key()
+        self._blob = False
+        self._check_sizes()
 
     def _direct_reply(self) -> None:
         """Put the name of the reply consumer in the place of the word that stands for it."""
@@ -62,6 +68,7 @@ class Publish:
             if consumer is None:
                 raise PreconditionFailed("fast reply consumer does not exist")
             self._properties.reply_to = consumer.name
+            self._is_changed = True
 
     def _check_expiration(self) -> None:
         """Refuse an expiration that is no time."""
@@ -85,6 +92,48 @@ class Publish:
             "group": 0 if group is None else group_key(group),
         }
 
+    # Large bodies
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the body is to be kept outside of the log."""
+        size_bytes = len(self.content) - self._header_len
+        return self._channel.hub.bodies is not None and bool(self._queues) and (
+            size_bytes > self._channel.hub.limits.blob_bytes
+        )  # fmt: skip
+
+    def _check_sizes(self) -> None:
+        """Refuse what is too large for one of its queues: at once, not in the middle of a commit."""
+        size_bytes = len(self.content) - self._header_len
+        for queue in self._queues:
+            most = queue.policy.max_message_bytes
+            if most is not None and size_bytes > most:
+                raise MessageTooLarge(
+                    f"message size {size_bytes} is larger than configured max size {most} of queue '{queue.name}'"
+                )
+
+    def store(self) -> bytes:
+        """Store the body; give the pointer to it. Not under the lock."""
+        return self._store.put(self.content[self._header_len :], self._now_ms)
+
+    def put_away(self, pointer: bytes) -> None:
+        """Go on with a pointer instead of the body."""
+        self.content = self.content[: self._header_len] + pointer
+        self._blob = True
+
+    def drop(self) -> None:
+        """It is not going to be sent, or no queue has taken it: nobody needs its body."""
+        if self._blob:
+            self._store.drop_unused(self.content[self._header_len :])
+
+    @property
+    def _store(self) -> BodyStore:
+        bodies = self._channel.hub.bodies
+        assert bodies is not None, "only then is a body large"
+        return bodies.store
+
+    # Sending
+
     def send(self, number: int) -> None:
         """Hand it to the queues; `number` is that of its confirm, 0: none."""
         if self._sent_as_reply():
@@ -94,12 +143,15 @@ class Publish:
                 self._return()
             return
         wire, header_len = self._wire()
-        refused = self._channel.core.publish(
-            [queue for queue in self._queues if not queue.deleted],
-            route_of(self.exchange, self.routing_key), wire, header_len, **self._options, **self._times(),
-            key=self._key(),
-        ) == 0  # fmt: skip
-        if refused and number:
+        queues = [queue for queue in self._queues if not queue.deleted]
+        route = route_of(self.exchange, self.routing_key)
+        try:
+            seq = self._channel.core.publish(
+                queues, route, wire, header_len, **self._options, **self._times(), key=self._key, blob=self._blob
+            )
+        finally:
+            self.drop()
+        if queues and seq == 0 and number:
             self._channel.refused.append(number)
 
     def _sent_as_reply(self) -> bool:
@@ -118,10 +170,12 @@ class Publish:
         self._channel.say_content(method, self.content, self._header_len)
 
     def _wire(self) -> tuple[bytes, int]:
-        """Properties and body as the queues get them: without BCC."""
+        """Properties and body as the queues get them: without BCC, else as they came if that is possible."""
         if "BCC" in self._headers:
             kept = {name: value for name, value in self._headers.items() if name != "BCC"}
             self._properties.headers = kept or None
+        elif not self._is_changed and not self._blob:
+            return self.content, self._header_len
         return content(self._properties, self.content[self._header_len :])
 
     def _times(self) -> dict[str, Any]:
@@ -134,7 +188,7 @@ class Publish:
             "expiry_ms": now_ms + max(1, self._expiration_ms) if lives else 0,
         }
 
-    def _key(self) -> bytes | None:
+    def _dedup_key(self) -> bytes | None:
         """The de-duplication key, if there is one; the policy of a single queue says how it de-duplicates."""
         policy = self._queues[0].policy if len(self._queues) == 1 else None
         scope = _name(self._headers, GROUP_HEADER) if policy is not None and policy.dedup_scope == "group" else None

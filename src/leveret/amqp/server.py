@@ -1,9 +1,9 @@
 """The hub with its listeners and sockets, in an event loop.
 
-    readable -> hub.receive                 see sockets.py
-    outbox   -> one write for each socket   once per turn of the loop
-    journal  -> hub.durable                 when a frame is on the disk
-    every second: heartbeats, time limits
+readable -> hub.receive                 see sockets.py
+outbox   -> one write for each socket   once per turn of the loop
+journal  -> hub.durable                 when a frame is on the disk
+every second: heartbeats, time limits
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from leveret.amqp.admission import Admission
+from leveret.amqp.connection import Peer
 from leveret.amqp.hub import Guard, Hub
 from leveret.amqp.limits import Limits
 from leveret.amqp.listener import Listener
@@ -54,20 +55,21 @@ class AmqpServer:
 
     def _accepted(self, context: Context | None, client: socket.socket, host: str, port: int) -> None:
         """Let a client in, or send it away."""
-        accepted = Socket(self, host, port)
+        peer = Peer(host, port)
         reason = self.admission.refusal(host)
         if reason is not None:
-            LOG.warning("connection refused", peer=accepted.peer, reason=reason)
+            LOG.warning("connection refused", peer=peer, reason=reason)
             client.close()
             return
         self.admission.enter(host)
         self._idle.clear()
+        accepted = Socket(self, peer)
         self.sockets[accepted] = self._loop.create_task(accepted.open(client, context))
 
     def leave(self, closed: Socket) -> None:
         """A socket is gone."""
         del self.sockets[closed]
-        self.admission.leave(closed.host, closed.known)
+        self.admission.leave(closed.peer.host, closed.known)
         if not self.sockets:
             self._idle.set()
 

@@ -12,6 +12,7 @@ cdef class Session:
     cdef public bint waiting            # for a login, for the disk, ...: what comes is kept and not looked at
     cdef public bint alarmed            # publishes are not looked at
     cdef public bint finished           # nothing more is heard
+    cdef readonly bint unreadable       # where the next frame begins is not known any more
     cdef Traffic current                # its content may lie in the buffer of the reader
     cdef uint64_t stamp
     cdef list noted                     # channels with publishes to confirm
@@ -19,4 +20,4 @@ cdef class Session:
     cdef int method(self, Traffic channel, Frame* frame) except -1
     cdef int publish(self, Traffic channel, Frame* frame) except -1
     cdef int refuse(self, object error, Frame* frame) except -1
-    cdef int confirm_later(self, Traffic channel) except -1
+    cpdef int confirm_later(self, Traffic channel) except -1

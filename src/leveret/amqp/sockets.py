@@ -1,8 +1,8 @@
 """Sockets: bytes from them to connections and back. Whatever the bytes mean is decided elsewhere.
 
-    accept -> [TLS] -> Connection           one that is one too many is closed at once
-    readable -> hub.receive                 all sockets share one buffer: what is read is copied before the next read
-    flush    -> one write
+accept -> [TLS] -> Connection           one that is one too many is closed at once
+readable -> hub.receive                 all sockets share one buffer: what is read is copied before the next read
+flush    -> one write
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ LOG = Log("amqp")
 class Socket(asyncio.BufferedProtocol):
     """One accepted socket."""
 
-    def __init__(self, server: AmqpServer, host: str, port: int) -> None:
-        """Of a client that was let in."""
-        self.host = host
-        self.port = port
+    def __init__(self, server: AmqpServer, peer: Peer) -> None:
+        """Of a client that was let in; it is known better after TLS."""
+        self.peer = peer
         self.known = False
         """Whether the client has logged in."""
         self._server = server
@@ -63,7 +62,8 @@ class Socket(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
         tls = transport.get_extra_info("ssl_object") is not None
         name = certificate_name(transport.get_extra_info("peercert"))
-        self._connection = Connection(self._hub, Peer(self.host, self.port, tls, name))
+        self.peer = self.peer._replace(tls=tls, certificate_name=name)
+        self._connection = Connection(self._hub, self.peer)
         self._connection.socket = self
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -121,8 +121,3 @@ class Socket(asyncio.BufferedProtocol):
         """Close at once, whatever is still to be written."""
         if self._transport is not None:
             self._transport.abort()
-
-    @property
-    def peer(self) -> str:
-        """The address of the client."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

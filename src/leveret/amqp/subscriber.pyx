@@ -34,6 +34,13 @@ cdef class Subscriber(Consumer):
         """See Consumer; the channel may have a limit of its own, and the socket may be slow."""
         return Consumer.can_take(self) and (self.no_ack or not self.channel.saturated()) and not self.channel.outlet.full()
 
+    cpdef bint ready_for(self, Held held) except -1:
+        """See Consumer: the body is fetched first, and others get their messages meanwhile."""
+        if self.channel.has_body(held):
+            return True
+        self.channel.fetch_for(self, held)
+        return False
+
     cpdef deliver(self, Held held):
         """See Consumer."""
         cdef Traffic channel = self.channel

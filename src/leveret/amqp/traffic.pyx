@@ -248,6 +248,8 @@ cdef class Traffic:
     def confirm(self, uint64_t through) -> None:
         """Say of all publishes up to this one that they are safe, or were refused."""
         cdef list refused = [tag for tag in self.refused if tag <= through]
+        if self.deaf:
+            return
         for tag in refused:
             self.acknowledge(tag - 1)
             self.answer(NACK_METHOD, tag, False)
@@ -350,7 +352,7 @@ cdef class Traffic:
         return self.last_tag
 
     def get(self, Queue queue not None, bint no_ack) -> bool:
-        """Send the next message of a queue as basic.get-ok; False when there is none."""
+        """Send the next message of a queue as basic.get-ok, now or when its body is here; False when there is none."""
         cdef uint8_t prefix[13]
         cdef uint32_t left
         cdef Held held
@@ -358,6 +360,10 @@ cdef class Traffic:
         held = queue.next()
         if held is None:
             return False
+        if held.entry.flags & BLOB and not self.has_body(held):
+            queue.put_back(held)
+            self.get_later(held, no_ack)
+            return True
         queue.lease(held, 0, None)
         self.last_tag += 1
         prefix[0], prefix[1], prefix[2], prefix[3] = 0, BASIC, 0, GET_OK_METHOD
@@ -407,6 +413,18 @@ cdef class Traffic:
 
     def subscriber_cancelled(self, subscriber: object) -> None:
         """The queue of a consumer went away."""
+        raise NotImplementedError
+
+    def has_body(self, held: Held) -> bool:
+        """Whether the body of a message is here, although it is not kept in the log."""
+        raise NotImplementedError
+
+    def get_later(self, held: Held, no_ack: bool) -> None:
+        """Fetch the body of a message, then do what basic.get asked for."""
+        raise NotImplementedError
+
+    def fetch_for(self, subscriber, held: Held) -> None:
+        """Fetch the body of a message, then push to a consumer again."""
         raise NotImplementedError
 
     def changed_content(self, held: Held, message: Message) -> tuple[bytes, int]:

@@ -1,28 +1,55 @@
-"""The command line: one row for each command, the module that adds its arguments and executes it."""
+"""The command `leveret`: one table of commands.
 
-import argparse
+Exit codes: 0 done, 1 refused or failed (one sentence on the standard error stream says why), 2 wrong usage. Those of
+`leveret serve` are in server/exits.py.
+"""
+
+import os
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from leveret.cli import serve
+from leveret.cli import definitions, objects, serve, status
+from leveret.cli.command import Command
 from leveret.core.errors import LeveretError
-from leveret.server.exits import exit_code
 
-COMMANDS = {"serve": serve}
+COMMANDS: tuple[Command, ...] = (serve.COMMAND, *objects.COMMANDS, definitions.COMMAND, status.COMMAND)
+
+DONE, FAILED = 0, 1
+INTERRUPTED = 130  # as shells have it for a program that was interrupted from the keyboard
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Execute a command; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="leveret", description="Leveret, a message broker.")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, module in COMMANDS.items():
-        command = commands.add_parser(name, help=module.HELP, description=module.HELP)
-        module.add_arguments(command)
-        command.set_defaults(execute=module.execute)
-    arguments = parser.parse_args(given)
+def parser() -> ArgumentParser:
+    """The parser of the whole command line."""
+    whole = ArgumentParser(prog="leveret", description="Leveret, a message broker.", allow_abbrev=False)
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        one = commands.add_parser(command.name, help=command.help, description=command.help, allow_abbrev=False)
+        command.configure(one)
+        one.set_defaults(run=command.run)
+    return whole
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line says; give the exit code."""
+    given = parser().parse_args(argv)
     try:
-        code: int = arguments.execute(arguments)
-    except LeveretError as error:
-        print(f"leveret: {error}", file=sys.stderr)
-        return exit_code(error)
-    return code
+        code: int = given.run(given)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. The interpreter must not try to write the rest at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except (LeveretError, OSError) as error:
+        print(f"leveret: {_sentence(error)}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, in one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split())

@@ -14,5 +14,6 @@ cdef class Consumer:
     cdef bint opens                     # deliver wants the message itself, not just where it lies
     cdef public bint blocked            # the edge cannot take more now
     cdef bint can_take(self) noexcept
+    cpdef bint ready_for(self, Held held) except -1
     cpdef deliver(self, Held held)
     cpdef cancelled(self)

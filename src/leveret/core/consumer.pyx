@@ -20,6 +20,13 @@ cdef class Consumer:
         """Whether one more message may be pushed."""
         return not self.blocked and (self.no_ack or self.prefetch == 0 or self.unacked < self.prefetch)
 
+    cpdef bint ready_for(self, Held held) except -1:
+        """Whether a message whose body is in the blob store can be handed over now.
+
+        If not, the consumer gets nothing more until it is unblocked.
+        """
+        return True
+
     cpdef deliver(self, Held held):
         """Hand a leased message over."""
         raise NotImplementedError("a consumer says how it delivers")

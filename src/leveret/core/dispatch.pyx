@@ -10,6 +10,7 @@ from leveret.core.consumer cimport Consumer
 from leveret.core.errors import AccessRefused, TooMany
 from leveret.core.expiry cimport set_timer
 from leveret.core.held cimport Held, LEASED
+from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED, REQUEUED
 from leveret.core.queue cimport Queue
 
@@ -69,6 +70,10 @@ def pump(Queue queue not None) -> int:
         held = queue.next()
         if held is None:
             break
+        if held.entry.flags & BLOB and not consumer.ready_for(held):
+            consumer.blocked = True
+            queue.put_back(held)
+            continue
         push(queue, consumer, held)
         pushed += 1
     return pushed

@@ -57,6 +57,7 @@ cdef class Queue(Holder):
     cdef Held next(self)
     cdef int lease(self, Held held, uint64_t lease_ms, object consumer) except -1
     cdef int open_held(self, Held held) except -1
+    cdef int put_back(self, Held held) except -1
     cdef uint32_t consumer_id(self, object consumer) except? 0
     cdef int end_lease(self, Held held) except -1
     cdef int settle(self, Held held, uint8_t how) except -1

@@ -203,10 +203,14 @@ cdef class Queue(Holder):
         try:
             held.content = self.engine.journal.read(&held.entry)
         except BaseException:
-            self.hold(held)
-            self.reappear(held)
+            self.put_back(held)
             raise
         return 0
+
+    cdef int put_back(self, Held held) except -1:
+        """What `next` gave is not handed out after all."""
+        self.hold(held)
+        return self.reappear(held)
 
     cdef int lease(self, Held held, uint64_t until_ms, object consumer) except -1:
         """Hand a message out until a time (0: for ever)."""

@@ -89,7 +89,8 @@ def unmatchable(cost: Cost = DEFAULT_COST) -> str:
 
 def imported(password_hash: str, hashing_algorithm: str) -> str:
     """What to store for a user that RabbitMQ exported."""
-    if not isinstance(password_hash, str) or hashing_algorithm not in _IMPORTED:
+    known_types = isinstance(password_hash, str) and isinstance(hashing_algorithm, str)
+    if not known_types or hashing_algorithm not in _IMPORTED:
         known = ", ".join(_IMPORTED)
         raise InvalidArgument(f"the hashing algorithm is one of {known}: set a new password for this user")
     if not password_hash:
@@ -103,6 +104,17 @@ def check_stored(stored: str) -> None:
     """Refuse a stored string that could not be checked at login."""
     if stored != NO_PASSWORD:
         _parsed(stored)
+
+
+def exported(stored: str) -> dict[str, str]:
+    """What a stored string is in a file of definitions: in RabbitMQ's terms if it came from there, else as it is."""
+    scheme, _, digest = stored.partition("$")
+    return {"password_hash": digest, "hashing_algorithm": scheme} if scheme in _IMPORTED else {"password_hash": stored}
+
+
+def scheme_of(stored: str) -> str:
+    """How a password was hashed, for people; "none" where there is no password."""
+    return stored.split("$", 1)[0] or "none"
 
 
 def verify(stored: str, password: str | bytes) -> bool:

@@ -1,6 +1,6 @@
 """The server process: joins broker, access, AMQP and control, starts them, and stops them in order.
 
-    bind ports -> open the broker -> accept -> ready -> ... SIGTERM -> accept no more -> clients leave -> broker closes
+bind ports -> open the broker -> accept -> ready -> ... SIGTERM -> accept no more -> clients leave -> broker closes
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import uvloop
 
@@ -27,7 +28,9 @@ from leveret.security.access import Access
 from leveret.security.tls import Certificates
 from leveret.server import memory
 from leveret.server.addresses import Sockets, address, bound_sockets
+from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
+from leveret.server.control import ControlServer
 from leveret.server.notify import Supervisor
 from leveret.server.settings import broker_options
 from leveret.telemetry.logs import Log, start_logging, stop_logging
@@ -40,7 +43,7 @@ SPARE_FILES = 100  # of the journal, of listeners, of Python itself
 LOG = Log("server")
 
 
-def run(options: ServerOptions) -> int:
+def serve(options: ServerOptions) -> int:
     """Serve until a signal comes; gives the exit code. Raises what keeps it from starting."""
     handler = start_logging(options.log_level, options.log_format)
     try:
@@ -48,7 +51,7 @@ def run(options: ServerOptions) -> int:
         with bound_sockets(options) as sockets, opened(options) as broker:
             server = Server(options, broker, certificates, sockets)
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(server.serve())
+                runner.run(server.run())
         LOG.info("stopped")
     finally:
         stop_logging(handler)
@@ -116,7 +119,7 @@ class Server:
         self._stopping = asyncio.Event()
         self._signal = ""
 
-    async def serve(self) -> None:
+    async def run(self) -> None:
         """Serve until a signal comes."""
         options, guard = self._options, self._broker.guard
         raise_file_limit(options.connections_max)
@@ -124,16 +127,21 @@ class Server:
             access = Access(core, self._default_user())
         self._broker.flush()
         admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
-        amqp = AmqpServer(guard, access, limits_of(options), admission)
-        guard.on_durable(amqp.durable)
+        with guard:
+            # Under the lock: no frame becomes durable between what the hub knows and what it is told.
+            amqp = AmqpServer(guard, access, limits_of(options), admission)
+            guard.on_durable(amqp.durable)
+        control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data)
         self._handle_signals()
         for name, sockets in self._sockets.items():
             for bound in sockets:
                 amqp.listen(bound, self._current_context if name == "amqps" else None)
+        await control.start()
         self._announce()
         background = [asyncio.create_task(self._watch(amqp)), asyncio.create_task(self._stay_alive())]
         await self._stopping.wait()
         await self._stop(amqp)
+        await control.stop()
         for task in background:
             task.cancel()
 
@@ -142,10 +150,19 @@ class Server:
         name = self._options.default_user
         return None if name is None else (name, self._options.default_password)
 
+    def _addresses(self) -> dict[str, str]:
+        """Where clients can come to, by protocol."""
+        return {name: ",".join(address(each) for each in sockets) for name, sockets in self._sockets.items()}
+
+    def _facts(self, amqp: AmqpServer) -> dict[str, Any]:
+        """What `leveret status` tells about the process."""
+        connections = amqp.admission.connections
+        usage = {"connections": connections, "memory_bytes": memory.resident_bytes(), "alarm": amqp.hub.alarm}
+        return {"pid": os.getpid(), **self._addresses(), **usage}
+
     def _announce(self) -> None:
-        """Say that clients can come, and where to."""
-        addresses = {name: ",".join(address(each) for each in sockets) for name, sockets in self._sockets.items()}
-        LOG.announce("ready", **addresses, data=self._options.data, pid=os.getpid())
+        """Say that clients can come."""
+        LOG.announce("ready", **self._addresses(), data=self._options.data, pid=os.getpid())
         self._supervisor.ready()
 
     # Signals
@@ -205,4 +222,3 @@ class Server:
         closed = await amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, self._options.drain_s)
         if closed:
             LOG.warning("clients did not close in time", connections=closed)
-

@@ -62,7 +62,7 @@ def _make(channel: Channel, method: QueueDeclare, name: str) -> Queue:
         server_named=not method.queue,
     )
     if owner is not None:
-        channel.connection.exclusive[name] = queue
+        channel.connection.own(queue)
     return queue
 
 

@@ -30,7 +30,7 @@ def commit(channel: Channel, method: TxCommit) -> None:
 
 def rollback(channel: Channel, method: TxRollback) -> None:
     """Forget what was collected; what was to be settled can be settled again."""
-    _transaction(channel).clear()
+    _transaction(channel).roll_back()
     channel.say(TxRollbackOk())
 
 

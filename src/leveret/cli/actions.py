@@ -1,0 +1,196 @@
+"""Every action on users, virtual hosts, permissions and policies: the table behind their commands.
+
+An argument is sent to the server under its name; one that is called `limits.max-queues` is max-queues of the limits.
+"""
+
+import json
+from argparse import ArgumentTypeError
+from typing import Any, NamedTuple
+
+
+class Argument(NamedTuple):
+    """A word or flag: what argparse is told about it."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+class Action(NamedTuple):
+    """A verb of the server as a command; `columns` are of the table that it prints, `done` is its last word."""
+
+    verb: str
+    help: str
+    arguments: tuple[Argument, ...] = ()
+    columns: tuple[str, ...] = ()
+    done: str = ""
+    asks_password: bool = False
+
+
+def argument(*names: str, **options: Any) -> Argument:
+    """A row of the arguments of an action."""
+    return Argument(names, options)
+
+
+def names(text: str) -> list[str]:
+    """Several names in one word."""
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """A JSON object in one word."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ArgumentTypeError("it is a JSON object, for example '{\"max-length\": 1000}'")
+    return value
+
+
+def limit(name: str, what: str) -> Argument:
+    """The flag of one limit."""
+    return argument(f"--{name}", dest=f"limits.{name}", type=int, metavar="N", help=f"how many {what}; -1 is no limit")
+
+
+NAME = argument("name", metavar="NAME", help="its name")
+USER = argument("user", metavar="USER", help="the user")
+VHOST = argument("--vhost", default="/", help="the virtual host; default: /")
+ONLY_USER = argument("--user", help="only of this user")
+ONLY_VHOST = argument("--vhost", help="only in this virtual host")
+FORCE = argument("--force", action="store_true", default=None, help="do it all the same")
+WRITE = argument("write", metavar="WRITE", help="pattern of what may be published to")
+READ = argument("read", metavar="READ", help="pattern of what may be consumed and bound")
+OPERATOR = argument("--operator", action="store_true", default=None, help="a policy that only caps settings")
+
+ACTIONS: tuple[Action, ...] = (
+    Action(
+        "users.list",
+        "list users",
+        columns=("name", "tags", "password", "limits.max-connections", "limits.max-channels"),
+    ),
+    Action(
+        "users.add",
+        "add a user; he may do nothing until he is given permissions",
+        (
+            NAME,
+            argument(
+                "--tags", type=names, help="administrator, monitoring, management, policymaker, impersonator; by commas"
+            ),
+        ),
+        done="user {name!r} added",
+        asks_password=True,
+    ),
+    Action("users.delete", "delete a user and his permissions", (NAME, FORCE), done="user {name!r} deleted"),
+    Action("users.password", "change a password", (NAME,), done="password of {name!r} changed", asks_password=True),
+    Action(
+        "users.tags",
+        "give a user other tags, or none",
+        (NAME, argument("tags", nargs="*", metavar="TAG", help="a tag"), FORCE),
+        done="tags of user {name!r} changed",
+    ),
+    Action(
+        "users.limits",
+        "change the limits of a user",
+        (NAME, limit("max-connections", "connections he may have"), limit("max-channels", "channels he may have")),
+        done="limits of user {name!r} changed",
+    ),
+    Action(
+        "vhosts.list",
+        "list virtual hosts",
+        columns=(
+            "name",
+            "queues",
+            "messages",
+            "default_queue_type",
+            "limits.max-connections",
+            "limits.max-queues",
+            "tags",
+            "description",
+        ),
+    ),
+    Action(
+        "vhosts.add",
+        "add a virtual host, or say something else about one",
+        (
+            NAME,
+            argument("--description", metavar="TEXT", help="what it is for"),
+            argument("--tags", type=names, help="words about it; by commas"),
+            argument("--default-queue-type", metavar="TYPE", help="of queues that are declared without one: quorum"),
+        ),
+        done="vhost {name!r} is there",
+    ),
+    Action("vhosts.delete", "delete a virtual host and all in it", (NAME, FORCE), done="vhost {name!r} deleted"),
+    Action(
+        "vhosts.limits",
+        "change the limits of a virtual host",
+        (NAME, limit("max-connections", "connections it may have"), limit("max-queues", "queues it may have")),
+        done="limits of vhost {name!r} changed",
+    ),
+    Action(
+        "permissions.list",
+        "list permissions",
+        (ONLY_USER, ONLY_VHOST),
+        ("user", "vhost", "configure", "write", "read"),
+    ),
+    Action(
+        "permissions.set",
+        "let a user into a virtual host, and say what he may do there",
+        (USER, argument("configure", metavar="CONFIGURE", help="pattern of what may be declared"), WRITE, READ, VHOST),
+        done="permissions of {user!r} in vhost {vhost!r} set",
+    ),
+    Action(
+        "permissions.clear",
+        "keep a user out of a virtual host",
+        (USER, VHOST),
+        done="permissions of {user!r} in vhost {vhost!r} cleared",
+    ),
+    Action(
+        "topic-permissions.list",
+        "list permissions on routing keys",
+        (ONLY_USER, ONLY_VHOST),
+        ("user", "vhost", "exchange", "write", "read"),
+    ),
+    Action(
+        "topic-permissions.set",
+        "say which routing keys of a topic exchange a user may use",
+        (USER, argument("exchange", metavar="EXCHANGE", help="the topic exchange"), WRITE, READ, VHOST),
+        done="topic permissions of {user!r} on {exchange!r} in vhost {vhost!r} set",
+    ),
+    Action(
+        "topic-permissions.clear",
+        "let a user use every routing key again",
+        (USER, argument("--exchange", help="only of this exchange"), VHOST),
+        done="topic permissions of {user!r} in vhost {vhost!r} cleared",
+    ),
+    Action(
+        "policies.list",
+        "list policies",
+        (ONLY_VHOST,),
+        ("vhost", "name", "pattern", "apply-to", "priority", "definition", "operator"),
+    ),
+    Action(
+        "policies.set",
+        "give settings to all queues and exchanges whose name a pattern matches",
+        (
+            NAME,
+            argument("pattern", metavar="PATTERN", help="regular expression that is searched in names"),
+            argument("definition", metavar="JSON", type=json_object, help="the settings, as a JSON object"),
+            argument("--priority", type=int, help="of several policies the highest one counts; default: 0"),
+            argument("--apply-to", metavar="WHAT", help="all, queues, classic_queues, quorum_queues or exchanges"),
+            OPERATOR,
+            VHOST,
+        ),
+        done="policy {name!r} in vhost {vhost!r} set",
+    ),
+    Action(
+        "policies.clear", "delete a policy", (NAME, OPERATOR, VHOST), done="policy {name!r} in vhost {vhost!r} deleted"
+    ),
+)
+
+NOUNS = {
+    "users": "manage users",
+    "vhosts": "manage virtual hosts",
+    "permissions": "manage what users may do in virtual hosts",
+    "topic-permissions": "manage which routing keys users may use",
+    "policies": "manage settings of queues and exchanges by name",
+}

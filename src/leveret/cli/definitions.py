@@ -1,0 +1,129 @@
+"""`leveret definitions import` and `export`: files of definitions as RabbitMQ writes and reads them."""
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import Any
+
+from leveret.cli import target
+from leveret.cli.command import Command
+from leveret.cli.output import as_json, as_table, cell
+from leveret.core.errors import InvalidArgument
+from leveret.server.administration.exports import EXPORTS
+from leveret.server.administration.imports import IMPORTS
+from leveret.server.control_client import Operator
+
+FILE_BYTES_MAX = 256 << 20  # it is read into memory
+PART_CHARS_MAX = 256 << 10  # of one request: others get their turn in between
+# What RabbitMQ writes about itself, by the beginning of the name.
+ABOUT = ("rabbit", "product_", "original_", "explanation", "metadata", "description", "default_queue_type")
+STDIO = "-"
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Its arguments."""
+    words = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    take = words.add_parser("import", help="add what a file defines", description="add what a file defines")
+    take.add_argument("file", metavar="FILE", help="JSON file from RabbitMQ or from `leveret definitions export`")
+    take.add_argument("--vhost", default="/", help="where objects go that name no virtual host; default: /")
+    take.add_argument("--json", action="store_true", help="print JSON")
+    take.set_defaults(act=import_file)
+    give = words.add_parser("export", help="write all definitions", description="write all definitions")
+    give.add_argument("file", metavar="FILE", nargs="?", default=STDIO, help="file to write; default: standard output")
+    give.set_defaults(act=export_file)
+    for one in (take, give):
+        target.add_flags(one)
+
+
+def run(given: Namespace) -> int:
+    """Import or export."""
+    given.act(given)
+    return 0
+
+
+def import_file(given: Namespace) -> None:
+    """Send a file section by section, and say what became of it."""
+    document = read(given.file)
+    rows = []
+    with target.operator(given) as operator:
+        for section in IMPORTS:
+            rows.append(imported(operator, section, document.pop(section, []), given.vhost))
+    ignored = [name for name, value in document.items() if value and not name.startswith(ABOUT)]
+    if given.json:
+        print(as_json({"sections": rows, "ignored": ignored}))
+        return
+    counted = [{**row, "skipped": len(row["skipped"])} for row in rows]
+    print(as_table(counted, ("section", "imported", "skipped")), flush=True)
+    for each in (each for row in rows for each in row["skipped"]):
+        print(f"skipped {cell(each['object'])}: {cell(each['reason'])}", file=sys.stderr)
+    for name in ignored:
+        print(f"skipped {cell(name)}: there is no such thing in Leveret", file=sys.stderr)
+
+
+def imported(operator: Operator, section: str, objects: Any, vhost: str) -> dict[str, Any]:
+    """Send the objects of a section in parts; what became of them."""
+    if not isinstance(objects, list):
+        raise InvalidArgument(f"{section} is not a list: is it a file of definitions?")
+    total: dict[str, Any] = {"section": section, "imported": 0, "skipped": []}
+    for part in parts(objects):
+        became = operator.call("definitions.import", section=section, objects=part, vhost=vhost)
+        total["imported"] += became["imported"]
+        total["skipped"] += became["skipped"]
+    return total
+
+
+def parts(objects: list[Any]) -> Iterator[list[Any]]:
+    """The objects in portions that fit into a request."""
+    part: list[Any] = []
+    chars = 0
+    for each in objects:
+        size = len(json.dumps(each))
+        if part and chars + size > PART_CHARS_MAX:
+            yield part
+            part, chars = [], 0
+        part.append(each)
+        chars += size
+    if part:
+        yield part
+
+
+def read(path: str) -> dict[str, Any]:
+    """A file of definitions."""
+    with open(path, "rb") as file:
+        text = file.read(FILE_BYTES_MAX + 1)
+    if len(text) > FILE_BYTES_MAX:
+        raise InvalidArgument(f"{path} is over {FILE_BYTES_MAX} bytes: split it")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{path} is not JSON ({error}): export it again") from None
+    if not isinstance(document, dict):
+        raise InvalidArgument(f"{path} is not an object with sections: is it a file of definitions?")
+    return document
+
+
+def export_file(given: Namespace) -> None:
+    """Write everything that is defined."""
+    with target.operator(given) as operator:
+        document = {section: list(exported(operator, section)) for section in EXPORTS}
+    text = as_json(document) + "\n"
+    if given.file == STDIO:
+        sys.stdout.write(text)
+        return
+    # What checks passwords is in it: it is for its owner only.
+    with open(os.open(given.file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+
+
+def exported(operator: Operator, section: str) -> Iterator[dict[str, Any]]:
+    """Every object of a section."""
+    offset: int | None = 0
+    while offset is not None:
+        page = operator.call("definitions.export", section=section, offset=offset)
+        yield from page["objects"]
+        offset = page["next"]
+
+
+COMMAND = Command("definitions", "import and export everything that is defined", configure, run)

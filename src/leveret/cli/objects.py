@@ -1,0 +1,72 @@
+"""`leveret users ...`, `leveret vhosts ...` and so on: what an operator manages."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from typing import Any
+
+from leveret.cli import passwords, target
+from leveret.cli.actions import ACTIONS, NOUNS, Action
+from leveret.cli.command import Command
+from leveret.cli.output import as_json, as_table
+from leveret.core.errors import InvalidArgument
+
+PASSWORD = "password_hash"
+
+
+def actions_of(noun: str) -> dict[str, Action]:
+    """The actions on one kind of object, by their words."""
+    return {row.verb.partition(".")[2]: row for row in ACTIONS if row.verb.startswith(f"{noun}.")}
+
+
+def configured(noun: str) -> Callable[[ArgumentParser], None]:
+    """What tells a parser about the actions on one kind of object."""
+
+    def configure(parser: ArgumentParser) -> None:
+        words = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+        for word, action in actions_of(noun).items():
+            one = words.add_parser(word, help=action.help, description=action.help, allow_abbrev=False)
+            one.set_defaults(action=action)
+            for row in action.arguments:
+                one.add_argument(*row.names, **row.options)
+            if action.asks_password:
+                passwords.add_flags(one)
+            target.add_flags(one)
+            one.add_argument("--json", action="store_true", help="print JSON")
+
+    return configure
+
+
+def run(given: Namespace) -> int:
+    """Do one action and print what came of it."""
+    action: Action = given.action
+    request = request_of(action, given)
+    with target.operator(given) as operator:
+        result = operator.call(action.verb, **request)
+    if given.json:
+        print(as_json(result))
+    elif action.columns:
+        print(as_table(result, action.columns))
+    else:
+        print(action.done.format(**request))
+    return 0
+
+
+def request_of(action: Action, given: Namespace) -> dict[str, Any]:
+    """What is sent: the arguments that were given, and the password as it is stored."""
+    request: dict[str, Any] = {}
+    for row in action.arguments:
+        name = str(row.options.get("dest", row.names[0].lstrip("-").replace("-", "_")))
+        value = getattr(given, name)
+        outer, dot, inner = name.partition(".")
+        if dot:
+            request.setdefault(outer, {}).update({} if value is None else {inner: value})
+        elif value is not None:
+            request[name] = value
+    if request.get("limits") == {}:
+        raise InvalidArgument("no limit is named: see --help for those that there are")
+    if action.asks_password:
+        request[PASSWORD] = passwords.hashed(given)
+    return request
+
+
+COMMANDS = tuple(Command(noun, help, configured(noun), run) for noun, help in NOUNS.items())

@@ -1,0 +1,1 @@
+"""What an operator does to a broker: verbs on users, virtual hosts, permissions and policies, by name and by JSON."""

@@ -1,0 +1,101 @@
+"""A broker as the objects of a file of definitions: one function for each section of the file."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from leveret.core.jsonable import encode
+from leveret.core.names import RESERVED_PREFIX
+from leveret.core.topology import Vhost
+from leveret.security.passwords import exported
+from leveret.server.administration.site import Site
+
+Rows = Iterator[dict[str, Any]]
+
+
+def vhosts_of(site: Site) -> list[Vhost]:
+    """Every virtual host, by name."""
+    return [home for _, home in sorted(site.core.topology.vhosts.items())]
+
+
+def vhosts(site: Site) -> Rows:
+    """Virtual hosts and what is said about them."""
+    return (home.to_dict() for home in vhosts_of(site))
+
+
+def users(site: Site) -> Rows:
+    """Users with what is needed to check their passwords."""
+    return ({**user.to_dict(), **exported(user.password_hash)} for user in site.access.users)
+
+
+def permissions(site: Site) -> Rows:
+    """Permissions."""
+    return (row.to_dict() for row in site.access.permissions)
+
+
+def topic_permissions(site: Site) -> Rows:
+    """Permissions on keys."""
+    return (row.to_dict() for row in site.access.permissions.topics())
+
+
+def parameters(site: Site) -> Rows:
+    """Limits of virtual hosts and policies of operators."""
+    for home in vhosts_of(site):
+        limits = site.access.vhost_limits(home.name).values()
+        if limits:
+            yield {"component": "vhost-limits", "vhost": home.name, "name": "limits", "value": limits}
+        for policy in home.operator_policies.values():
+            value = policy.to_dict()
+            del value["operator"]
+            yield {"component": "operator_policy", "vhost": home.name, "name": value.pop("name"), "value": value}
+
+
+def policies(site: Site) -> Rows:
+    """Policies."""
+    for home in vhosts_of(site):
+        for policy in home.policies.values():
+            row = policy.to_dict()
+            del row["operator"]
+            yield {"vhost": home.name, **row}
+
+
+def exchanges(site: Site) -> Rows:
+    """Exchanges but those that every virtual host has."""
+    for home in vhosts_of(site):
+        for exchange in home.exchanges.values():
+            if exchange.name and not exchange.name.startswith(RESERVED_PREFIX):
+                yield {"vhost": home.name, **exchange.to_dict()}
+
+
+def queues(site: Site) -> Rows:
+    """Queues but those that belong to a connection."""
+    for home in vhosts_of(site):
+        for queue in home.queues.values():
+            if queue.owner is None:
+                yield {
+                    "vhost": home.name,
+                    "name": queue.name,
+                    "durable": queue.durable,
+                    "auto_delete": queue.auto_delete,
+                    "arguments": encode(queue.arguments or {}),
+                }
+
+
+def bindings(site: Site) -> Rows:
+    """Bindings but those of queues that belong to a connection."""
+    for home in vhosts_of(site):
+        for binding in home.bindings():
+            if getattr(binding.destination, "owner", None) is None:
+                yield {"vhost": home.name, **binding.to_dict()}
+
+
+EXPORTS: dict[str, Callable[[Site], Rows]] = {
+    "vhosts": vhosts,
+    "users": users,
+    "permissions": permissions,
+    "topic_permissions": topic_permissions,
+    "parameters": parameters,
+    "policies": policies,
+    "exchanges": exchanges,
+    "queues": queues,
+    "bindings": bindings,
+}

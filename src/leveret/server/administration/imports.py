@@ -1,0 +1,115 @@
+"""Objects of a file of definitions into a broker: one function for each section of the file."""
+
+from collections.abc import Callable
+
+from leveret.core.errors import InvalidArgument
+from leveret.core.policy import Policy
+from leveret.security.users import TAGS, User, tag_set
+from leveret.server.administration import vhosts
+from leveret.server.administration.fields import Row, arguments, field
+from leveret.server.administration.site import Site
+
+UNDEFINED = "undefined"  # RabbitMQ's word for a vhost without a default queue type
+
+
+def put_vhost(site: Site, row: Row) -> None:
+    """A virtual host; what is said about it is in the object, or in the `metadata` of newer files."""
+    told = {**row, **field(row, "metadata", dict, {})}
+    queue_type = None if told.get("default_queue_type") == UNDEFINED else told.get("default_queue_type")
+    tags = field(told, "tags", list) if "tags" in told else None
+    vhosts.add(site, field(row, "name", str), told.get("description"), tags, queue_type)
+
+
+def put_user(site: Site, row: Row) -> None:
+    """A user; tags that mean nothing here are left out, so that he can log in all the same."""
+    user = User.from_dict({**row, "tags": tag_set(row.get("tags", ())) & TAGS})
+    site.access.import_user(user)
+
+
+def put_permission(site: Site, row: Row) -> None:
+    """What a user may do in a virtual host."""
+    patterns = [field(row, name, str) for name in ("configure", "write", "read")]
+    site.access.set_permission(field(row, "user", str), field(row, "vhost", str), *patterns)
+
+
+def put_topic_permission(site: Site, row: Row) -> None:
+    """Which keys a user may use."""
+    names = ("user", "vhost", "exchange", "write", "read")
+    site.access.set_topic_permission(*(field(row, name, str) for name in names))
+
+
+def put_policy(site: Site, row: Row, operator: bool = False) -> None:
+    """A policy."""
+    policy = Policy(
+        field(row, "name", str),
+        field(row, "pattern", str),
+        field(row, "priority", int, 0),
+        field(row, "apply-to", str, "all"),
+        field(row, "definition", dict),
+        operator,
+    )
+    site.core.set_policy(field(row, "vhost", str), policy)
+
+
+def put_parameter(site: Site, row: Row) -> None:
+    """A parameter: that is where RabbitMQ keeps the policies of operators and the limits of virtual hosts."""
+    component, value = field(row, "component", str), field(row, "value", dict)
+    if component == "operator_policy":
+        put_policy(site, {**value, "name": row.get("name"), "vhost": row["vhost"]}, operator=True)
+    elif component == "vhost-limits":
+        site.access.set_vhost_limits(field(row, "vhost", str), value)
+    else:
+        raise InvalidArgument(f"parameters of {component} mean nothing here")
+
+
+def put_exchange(site: Site, row: Row) -> None:
+    """An exchange."""
+    site.core.declare_exchange(
+        field(row, "vhost", str),
+        field(row, "name", str),
+        field(row, "type", str),
+        durable=field(row, "durable", bool, True),
+        auto_delete=field(row, "auto_delete", bool, False),
+        internal=field(row, "internal", bool, False),
+        arguments=arguments(row),
+    )
+
+
+def put_queue(site: Site, row: Row) -> None:
+    """A queue."""
+    given = arguments(row)
+    if "type" in row:
+        given.setdefault("x-queue-type", field(row, "type", str))
+    site.core.declare_queue(
+        field(row, "vhost", str),
+        field(row, "name", str),
+        given,
+        durable=field(row, "durable", bool, True),
+        auto_delete=field(row, "auto_delete", bool, False),
+    )
+
+
+def put_binding(site: Site, row: Row) -> None:
+    """A binding."""
+    site.core.bind(
+        field(row, "vhost", str),
+        field(row, "source", str),
+        field(row, "destination", str),
+        field(row, "routing_key", str),
+        arguments(row),
+        field(row, "destination_type", str),
+    )
+
+
+# In the order in which one needs the other.
+IMPORTS: dict[str, Callable[[Site, Row], None]] = {
+    "vhosts": put_vhost,
+    "users": put_user,
+    "permissions": put_permission,
+    "topic_permissions": put_topic_permission,
+    "parameters": put_parameter,
+    "policies": put_policy,
+    "exchanges": put_exchange,
+    "queues": put_queue,
+    "bindings": put_binding,
+}

@@ -1,0 +1,48 @@
+"""Verbs on permissions, and on those for the keys of topic exchanges."""
+
+from typing import Any
+
+from leveret.server.administration.site import Site, Verb
+
+
+def list_all(site: Site, user: str | None = None, vhost: str | None = None) -> list[dict[str, Any]]:
+    """Permissions, of everybody or of one user, everywhere or in one virtual host."""
+    rows = [row.to_dict() for row in site.access.permissions if user in (None, row.user) and vhost in (None, row.vhost)]
+    return sorted(rows, key=lambda row: (row["user"], row["vhost"]))
+
+
+def allow(site: Site, user: str, vhost: str, configure: str, write: str, read: str) -> dict[str, Any]:
+    """What a user may do in a virtual host."""
+    return site.access.set_permission(user, vhost, configure, write, read).to_dict()
+
+
+def clear(site: Site, user: str, vhost: str) -> None:
+    """A user may not enter a virtual host any more."""
+    site.access.clear_permission(user, vhost)
+
+
+def list_topics(site: Site, user: str | None = None, vhost: str | None = None) -> list[dict[str, Any]]:
+    """The same for keys."""
+    topics = site.access.permissions.topics()
+    rows = [row.to_dict() for row in topics if user in (None, row.user) and vhost in (None, row.vhost)]
+    return sorted(rows, key=lambda row: (row["user"], row["vhost"], row["exchange"]))
+
+
+def allow_topic(site: Site, user: str, vhost: str, exchange: str, write: str, read: str) -> dict[str, Any]:
+    """Which keys of an exchange a user may publish with and bind."""
+    return site.access.set_topic_permission(user, vhost, exchange, write, read).to_dict()
+
+
+def clear_topic(site: Site, user: str, vhost: str, exchange: str | None = None) -> None:
+    """A user may use every key again, of one exchange or of all."""
+    site.access.clear_topic_permission(user, vhost, exchange)
+
+
+VERBS: dict[str, Verb] = {
+    "permissions.list": list_all,
+    "permissions.set": allow,
+    "permissions.clear": clear,
+    "topic-permissions.list": list_topics,
+    "topic-permissions.set": allow_topic,
+    "topic-permissions.clear": clear_topic,
+}

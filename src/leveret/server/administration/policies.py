@@ -1,0 +1,53 @@
+"""Verbs on policies, and on those of operators."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from leveret.core.errors import NotFound
+from leveret.core.policy import Policy
+from leveret.core.topology import Vhost
+from leveret.server.administration.site import Site, Verb
+
+
+def in_vhost(home: Vhost, operator: bool) -> dict[str, Policy]:
+    """The policies of one sort by name."""
+    return home.operator_policies if operator else home.policies
+
+
+def list_all(site: Site, vhost: str | None = None) -> list[dict[str, Any]]:
+    """Every policy, everywhere or in one virtual host."""
+    homes = site.core.topology.vhosts.values() if vhost is None else [site.core.topology.vhost(vhost)]
+    rows = [
+        {"vhost": home.name, **policy.to_dict()}
+        for home in homes
+        for operator in (False, True)
+        for policy in in_vhost(home, operator).values()
+    ]
+    return sorted(rows, key=lambda row: (row["vhost"], row["operator"], -row["priority"], row["name"]))
+
+
+def assign(
+    site: Site,
+    vhost: str,
+    name: str,
+    pattern: str,
+    definition: Mapping[str, Any],
+    priority: int = 0,
+    apply_to: str = "all",
+    operator: bool = False,
+) -> dict[str, Any]:
+    """A new policy, or another in place of one."""
+    policy = Policy(name, pattern, priority, apply_to, definition, operator)
+    site.core.set_policy(vhost, policy)
+    return {"vhost": vhost, **policy.to_dict()}
+
+
+def clear(site: Site, vhost: str, name: str, operator: bool = False) -> None:
+    """A policy goes; its queues have their own settings again."""
+    if name not in in_vhost(site.core.topology.vhost(vhost), operator):
+        sort = "operator policy" if operator else "policy"
+        raise NotFound(f"no {sort} '{name}' in vhost '{vhost}': list them to see which there are")
+    site.core.delete_policy(vhost, name, operator)
+
+
+VERBS: dict[str, Verb] = {"policies.list": list_all, "policies.set": assign, "policies.clear": clear}

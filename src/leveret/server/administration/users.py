@@ -1,0 +1,59 @@
+"""Verbs on users. Passwords come hashed: nobody here ever sees one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from leveret.security.passwords import NO_PASSWORD, scheme_of
+from leveret.security.users import User
+from leveret.server.administration.site import Site, Verb
+
+
+def shown(user: User) -> dict[str, Any]:
+    """A user without anything secret."""
+    kept = user.to_dict()
+    return {
+        "name": user.name,
+        "tags": kept["tags"],
+        "password": scheme_of(user.password_hash),
+        "limits": kept["limits"],
+    }
+
+
+def list_all(site: Site) -> list[dict[str, Any]]:
+    """Every user."""
+    return [shown(user) for user in site.access.users]
+
+
+def add(site: Site, name: str, password_hash: str = NO_PASSWORD, tags: list[str] | None = None) -> dict[str, Any]:
+    """A new user."""
+    return shown(site.access.add_user(name, password_hash, tags or ()))
+
+
+def delete(site: Site, name: str, force: bool = False) -> None:
+    """A user goes, with his permissions."""
+    site.access.delete_user(name, force=force)
+
+
+def password(site: Site, name: str, password_hash: str) -> dict[str, Any]:
+    """Another password, or none."""
+    return shown(site.access.change_password(name, password_hash))
+
+
+def tags(site: Site, name: str, tags: list[str], force: bool = False) -> dict[str, Any]:
+    """Other tags."""
+    return shown(site.access.set_tags(name, tags, force=force))
+
+
+def limits(site: Site, name: str, limits: Mapping[str, int]) -> dict[str, Any]:
+    """Other limits; those that are not named stay."""
+    return shown(site.access.set_user_limits(name, limits))
+
+
+VERBS: dict[str, Verb] = {
+    "users.list": list_all,
+    "users.add": add,
+    "users.delete": delete,
+    "users.password": password,
+    "users.tags": tags,
+    "users.limits": limits,
+}

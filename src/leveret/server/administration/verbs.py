@@ -1,0 +1,46 @@
+"""Every verb by its name, and the check of what comes with it: what the signature of its function says."""
+
+import inspect
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, get_args, get_origin
+
+from leveret.core.errors import InvalidArgument
+from leveret.server.administration import definitions, permissions, policies, status, users, vhosts
+from leveret.server.administration.site import Site, Verb
+
+VERBS: dict[str, Verb] = {
+    **users.VERBS,
+    **vhosts.VERBS,
+    **permissions.VERBS,
+    **policies.VERBS,
+    **definitions.VERBS,
+    **status.VERBS,
+}
+
+
+def call(site: Site, verb: object, arguments: Mapping[str, Any]) -> Any:
+    """Do what a verb says and give its result, fit for JSON. The caller holds the lock."""
+    function = VERBS.get(verb) if isinstance(verb, str) else None
+    if function is None:
+        near = get_close_matches(str(verb), VERBS, n=1)
+        raise InvalidArgument(f"there is no verb {verb!r}: {f'did you mean {near[0]!r}?' if near else 'see the help'}")
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(site, **arguments)
+    except TypeError as error:
+        raise InvalidArgument(f"wrong arguments for {verb}: {error}") from None
+    for name, value in arguments.items():
+        if not fits(value, signature.parameters[name].annotation):
+            raise InvalidArgument(f"{name} of {verb} is of another type than {type(value).__name__}: see the help")
+    return function(*bound.args, **bound.kwargs)
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a value from JSON is what an annotation says; who uses a list or an object checks what is inside."""
+    if isinstance(hint, UnionType):
+        return any(fits(value, each) for each in get_args(hint))
+    if hint is int:
+        return type(value) is int
+    return isinstance(value, get_origin(hint) or hint)

@@ -1,0 +1,147 @@
+"""An operator's side of the control socket; where no server runs, the same verbs on its data directory.
+
+with connect("data") as operator:
+    operator.call("users.list")
+"""
+
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from leveret.core import errors
+from leveret.core.errors import DataLocked, LeveretError, NotFound, PreconditionFailed
+from leveret.embedded.broker import Broker, open
+from leveret.journal.disk import LOCK_NAME
+from leveret.security.access import Access
+from leveret.server.administration.site import Site
+from leveret.server.administration.verbs import call
+from leveret.server.control import REQUEST_BYTES_MAX, socket_address
+
+ANSWER_S = 60.0
+ANSWER_BYTES_MAX = 256 << 20
+
+
+class Operator(Protocol):
+    """Whoever does what an operator asks for."""
+
+    def call(self, verb: str, **arguments: Any) -> Any:
+        """The result of a verb; what is refused is raised."""
+
+
+class Remote:
+    """A running server."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Talk through a connected socket."""
+        self._connection = connection
+        self._answers = connection.makefile("rb")
+
+    def call(self, verb: str, **arguments: Any) -> Any:
+        """See Operator."""
+        request = json.dumps({**arguments, "verb": verb}).encode() + b"\n"
+        if len(request) > REQUEST_BYTES_MAX:
+            raise PreconditionFailed(f"the request has {len(request)} bytes, the limit is {REQUEST_BYTES_MAX}")
+        try:
+            line = self._exchange(request)
+        except TimeoutError:
+            raise PreconditionFailed("the server does not answer: look at its log, then try again") from None
+        if not line.endswith(b"\n"):
+            raise PreconditionFailed("the server hung up: look at its log, then see whether the change was made")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise error_class(answer["error"])(answer["message"])
+        return answer["result"]
+
+    def _exchange(self, request: bytes) -> bytes:
+        """Send a request and give the answer; what was said before the other side hung up, if it did."""
+        with suppress(BrokenPipeError):
+            self._connection.sendall(request)
+        try:
+            return self._answers.readline(ANSWER_BYTES_MAX)
+        except ConnectionResetError:
+            return b""
+
+    def close(self) -> None:
+        """Hang up."""
+        self._answers.close()
+        self._connection.close()
+
+
+class Local:
+    """A data directory that no server has open."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Work on an open broker; its first user is made by the server, not here."""
+        self._broker = broker
+        with broker.guard as core:
+            self._site = Site(core, Access(core, default_user=None))
+
+    def call(self, verb: str, **arguments: Any) -> Any:
+        """See Operator."""
+        guard = self._broker.guard
+        with guard:
+            result = call(self._site, verb, arguments)
+            frame = guard.commit()
+        guard.wait(frame)
+        return result
+
+
+@contextmanager
+def connect(directory: str, options: Mapping[str, Any] | None = None) -> Iterator[Operator]:
+    """The server of a data directory, or the directory itself, opened with `options`, when there is none."""
+    check_directory(directory)
+    connection = connected(directory)
+    if connection is not None:
+        remote = Remote(connection)
+        try:
+            yield remote
+        finally:
+            remote.close()
+        return
+    with opened(directory, options or {}) as broker:
+        yield Local(broker)
+
+
+def check_directory(directory: str) -> None:
+    """Refuse a directory that is something else: a slip of the pen must not make a broker of it."""
+    if not os.path.isdir(directory):
+        raise NotFound(f"there is no directory {directory}: name the data directory of the server, or make it first")
+    found = os.listdir(directory)
+    if found and LOCK_NAME not in found:
+        raise NotFound(f"{directory} is not the data directory of a broker: name that, or an empty directory")
+
+
+def connected(directory: str) -> socket.socket | None:
+    """A connection to the server; None when nobody listens, though a socket may have been left behind."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(ANSWER_S)
+    try:
+        with socket_address(directory) as address:
+            connection.connect(address)
+    except (FileNotFoundError, ConnectionRefusedError):
+        connection.close()
+        return None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def opened(directory: str, options: Mapping[str, Any]) -> Broker:
+    """The broker of a directory."""
+    try:
+        return open(directory, **{**options, "on_failure": "raise"})
+    except DataLocked:
+        raise DataLocked(
+            f"{directory} is open in a process that does not listen to commands: try again if it is a server that has "
+            "just started, or stop it"
+        ) from None
+
+
+def error_class(name: str) -> type[LeveretError]:
+    """The refusal of that name; one of a newer server is a refusal all the same."""
+    found = getattr(errors, name, None)
+    return found if isinstance(found, type) and issubclass(found, LeveretError) else LeveretError

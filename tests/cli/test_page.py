@@ -1,0 +1,67 @@
+"""The examples of docs/cli.md do what they say: each command is run, and its output compared."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from leveret.cli import main
+from leveret.cli.actions import ACTIONS
+from tests.server.control_world import SMALL
+from tests.sources import ROOT
+
+PAGE = (ROOT / "docs" / "cli.md").read_text()
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (.*\n(?:> .*\n)*)((?:(?!\$ ).*\n)*)", re.MULTILINE)
+
+
+class Example(NamedTuple):
+    """A command as somebody types it, and what he sees."""
+
+    command: str
+    output: str
+
+
+def examples(page: str) -> list[Example]:
+    """Every command of a page, in order."""
+    found = (match for block in BLOCK.findall(page) for match in COMMAND.finditer(block))
+    return [Example(match[1].replace("\n> ", "\n"), match[2]) for match in found]
+
+
+def environment(tools: Path) -> dict[str, str]:
+    """One in which `leveret` is this source."""
+    tools.mkdir()
+    (tools / "leveret").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leveret "$@"\n')
+    (tools / "leveret").chmod(0o700)
+    small = {f"LEVERET_{name.upper()}": str(value) for name, value in SMALL.items()}
+    path = f"{tools}:{os.environ['PATH']}"
+    return {**os.environ, **small, "PATH": path, "PYTHONPATH": ":".join(map(os.path.abspath, sys.path))}
+
+
+def test_every_example_prints_what_the_page_says(tmp_path: Path) -> None:
+    environ = environment(tmp_path / "tools")
+    for example in examples(PAGE):
+        done = subprocess.run(
+            ["bash", "-c", example.command],
+            cwd=tmp_path,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+        )
+        assert done.stdout == example.output, example.command
+
+
+def test_the_page_shows_every_action() -> None:
+    shown = {tuple(words) for words in re.findall(r"leveret ([\w-]+) ([\w-]+)", PAGE)}
+    assert {tuple(action.verb.split(".")) for action in ACTIONS} <= shown
+    managing = {command.name for command in main.COMMANDS} - {"serve"}
+    assert managing <= {noun for noun, _ in shown} | {"status"}
+
+
+def test_commands_and_their_output_are_told_apart() -> None:
+    page = "```console\n$ a <<E\n> b\n> E\nout\nmore\n$ c\n```\n```python\nd\n```\n"
+    assert examples(page) == [Example("a <<E\nb\nE\n", "out\nmore\n"), Example("c\n", "")]

@@ -1,0 +1,82 @@
+"""The verbs of an operator, called with whatever JSON can say: each answer is a result or a refusal, never a fault."""
+
+import inspect
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leveret.core.errors import LeveretError
+from leveret.security.access import Access
+from leveret.server.administration.exports import EXPORTS
+from leveret.server.administration.site import Site
+from leveret.server.administration.verbs import VERBS, call
+from tests.core.world import World
+from tests.server.control_world import CHEAP
+
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "vhosts": ("name", "description", "tags", "default_queue_type", "metadata"),
+    "users": ("name", "password_hash", "hashing_algorithm", "tags", "limits"),
+    "permissions": ("user", "vhost", "configure", "write", "read"),
+    "topic_permissions": ("user", "vhost", "exchange", "write", "read"),
+    "parameters": ("component", "vhost", "name", "value"),
+    "policies": ("vhost", "name", "pattern", "apply-to", "priority", "definition"),
+    "exchanges": ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments"),
+    "queues": ("vhost", "name", "type", "durable", "auto_delete", "arguments"),
+    "bindings": ("vhost", "source", "destination", "destination_type", "routing_key", "arguments"),
+}
+NAMES = st.sampled_from(("/", "guest", "team", "q", "x", "amq.topic", ".*", "(", "topic", "queue", "", "\n"))
+KEYS = st.sampled_from(
+    ("max-queues", "max-channels", "max-length", "x-max-length", "x-queue-type", "$time", "$dict", "p")
+)
+SCALARS = st.one_of(NAMES, st.none(), st.booleans(), st.integers(-2, 2**70), st.floats())
+VALUES = st.one_of(NAMES, SCALARS, st.lists(SCALARS, max_size=2), st.dictionaries(KEYS, SCALARS, max_size=2))
+
+
+def some(fields: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects with most of these fields."""
+    return st.fixed_dictionaries({}, optional=dict.fromkeys(fields, VALUES)) | st.fixed_dictionaries(
+        dict.fromkeys(fields, VALUES)
+    )
+
+
+REQUESTS = st.one_of(
+    [
+        st.tuples(st.just(verb), some(tuple(inspect.signature(function).parameters)[1:]))
+        for verb, function in VERBS.items()
+    ]
+)
+IMPORTED = st.one_of(
+    [st.tuples(st.just(section), st.lists(some(fields) | VALUES, max_size=2)) for section, fields in SECTIONS.items()]
+)
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    """A broker in memory; what one example leaves behind is there for the next."""
+    core = World().broker
+    site = Site(core, Access(core, cost=CHEAP))
+    site.access.declare_vhost("team")
+    core.declare_queue("team", "q")
+    core.declare_exchange("team", "x", "topic")
+    return site
+
+
+@settings(max_examples=300)
+@given(request=REQUESTS)
+def test_whatever_is_asked_for_is_answered(site: Site, request: tuple[str, dict[str, Any]]) -> None:
+    with suppress(LeveretError):
+        json.dumps(call(site, *request))
+
+
+@settings(max_examples=300)
+@given(imported=IMPORTED)
+def test_whatever_is_imported_is_answered_and_can_be_exported(site: Site, imported: tuple[str, list[Any]]) -> None:
+    section, objects = imported
+    became = call(site, "definitions.import", {"section": section, "objects": objects})
+    assert became["imported"] + len(became["skipped"]) == len(objects)
+    for each in EXPORTS:
+        json.dumps(call(site, "definitions.export", {"section": each}))
