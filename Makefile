@@ -19,7 +19,7 @@ PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build serve test check bench sim fuzz asan example dist clean
+.PHONY: help build serve test check bench rabbitmq sim fuzz asan example dist clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-15s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ check: $(VENV)/.dev  ## lint, formatting, types and the rules of the repository
 bench: $(VENV)/.dev  ## run bench/bench_*.py, one JSON line each; BENCH=name selects one
 	@$(call some,$(BENCHES),bench/bench_$(or $(BENCH),*).py)
 	@set -e; for file in $(BENCHES); do $(PY) -m bench.$$(basename $$file .py); done
+
+rabbitmq: $(VENV)/.dev  ## compare with RabbitMQ, which is started if it is installed; ARGS="-k name" is passed to pytest
+	RABBITMQ=1 $(PY) -m pytest $(PYTEST_OPTIONS) tests/rabbitmq $(ARGS)
 
 sim: $(VENV)/.dev  ## crash the journal at many points; SEED=n replays, POINTS=n sets how many
 	$(PY) -m tests.sim --seed $(SEED) --points $(POINTS)

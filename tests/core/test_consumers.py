@@ -1,5 +1,7 @@
 """Who gets the next message: prefetch, turns, priorities, single active or exclusive; what a leaving one held."""
 
+from typing import Any
+
 import pytest
 
 from leveret.core import dispatch
@@ -152,7 +154,7 @@ def test_an_exclusive_queue_is_its_owner_s(world: World) -> None:
 
 
 @pytest.mark.parametrize("limit", [{"max_length": 1}, {"max_length": 0}, {"max_length_bytes": 1}])
-def test_what_a_consumer_can_take_is_not_over_a_limit(world: World, limit: dict[str, int]) -> None:
+def test_what_a_consumer_can_take_is_not_over_a_limit(world: World, limit: dict[str, Any]) -> None:
     queue, consumer = world.queue(**limit), Recorder()
     subscribed(queue, consumer)
     world.send_all(queue, "abc")

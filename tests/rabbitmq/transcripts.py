@@ -58,9 +58,7 @@ def written(transcripts: Transcripts, topic: str) -> str:
 def recorded() -> Transcripts:
     """What RabbitMQ said."""
     return {
-        name: lines
-        for path in sorted(RECORDED.glob("*.txt"))
-        for name, lines in parsed(path.read_text().splitlines())
+        name: lines for path in sorted(RECORDED.glob("*.txt")) for name, lines in parsed(path.read_text().splitlines())
     }
 
 
