@@ -32,11 +32,21 @@ _APPLY_TO: dict[str, frozenset[str]] = {
 }
 # Settings of RabbitMQ that files of definitions are full of, and that have no meaning here.
 WITHOUT_EFFECT = frozenset(
-    """
-    federation-upstream federation-upstream-set federation-upstream-pattern ha-mode ha-params ha-sync-mode
-    ha-sync-batch-size ha-promote-on-shutdown ha-promote-on-failure max-in-memory-bytes max-in-memory-length
-    queue-master-locator target-group-size
-    """.split()
+    [
+        "federation-upstream",
+        "federation-upstream-set",
+        "federation-upstream-pattern",
+        "ha-mode",
+        "ha-params",
+        "ha-sync-mode",
+        "ha-sync-batch-size",
+        "ha-promote-on-shutdown",
+        "ha-promote-on-failure",
+        "max-in-memory-bytes",
+        "max-in-memory-length",
+        "queue-master-locator",
+        "target-group-size",
+    ]
 )
 _BY_KEY: dict[str, Argument] = {row.policy_key: row for row in ARGUMENTS.values() if row.by_policy}
 _NO_BACKOFF = Backoff()
