@@ -30,33 +30,22 @@ def client(world: World) -> Client:
     return world.client()
 
 
-@pytest.fixture
-def memory(world: World) -> MemoryTarget:
-    return MemoryTarget(world)
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One server process for all tests of a module."""
-    with ServerProcess(tmp_path_factory.mktemp("served")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(served: ServerProcess) -> SocketTarget:
-    return SocketTarget("127.0.0.1", served.port)
+@pytest.fixture(scope="module", params=TARGETS)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SocketTarget | None]:
+    """A broker for all tests of a module; None: each has its own, in memory."""
+    if request.param == "server":
+        with ServerProcess(tmp_path_factory.mktemp("served")) as server:
+            yield SocketTarget("127.0.0.1", server.port)
+    elif RABBITMQ:
+        host, port = RABBITMQ.rsplit(":", 1)
+        yield SocketTarget(host, int(port), older=True)
+    else:
+        yield None
 
 
 @pytest.fixture
-def rabbitmq() -> SocketTarget:
-    assert RABBITMQ is not None
-    host, port = RABBITMQ.rsplit(":", 1)
-    return SocketTarget(host, int(port), older=True)
-
-
-@pytest.fixture(params=TARGETS)
-def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+def target(place: SocketTarget | None, request: pytest.FixtureRequest) -> Iterator[Target]:
     """Each broker in turn."""
-    found: Target = request.getfixturevalue(request.param)
+    found: Target = place or MemoryTarget(request.getfixturevalue("world"))
     yield found
     found.clear()

@@ -83,15 +83,12 @@ class Channel(Traffic):
         self.outlet.content(self.number, encode(method), content, header_len)
         self.outlet.note()
 
-    def answer(self, nowait: bool, method: Method) -> None:
-        """Write an answer, if one is wanted."""
-        if not nowait:
-            self.say(method)
-
-    def answer_durably(self, nowait: bool, method: Method) -> None:
-        """Write an answer, if one is wanted, when all that was done so far is on disk."""
-        if not nowait:
+    def answer(self, nowait: bool, method: Method, *, durable: bool = False) -> None:
+        """Write an answer, if one is wanted; a durable one when all that was done so far is on disk."""
+        if durable and not nowait:
             self.hub.answer_when_durable(self.connection, lambda: self._answer_late(method))
+        elif not nowait:
+            self.say(method)
 
     def _answer_late(self, method: Method) -> None:
         """Write an answer, unless the channel was closed meanwhile."""
@@ -120,7 +117,8 @@ class Channel(Traffic):
     def queue(self, name: str) -> Queue:
         """The queue of that name, unless another connection has it for itself."""
         found: Queue = self.home.queue(name)
-        self.core.check_use(found, self.connection)
+        if found.owner is not None:
+            self.core.check_owner(found, self.connection)
         return found
 
     # Publishing: see Traffic

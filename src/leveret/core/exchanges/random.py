@@ -4,20 +4,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from leveret.core.exchanges.base import Arguments, Exchange
-from leveret.core.exchanges.hashing import stable_hash
+from leveret.core.exchanges.hashing import bytes_of, stable_hash
 
-_COUNT_BYTES = 8
+COUNT_BYTES = 8
 
 
 class RandomExchange(Exchange):
-    """Ignores the routing key. The hash of a count stands for chance, so that a run can be repeated."""
+    """Ignores the routing key. Chance is a hash of name and count, so that a run can be repeated."""
 
     cacheable = False
 
     def __init__(self, *declaration: Any, **named: Any) -> None:
         """Declare without bindings."""
         super().__init__(*declaration, **named)
-        self._count = stable_hash(self.name.encode("utf-8", "surrogatepass")) >> 1
+        self._count = 0
 
     def matches(self, routing_key: str, headers: Arguments | None = None, properties: object = None) -> Iterable[Any]:
         """One destination."""
@@ -25,4 +25,5 @@ class RandomExchange(Exchange):
         if not bindings:
             return ()
         self._count += 1
-        return (bindings[stable_hash(self._count.to_bytes(_COUNT_BYTES, "big")) % len(bindings)].destination,)
+        drawn = stable_hash(bytes_of(self.name) + self._count.to_bytes(COUNT_BYTES, "big"))
+        return (bindings[drawn % len(bindings)].destination,)
