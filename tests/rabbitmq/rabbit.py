@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.rabbitmq.definitions import definitions
+
 SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # the Debian package; its wrapper in sbin wants another user
 START_S_MAX = 90
 STOP_S_MAX = 20
@@ -53,7 +55,7 @@ def environment(directory: Path, port: int) -> dict[str, str]:
     """Everything that keeps it apart from any other RabbitMQ on this machine."""
     config = directory / "rabbitmq.conf"
     config.write_text(CONFIG.format(port=port, directory=directory))
-    (directory / "definitions.json").write_text(json.dumps(definitions()))
+    (directory / "definitions.json").write_text(json.dumps(beginning()))
     (directory / "plugins").write_text(PLUGINS)
     return {
         "PATH": os.environ["PATH"],
@@ -78,13 +80,14 @@ def vhosts() -> list[str]:
     return [f"v{number}" for number in range(PLAYERS)]
 
 
-def definitions() -> dict[str, Any]:
+def beginning() -> dict[str, Any]:
     """What it starts with."""
     everything = {"user": "guest", "configure": ".*", "write": ".*", "read": ".*"}
     return {
         "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
         "vhosts": [{"name": vhost} for vhost in vhosts()],
         "permissions": [{"vhost": vhost, **everything} for vhost in vhosts()],
+        **definitions(vhosts()),
     }
 
 

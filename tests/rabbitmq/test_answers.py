@@ -6,18 +6,15 @@ Without RabbitMQ on the machine Leveret is compared with what one said before; `
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.rabbitmq import rabbit
+from tests.rabbitmq import rabbit, servers
 from tests.rabbitmq.differences import OURS, SCENARIOS, THEIRS, without
 from tests.rabbitmq.transcripts import Transcripts, parsed, played, recorded, scripts
-from tests.server_process import ServerProcess
 from tests.sources import ROOT
 
-PLAYERS = 8
 SAID = recorded()
 pytestmark = pytest.mark.timeout(600)  # all scenarios are played before the first test can look at one
 PAGE = (ROOT / "docs" / "rabbitmq.md").read_text()
@@ -26,10 +23,9 @@ INTENDED = dict(parsed((Path(__file__).parent / "intended.txt").read_text().spli
 
 @pytest.fixture(scope="module")
 def leveret(tmp_path_factory: pytest.TempPathFactory) -> Transcripts:
-    """What Leveret says; several servers, since most of the time passes with waiting."""
-    with ExitStack() as stack:
-        servers = [stack.enter_context(ServerProcess(tmp_path_factory.mktemp("server"))) for _ in range(PLAYERS)]
-        return played([("127.0.0.1", server.port, "/") for server in servers])
+    """What Leveret says."""
+    with servers.running(tmp_path_factory.mktemp("leveret")) as addresses:
+        return played(addresses)
 
 
 @pytest.fixture(scope="module")

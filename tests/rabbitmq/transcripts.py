@@ -11,11 +11,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
-from tests.rabbitmq.scenarios import arguments, consuming, endings, exchanges, publishing, queues, quorum
+from tests.rabbitmq.scenarios import (
+    arguments,
+    consuming,
+    endings,
+    exchanges,
+    policies,
+    publishing,
+    queues,
+    quorum,
+)
 from tests.rabbitmq.script import Run, Script
 
 RECORDED = Path(__file__).parent / "recorded"
-TOPICS = (arguments, consuming, endings, exchanges, publishing, queues, quorum)
+TOPICS = (arguments, consuming, endings, exchanges, policies, publishing, queues, quorum)
 TITLE = "== "
 
 Address = tuple[str, int, str]
