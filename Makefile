@@ -20,7 +20,7 @@ PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist clean
+.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist clean rabbitmq
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ rabbitmq-install:  ## install Debian's RabbitMQ, to compare with; needs root
 	apt-get install --yes --no-install-recommends rabbitmq-server
 	@# The benchmark starts a node of its own; the system's service would only share the machine with it.
 	if test -d /run/systemd/system; then systemctl disable --now rabbitmq-server; fi
+
+rabbitmq: $(VENV)/.dev  ## compare with RabbitMQ, which is started if it is installed; ARGS="-k name" is passed to pytest
+	RABBITMQ=1 $(PY) -m pytest $(PYTEST_OPTIONS) tests/rabbitmq $(ARGS)
 
 sim: $(VENV)/.dev  ## crash the journal at many points; SEED=n replays, POINTS=n sets how many
 	$(PY) -m tests.sim --seed $(SEED) --points $(POINTS)

@@ -1,9 +1,11 @@
 """Who gets the next message: prefetch, turns, priorities, single active or exclusive; what a leaving one held."""
 
+from typing import Any
+
 import pytest
 
 from leveret.core import dispatch
-from leveret.core.errors import AccessRefused, InvalidReceipt, ResourceLocked, TooMany
+from leveret.core.errors import AccessRefused, InvalidReceipt, QueueFull, ResourceLocked, TooMany
 from leveret.core.queue import Queue
 from tests.core.world import Recorder, World, ready
 
@@ -149,3 +151,29 @@ def test_an_exclusive_queue_is_its_owner_s(world: World) -> None:
     for other in (None, object()):
         with pytest.raises(ResourceLocked, match="cannot obtain exclusive access"):
             world.broker.declare_queue("/", "mine", owner=other)
+
+
+@pytest.mark.parametrize("limit", [{"max_length": 1}, {"max_length": 0}, {"max_length_bytes": 1}])
+def test_what_a_consumer_can_take_is_not_over_a_limit(world: World, limit: dict[str, Any]) -> None:
+    queue, consumer = world.queue(**limit), Recorder()
+    subscribed(queue, consumer)
+    world.send_all(queue, "abc")
+    run(world)
+    assert (consumer.bodies, queue.counts["maxlen"]) == (["a", "b", "c"], 0)
+
+
+def test_what_a_consumer_cannot_take_is(world: World) -> None:
+    queue, consumer = world.queue(max_length=1), Recorder(prefetch=1)
+    subscribed(queue, consumer)
+    world.send_all(queue, "abc")
+    run(world)
+    assert (consumer.bodies, ready(queue), queue.counts["maxlen"]) == (["a"], "c", 1)
+
+
+def test_a_full_queue_refuses_only_what_no_consumer_can_take(world: World) -> None:
+    queue, consumer = world.queue(max_length=1, overflow="reject-publish"), Recorder(prefetch=2)
+    subscribed(queue, consumer)
+    world.send_all(queue, "abc")
+    with pytest.raises(QueueFull):
+        world.send(queue, "d")
+    assert (consumer.bodies, ready(queue)) == (["a", "b"], "c")

@@ -72,6 +72,15 @@ def test_a_policy_for_another_type_of_queue_leaves_out_what_does_not_apply() -> 
     assert merged == QueuePolicy()
 
 
+@pytest.mark.parametrize("operator", [False, True])
+def test_settings_of_rabbitmq_that_mean_nothing_here_pass(operator: bool) -> None:
+    definition = {"ha-mode": "all", "queue-mode": "lazy", "max-length": 5}
+    definition = {key: value for key, value in definition.items() if not (operator and key == "queue-mode")}
+    policy = Policy("p", "q", definition=definition, operator=operator)
+    assert policy.settings("classic") == {"max_length": 5}
+    assert Policy.from_dict(policy.to_dict()) == policy
+
+
 def test_the_highest_priority_wins_then_the_name() -> None:
     policies = [Policy("c", "^q", 1), Policy("b", "^q", 5), Policy("a", "^q", 5), Policy("z", "^other", 9)]
     assert best(policies, "classic", "q1") == policies[2]

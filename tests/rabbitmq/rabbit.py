@@ -1,5 +1,6 @@
 """A RabbitMQ of our own: on a free port of the loopback, in a directory of its own, ended when the tests are."""
 
+import json
 import os
 import shutil
 import signal
@@ -9,15 +10,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from tests.rabbitmq.definitions import definitions
 
 SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # the Debian package; its wrapper in sbin wants another user
 START_S_MAX = 90
 STOP_S_MAX = 20
 PLUGINS = "[rabbitmq_consistent_hash_exchange,rabbitmq_random_exchange]."
+PLAYERS = 6  # virtual hosts, so that as many scenarios can be played at once
 CONFIG = """\
 listeners.tcp.1 = 127.0.0.1:{port}
 loopback_users.guest = true
 log.console = false
+load_definitions = {directory}/definitions.json
 """
 
 
@@ -27,8 +33,8 @@ def installed() -> bool:
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[tuple[str, int]]:
-    """A started RabbitMQ: its host and port."""
+def running(directory: Path) -> Iterator[list[tuple[str, int, str]]]:
+    """A started RabbitMQ: its host and port with each of its virtual hosts."""
     port = free_port()
     process = subprocess.Popen(
         [str(SCRIPT)],
@@ -40,7 +46,7 @@ def running(directory: Path) -> Iterator[tuple[str, int]]:
     )
     try:
         wait_for(process, port)
-        yield "127.0.0.1", port
+        yield [("127.0.0.1", port, vhost) for vhost in vhosts()]
     finally:
         stop(process)
 
@@ -48,7 +54,8 @@ def running(directory: Path) -> Iterator[tuple[str, int]]:
 def environment(directory: Path, port: int) -> dict[str, str]:
     """Everything that keeps it apart from any other RabbitMQ on this machine."""
     config = directory / "rabbitmq.conf"
-    config.write_text(CONFIG.format(port=port))
+    config.write_text(CONFIG.format(port=port, directory=directory))
+    (directory / "definitions.json").write_text(json.dumps(beginning()))
     (directory / "plugins").write_text(PLUGINS)
     return {
         "PATH": os.environ["PATH"],
@@ -65,6 +72,22 @@ def environment(directory: Path, port: int) -> dict[str, str]:
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-start_epmd false -erl_epmd_port 0 +S 1:1",
         "ERL_EPMD_ADDRESS": "127.0.0.1",
         "ERL_EPMD_PORT": str(free_port()),
+    }
+
+
+def vhosts() -> list[str]:
+    """The names of the virtual hosts."""
+    return [f"v{number}" for number in range(PLAYERS)]
+
+
+def beginning() -> dict[str, Any]:
+    """What it starts with."""
+    everything = {"user": "guest", "configure": ".*", "write": ".*", "read": ".*"}
+    return {
+        "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+        "vhosts": [{"name": vhost} for vhost in vhosts()],
+        "permissions": [{"vhost": vhost, **everything} for vhost in vhosts()],
+        **definitions(vhosts()),
     }
 
 

@@ -56,8 +56,8 @@ def on(where: str, *steps: Op) -> tuple[Op, ...]:
 class Run:
     """One run of a script against a server."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self.address = host, port
+    def __init__(self, host: str, port: int, vhost: str = "/") -> None:
+        self.address = host, port, vhost
         self.wires: dict[str, Wire] = {}
         self.lines: list[str] = []
         self.unasked: dict[str, list[Said]] = {}
@@ -132,6 +132,7 @@ class Run:
         if said.properties is not None:
             body = said.body if len(said.body) <= BODY_SHOWN_BYTES_MAX else f"{len(said.body)} bytes"
             line += f" | {written(said.properties)} | {body!r}"
+        line = re.sub(rf"vhost (\\?)'{self.address[2]}\\?'", r"vhost \1'/\1'", line)
         self.lines.append(GENERATED.sub(r"amq.\1\2*", line))
 
     def clean(self, script: Script) -> None:

@@ -38,15 +38,14 @@ class Said(NamedTuple):
 class Wire:
     """One connection, logged in."""
 
-    def __init__(self, host: str, port: int, user: str = "guest", vhost: str = "/") -> None:
+    def __init__(self, host: str, port: int, vhost: str = "/") -> None:
         self.socket = socket.create_connection((host, port), ANSWER_S_MAX)
         self.buffer = b""
         self.closed = False
         self.opened: set[int] = set()
         self.socket.sendall(PROTOCOL_HEADER)
         self.expect(m.ConnectionStart)
-        login = f"\0{user}\0{user}".encode()
-        self.send(0, m.ConnectionStartOk({"capabilities": CAPABILITIES}, "PLAIN", login, "en_US"))
+        self.send(0, m.ConnectionStartOk({"capabilities": CAPABILITIES}, "PLAIN", b"\0guest\0guest", "en_US"))
         tune = self.expect(m.ConnectionTune)
         assert isinstance(tune, m.ConnectionTune)
         self.send(0, m.ConnectionTuneOk(tune.channel_max, tune.frame_max, 0))

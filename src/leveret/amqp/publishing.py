@@ -167,7 +167,7 @@ class Publish:
     def _return(self) -> None:
         """Give it back to the publisher: nobody wanted it."""
         method = BasicReturn(Reply.NO_ROUTE, Reply.NO_ROUTE.name, self.exchange, self.routing_key)
-        self._channel.say_content(method, self.content, self._header_len)
+        self._channel.say_content(method, *self._wire())
 
     def _wire(self) -> tuple[bytes, int]:
         """Properties and body as the queues get them: without BCC, else as they came if that is possible."""

@@ -118,9 +118,9 @@ def queue_type(value: object) -> str:
 
 
 def delivery_limit(value: object) -> int | None:
-    """A count of deliveries; -1 is no limit."""
-    limit: int = whole(-1, COUNT_MAX)(value)
-    return None if limit == -1 else limit
+    """A count of deliveries; a negative one is no limit."""
+    limit: int = whole(-COUNT_MAX, COUNT_MAX)(value)
+    return None if limit < 0 else limit
 
 
 def retry_backoff(value: object) -> str | tuple[int, ...]:

@@ -24,7 +24,7 @@ from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
-from leveret.core.queue_types import Lifetime, check_delete, check_lifetime
+from leveret.core.queue_types import Lifetime, check_delete, check_lifetime, check_server_named
 from leveret.core.restore import waiting_numbers
 from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
 
@@ -81,12 +81,14 @@ class Broker(Publisher):
             check_equivalent(existing.arguments or {}, arguments or {}, name, vhost)
             existing.use()
             return existing
-        if not server_named:
+        if server_named:
+            check_server_named(arguments)
+        else:
             check_new_name("queue", name)
         if len(self.queues) >= QUEUES_MAX:
             raise TooMany(f"there are {QUEUES_MAX} queues: delete some")
         kind = self.kinds.of(arguments, name, vhost)
-        check_lifetime(kind.queue_type, Lifetime(durable, auto_delete, owner is not None, server_named), name, vhost)
+        check_lifetime(kind.queue_type, Lifetime(durable, auto_delete, owner is not None), name, vhost)
         self.last_queue_id += 1
         queue = Queue(
             self, self.last_queue_id, home.name, name, kind.policy_in(home, name), kind.arguments,

@@ -22,4 +22,5 @@ cdef class Engine(State):
     cdef int keep_blob(self, Message message, Py_ssize_t places) except -1
     cdef int drop_blob(self, Message message) except -1
     cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1
+    cdef int push(self, Holder queue) except -1
     cdef int queue_expired(self, Holder queue) except -1

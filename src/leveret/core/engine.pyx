@@ -89,6 +89,10 @@ cdef class Engine(State):
         """A message of a queue is over for this reason: settle it, and dead-letter it if the queue asks for that."""
         raise NotImplementedError
 
+    cdef int push(self, Holder queue) except -1:
+        """Hand out what consumers of a queue can take now: only the rest of it can be too much."""
+        raise NotImplementedError
+
     cdef int queue_expired(self, Holder queue) except -1:
         """A queue was not used for as long as it may be."""
         raise NotImplementedError

@@ -30,6 +30,24 @@ _APPLY_TO: dict[str, frozenset[str]] = {
     "streams": frozenset(("stream",)),
     "exchanges": frozenset(("exchange",)),
 }
+# Settings of RabbitMQ that files of definitions are full of, and that have no meaning here.
+WITHOUT_EFFECT = frozenset(
+    [
+        "federation-upstream",
+        "federation-upstream-set",
+        "federation-upstream-pattern",
+        "ha-mode",
+        "ha-params",
+        "ha-sync-mode",
+        "ha-sync-batch-size",
+        "ha-promote-on-shutdown",
+        "ha-promote-on-failure",
+        "max-in-memory-bytes",
+        "max-in-memory-length",
+        "queue-master-locator",
+        "target-group-size",
+    ]
+)
 _BY_KEY: dict[str, Argument] = {row.policy_key: row for row in ARGUMENTS.values() if row.by_policy}
 _NO_BACKOFF = Backoff()
 _MINIMUM = tuple(str(row.field) for row in ARGUMENTS.values() if row.minimum)
@@ -136,6 +154,8 @@ class Policy:
     def _read(self, key: str, value: object) -> Any:
         """One value of the definition, checked."""
         row = _BY_KEY.get(key)
+        if key in WITHOUT_EFFECT:
+            return None
         if row is None and key != ALTERNATE_EXCHANGE:
             raise InvalidArgument(f"'{key}' is not a recognised policy setting: remove it from policy '{self.name}'")
         if self.operator and (row is None or not row.by_operator):

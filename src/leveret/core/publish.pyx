@@ -8,6 +8,7 @@ from collections import deque
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core import deadletter
+from leveret.core.dispatch import pump
 from leveret.core.errors import DiskFull, InvalidArgument, MessageTooLarge, QueueFull
 from leveret.core.filters import GROUP_HEADER
 from leveret.core.held cimport Held, Holder
@@ -143,6 +144,8 @@ cdef class Publisher(Restorable):
         """Whether a queue is full and rejects."""
         if queue.policy.overflow == "drop-head" or not queue.would_overflow(body_bytes(message)):
             return False
+        if queue.consumers and pump(queue) and not queue.would_overflow(body_bytes(message)):
+            return False
         queue.counters.refused += 1
         if queue.policy.overflow == "reject-publish-dlx":
             queue.counters.maxlen += 1
@@ -168,6 +171,11 @@ cdef class Publisher(Restorable):
         return self.place(message, durable) if durable else copy.seq
 
     # Dead letters
+
+    cdef int push(self, Holder queue) except -1:
+        """See Engine."""
+        pump(queue)
+        return 0
 
     cdef int queue_expired(self, Holder queue) except -1:
         """See Engine."""

@@ -65,5 +65,6 @@ cdef class Queue(Holder):
     cdef int signal(self) except -1
     cdef int reappear(self, Held held) except -1
     cdef int trim(self) except -1
+    cdef bint overflows(self) noexcept
     cdef Held remove(self, uint64_t seq, uint8_t priority, uint64_t group)
     cpdef use(self)

@@ -121,13 +121,19 @@ cdef class Queue(Holder):
     cdef int trim(self) except -1:
         """Drop from the head what is over the length; a queue that rejects instead never drops what it took."""
         cdef Held held
-        while self.drops_head and (self.ready.length > self.max_length or self.ready.bytes > self.max_bytes):
+        if self.consumers and self.overflows():
+            self.engine.push(self)
+        while self.overflows():
             held = self.ready.oldest_of_least(self)
             if held is None:
                 return 0
             self.hold(held)
             self.engine.dead(self, held, MAXLEN)
         return 0
+
+    cdef bint overflows(self) noexcept:
+        """Whether something has to go."""
+        return self.drops_head and (self.ready.length > self.max_length or self.ready.bytes > self.max_bytes)
 
     def enforce(self) -> None:
         """Drop what a lowered limit no longer allows."""

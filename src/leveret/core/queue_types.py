@@ -4,9 +4,10 @@ Both are stored in the same way here. A quorum queue is one that lasts: it has a
 durable, belongs to no connection and does not go with its last consumer.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from leveret.core.arguments import known_as
+from leveret.core.arguments import QUEUE_TYPE, known_as
 from leveret.core.errors import InvalidArgument, NotSupported, PreconditionFailed, ResourceLocked
 from leveret.core.names import described
 from leveret.core.queue import Queue
@@ -20,15 +21,19 @@ class Lifetime(NamedTuple):
     durable: bool = True
     auto_delete: bool = False
     exclusive: bool = False
-    server_named: bool = False
+
+
+def check_server_named(arguments: Mapping[str, Any] | None) -> None:
+    """Refuse a queue that nobody gave a name, if its type wants one; the first of all checks."""
+    queue_type = (arguments or {}).get(QUEUE_TYPE)
+    if queue_type == QUORUM:
+        raise PreconditionFailed(f"Cannot declare a server-named queue for type {known_as(queue_type)}")
 
 
 def check_lifetime(queue_type: str, lifetime: Lifetime, name: str, vhost: str) -> None:
     """Refuse a queue that is not of its type."""
     if queue_type != QUORUM:
         return
-    if lifetime.server_named:
-        raise PreconditionFailed(f"Cannot declare a server-named queue for type {known_as(queue_type)}")
     refused = (
         ("auto-delete", lifetime.auto_delete),
         ("exclusive-owner", lifetime.exclusive),

@@ -34,8 +34,9 @@ SCENARIOS: dict[str, Script] = {
     ],
     "get is not bounded by prefetch": [*FILLED, qos(1), consume(), Listen(), get(no_ack=False)],
     "prefetch of a whole channel": [
-        *FILLED, queue("r"), publish("r", "d"), publish("r", "e"), Listen(0.1), qos(2, shared=True), consume(tag="c"),
-        Listen(), consume("r", "d"), Listen(), ack(1), Listen(), ack(2), Listen(), ack(4, multiple=True),
+        queue(), publish(body="a"), publish(body="b"), queue("r"), publish("r", "c"), publish("r", "d"), Listen(0.1),
+        qos(2, shared=True), consume(tag="first"), Listen(), consume("r", "second"), Listen(), ack(1), Listen(), ack(2),
+        Listen(), ack(4, multiple=True),
     ],
     "unknown tag": [queue(), ack(7), Listen()],
     "unknown tag: nack": [queue(), nack(7), Listen()],

@@ -84,7 +84,7 @@ SCENARIOS: dict[str, Script] = {
         DEAD, queue(arguments={"x-max-length": 1, **TO_DEAD}), publish(body="a"), publish(body="b"), Listen(0.2),
         get("dead"), get(),
     ],
-    "length: priorities, the lowest goes first": [
+    "length: priorities": [
         queue(arguments={"x-max-length": 2, "x-max-priority": 5}), publish(body="a", priority=5),
         publish(body="b", priority=1), publish(body="c", priority=3), Listen(0.2), get(), get(), get(),
     ],

@@ -6,8 +6,8 @@
     all-with-x    as all                                    compared
     any-with-x    as any                                    compared
 
-A None argument asks only for presence. Values match when they are equal and of one kind: True is not 1, nor is 1.0;
-integers are of one kind whatever their width on the wire.
+A None argument asks only for presence. Values match when they are equal and of one kind: numbers are, whatever their
+type on the wire, but True is not 1.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from leveret.core.equivalence import type_name
 from leveret.core.errors import PreconditionFailed
 from leveret.core.exchanges.base import Arguments, Binding, Exchange
-from leveret.core.tables import Long
 
 
 class _Mode(NamedTuple):
@@ -94,4 +93,4 @@ def _agrees(headers: Arguments, name: str, value: object) -> bool:
 
 def _kind(value: object) -> type:
     """Which values can be equal to this one."""
-    return int if isinstance(value, Long) else type(value)
+    return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)

@@ -1,0 +1,62 @@
+"""Where Leveret answers otherwise than the RabbitMQ that was asked (3.10), and why.
+
+`EVERYWHERE` are small things that are put aside before transcripts are compared. `SCENARIOS` are answers that differ
+as a whole; what Leveret says instead is in intended.txt.
+"""
+
+import re
+from typing import NamedTuple
+
+
+class Detail(NamedTuple):
+    """What is left out of a line, and why."""
+
+    pattern: re.Pattern[str]
+    reason: str
+
+
+OURS = (
+    Detail(
+        re.compile(r", 'x-last-death-(exchange|queue|reason)': '[^']*'"),
+        "RabbitMQ 4 tells of the latest death, too; 3.10 did not",
+    ),
+    Detail(
+        re.compile(r", 'x-origin-id': '[^']*'"),
+        "a dead letter names the message that it was, so that a redrive finds it",
+    ),
+)
+THEIRS = (
+    Detail(
+        re.compile(r"headers=\{'x-delivery-count': 0\}|, 'x-delivery-count': 0"),
+        "basic.get from a quorum queue counts from the second delivery on, as basic.deliver does",
+    ),
+)
+
+SCENARIOS: dict[str, str] = {
+    "arguments: declare x-delivery-limit=5": "classic queues have delivery limits here",
+    "arguments: declare x-queue-mode='odd'": "x-queue-mode has no effect, whatever it says",
+    "arguments: declare x-queue-type='quorum', x-queue-mode='lazy'": "x-queue-mode has no effect on any queue",
+    "arguments: declare nothing, then x-queue-mode='lazy'": "x-queue-mode has no effect, so it need not be repeated",
+    "arguments: declare x-queue-type='quorum', x-delivery-limit='5'": "a limit that is no number is refused",
+    "consuming: a channel number over the limit": "RabbitMQ 4 refuses it, too",
+    "endings: length: what is held does not count": "what comes back is never dropped for the length of a queue",
+    "endings: length: priorities": "a full queue drops the lowest priority, not the highest",
+    "endings: dead: CC is a key, too": "BCC is forgotten when a message is published",
+    "endings: dead: a history of the client's own": "only the broker counts deaths, as in RabbitMQ 4",
+    "endings: dead: a history that is none": "only the broker writes of deaths, as in RabbitMQ 4",
+    "endings: dead: republished by a client": "only the broker counts deaths, as in RabbitMQ 4",
+    "exchanges: unknown type": "since 3.13 an unknown type closes the channel only",
+    "publishing: x-death from a client": "only the broker writes of deaths",
+    "quorum: prefetch of a whole channel": "a prefetch of a whole channel works with every queue",
+    "quorum: what comes back tells how often": "what comes back goes to its old place, in quorum queues, too",
+    "quorum: returned messages come first, in the order of their return": "what comes back goes to its old place",
+    "quorum: exclusive consumer": "exclusive consumers are alone on quorum queues, too",
+    "quorum: exclusive consumer beside another": "exclusive consumers are alone on quorum queues, too",
+}
+
+
+def without(details: tuple[Detail, ...], lines: list[str]) -> list[str]:
+    """Lines without what is put aside."""
+    for detail in details:
+        lines = [detail.pattern.sub("", line) for line in lines]
+    return lines

@@ -1,0 +1,82 @@
+"""Transcripts of all scenarios: made by several players at once, kept as text, compared line by line.
+
+    == name of the scenario
+    what the server said, line by line
+
+Those in the folder `recorded` are RabbitMQ's. `python -m tests.rabbitmq.record` makes them anew.
+"""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from tests.rabbitmq.scenarios import (
+    arguments,
+    consuming,
+    endings,
+    exchanges,
+    policies,
+    publishing,
+    queues,
+    quorum,
+)
+from tests.rabbitmq.script import Run, Script
+
+RECORDED = Path(__file__).parent / "recorded"
+TOPICS = (arguments, consuming, endings, exchanges, policies, publishing, queues, quorum)
+TITLE = "== "
+
+Address = tuple[str, int, str]
+Transcripts = dict[str, list[str]]
+
+
+def scripts() -> dict[str, Script]:
+    """All scenarios, by topic and name."""
+    return {
+        f"{topic.__name__.rpartition('.')[2]}: {name}": script
+        for topic in TOPICS
+        for name, script in topic.SCENARIOS.items()
+    }
+
+
+def played(addresses: Sequence[Address]) -> Transcripts:
+    """The transcripts of all scenarios; each address (host, port and virtual host) plays one at a time."""
+    free: SimpleQueue[Address] = SimpleQueue()
+    for address in addresses:
+        free.put(address)
+
+    def play(script: Script) -> list[str]:
+        address = free.get()
+        try:
+            return Run(*address).play(script)
+        finally:
+            free.put(address)
+
+    named = scripts()
+    with ThreadPoolExecutor(len(addresses)) as players:
+        return dict(zip(named, players.map(play, named.values()), strict=True))
+
+
+def written(transcripts: Transcripts, topic: str) -> str:
+    """The transcripts of a topic as text."""
+    chosen = {name: lines for name, lines in transcripts.items() if name.startswith(f"{topic}: ")}
+    return "\n".join("\n".join([TITLE + name, *lines, ""]) for name, lines in chosen.items())
+
+
+def recorded() -> Transcripts:
+    """What RabbitMQ said."""
+    return {
+        name: lines for path in sorted(RECORDED.glob("*.txt")) for name, lines in parsed(path.read_text().splitlines())
+    }
+
+
+def parsed(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """The reverse of written."""
+    found: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line.startswith(TITLE):
+            found.append((line.removeprefix(TITLE), []))
+        elif line:
+            found[-1][1].append(line)
+    return found
