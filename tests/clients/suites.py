@@ -177,7 +177,14 @@ def certificates(folder: Path, suites: list[Suite]) -> list[str]:
     """Certificates where py-amqp looks for those of its authors; the flags for a server that clients trust by them."""
     authority = Authority(folder)
     server, client = (authority.issue("localhost", file=name) for name in ("server", "client"))
-    named = {"ca_certificate": authority.cert, "client_certificate": client.cert, "client_key": client.key}
+    named = {
+        "ca_certificate": authority.cert,
+        "client_certificate": client.cert,
+        "client_key": client.key,
+        # A key of another certificate: it must not work.
+        "client_certificate_broken": client.cert,
+        "client_key_broken": server.key,
+    }
     for suite in suites:
         target = suite.folder / "t" / "certs"
         if target.parent.exists():
