@@ -20,7 +20,7 @@ PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist clean rabbitmq
+.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist clean rabbitmq clients
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ serve: $(VENV)/.built  ## run a server on ./data; ARGS="--amqp-port 5673" is pas
 
 test: $(VENV)/.dev $(VENV)/.parts  ## run the tests; ARGS="-k name" is passed to pytest
 	$(PY) -m pytest $(PYTEST_OPTIONS) $(ARGS)
+
+clients: $(VENV)/.dev $(VENV)/.parts  ## run the tests that client libraries ship for themselves; CLIENT=name selects one
+	@$(PY) -m tests.clients.suites $(CLIENT)
 
 parts: $(VENV)/.parts  ## install the foreign programs that tests use: clients in C and JavaScript
 

@@ -207,6 +207,14 @@ def test_the_server_says_that_a_queue_was_deleted(world: World) -> None:
     assert [type(each.method) for each in silent.received()] == [QueueDeleteOk]
 
 
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_queue_is_said_to_be_deleted_before_its_consumer_is_cancelled(client: Client, durable: bool) -> None:
+    client.queue(durable=durable)
+    consume(client)
+    client.send(QueueDelete("q"))
+    assert [each.method for each in client.received()] == [QueueDeleteOk(0), BasicCancel("c", nowait=True)]
+
+
 def test_consumer_priorities_go_first(world: World) -> None:
     low, high = world.client(), world.client()
     low.queue()

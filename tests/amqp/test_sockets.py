@@ -60,6 +60,22 @@ def test_a_client_that_never_reads_does_not_keep_its_place(monkeypatch: pytest.M
     served(scenario)
 
 
+def test_a_client_may_finish_what_it_was_saying_when_it_is_told_to_go() -> None:
+    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        while await loop.sock_recv(client, 4_096):
+            pass
+        assert not server.hub.connections
+        # The first one would be answered with a reset, the second one would fail.
+        for _ in range(2):
+            client.sendall(b"and one more thing")
+        client.close()
+        await until(lambda: not server.sockets)
+
+    served(scenario)
+
+
 def test_a_client_that_does_not_read_gets_no_more_until_it_does() -> None:
     async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
         assert accepted._transport is not None

@@ -24,6 +24,7 @@ class Broker:
 
     host: str
     port: int
+    tls_port: int | None = None
 
     @property
     def url(self) -> str:
@@ -32,14 +33,14 @@ class Broker:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Broker]:
+def running(folder: Path, *flags: str) -> Iterator[Broker]:
     """The broker that BROKER names; otherwise one that is started for this block, with its data in a folder."""
     if address := os.environ.get("BROKER"):
         host, _, port = address.rpartition(":")
         yield Broker(host, int(port))
     else:
-        with ServerProcess(folder) as server:
-            yield Broker("127.0.0.1", server.port)
+        with ServerProcess(folder, *flags) as server:
+            yield Broker("127.0.0.1", server.port, server.ports.get("amqps"))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ run. pika has such tests, too, but none of its published packages contains them.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -18,14 +19,16 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tests.clients.conftest import Broker, running
+from tests.server.certificates import Authority
 from tests.sources import ROOT
 
 HOME = ROOT / "build" / "clients"
+VENV = HOME / "venv"
 NODE = Path(__file__).parent / "node"
 KNOWN = Path(__file__).with_name("known.toml")
 REQUIREMENTS = ["pytest>=8.4", "pytest-rerunfailures>=16", "pytest-timeout>=2.4", "setuptools>=77"]
 TEST_MAX_S = 60
-SUITE_MAX_S = 600
+SUITE_MAX_S = 300
 
 # How each test of a suite ended: passed, failed or skipped.
 Outcomes = dict[str, str]
@@ -47,64 +50,84 @@ class Suite:
         """Where the package is unpacked."""
         return HOME / f"{self.package}-{self.version}"
 
-
-def call(*command: str | Path, cwd: Path = HOME, env: dict[str, str] | None = None, check: bool = True) -> str:
-    """Run a program and give what it printed; its errors go to ours."""
-    environ = os.environ | (env or {})
-    environ.pop("PYTHONPATH", None)
-    done = subprocess.run(
-        command, cwd=cwd, env=environ, stdout=subprocess.PIPE, text=True, timeout=SUITE_MAX_S, check=check
-    )
-    return done.stdout
+    @property
+    def log(self) -> Path:
+        """What the last run printed."""
+        return HOME / f"{self.name}.log"
 
 
-def python() -> Path:
-    """The interpreter of an environment of the suites' own: what they need is no business of ours."""
-    home = HOME / "venv"
-    program = home / "bin" / "python"
-    if not program.exists():
-        venv.create(home, with_pip=True)
-        call(program, "-m", "pip", "install", "--quiet", *REQUIREMENTS)
-    return program
+# Getting the suites
+
+
+def pip(*arguments: str) -> None:
+    """Run pip in an environment of the suites' own: what they need is no business of ours."""
+    python = VENV / "bin" / "python"
+    ready = VENV / ".ready"
+    base: list[str | Path] = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    if not ready.exists():
+        venv.create(VENV, with_pip=True, clear=True)
+        subprocess.run([*base, "install", *REQUIREMENTS], check=True)
+        ready.touch()
+    subprocess.run([*base, *arguments], cwd=HOME, check=True)
 
 
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack an archive with one folder inside, under a name of our choice."""
     with tarfile.open(archive) as tar:
-        tar.extractall(HOME, filter="data")
         inside = HOME / tar.getnames()[0].split("/")[0]
-    if inside != folder:
-        inside.rename(folder)
+        tar.extractall(HOME, filter="data")
+    inside.rename(folder)
 
 
 def fetch_sdist(suite: Suite) -> None:
-    """Get a source distribution, and install what the library needs."""
-    pip: list[str | Path] = [python(), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    """Get a source distribution and install what the library needs."""
     exact = f"{suite.package}=={suite.version}"
-    call(*pip, "install", exact)
-    call(*pip, "download", "--no-deps", "--no-build-isolation", "--no-binary", suite.package, exact)
-    unpack(HOME / f"{suite.package}-{suite.version}.tar.gz", suite.folder)
+    pip("install", exact)
+    if not suite.folder.exists():
+        pip("download", "--no-deps", "--no-build-isolation", "--no-binary", suite.package, exact)
+        unpack(suite.folder.with_name(f"{suite.folder.name}.tar.gz"), suite.folder)
 
 
 def fetch_npm(suite: Suite) -> None:
     """Get a package for Node."""
-    call("npm", "pack", "--silent", f"{suite.package}@{suite.version}")
-    unpack(HOME / f"{suite.package}-{suite.version}.tgz", suite.folder)
+    if not suite.folder.exists():
+        subprocess.run(["npm", "pack", "--silent", f"{suite.package}@{suite.version}"], cwd=HOME, check=True)
+        unpack(suite.folder.with_name(f"{suite.folder.name}.tgz"), suite.folder)
+
+
+# Running them
+
+
+def attempt(suite: Suite, command: list[str | Path], env: dict[str, str]) -> Outcomes:
+    """Run the tests, with their output in the log; what has not ended in time is ended and has failed."""
+    environ = os.environ | env
+    environ.pop("PYTHONPATH", None)
+    # A session of its own, so that what it started ends with it.
+    with (
+        suite.log.open("w") as log,
+        subprocess.Popen(command, cwd=suite.folder, env=environ, stdout=log, start_new_session=True) as process,
+    ):
+        try:
+            process.wait(SUITE_MAX_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return {f"did not end within {SUITE_MAX_S} s": "failed"}
+    return {}
 
 
 def run_pytest(suite: Suite, broker: Broker) -> Outcomes:
     """Run tests that read the address of the broker from RABBITMQ_*."""
     report = HOME / f"{suite.name}.xml"
-    env = {"RABBITMQ_HOST": broker.host, "RABBITMQ_5672_TCP": str(broker.port)}
-    options = ["-q", "-p", "no:cacheprovider", "--disable-warnings", f"--timeout={TEST_MAX_S}", f"--junitxml={report}"]
     report.unlink(missing_ok=True)
-    log = call(python(), "-m", "pytest", *options, *suite.files, cwd=suite.folder, env=env, check=False)
-    (HOME / f"{suite.name}.log").write_text(log)
-    return dict(junit(report))
+    ports = {"RABBITMQ_5672_TCP": str(broker.port), "RABBITMQ_5671_TCP": str(broker.tls_port)}
+    options = ["-q", "-p", "no:cacheprovider", "--disable-warnings", f"--timeout={TEST_MAX_S}", f"--junitxml={report}"]
+    command: list[str | Path] = [VENV / "bin" / "python", "-m", "pytest", *options, *suite.files]
+    late = attempt(suite, command, {"RABBITMQ_HOST": broker.host, **ports})
+    return late or dict(junit(report))
 
 
 def junit(report: Path) -> Iterator[tuple[str, str]]:
-    """The tests of a JUnit report; the first child of a test, if any, says what went wrong."""
+    """The tests of a JUnit report; the children of a test say what went wrong."""
     for case in ElementTree.parse(report).iter("testcase"):
         problems = {child.tag for child in case}
         outcome = "failed" if problems & {"failure", "error"} else "skipped" if "skipped" in problems else "passed"
@@ -115,8 +138,8 @@ def run_node(suite: Suite, broker: Broker) -> Outcomes:
     """Run tests that connect to URL, or to AMQP's own port."""
     env = {"URL": broker.url, "BROKER_PORT": str(broker.port), "NODE_OPTIONS": f"--require={NODE / 'redirect.js'}"}
     options = ["--test", "--test-concurrency=1", f"--test-reporter={NODE / 'reporter.js'}"]
-    lines = call("node", *options, *suite.files, cwd=suite.folder, env=env, check=False)
-    return {test["name"]: test["outcome"] for test in map(json.loads, lines.splitlines())}
+    late = attempt(suite, ["node", *options, *suite.files], env)
+    return late | {test["name"]: test["outcome"] for test in map(json.loads, suite.log.read_text().splitlines())}
 
 
 SUITES = [
@@ -136,39 +159,53 @@ SUITES = [
 
 def report(suite: Suite, outcomes: Outcomes, known: dict[str, str]) -> bool:
     """Print how a suite ended; say whether all is as expected."""
-    by = {
-        kind: [name for name, outcome in outcomes.items() if outcome == kind]
-        for kind in ("passed", "failed", "skipped")
-    }
-    unknown = [name for name in by["failed"] if name not in known]
-    differing = [name for name in by["failed"] if name in known]
-    counts = f"{len(by['passed'])} passed, {len(unknown)} failed, {len(differing)} known differences"
-    print(f"{suite.name} {suite.version}: {counts}, {len(by['skipped'])} skipped")
+    failed = [name for name, outcome in outcomes.items() if outcome == "failed"]
+    unknown = [name for name in failed if name not in known]
+    counts = {kind: list(outcomes.values()).count(kind) for kind in ("passed", "skipped")}
+    print(
+        f"{suite.name} {suite.version}: {counts['passed']} passed, {len(unknown)} failed, "
+        f"{len(failed) - len(unknown)} known differences, {counts['skipped']} skipped"
+    )
     for name in unknown:
-        print(f"  FAILED {name}")
-    for name in differing:
-        print(f"  known  {name}: {known[name]}")
-    for name in set(known) - set(by["failed"]):
-        print(f"  listed in {KNOWN.name}, but it does not fail here: {name}")
-    return bool(by["passed"]) and not unknown
+        print(f"  FAILED {name} (see {suite.log})")
+    for name, reason in known.items():
+        print(f"  known: {name}: {reason}" if name in failed else f"  listed in {KNOWN.name}, but passed: {name}")
+    return counts["passed"] > 0 and not unknown
+
+
+def certificates(folder: Path, suites: list[Suite]) -> list[str]:
+    """Certificates where py-amqp looks for those of its authors; the flags for a server that clients trust by them."""
+    authority = Authority(folder)
+    server, client = (authority.issue("localhost", file=name) for name in ("server", "client"))
+    named = {
+        "ca_certificate": authority.cert,
+        "client_certificate": client.cert,
+        "client_key": client.key,
+        # A key of another certificate: it must not work.
+        "client_certificate_broken": client.cert,
+        "client_key_broken": server.key,
+    }
+    for suite in suites:
+        target = suite.folder / "t" / "certs"
+        if target.parent.exists():
+            target.mkdir(exist_ok=True)
+            for name, source in named.items():
+                shutil.copy(source, target / f"{name}.pem")
+    return ["--amqps-port", "0", "--tls-cert", str(server.cert), "--tls-key", str(server.key)]
 
 
 def main() -> int:
     """Run the suites named on the command line, or all."""
-    wanted = sys.argv[1:] or [suite.name for suite in SUITES]
+    suites = [suite for suite in SUITES if suite.name in sys.argv[1:] or not sys.argv[1:]]
     known = tomllib.loads(KNOWN.read_text())
-    HOME.mkdir(parents=True, exist_ok=True)
     data = HOME / "broker"
     shutil.rmtree(data, ignore_errors=True)
-    data.mkdir()
-    good = True
-    with running(data) as broker:
-        for suite in SUITES:
-            if suite.name in wanted:
-                if not suite.folder.exists():
-                    suite.fetch(suite)
-                good &= report(suite, suite.run(suite, broker), known.get(suite.name, {}))
-    return not good
+    data.mkdir(parents=True)
+    for suite in suites:
+        suite.fetch(suite)
+    with running(data, *certificates(data, suites)) as broker:
+        good = [report(suite, suite.run(suite, broker), known.get(suite.name, {})) for suite in suites]
+    return not all(good)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from celery import Celery, chain, chord, group
 from celery.exceptions import TaskRevokedError
+from kombu import pools
 from kombu.transport.native_delayed_delivery import level_name
 
 from tests.clients.celery_worker import make_app
@@ -37,6 +38,8 @@ def working(settings: dict[str, Any], log: Path) -> Iterator[Celery]:
             worker.terminate()
             worker.wait(WAIT_S)
             app.close()
+            # Closing the application leaves its connections in these.
+            pools.reset()
     assert worker.returncode == 0, log.read_text()
 
 

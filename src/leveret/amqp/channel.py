@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from leveret.amqp.codec import encode
@@ -62,6 +63,7 @@ class Channel(Traffic):
         self.consumer_prefetch = 0
         self.transaction: Transaction | None = None
         self.reply_consumer: ReplyConsumer | None = None
+        self._cancels: list[BasicCancel] | None = None
 
     # Methods
 
@@ -242,7 +244,21 @@ class Channel(Traffic):
         """A queue went away: tell the client, if it wants to know."""
         self.subscribers.pop(subscriber.tag, None)
         if self.connection.client_capabilities.get("consumer_cancel_notify") is True:
-            self.say(BasicCancel(subscriber.tag, nowait=True))
+            cancel = BasicCancel(subscriber.tag, nowait=True)
+            if self._cancels is None:
+                self.say(cancel)
+            else:
+                self._cancels.append(cancel)
+
+    @contextmanager
+    def cancels(self) -> Iterator[list[BasicCancel]]:
+        """Collect what consumers of this channel are to be told of in this block, in place of telling them."""
+        collected: list[BasicCancel] = []
+        self._cancels = collected
+        try:
+            yield collected
+        finally:
+            self._cancels = None
 
     # Ending
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from leveret.amqp.server import AmqpServer
 
 OUTPUT_BYTES_HIGH = 1 << 20  # what waits in the buffer of a socket before its consumers get no more
-LINGER_S = 10.0  # for a client that was told to go to read that; who never reads would keep its place for ever
+LINGER_S = 10.0  # for a client that was told to go to do so; who never does would keep its place for ever
 
 Context = Callable[[], ssl.SSLContext]
 LOG = Log("amqp")
@@ -75,8 +75,9 @@ class Socket(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Something was read."""
         assert self._connection is not None, "nothing is read before connection_made"
-        self._hub.receive(self._connection, self._buffer[:nbytes])
-        self._server.flush_soon()
+        if self._linger is None:
+            self._hub.receive(self._connection, self._buffer[:nbytes])
+            self._server.flush_soon()
 
     def eof_received(self) -> bool:
         """The client says nothing more, so there is nobody to talk to."""
@@ -98,7 +99,8 @@ class Socket(asyncio.BufferedProtocol):
         if self._linger is not None:
             self._linger.cancel()
         if self._connection is not None:
-            self._hub.lost(self._connection)
+            if self._linger is None:
+                self._hub.lost(self._connection)
             self._server.leave(self)
             self._server.flush_soon()
 
@@ -107,20 +109,29 @@ class Socket(asyncio.BufferedProtocol):
     def flush(self) -> None:
         """Write what the connection has to say, and do what it wants done with its socket."""
         connection, transport = self._connection, self._transport
-        if connection is None or transport is None or transport.is_closing():
+        if connection is None or transport is None or transport.is_closing() or self._linger is not None:
             return
         data = connection.take_output()
         if data:
             transport.write(data)
         if connection.finished:
-            transport.close()
-            self._linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+            self._end(connection, transport)
         elif connection.wants_input is not self._reading:
             self._reading = connection.wants_input
             (transport.resume_reading if self._reading else transport.pause_reading)()
         if not self.known and connection.user is not None:
             self.known = True
             self._server.admission.log_in()
+
+    def _end(self, connection: Connection, transport: asyncio.Transport) -> None:
+        """Say no more, and hear the client out: input left unread would reset the socket, and lose our last words."""
+        self._linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+        self._hub.lost(connection)
+        if transport.can_write_eof():
+            transport.write_eof()
+            transport.resume_reading()
+        else:
+            transport.close()
 
     def abort(self) -> None:
         """Close at once, whatever is still to be written."""

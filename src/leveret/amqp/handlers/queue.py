@@ -123,8 +123,12 @@ def delete(channel: Channel, method: QueueDelete) -> None:
         channel.answer(method.nowait, QueueDeleteOk(0))
         return
     queue = channel.queue(name)
-    count = channel.core.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
+    with channel.cancels() as cancels:
+        count = channel.core.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
     channel.answer(method.nowait, QueueDeleteOk(count), durable=queue.durable)
+    # Clients fail that hear of their consumer's end while they wait for the answer.
+    for cancel in cancels:
+        channel.answer(False, cancel, durable=queue.durable)
 
 
 HANDLERS: Handlers = {
