@@ -73,6 +73,8 @@ cdef class Session:
             channel.header(frame.payload, frame.size, self.stamp)
             self.confirm_later(channel)
         elif frame.kind == BODY:
+            if self.alarmed:
+                return self.put_off(frame)
             channel.body(frame.payload, frame.size, self.stamp)
             self.confirm_later(channel)
         return 1
@@ -103,11 +105,15 @@ cdef class Session:
     cdef int publish(self, Traffic channel, Frame* frame) except -1:
         """Begin a publish, unless there is no room for it now."""
         if self.alarmed:
-            self.reader.position -= frame.size + 8
-            self.on_publish_in_alarm()
-            return 0
+            return self.put_off(frame)
         channel.begin(frame.payload, frame.size)
         return 1
+
+    cdef int put_off(self, Frame* frame) except -1:
+        """Leave a frame where it is, for there is no room for it now."""
+        self.reader.position -= frame.size + 8
+        self.on_publish_in_alarm()
+        return 0
 
     cpdef int confirm_later(self, Traffic channel) except -1:
         """Remember that a channel has publishes to confirm."""
