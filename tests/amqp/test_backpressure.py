@@ -139,3 +139,25 @@ def test_a_flood_of_errors_is_answered_within_bounds(server: ServerProcess) -> N
             client.send(1, m.ChannelCloseOk(), m.ChannelOpen())
             client.expect(1, m.ChannelOpenOk)
         assert resident_bytes(server.pid) - before < 16 * MIB
+
+
+def test_who_asks_for_much_and_reads_nothing_is_not_heard_for_a_while(world: World) -> None:
+    client = world.client()
+    client.queue()
+    client.publish(body=bytes(BODY_BYTES))
+    client.connection.writable(False)
+    count = 100
+    client.send_bytes(b"".join(again(number) for number in range(1, count + 1)))
+    assert client.connection.outlet.pending_bytes < 2 * MIB
+    assert not client.connection.wants_input
+    client.connection.writable(True)
+    got = 0
+    while got < count:
+        world.hub.flush()
+        got += len(client.received())
+    assert client.connection.wants_input
+
+
+def again(number: int) -> bytes:
+    """Take a message and give it back."""
+    return method_frame(1, m.BasicGet("q")) + method_frame(1, m.BasicNack(number, requeue=True))
