@@ -2,6 +2,7 @@
 
 import pytest
 
+from leveret.amqp.codec import encode
 from leveret.amqp.methods import (
     BasicAck,
     BasicCancel,
@@ -302,3 +303,13 @@ def test_what_a_deleted_queue_had_delivered_may_still_be_settled(client: Client)
     client.received()
     client.send(BasicAck(1))
     assert client.nothing()
+
+
+def test_special_headers_do_not_change_the_types_of_others(client: Client) -> None:
+    client.queue()
+    consume(client)
+    headers = bytes.fromhex("00000016") + b"\x01as\x00\x07" + b"\x0ax-group-idS\x00\x00\x00\x01g"
+    header = bytes([0, 60, 0, 0]) + bytes(8) + bytes([0x20, 0]) + headers
+    client.writer.content(1, encode(BasicPublish("", "q")), header, len(header))
+    client.send_bytes(client.writer.take())
+    assert headers in client.connection.take_output()

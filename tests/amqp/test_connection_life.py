@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from leveret.amqp import channel
+from leveret.amqp import channel, connection
 from leveret.amqp.codec import encode
 from leveret.amqp.frames import PROTOCOL_HEADER, FrameWriter
 from leveret.amqp.methods import (
@@ -15,6 +15,7 @@ from leveret.amqp.methods import (
     BasicConsumeOk,
     BasicDeliver,
     BasicQos,
+    BasicQosOk,
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionBlocked,
@@ -217,6 +218,34 @@ def test_exclusive_queues_that_are_gone_are_forgotten(world: World) -> None:
         client.send(QueueDelete(f"q{i}"))
         client.received()
     client.queue("last", exclusive=True)
-    assert len(client.connection._owned) < 50
+    assert len(client.connection.owned) < 50
     world.hub.lost(client.connection)
     assert not world.core.topology.vhost("/").queues
+
+
+def test_who_is_blocked_can_still_answer_a_close(world: World) -> None:
+    client = world.client()
+    client.queue()
+    world.hub.set_alarm("low on memory")
+    client.publish()
+    client.next(ConnectionBlocked)
+    world.hub.ask_close(320, "CONNECTION_FORCED - shutdown")
+    client.next(ConnectionClose)
+    client.send(ConnectionCloseOk(), 0)
+    assert client.connection.finished
+    assert world.core.topology.vhost("/").queue("q").depth == 0
+
+
+def test_a_bug_beside_the_frames_ends_only_that_connection(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(connection: object) -> None:
+        raise RuntimeError("a bug")
+
+    first, second = world.client(), world.client()
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
+        patched.setattr(connection, "check_home", broken)
+        first.send(BasicQos())
+    assert first.connection.finished
+    assert "a bug" in caplog.text
+    second.call(BasicQos(), BasicQosOk)

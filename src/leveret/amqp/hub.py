@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from leveret.amqp import watch
 from leveret.amqp.bodies import Bodies, BodyStore
 from leveret.amqp.greeting import server_properties
 from leveret.amqp.limits import Limits
@@ -109,15 +110,25 @@ class Hub:
         """Let a connection do something, and see to what it leaves behind."""
         try:
             with self.guard:
-                action()
+                self._try(connection, action)
                 self._confirm_later(connection)
                 if self.guard.behind and not connection.finished:
                     connection.hold(Hold.DISK)
                     self._slowed.append(connection)
         except JournalFailed:
             raise
-        except LeveretError as error:
+        except Exception as error:
             LOG.error("messages could not be pushed to consumers", error)
+
+    def _try(self, connection: Connection, action: Callable[[], None]) -> None:
+        """Let a connection do something; if that fails in a way that nobody thought of, only it ends."""
+        try:
+            action()
+        except JournalFailed:
+            raise
+        except Exception as error:
+            LOG.error("connection broken", error, peer=connection.peer)
+            connection.finish()
 
     def _confirm_later(self, connection: Connection) -> None:
         """Confirm the new publishes of a connection when they are durable."""
@@ -246,7 +257,7 @@ class Hub:
         """What time asks for, about once a second."""
         with self.guard as core:
             for connection in list(self.connections):
-                connection.check(core.now_ms)
+                watch.check(connection, core.now_ms)
             now_ms = core.now_ms
         if self.bodies is not None:
             self.bodies.retry(now_ms)
@@ -256,6 +267,7 @@ class Hub:
         with self.guard:
             for connection in list(self.connections):
                 connection.ask_close(code, text)
+        self.resume()
 
     def lost(self, connection: Connection) -> None:
         """A socket is gone."""

@@ -1,4 +1,4 @@
-"""access.request: what clients of AMQP 0-9 asked for before they used anything. Permissions do not need it."""
+"""access.request, which AMQP 0-9-1 has given up: old clients still ask, and every ticket is as good as another."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from leveret.amqp.methods import AccessRequest, AccessRequestOk
 if TYPE_CHECKING:
     from leveret.amqp.channel import Channel, Handlers
 
-TICKET = 1  # as RabbitMQ answers; nobody looks at it
+TICKET = 1
 
 
 def request(channel: Channel, method: AccessRequest) -> None:
-    """Give a ticket that means nothing."""
+    """Give a ticket that nobody will look at."""
     channel.say(AccessRequestOk(TICKET))
 
 

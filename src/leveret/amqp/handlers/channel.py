@@ -19,8 +19,8 @@ def flow(channel: Channel, method: ChannelFlow) -> None:
 
 
 def close(channel: Channel, method: ChannelClose) -> None:
-    """The client is done with the channel: what it holds goes back. Had we closed it, its answer to that is still to come."""
-    if not channel.deaf:
+    """The client is done with the channel: what it holds goes back."""
+    if not channel.deaf:  # had we closed it, the answer to that would still be to come
         channel.release()
         channel.forget()
     channel.say(ChannelCloseOk())
