@@ -24,6 +24,8 @@ cdef enum:
     SETTLE_BYTES = 13
     MULTIPLE = 1
     REQUEUE = 2             # in basic.nack; in basic.reject it is the only bit
+    # A few bytes ask for a large message: whoever does not read what he asked for must not go on asking.
+    UNREAD_BYTES_MAX = 1_048_576
 
 
 cdef class Session:
@@ -45,6 +47,9 @@ cdef class Session:
         cdef Frame frame
         self.stamp = self.current_stamp()
         while not (self.waiting or self.finished or self.unreadable):
+            if self.outlet.buffer.size > UNREAD_BYTES_MAX:
+                self.on_output_full()
+                break
             frame = Frame(0, 0, NULL, 0)
             try:
                 if not self.reader.take(&frame):
@@ -157,6 +162,10 @@ cdef class Session:
 
     def on_method(self, number: int, payload: bytes) -> None:
         """A method came on an open channel."""
+        raise NotImplementedError
+
+    def on_output_full(self) -> None:
+        """The client has to read before it is heard again."""
         raise NotImplementedError
 
     def on_publish_in_alarm(self) -> None:
