@@ -161,3 +161,17 @@ def test_who_asks_for_much_and_reads_nothing_is_not_heard_for_a_while(world: Wor
 def again(number: int) -> bytes:
     """Take a message and give it back."""
     return method_frame(1, m.BasicGet("q")) + method_frame(1, m.BasicNack(number, requeue=True))
+
+
+def test_asking_for_much_without_reading_it_costs_nothing(server: ServerProcess) -> None:
+    count = 1_000
+    with connect(server) as client, connect(server) as other:
+        client.call(1, m.QueueDeclare("q"))
+        client.publish(1, m.BasicPublish("", "q"), None, bytes(BODY_BYTES))
+        before = resident_bytes(server.pid)
+        client.raw(*(again(number) for number in range(1, count + 1)))
+        other.call(1, m.QueueDeclare("other"))
+        assert resident_bytes(server.pid) - before < 16 * MIB
+        for number in range(1, count + 1):
+            assert client.expect(1, m.BasicGetOk).delivery_tag == number
+            assert len(client.content(1).body) == BODY_BYTES

@@ -43,6 +43,7 @@ LOGIN = (
     method_frame(1, m.ChannelOpen()) + method_frame(2, m.ChannelOpen()),
 )
 
+LOGGER = logging.getLogger("leveret")
 T = TypeVar("T")
 
 
@@ -127,6 +128,8 @@ class Arena:
 
     def __init__(self, directory: Path | None = None) -> None:
         self.world = World(directory)
+        self._complaints = Complaints(logging.ERROR)
+        LOGGER.addHandler(self._complaints)
         self._jobs: deque[Callable[[], None]] = deque()
         guard = QuietGuard(self.world)
         self.access = Access(guard.core, cost=CHEAP)
@@ -207,6 +210,7 @@ class Arena:
 
     def close(self) -> None:
         """Let go of the directory."""
+        LOGGER.removeHandler(self._complaints)
         self.world.close()
 
 
@@ -226,9 +230,6 @@ class Complaints(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         raise AssertionError(record.getMessage()) from (record.exc_info[1] if record.exc_info else None)
-
-
-logging.getLogger("leveret").addHandler(Complaints(logging.ERROR))
 
 
 def fight(action: Callable[[Arena], None], *, journaled: bool = False) -> None:
