@@ -51,11 +51,11 @@ class QuietGuard:
     """The broker of a world, without a lock or threads."""
 
     large = None
-    behind = False
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.core = world.broker
+        self.behind = False
 
     def __enter__(self) -> Broker:
         self.core.tick(self._world.now_ms)
@@ -131,9 +131,9 @@ class Arena:
         self._complaints = Complaints(logging.ERROR)
         LOGGER.addHandler(self._complaints)
         self._jobs: deque[Callable[[], None]] = deque()
-        guard = QuietGuard(self.world)
-        self.access = Access(guard.core, cost=CHEAP)
-        self.hub = Hub(guard, lambda: None, self.access, self._later, LIMITS)
+        self.guard = QuietGuard(self.world)
+        self.access = Access(self.guard.core, cost=CHEAP)
+        self.hub = Hub(self.guard, lambda: None, self.access, self._later, LIMITS)
         self.fighters: list[Fighter] = []
         self._settle_journal()
 
@@ -184,6 +184,7 @@ class Arena:
             assert connection.reader.buffered_bytes <= FED_BYTES_MAX + FRAME_MAX_MIN
             assert not (fighter.closing and connection.channels), "channels of a closed connection"
             for channel in connection.channels.values():
+                assert channel.deaf or not channel.unconfirmed, "all is on the disk, and a publish is not confirmed"
                 held.update(each.queue for each in delivered(channel) if not each.queue.deleted)
                 for subscriber in channel.subscribers.values():
                     assert subscriber in (subscriber.queue.consumers or ()), "a consumer that its queue does not know"
