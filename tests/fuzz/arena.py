@@ -213,11 +213,19 @@ class Arena:
         """Let go of the directory."""
         LOGGER.removeHandler(self._complaints)
         self.world.close()
+        for broker in {self.guard.core, self.world.broker}:
+            discard(broker)
 
 
 def survivors(state: Digest) -> Digest:
     """All of a state but the last numbers: what is not durable had some, and they are given again."""
     return replace(state, last_seq=0, last_queue_id=0)
+
+
+def discard(broker: Broker) -> None:
+    """Take the messages out of a broker that nobody needs any more: the collector does not see what holds them."""
+    for queue in list(broker.queues.values()):
+        broker.delete_queue(queue)
 
 
 def delivered(channel: Traffic) -> list[Held]:
