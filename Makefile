@@ -7,6 +7,7 @@ PIP := $(PY) -m pip --quiet --disable-pip-version-check
 RUNS ?= 20000
 SEED ?= 1
 POINTS ?= 20000
+SECONDS ?= 60
 
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
 TREES := $(wildcard src tests bench examples)
@@ -20,7 +21,7 @@ PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist clean rabbitmq clients
+.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist clean rabbitmq clients kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -63,6 +64,9 @@ rabbitmq: $(VENV)/.dev  ## compare with RabbitMQ, which is started if it is inst
 
 sim: $(VENV)/.dev  ## crash the journal at many points; SEED=n replays, POINTS=n sets how many
 	$(PY) -m tests.sim --seed $(SEED) --points $(POINTS)
+
+kill: $(VENV)/.dev  ## kill a server under load again and again; SECONDS=n says for how long
+	$(PY) -m tests.durability.server_kill $(SECONDS)
 
 fuzz: $(VENV)/.fuzz  ## run tests/fuzz/fuzz_*.py; RUNS=n bounds each, FUZZ=name selects one
 	@$(call some,$(FUZZERS),tests/fuzz/fuzz_$(or $(FUZZ),*).py)

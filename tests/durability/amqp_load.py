@@ -6,6 +6,7 @@ safe when a message that was published after it, on the same connection, was con
 
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -144,7 +145,7 @@ class Consumer(Talker):
         self._deliveries: deque[tuple[m.BasicDeliver, bytes]] = deque()
         self._confirms = Confirms()
         self.taken: list[Id] = []
-        self.asked: set[Id] = set()
+        self.asked: dict[Id, float] = {}  # when the acknowledgement was sent
         self.safe: set[Id] = set()
 
     def talk(self, client: Client) -> None:
@@ -159,14 +160,17 @@ class Consumer(Talker):
     def acknowledge(self, client: Client, count: int) -> None:
         """Acknowledge so many messages, each or all at once."""
         multiple = self._chance.random() < 0.5
+        settled: list[Id] = []
         for number in range(count):
             while not self._deliveries:
                 self.listen(client)
             method, body = self._deliveries.popleft()
             message = id_of(self._queue, body)
             self.taken.append(message)
-            self.asked.add(message)
+            settled.append(message)
             if not multiple or number == count - 1:
+                self.asked.update(dict.fromkeys(settled, time.monotonic()))
+                settled.clear()
                 client.send(1, m.BasicAck(method.delivery_tag, multiple=multiple))
 
     def make_sure(self, client: Client) -> None:

@@ -16,6 +16,8 @@ PUBLISHERS = 4
 CONFIRMED_MAX = 3_000  # before the next kill
 END_S = 30.0
 POLL_S = 0.005
+# So that segments end, are compacted and go while the server is killed.
+SMALL = ("--segment-bytes", "65536", "--checkpoint-bytes", "262144", "--cache-bytes", "65536")
 
 
 class Figures(NamedTuple):
@@ -25,6 +27,7 @@ class Figures(NamedTuple):
     acknowledged: int
     drained: int
     duplicates: int
+    oldest_ms: int  # how long before the kill the oldest acknowledgement was sent whose message came back
 
 
 class Battle:
@@ -41,7 +44,7 @@ class Battle:
 
     def live(self) -> Figures:
         """Start the server, load it, kill it, start it again and see what it kept."""
-        self.server.start()
+        self.server.start(*self._chance.choice(((), SMALL)))
         with self.connect() as client:
             for declare in QUEUES.values():
                 client.call(1, declare)
@@ -51,13 +54,13 @@ class Battle:
             for n in range(PUBLISHERS)
         ]
         consumers = [Consumer(self.connect, name, self._chance.randrange(1 << 30)) for name in TARGETS]
-        self.load([*publishers, *consumers], publishers)
-        figures = self.check(publishers, consumers)
+        killed = self.load([*publishers, *consumers], publishers)
+        figures = self.check(publishers, consumers, killed)
         self.lives.append(figures)
         return figures
 
-    def load(self, talkers: list[Talker], publishers: list[Publisher]) -> None:
-        """Let them talk until enough was confirmed, then end the server in the middle of a word."""
+    def load(self, talkers: list[Talker], publishers: list[Publisher]) -> float:
+        """Let them talk until enough was confirmed, then end the server in the middle of a word; give when that was."""
         enough = self._chance.randrange(CONFIRMED_MAX)
         for talker in talkers:
             talker.start()
@@ -66,16 +69,18 @@ class Battle:
             assert time.monotonic() < until, "the server confirms nothing"
             assert not any(talker.error for talker in talkers), [talker.error for talker in talkers]
             time.sleep(POLL_S)
+        killed = time.monotonic()
         self.server.kill()
         for talker in talkers:
             talker.join(END_S)
             assert not talker.is_alive(), f"{talker.name} does not end"
             assert talker.error is None, f"{talker.name}: {talker.error!r}"
+        return killed
 
-    def check(self, publishers: list[Publisher], consumers: list[Consumer]) -> Figures:
+    def check(self, publishers: list[Publisher], consumers: list[Consumer], killed: float) -> Figures:
         """Compare what the next life of the server has with what was promised."""
         confirmed = set[Id]().union(*(publisher.confirmed for publisher in publishers))
-        asked = set[Id]().union(*(consumer.asked for consumer in consumers))
+        asked = {message: at for consumer in consumers for message, at in consumer.asked.items()}
         safe = set[Id]().union(*(consumer.safe for consumer in consumers))
         self.server.start()
         with self.connect() as client:
@@ -84,13 +89,14 @@ class Battle:
         assert self.server.stop() == 0
         everything = [each for messages in found.values() for each in messages]
         assert len(everything) == len(set(everything)), "a message is there twice"
-        lost = confirmed - asked - set(everything)
+        lost = confirmed - asked.keys() - set(everything)
         assert not lost, f"{len(lost)} confirmed messages are lost, for example {sorted(lost)[:5]}"
         back = safe & set(everything)
         assert not back, f"{len(back)} acknowledged messages came back, for example {sorted(back)[:5]}"
         for messages in [*found.values(), *(consumer.taken for consumer in consumers)]:
             check_order(messages)
-        return Figures(len(confirmed), len(asked), len(everything), len(asked & set(everything)))
+        ages = [killed - asked[message] for message in everything if message in asked]
+        return Figures(len(confirmed), len(asked), len(everything), len(ages), int(1000 * max(ages, default=0)))
 
 
 def check_order(messages: list[Id]) -> None:
@@ -104,10 +110,10 @@ def check_order(messages: list[Id]) -> None:
 
 def summary(lives: list[Figures]) -> str:
     """One line about all lives."""
-    confirmed, acknowledged, drained, duplicates = (sum(column) for column in zip(*lives, strict=True))
+    confirmed, acknowledged, drained, duplicates, _ = (sum(column) for column in zip(*lives, strict=True))
     return (
         f"{len(lives)} kills: {confirmed} confirmed, lost 0, {acknowledged} acknowledged, {drained} drained, "
-        f"{duplicates} duplicates"
+        f"{duplicates} duplicates, acknowledged at most {max(life.oldest_ms for life in lives)} ms before a kill"
     )
 
 

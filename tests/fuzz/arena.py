@@ -43,6 +43,7 @@ LOGIN = (
     method_frame(1, m.ChannelOpen()) + method_frame(2, m.ChannelOpen()),
 )
 
+LOGGER = logging.getLogger("leveret")
 T = TypeVar("T")
 
 
@@ -50,11 +51,11 @@ class QuietGuard:
     """The broker of a world, without a lock or threads."""
 
     large = None
-    behind = False
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.core = world.broker
+        self.behind = False
 
     def __enter__(self) -> Broker:
         self.core.tick(self._world.now_ms)
@@ -127,10 +128,12 @@ class Arena:
 
     def __init__(self, directory: Path | None = None) -> None:
         self.world = World(directory)
+        self._complaints = Complaints(logging.ERROR)
+        LOGGER.addHandler(self._complaints)
         self._jobs: deque[Callable[[], None]] = deque()
-        guard = QuietGuard(self.world)
-        self.access = Access(guard.core, cost=CHEAP)
-        self.hub = Hub(guard, lambda: None, self.access, self._later, LIMITS)
+        self.guard = QuietGuard(self.world)
+        self.access = Access(self.guard.core, cost=CHEAP)
+        self.hub = Hub(self.guard, lambda: None, self.access, self._later, LIMITS)
         self.fighters: list[Fighter] = []
         self._settle_journal()
 
@@ -181,6 +184,7 @@ class Arena:
             assert connection.reader.buffered_bytes <= FED_BYTES_MAX + FRAME_MAX_MIN
             assert not (fighter.closing and connection.channels), "channels of a closed connection"
             for channel in connection.channels.values():
+                assert channel.deaf or not channel.unconfirmed, "all is on the disk, and a publish is not confirmed"
                 held.update(each.queue for each in delivered(channel) if not each.queue.deleted)
                 for subscriber in channel.subscribers.values():
                     assert subscriber in (subscriber.queue.consumers or ()), "a consumer that its queue does not know"
@@ -207,12 +211,21 @@ class Arena:
 
     def close(self) -> None:
         """Let go of the directory."""
+        LOGGER.removeHandler(self._complaints)
         self.world.close()
+        for broker in {self.guard.core, self.world.broker}:
+            discard(broker)
 
 
 def survivors(state: Digest) -> Digest:
     """All of a state but the last numbers: what is not durable had some, and they are given again."""
     return replace(state, last_seq=0, last_queue_id=0)
+
+
+def discard(broker: Broker) -> None:
+    """Take the messages out of a broker that nobody needs any more: the collector does not see what holds them."""
+    for queue in list(broker.queues.values()):
+        broker.delete_queue(queue)
 
 
 def delivered(channel: Traffic) -> list[Held]:
@@ -226,9 +239,6 @@ class Complaints(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         raise AssertionError(record.getMessage()) from (record.exc_info[1] if record.exc_info else None)
-
-
-logging.getLogger("leveret").addHandler(Complaints(logging.ERROR))
 
 
 def fight(action: Callable[[Arena], None], *, journaled: bool = False) -> None:

@@ -196,6 +196,29 @@ def settle(fighter: Fighter, choices: Choices) -> None:
     fighter.send(frame(METHOD, number, encode(method)))
 
 
+def get(fighter: Fighter, choices: Choices) -> None:
+    """One message is wanted."""
+    method = m.BasicGet(choices.pick(QUEUES[1:8]), no_ack=choices.number(4) == 3)
+    fighter.send(frame(METHOD, choices.pick((1, 2)), encode(method)))
+
+
+def transact(fighter: Fighter, choices: Choices) -> None:
+    """A transaction of publishes and settlements on a channel of its own, to its end or not."""
+    fighter.send(frame(METHOD, 3, encode(m.ChannelOpen())) if 3 not in fighter.connection.channels else b"")
+    fighter.send(frame(METHOD, 3, encode(m.TxSelect())))
+    fighter.send(frame(METHOD, 3, encode(m.BasicGet("q"))))
+    for tag in range(choices.number(3)):
+        exchange, key = choices.pick(PLACES)
+        fighter.send(frame(METHOD, 3, encode(m.BasicPublish(exchange, key))) + b"".join(content_frames(3, choices)))
+        fighter.send(frame(METHOD, 3, encode(m.BasicAck(tag, multiple=choices.number(2) == 1))))
+    fighter.send(frame(METHOD, 3, encode(choices.pick((m.TxCommit(), m.TxCommit(), m.TxRollback(), m.BasicQos())))))
+
+
+def confirm(fighter: Fighter, choices: Choices) -> None:
+    """Confirms are wanted from now on."""
+    fighter.send(frame(METHOD, choices.pick((1, 2)), encode(m.ConfirmSelect())))
+
+
 def open_channel(fighter: Fighter, choices: Choices) -> None:
     """Another channel, or one that is open."""
     fighter.send(frame(METHOD, choices.pick((1, 2, 3)), encode(m.ChannelOpen())))
@@ -229,7 +252,7 @@ def noise(fighter: Fighter, choices: Choices) -> None:
 
 ACTIONS: tuple[Callable[[Fighter, Choices], None], ...] = (
     *(declare, publish, publish, publish, publish, publish, consume, consume, settle, settle, settle),
-    *(likely, likely, likely, likely),
+    *(likely, likely, get, get, transact, confirm),
 )
 WILD = (any_method, any_method, open_channel, close_ok, part_of_content, damaged, noise)
 SETUP = (
@@ -274,15 +297,32 @@ def step(arena: Arena, choices: Choices) -> None:
             arena.pass_ms(choices.pick((1, 10, 100, 1_000, 40_000)))
         case 3:
             arena.hub.set_alarm("memory")
-            choices.pick(ACTIONS)(choices.pick(arena.fighters), choices)
+            act(arena, choices)
             arena.hub.set_alarm(None)
+            arena.settle()
+        case 6:
+            arena.guard.behind = True
+            act(arena, choices)
+            arena.guard.behind = False
+            arena.settle()
+        case 7:
+            deaf = choices.pick(arena.fighters)
+            deaf.connection.writable(False)
+            act(arena, choices)
+            act(arena, choices)
+            deaf.connection.writable(True)
             arena.settle()
         case 4 | 5:
             choices.pick(WILD)(choices.pick(arena.fighters), choices)
         case _:
-            choices.pick(ACTIONS)(choices.pick(arena.fighters), choices)
+            act(arena, choices)
     if not arena.fighters:
         arena.enter()
+
+
+def act(arena: Arena, choices: Choices) -> None:
+    """Somebody does something."""
+    choices.pick(ACTIONS)(choices.pick(arena.fighters), choices)
 
 
 def revive(arena: Arena, fighter: Fighter) -> None:

@@ -164,7 +164,7 @@ def definitions_in(home: Vhost) -> Iterator[tuple[Definition, str]]:
     for queue in home.queues.values():
         if queue.durable:
             facts = [dict(queue.arguments or {}), queue.auto_delete, queue.paused, queue.id, repr(queue.policy)]
-            yield ("queue", home.name, queue.name), json.dumps(facts, sort_keys=True)
+            yield ("queue", home.name, queue.name), json.dumps(facts, sort_keys=True, default=repr)
     for exchange in home.exchanges.values():
         if exchange.durable and exchange.name and not exchange.name.startswith("amq."):
             yield (

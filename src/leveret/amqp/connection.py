@@ -116,9 +116,13 @@ class Connection(Session):
 
     def take_output(self) -> bytes:
         """What is to be written now."""
+        if self.finished:
+            self.outlet.paused = False  # these are the last words
         data = self.outlet.take()
         if data:
             self.sent_ms = self.hub.core.now_ms
+        if self._holds and not self.outlet.paused:
+            self.let_go(Hold.OUTPUT)
         if self._header_refused:
             self._header_refused = False
             return PROTOCOL_HEADER
@@ -191,6 +195,10 @@ class Connection(Session):
         self.channels[number] = channel
         channel.say(ChannelOpenOk())
 
+    def on_output_full(self) -> None:
+        """The client has to read before it is heard again."""
+        self.hold(Hold.OUTPUT)
+
     def on_publish_in_alarm(self) -> None:
         """A publish came while there is no room: it waits, and all that comes after it."""
         self.hold(Hold.ALARM)
@@ -217,6 +225,8 @@ class Connection(Session):
 
     def let_go(self, reason: Hold) -> None:
         """A reason has gone; the hub goes on with what has come meanwhile."""
+        if reason not in self._holds:
+            return
         self._holds.discard(reason)
         if self.waiting and not self._holds:
             self.waiting = False

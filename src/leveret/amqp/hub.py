@@ -198,6 +198,7 @@ class Hub:
             for connection in connections:
                 connection.flush()
             self.feed_consumers(connections)
+            self.resume()
 
     def feed_consumers(self, connections: list[Connection]) -> None:
         """Push to those whose output was full and is not any more."""

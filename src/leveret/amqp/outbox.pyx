@@ -49,9 +49,9 @@ cdef class Outlet(FrameWriter):
         return 0
 
     def take(self) -> bytes:
-        """See FrameWriter."""
+        """See FrameWriter; nothing while the socket takes no more."""
         self.noted = False
-        return FrameWriter.take(self)
+        return b"" if self.paused else FrameWriter.take(self)
 
     def close(self) -> None:
         """Forget the connection: nothing more is sent."""

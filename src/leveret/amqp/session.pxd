@@ -21,5 +21,6 @@ cdef class Session:
     cdef int method(self, Traffic channel, Frame* frame) except -1
     cdef int body(self, Traffic channel, Frame* frame) except -1
     cdef int publish(self, Traffic channel, Frame* frame) except -1
+    cdef int put_off(self, Frame* frame) except -1
     cdef int refuse(self, object error, Frame* frame) except -1
     cpdef int confirm_later(self, Traffic channel) except -1

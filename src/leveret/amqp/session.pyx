@@ -25,6 +25,8 @@ cdef enum:
     SETTLE_BYTES = 13
     MULTIPLE = 1
     REQUEUE = 2             # in basic.nack; in basic.reject it is the only bit
+    # A few bytes ask for a large message: whoever does not read what he asked for must not go on asking.
+    UNREAD_BYTES_MAX = 1_048_576
 
 
 cdef class Session:
@@ -46,6 +48,9 @@ cdef class Session:
         cdef Frame frame
         self.stamp = self.current_stamp()
         while not (self.waiting or self.finished or self.unreadable):
+            if self.outlet.buffer.size > UNREAD_BYTES_MAX:
+                self.on_output_full()
+                break
             frame = Frame(0, 0, NULL, 0)
             try:
                 if not self.reader.take(&frame):
@@ -74,6 +79,8 @@ cdef class Session:
             channel.header(frame.payload, frame.size, self.stamp)
             self.confirm_later(channel)
         elif frame.kind == BODY:
+            if self.alarmed:
+                return self.put_off(frame)
             self.body(channel, frame)
             self.confirm_later(channel)
         return 1
@@ -118,11 +125,15 @@ cdef class Session:
     cdef int publish(self, Traffic channel, Frame* frame) except -1:
         """Begin a publish, unless there is no room for it now."""
         if self.alarmed:
-            self.reader.position -= frame.size + 8
-            self.on_publish_in_alarm()
-            return 0
+            return self.put_off(frame)
         channel.begin(frame.payload, frame.size)
         return 1
+
+    cdef int put_off(self, Frame* frame) except -1:
+        """Leave a frame where it is, for there is no room for it now."""
+        self.reader.position -= frame.size + 8
+        self.on_publish_in_alarm()
+        return 0
 
     cpdef int confirm_later(self, Traffic channel) except -1:
         """Remember that a channel has publishes to confirm."""
@@ -166,6 +177,10 @@ cdef class Session:
 
     def on_method(self, number: int, payload: bytes) -> None:
         """A method came on an open channel."""
+        raise NotImplementedError
+
+    def on_output_full(self) -> None:
+        """The client has to read before it is heard again."""
         raise NotImplementedError
 
     def on_publish_in_alarm(self) -> None:

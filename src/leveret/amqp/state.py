@@ -27,4 +27,5 @@ class Hold(Enum):
     ANSWER = "an answer waits for the disk"
     BODY = "a large body is being stored"
     DISK = "the disk is behind"
+    OUTPUT = "the client does not read what it asked for"
     ALARM = "memory or disk is short, and the client publishes"

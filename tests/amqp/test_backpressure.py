@@ -1,0 +1,94 @@
+"""Slow disks, slow readers and empty promises: memory has a bound, and whoever is too fast waits."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leveret.amqp import methods as m
+from leveret.core.properties import Properties
+from leveret.embedded import storage
+from leveret.journal.disk import Disk
+from leveret.journal.options import JournalOptions
+from tests.amqp.client import World
+from tests.amqp.wire import content_frames, method_frame
+
+MIB = 1 << 20
+PATIENCE_S = 30
+BODY_BYTES = 100_000
+PERSISTENT = Properties(delivery_mode=2)
+
+
+class HeldDisk(Disk):
+    """A disk whose syncs take until somebody opens the gate."""
+
+    gate = threading.Event()
+
+    def datasync(self, fd: int) -> None:
+        assert self.gate.wait(PATIENCE_S)
+        super().datasync(fd)
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A world on a disk that is held."""
+    monkeypatch.setattr(storage, "Disk", HeldDisk)
+    monkeypatch.setattr(HeldDisk, "gate", threading.Event())
+    HeldDisk.gate.set()
+    world = World(path=str(tmp_path))
+    yield world
+    HeldDisk.gate.set()
+    world.close()
+
+
+def publish_frames(body: bytes) -> bytes:
+    return method_frame(1, m.BasicPublish("", "q")) + b"".join(content_frames(1, PERSISTENT, body))
+
+
+def test_a_publisher_waits_for_a_disk_that_is_behind(held: World) -> None:
+    client = held.client()
+    client.queue(durable=True)
+    client.call(m.ConfirmSelect(), m.ConfirmSelectOk)
+    HeldDisk.gate.clear()
+    sent = 0
+    while client.connection.wants_input:
+        held.hub.receive(client.connection, publish_frames(bytes(BODY_BYTES)))
+        sent += 1
+        assert sent * BODY_BYTES < 2 * JournalOptions().unwritten_bytes_max, "nothing stops it"
+    assert client.nothing()
+    HeldDisk.gate.set()
+    held.work()
+    assert client.connection.wants_input
+    assert max(each.method.delivery_tag for each in client.received()) == sent
+
+
+def test_consumers_get_their_messages_while_the_disk_is_behind(held: World) -> None:
+    publisher, consumer = held.client(), held.client()
+    consumer.queue(durable=True)
+    consumer.call(m.BasicConsume("q", no_ack=True), m.BasicConsumeOk)
+    HeldDisk.gate.clear()
+    held.hub.receive(publisher.connection, publish_frames(b"body"))
+    assert consumer.next_content(m.BasicDeliver).body == b"body"
+
+
+def test_who_asks_for_much_and_reads_nothing_is_not_heard_for_a_while(world: World) -> None:
+    client = world.client()
+    client.queue()
+    client.publish(body=bytes(BODY_BYTES))
+    client.connection.writable(False)
+    count = 100
+    client.send_bytes(b"".join(again(number) for number in range(1, count + 1)))
+    assert client.connection.outlet.pending_bytes < 2 * MIB
+    assert not client.connection.wants_input
+    client.connection.writable(True)
+    got = 0
+    while got < count:
+        world.hub.flush()
+        got += len(client.received())
+    assert client.connection.wants_input
+
+
+def again(number: int) -> bytes:
+    """Take a message and give it back."""
+    return method_frame(1, m.BasicGet("q")) + method_frame(1, m.BasicNack(number, requeue=True))
