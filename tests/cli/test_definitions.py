@@ -66,7 +66,7 @@ EXPORTED: dict[str, Any] = {
             "name": "ha",
             "pattern": ".*",
             "apply-to": "all",
-            "definition": {"ha-mode": "all"},
+            "definition": {"colour": "blue"},
             "priority": 0,
         },
     ],
@@ -107,7 +107,7 @@ EXPORTED: dict[str, Any] = {
 SKIPPED = [
     "users: name 'bad': the password hash cannot be read",
     "parameters: component 'shovel', name 's', vhost 'team': parameters of shovel mean nothing here",
-    "policies: name 'ha', vhost 'team': 'ha-mode' is not a recognised policy setting",
+    "policies: name 'ha', vhost 'team': 'colour' is not a recognised policy setting",
     "queues: name 'stream', vhost 'team': ",
     "queues: name 'lost', vhost 'nowhere': vhost nowhere not found",
     "global_parameters: there is no such thing in Leveret",
