@@ -15,6 +15,7 @@ from leveret.amqp.spec import METHODS
 from leveret.core.properties import Properties, encode_header
 from leveret.core.tables import TABLE_DEPTH_MAX, TABLE_FIELDS_MAX
 from tests.amqp.client import World
+from tests.amqp.conftest import RABBITMQ
 from tests.amqp.error_rows import MESSAGE_BYTES_MAX
 from tests.amqp.strategies import class_of
 from tests.amqp.targets import Target
@@ -22,6 +23,8 @@ from tests.amqp.wire import Client, Ended, frame, method_frame
 from tests.fuzz.arena import Arena, fight
 from tests.fuzz.corpus import CORPUS, PUBLISH, declare, headers, nested, u32
 from tests.fuzz.starts import STARTS
+
+pytestmark = pytest.mark.skipif(bool(RABBITMQ), reason="these limits are ours")
 
 HOSTILE = {name: data for name, data in CORPUS.items() if " of 0x" in name}
 UNREADABLE = (Reply.FRAME_ERROR, Reply.SYNTAX_ERROR)

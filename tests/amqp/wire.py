@@ -62,6 +62,7 @@ class SocketLink:
 
     def __init__(self, host: str, port: int) -> None:
         self.socket = socket.create_connection((host, port), PATIENCE_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, data: bytes) -> None:
         # What the server said before it closed is still to be read.
