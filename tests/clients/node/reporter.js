@@ -1,4 +1,4 @@
-// A reporter for `node --test`: one JSON object per test, with its full name and how it ended.
+// A reporter for `node --test`: one JSON object per test, with its full name, how it ended and why.
 "use strict";
 
 module.exports = async function* reporter(events) {
@@ -8,7 +8,8 @@ module.exports = async function* reporter(events) {
     if ((type === "test:pass" || type === "test:fail") && data.details.type !== "suite") {
       path.splice(data.nesting, Infinity, data.name);
       const outcome = data.skip !== undefined ? "skipped" : type === "test:pass" ? "passed" : "failed";
-      yield `${JSON.stringify({ name: path.join(" > "), outcome })}\n`;
+      const error = data.details.error?.cause?.message;
+      yield `${JSON.stringify({ name: path.join(" > "), outcome, error })}\n`;
     }
   }
 };
