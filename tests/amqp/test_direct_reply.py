@@ -81,6 +81,10 @@ def test_who_still_waits_can_be_asked(world: World, asking: Client) -> None:
     assert server.next(ChannelClose).reply_code == 404
 
 
+def test_the_word_for_direct_replies_can_always_be_declared(client: Client) -> None:
+    assert client.call(QueueDeclare(REPLY_TO), QueueDeclareOk) == QueueDeclareOk(REPLY_TO, 0, 1)
+
+
 def test_a_reply_to_who_has_gone_is_returned(world: World, asking: Client) -> None:
     server = world.client()
     name = asked(asking, server)

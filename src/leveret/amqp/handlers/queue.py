@@ -74,8 +74,8 @@ def _declared(channel: Channel, method: QueueDeclare, queue: Queue) -> None:
 
 
 def _declare_reply(channel: Channel, method: QueueDeclare, name: str) -> None:
-    """Whether somebody still waits for replies under this name."""
-    if name not in channel.hub.replies:
+    """Whether somebody still waits for replies under this name; the word that stands for all names always exists."""
+    if name != REPLY_TO and name not in channel.hub.replies:
         raise QueueNotFound(f"no {described('queue', name, channel.vhost)}")
     channel.answer(method.nowait, QueueDeclareOk(name, 0, 1))
 
