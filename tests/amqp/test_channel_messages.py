@@ -30,6 +30,7 @@ from leveret.amqp.methods import (
     QueueDeleteOk,
 )
 from leveret.core.properties import Properties
+from leveret.core.tables import Long
 from tests.amqp.client import Client, World
 
 
@@ -213,6 +214,19 @@ def test_a_queue_is_said_to_be_deleted_before_its_consumer_is_cancelled(client: 
     consume(client)
     client.send(QueueDelete("q"))
     assert [each.method for each in client.received()] == [QueueDeleteOk(0), BasicCancel("c", nowait=True)]
+
+
+def test_a_quorum_queue_says_how_often_a_message_came_back(client: Client) -> None:
+    client.queue(durable=True, arguments={"x-queue-type": "quorum"})
+    client.publish()
+    client.call(BasicGet("q"), BasicGetOk)
+    client.send(BasicReject(1, True))
+    client.send(BasicGet("q"))
+    (again,) = client.received()
+    assert again.properties is not None
+    assert again.properties.headers == {"x-delivery-count": 1}
+    # Typed languages cast it: RabbitMQ sends 64 bits.
+    assert isinstance(again.properties.headers["x-delivery-count"], Long)
 
 
 def test_consumer_priorities_go_first(world: World) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from leveret.core.held import Held
 from leveret.core.message import Message
 from leveret.core.properties import content
+from leveret.core.tables import Long
 
 DELIVERY_COUNT = "x-delivery-count"
 
@@ -13,6 +14,6 @@ def delivered_content(held: Held, message: Message, body: bytes) -> tuple[bytes,
     """Properties and body as the consumer gets them, and the length of the first."""
     properties = message.properties
     if held.deliveries > 1 and held.queue.tells_count:
-        headers = {**(properties.headers or {}), DELIVERY_COUNT: held.deliveries - 1}
+        headers = {**(properties.headers or {}), DELIVERY_COUNT: Long(held.deliveries - 1)}
         properties = replace(properties, headers=headers)
     return content(properties, body)
