@@ -15,10 +15,15 @@ from leveret.amqp.methods import (
     BasicGet,
     BasicGetOk,
     BasicPublish,
+    BasicReject,
     ChannelClose,
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionClose,
+    QueueBind,
+    QueueBindOk,
+    QueueDelete,
+    QueueDeleteOk,
     TxCommit,
     TxCommitOk,
     TxRollback,
@@ -163,3 +168,14 @@ def test_a_store_that_fails_is_asked_again(world: World, client: Client, monkeyp
     world.pass_ms(1_000)
     world.work()
     assert client.next_content(BasicDeliver).body == LARGE
+
+
+def test_a_body_outlives_one_of_its_two_queues(world: World, client: Client) -> None:
+    for queue in ("q", "other"):
+        client.queue(queue, durable=True)
+        client.call(QueueBind(queue, "amq.fanout"), QueueBindOk)
+    client.publish("", LARGE, "amq.fanout", delivery_mode=2)
+    client.call(BasicGet("q"), BasicGetOk)
+    client.send(BasicReject(1, requeue=True))
+    client.call(QueueDelete("q"), QueueDeleteOk)
+    assert list(world.core.blobs.values()) == [1]
