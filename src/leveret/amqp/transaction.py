@@ -67,10 +67,12 @@ class Transaction:
             )
 
     def commit(self) -> None:
-        """Do everything, and begin anew; what could be refused was refused before, but for want of room."""
+        """Do everything, and begin anew; whatever could still be refused is refused before anything is done."""
         publishes, settlements = self._publishes, self._settlements
         if publishes and self._channel.core.journal.full:
             raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
+        for publish in publishes:
+            publish.check_sizes()
         self.clear()
         for publish in publishes:
             publish.send(0)
