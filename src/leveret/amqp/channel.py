@@ -18,7 +18,7 @@ from leveret.amqp.state import Hold
 from leveret.amqp.traffic import Route, Traffic
 from leveret.amqp.transaction import Transaction
 from leveret.core import browse, dispatch
-from leveret.core.errors import AccessRefused, LeveretError, QueueNotFound
+from leveret.core.errors import AccessRefused, QueueNotFound
 from leveret.core.exchanges import Exchange
 from leveret.core.filters import BLOB
 from leveret.core.held import Held
@@ -166,19 +166,22 @@ class Channel(Traffic):
         self.connection.hold(Hold.BODY)
         self.hub.attempt(self.connection, publish.store, lambda result: self._stored(publish, result))
 
-    def _stored(self, publish: Publish, result: bytes | LeveretError) -> None:
-        """Publish a message whose body was put away."""
+    def _stored(self, publish: Publish, result: bytes | Exception) -> None:
+        """Publish a message whose body was put away; what is refused now is refused as if it had just come."""
         self.connection.let_go(Hold.BODY)
-        if isinstance(result, LeveretError):
-            self.connection.on_error(result, self.number, *PUBLISH_IDS)
-            return
-        publish.put_away(result)
+        if isinstance(result, bytes):
+            publish.put_away(result)
         if self.deaf:
             publish.drop()
             return
-        self.published += self.confirming
-        self._publish(publish)
-        self.connection.confirm_later(self)
+        try:
+            if isinstance(result, Exception):
+                raise result
+            self.published += self.confirming
+            self._publish(publish)
+            self.connection.confirm_later(self)
+        except Exception as error:
+            self.connection.on_error(error, self.number, *PUBLISH_IDS)
 
     def settle_later(self, tag: int, multiple: bool, how: int) -> None:
         """Keep a settlement for the end of the transaction."""
@@ -204,7 +207,7 @@ class Channel(Traffic):
     def _get_again(self, source: Queue, no_ack: bool) -> None:
         """What basic.get asked for, if the client still wants it; the message may be another one by now."""
         self.connection.let_go(Hold.BODY)
-        if not self.deaf and not source.deleted and not self.get(source, no_ack):
+        if not self.deaf and (source.deleted or not self.get(source, no_ack)):
             self.say(BasicGetEmpty())
 
     def fetch_for(self, subscriber: Subscriber, held: Held) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from leveret.amqp import watch
-from leveret.amqp.bodies import Bodies, BodyStore
+from leveret.amqp.bodies import Bodies, BodyStore, tried
 from leveret.amqp.greeting import server_properties
 from leveret.amqp.limits import Limits
 from leveret.amqp.outbox import Outbox
@@ -19,7 +20,7 @@ from leveret.amqp.quotas import Quotas
 from leveret.amqp.sasl import Credentials
 from leveret.amqp.state import Hold
 from leveret.core.broker import Broker
-from leveret.core.errors import JournalFailed, LeveretError
+from leveret.core.errors import JournalFailed
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from leveret.security.users import Login
@@ -228,16 +229,9 @@ class Hub:
 
         self.elsewhere(decide, lambda decided: self.finish(connection, lambda: finish(*decided)))
 
-    def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | LeveretError], None]) -> None:
+    def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""
-
-        def tried() -> T | LeveretError:
-            try:
-                return job()
-            except LeveretError as error:
-                return error
-
-        self.elsewhere(tried, lambda result: self.finish(connection, lambda: done(result)))
+        self.elsewhere(partial(tried, job), lambda result: self.finish(connection, lambda: done(result)))
 
     def finish(self, connection: Connection, action: Callable[[], None]) -> None:
         """Go on with a connection after something slow."""
