@@ -9,7 +9,7 @@ every second: heartbeats, time limits
 import asyncio
 import socket
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -44,7 +44,7 @@ class AmqpServer:
         self.sockets: dict[Socket, asyncio.Task[None]] = {}
         self._listeners: list[Listener] = []
         self._flushing = False
-        self._jobs: set[asyncio.Future[Any]] = set()
+        self._jobs: set[Future[Any]] = set()
         self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-amqp")
         self._idle = asyncio.Event()
         self._idle.set()
@@ -92,7 +92,7 @@ class AmqpServer:
             opening.cancel()
             each.abort()
         await self._idle.wait()
-        await asyncio.gather(*self._jobs, return_exceptions=True)
+        await asyncio.gather(*map(asyncio.wrap_future, list(self._jobs)), return_exceptions=True)
         self._threads.shutdown()
         self._sweep.cancel()
         return len(left)
@@ -139,17 +139,16 @@ class AmqpServer:
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def _elsewhere(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Run a job in a thread, then `done` in the loop."""
-        future = self._loop.run_in_executor(self._threads, job)
+        """Run a job in a thread, then `done` in the loop; whoever pushes a message asks, from whatever thread."""
+        future = self._threads.submit(job)
         self._jobs.add(future)
+        future.add_done_callback(lambda _: self._call(self._finish, future, done))
 
-        def finish(finished: asyncio.Future[T]) -> None:
-            self._jobs.discard(finished)
-            error = finished.exception()
-            if error is None:
-                done(finished.result())
-                self.flush_soon()
-            else:
-                LOG.error("job failed", error)
-
-        future.add_done_callback(finish)
+    def _finish(self, future: Future[T], done: Callable[[T], None]) -> None:
+        self._jobs.discard(future)
+        error = future.exception()
+        if error is None:
+            done(future.result())
+            self.flush_soon()
+        else:
+            LOG.error("job failed", error)
