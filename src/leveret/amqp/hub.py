@@ -23,7 +23,7 @@ from leveret.core.broker import Broker
 from leveret.core.errors import JournalFailed
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
-from leveret.security.users import Login
+from leveret.security.users import Login, User
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -223,11 +223,16 @@ class Hub:
             return login, hash_password(password) if login.rehash else None
 
         def finish(login: Login, stronger: str | None) -> None:
-            if stronger is not None and credentials.name in self.access.users:
-                self.access.change_password(credentials.name, stronger)
+            if stronger is not None and login.user is not None:
+                self._strengthen(login.user, stronger)
             connection.logged_in(login)
 
         self.elsewhere(decide, lambda decided: self.finish(connection, lambda: finish(*decided)))
+
+    def _strengthen(self, user: User, stronger: str) -> None:
+        """Keep a better hash of a password, unless it was changed while this one was being looked at."""
+        if user.name in self.access.users and self.access.users.get(user.name).password_hash == user.password_hash:
+            self.access.change_password(user.name, stronger)
 
     def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""
