@@ -20,6 +20,8 @@ cdef class Session:
     cdef int handle(self, Frame* frame) except -1
     cdef int method(self, Traffic channel, Frame* frame) except -1
     cdef int body(self, Traffic channel, Frame* frame) except -1
+    cdef int keep(self, Traffic channel) except -1
+    cdef int check_gathered(self, uint64_t message_bytes_max) except -1
     cdef int publish(self, Traffic channel, Frame* frame) except -1
     cdef int put_off(self, Frame* frame) except -1
     cdef int refuse(self, object error, Frame* frame) except -1

@@ -61,14 +61,15 @@ cdef class Session:
                 self.refuse(error, &frame)
                 self.unreadable = frame.kind == 0
         if self.current is not None:
-            self.current.keep()
+            self.keep(self.current)
 
     cdef int handle(self, Frame* frame) except -1:
         """Deal with a frame; 0 when that has to wait."""
         cdef Traffic channel = self.current
         if channel is None or channel.number != frame.channel or channel.deaf:
             if channel is not None:
-                channel.keep()
+                self.keep(channel)
+                self.check_gathered(channel.message_bytes_max)
             channel = self.current = self.channels.get(frame.channel)
         if channel is None or channel.deaf or not self.started:
             self.on_frame(frame.kind, frame.channel, PyBytes_FromStringAndSize(<const char*>frame.payload, frame.size))
@@ -109,14 +110,26 @@ cdef class Session:
         return 1
 
     cdef int body(self, Traffic channel, Frame* frame) except -1:
-        """Take a piece of a body; what is here of unfinished ones is bounded for all channels together."""
+        """Take a piece of a body."""
         cdef uint64_t before = channel.gathered.size
         channel.body(frame.payload, frame.size, self.stamp)
         self.gathered += channel.gathered.size - before
-        if self.gathered > UNFINISHED_MAX * channel.message_bytes_max:
-            # A guess until here: headers that were kept are not in it, and it does not know of channels that closed.
+        return self.check_gathered(channel.message_bytes_max)
+
+    cdef int keep(self, Traffic channel) except -1:
+        """Let a channel copy what it still needs of the buffer of the reader."""
+        cdef uint64_t before = channel.gathered.size
+        channel.keep()
+        self.gathered += channel.gathered.size - before
+        return 0
+
+    cdef int check_gathered(self, uint64_t message_bytes_max) except -1:
+        """Bound what is here of unfinished messages, headers and bodies, for all channels together."""
+        cdef uint64_t most = UNFINISHED_MAX * message_bytes_max
+        if self.gathered > most:
+            # A guess until here: it does not know of channels that closed.
             self.gathered = sum([(<Traffic>each).gathered.size for each in self.channels.values()])
-            if self.gathered > UNFINISHED_MAX * channel.message_bytes_max:
+            if self.gathered > most:
                 raise ProtocolError(
                     Reply.RESOURCE_ERROR, f"{self.gathered} bytes of unfinished messages: finish one before the next"
                 )
