@@ -222,3 +222,20 @@ def test_an_exchange_that_is_deleted_meanwhile_does_not_stop_a_commit(tx: Client
     tx.publish()
     tx.call(TxCommit(), TxCommitOk)
     assert depth(tx) == 2
+
+
+def test_many_are_acknowledged_step_by_step(tx: Client) -> None:
+    for _ in range(5):
+        tx.publish()
+    tx.call(TxCommit(), TxCommitOk)
+    tags = [get(tx) for _ in range(5)]
+    tx.send(BasicAck(tags[1], multiple=True))
+    tx.send(BasicAck(tags[3], multiple=True))
+    assert leased(tx) == 5
+    tx.call(TxCommit(), TxCommitOk)
+    assert leased(tx) == 1
+    tx.send(BasicAck(0, multiple=True))
+    tx.call(TxRollback(), TxRollbackOk)
+    tx.send(BasicAck(0, multiple=True))
+    tx.call(TxCommit(), TxCommitOk)
+    assert leased(tx) == 0

@@ -8,6 +8,7 @@ Exchange and routing key lie in the journal as they came: a delivery is a copy. 
 bytes; whatever is unusual about one is left to `publish_slowly` of leveret.amqp.channel.Channel.
 """
 
+from bisect import bisect_right
 from random import random
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -253,13 +254,13 @@ cdef class Traffic:
 
     def confirm(self, uint64_t through) -> None:
         """Say of all publishes up to this one that they are safe, or were refused."""
-        cdef list refused = [tag for tag in self.refused if tag <= through]
+        cdef Py_ssize_t refused = bisect_right(self.refused, through)
         if self.deaf:
             return
-        for tag in refused:
+        for tag in self.refused[:refused]:
             self.acknowledge(tag - 1)
             self.answer(NACK_METHOD, tag, False)
-        del self.refused[: len(refused)]
+        del self.refused[:refused]
         self.acknowledge(through)
         self.outlet.changed()
 

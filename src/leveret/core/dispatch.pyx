@@ -4,7 +4,9 @@ The highest priority among those that can take more; in turn among equals; with 
 them, until it leaves.
 """
 
-from libc.stdint cimport uint64_t
+from bisect import insort
+
+from libc.stdint cimport int64_t, uint64_t
 
 from leveret.core.consumer cimport Consumer
 from leveret.core.errors import AccessRefused, TooMany
@@ -26,7 +28,9 @@ def subscribe(Queue queue not None, Consumer consumer not None) -> None:
         raise TooMany(f"queue '{queue.name}' has {CONSUMERS_PER_QUEUE_MAX} consumers: use fewer, with a larger prefetch")
     consumer.queue = queue
     consumer.id = queue.engine.consumer_number(consumer.name)
-    queue.consumers = sorted([*others, consumer], key=by_priority)
+    consumers = [*others]
+    insort(consumers, consumer, key=by_priority)
+    queue.consumers = consumers
     queue.use()
     if queue.depth:
         queue.signal()
@@ -104,6 +108,7 @@ cdef Consumer eligible(Queue queue):
     cdef Consumer consumer, best = None
     cdef list consumers = queue.consumers
     cdef Py_ssize_t i, count = len(consumers), start
+    cdef int64_t highest
     if queue.single_active:
         if queue.active is None:
             queue.active = consumers[0]
@@ -112,9 +117,12 @@ cdef Consumer eligible(Queue queue):
         consumer = <Consumer>consumers[0]
         return consumer if consumer.can_take() else None
     start = queue.turn % count
+    highest = (<Consumer>consumers[0]).priority
     for i in range(count):
         consumer = <Consumer>consumers[(start + i) % count]
         if consumer.can_take() and (best is None or consumer.priority > best.priority):
             best = consumer
             queue.turn = (start + i + 1) % count
+            if best.priority == highest:
+                break
     return best
