@@ -72,7 +72,7 @@ class Bodies:
         self._hub.elsewhere(partial(tried, partial(self.store.get, pointer)), partial(self._came, pointer))
 
     def _came(self, pointer: bytes, result: bytes | Exception) -> None:
-        with self._hub.guard as core:
+        with self._hub.locked() as core:
             if isinstance(result, bytes):
                 self._keep(pointer, result)
             elif pointer in core.blobs:

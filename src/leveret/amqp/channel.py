@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from leveret.amqp.codec import encode
@@ -275,15 +275,14 @@ class Channel(Traffic):
     def release(self) -> None:
         """Hear nothing more, stop consuming, and give back what was not settled."""
         self.deaf = True
-        for tag in list(self.subscribers):
-            self.remove_consumer(tag)
-        if self.reply_consumer is not None:
-            self.remove_consumer(self.reply_consumer.tag)
-        if self.transaction is not None:
-            self.transaction.roll_back()
-        self.transaction = None
-        self.transacting = False
-        self.requeue_all()
+        transaction, self.transaction, self.transacting = self.transaction, None, False
+        tags = [*self.subscribers, *([] if self.reply_consumer is None else [self.reply_consumer.tag])]
+        with ExitStack() as steps:  # last in, first out, and all of them: what cannot be read holds up nothing else
+            steps.callback(self.requeue_all)
+            if transaction is not None:
+                steps.callback(transaction.roll_back)
+            for tag in reversed(tags):
+                steps.callback(self.remove_consumer, tag)
 
     def forget(self) -> None:
         """The number of the channel is free again."""

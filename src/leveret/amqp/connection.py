@@ -8,6 +8,7 @@ handlers/connection.py, what happens when time passes in watch.py.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from leveret.amqp import greeting
@@ -318,25 +319,28 @@ class Connection(Session):
 
     def finish(self) -> None:
         """Nothing more will be said."""
-        self.release()
         self.state = State.CLOSED
         self.finished = True
         self.outlet.note()
+        self.release()
 
     def lost(self) -> None:
         """The socket is gone; forget the connection."""
-        self.finish()
-        self.outlet.close()
-        self.socket = None
-        self.hub.connections.discard(self)
-        LOG.info("connection closed", peer=self.peer, user=self.user_name)
+        try:
+            self.finish()
+        finally:
+            self.outlet.close()
+            self.socket = None
+            self.hub.connections.discard(self)
+            LOG.info("connection closed", peer=self.peer, user=self.user_name)
 
     def release(self) -> None:
         """Give back what the channels hold, and delete the exclusive queues; once."""
         if self._released:
             return
         self._released = True
-        for channel in list(self.channels.values()):
-            channel.release()
-        self.channels.clear()
-        self.owned.delete_all(self.hub.core)
+        with ExitStack() as steps:  # last in, first out, and all of them: what cannot be read holds up nothing else
+            steps.callback(self.owned.delete_all, self.hub.core)
+            for channel in reversed(self.channels.values()):
+                steps.callback(channel.release)
+            self.channels.clear()

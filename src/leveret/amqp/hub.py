@@ -7,7 +7,8 @@ durable -> [lock: confirms and held replies of that frame] -> flush: one write f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -29,6 +30,8 @@ from leveret.telemetry.logs import Log
 if TYPE_CHECKING:
     from leveret.amqp.connection import Connection
     from leveret.amqp.replying import ReplyConsumer
+
+COMPLAIN_MS = 1_000
 
 T = TypeVar("T")
 LOG = Log("amqp")
@@ -100,6 +103,7 @@ class Hub:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._slowed: list[Connection] = []
         self._resumed: list[Connection] = []
+        self._complained_ms = 0
 
     # One turn
 
@@ -109,17 +113,32 @@ class Hub:
 
     def run(self, connection: Connection, action: Callable[[], None]) -> None:
         """Let a connection do something, and see to what it leaves behind."""
+        with self.locked():
+            self._try(connection, action)
+            self._confirm_later(connection)
+            if self.guard.behind and not connection.finished:
+                connection.hold(Hold.DISK)
+                self._slowed.append(connection)
+
+    @contextmanager
+    def locked(self) -> Iterator[Broker]:
+        """The broker under its lock; if a queue cannot be read when it is let go, that is no client's fault."""
+        core = self.guard.__enter__()
         try:
-            with self.guard:
-                self._try(connection, action)
-                self._confirm_later(connection)
-                if self.guard.behind and not connection.finished:
-                    connection.hold(Hold.DISK)
-                    self._slowed.append(connection)
-        except JournalFailed:
-            raise
-        except Exception as error:
-            LOG.error("messages could not be pushed to consumers", error)
+            yield core
+        finally:
+            try:
+                self.guard.__exit__()
+            except JournalFailed:
+                raise
+            except Exception as error:
+                self._complain(error, core.now_ms)
+
+    def _complain(self, error: Exception, now_ms: int) -> None:
+        """Log what may happen again in every turn, but not that often."""
+        if now_ms - self._complained_ms >= COMPLAIN_MS:
+            self._complained_ms = now_ms
+            LOG.error("a queue could not be read", error)
 
     def _try(self, connection: Connection, action: Callable[[], None]) -> None:
         """Let a connection do something; if that fails in a way that nobody thought of, only it ends."""
@@ -129,7 +148,8 @@ class Hub:
             raise
         except Exception as error:
             LOG.error("connection broken", error, peer=connection.peer)
-            connection.finish()
+            if not connection.finished:
+                self._try(connection, connection.finish)
 
     def _confirm_later(self, connection: Connection) -> None:
         """Confirm the new publishes of a connection when they are durable."""
@@ -153,7 +173,7 @@ class Hub:
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk, and all before it."""
-        with self.guard:
+        with self.locked():
             self.durable_frame = max(self.durable_frame, frame)
             while self._waiting and self._waiting[0][0] <= self.durable_frame:
                 self._waiting.popleft()[1]()
@@ -205,7 +225,7 @@ class Hub:
         """Push to those whose output was full and is not any more."""
         starved = [each for each in connections if each.outlet.starved and not each.outlet.paused]
         if starved:
-            with self.guard:
+            with self.locked():
                 for connection in starved:
                     connection.outlet.starved = False
                     for channel in connection.channels.values():
@@ -248,25 +268,25 @@ class Hub:
     def set_alarm(self, reason: str | None) -> None:
         """Take no more publishes, or take them again."""
         self.alarm = reason
-        with self.guard:
+        with self.locked():
             for connection in self.connections:
                 connection.set_alarm(reason)
         self.resume()
 
     def sweep(self) -> None:
         """What time asks for, about once a second."""
-        with self.guard as core:
+        with self.locked() as core:
             for connection in list(self.connections):
-                watch.check(connection, core.now_ms)
+                self._try(connection, partial(watch.check, connection, core.now_ms))
             now_ms = core.now_ms
         if self.bodies is not None:
             self.bodies.retry(now_ms)
 
     def ask_close(self, code: int, text: str) -> None:
         """Ask every client to go."""
-        with self.guard:
+        with self.locked():
             for connection in list(self.connections):
-                connection.ask_close(code, text)
+                self._try(connection, partial(connection.ask_close, code, text))
         self.resume()
 
     def lost(self, connection: Connection) -> None:

@@ -331,11 +331,17 @@ cdef class Traffic:
         raise NotImplementedError
 
     def requeue_all(self) -> None:
-        """Give back everything that was delivered and not settled."""
+        """Give back everything that was delivered and not settled; one that cannot be does not hold up the others."""
+        problem = None
         for _, lease, held in self.unacked.take_all():
             if (<Held>held).state == LEASED and (<Held>held).lease == <uint64_t>lease:
-                (<Queue>(<Held>held).queue).give_back(<Held>held, REQUEUED, 0)
+                try:
+                    (<Queue>(<Held>held).queue).give_back(<Held>held, REQUEUED, 0)
+                except Exception as error:
+                    problem = error
         self.pushed = 0
+        if problem is not None:
+            raise problem
 
     cdef bint saturated(self) noexcept:
         """Whether the consumers of this channel have as many messages as they may have together."""
