@@ -66,6 +66,9 @@ class Socket(Protocol):
     def flush(self) -> None:
         """Write what the connection has to say, and do what it wants done with its socket."""
 
+    def abort(self) -> None:
+        """Close at once, whatever is still to be written."""
+
 
 class Refusal(NamedTuple):
     """A login that was refused; the client hears of it when its time has come."""
@@ -133,6 +136,11 @@ class Connection(Session):
         """Let the socket write what there is."""
         if self.socket is not None:
             self.socket.flush()
+
+    def abort(self) -> None:
+        """Close the socket at once."""
+        if self.socket is not None:
+            self.socket.abort()
 
     def say(self, method: Method, number: int = 0) -> None:
         """Write a method."""

@@ -212,14 +212,27 @@ class Hub:
         """A connection can be heard again."""
         self._resumed.append(connection)
 
-    def flush(self) -> None:
-        """Write what there is to be sent, once for each connection; not under the guard."""
-        while self.outbox.waiting:
-            connections = self.outbox.take()
-            for connection in connections:
-                connection.flush()
-            self.feed_consumers(connections)
-            self.resume()
+    def flush(self) -> bool:
+        """Write what there is to be sent, once for each connection; True when there is more. Not under the guard.
+
+        One round only: a consumer that reads as fast as we write must not keep the loop from all the others.
+        """
+        connections = self.outbox.take()
+        for connection in connections:
+            self._write(connection)
+        self.feed_consumers(connections)
+        self.resume()
+        return bool(self.outbox.waiting)
+
+    def _write(self, connection: Connection) -> None:
+        """Let a connection write; one that cannot does not keep the others from it."""
+        try:
+            connection.flush()
+        except JournalFailed:
+            raise
+        except Exception as error:
+            LOG.error("connection broken", error, peer=connection.peer)
+            connection.abort()
 
     def feed_consumers(self, connections: list[Connection]) -> None:
         """Push to those whose output was full and is not any more."""

@@ -113,7 +113,8 @@ class AmqpServer:
     def _flush(self) -> None:
         """Write what is to be written, once for each socket, and let consumers have more."""
         self._flushing = False
-        self.hub.flush()
+        if self.hub.flush():
+            self.flush_soon()
 
     def _tick(self) -> None:
         """Look at every connection, once a second."""

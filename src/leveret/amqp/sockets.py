@@ -114,6 +114,8 @@ class Socket(asyncio.BufferedProtocol):
         data = connection.take_output()
         if data:
             transport.write(data)
+        if transport.is_closing():
+            return  # what was written could not be: the loop is about to tell that the socket is gone
         if connection.finished:
             self._end(connection, transport)
         elif connection.wants_input is not self._reading:
