@@ -17,7 +17,7 @@ from collections.abc import Callable
 from leveret.clock import NEVER_MS, Clock, give_turn
 from leveret.core.broker import Broker
 from leveret.core.dispatch import pump
-from leveret.core.errors import BrokerClosed, JournalError, JournalFailed, LeveretError
+from leveret.core.errors import BrokerClosed, JournalError, JournalFailed
 from leveret.embedded.large import LargeBodies
 from leveret.embedded.ticker import Ticker
 from leveret.embedded.waiters import Waiters
@@ -49,7 +49,7 @@ class Guard:
         self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
         self._housekeeper = Ticker(clock, lock, self._housekeep, "leveret-housekeeper")
         self._lazy_ms = NEVER_MS
-        self._problem: LeveretError | None = None  # of a queue that could not be read; for whoever leaves next
+        self._problem: Exception | None = None  # of a queue that could not be read; for whoever leaves next
         self._housekeep_segment = 0
 
     def attach(self, store: Store, large: LargeBodies) -> None:
@@ -94,7 +94,7 @@ class Guard:
     def __exit__(self, *error: object) -> None:
         """Wake whoever has something to do now, and let the lock go; then tell what went wrong beside the verb."""
         core = self.core
-        problem: LeveretError | None = None
+        problem: Exception | None = None
         try:
             if core.dirty:
                 self._tell()
@@ -198,13 +198,13 @@ class Guard:
             return self.core.tick(self.clock.now_ms())
         except JournalFailed:
             raise
-        except LeveretError as error:
+        except Exception as error:
             self._problem = error
             return True
 
     def _tell(self) -> None:
         """Hand what has come to consumers and waiters; a queue that cannot be read does not hold up the others."""
-        problem: LeveretError | None = None
+        problem: Exception | None = None
         while self.core.dirty and problem is None:
             for queue in self.core.take_dirty():
                 try:
@@ -212,7 +212,7 @@ class Guard:
                         pump(queue)
                 except JournalFailed:
                     raise
-                except LeveretError as error:
+                except Exception as error:
                     problem = self._problem = error
                 self.waiters.wake(queue)
 
