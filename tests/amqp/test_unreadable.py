@@ -98,3 +98,18 @@ def test_who_is_lost_leaves_nothing_although_something_fails(
     assert depth(world, "q") == 1
     assert "mine" not in world.core.topology.vhost("/").queues
     assert not world.hub.connections
+
+
+def test_a_message_that_cannot_be_read_does_not_hold_up_its_queue(world: World, client: Client, tmp_path: Path) -> None:
+    client.queue(durable=True)
+    client.publish(body=POISON, delivery_mode=2)
+    damage(world, tmp_path)
+    client.publish(body=b"good", delivery_mode=2)
+    client.call(BasicConsume("q", "c"), BasicConsumeOk)
+    for _ in range(5):
+        client.publish(body=b"more")
+    assert [each.body for each in client.received()] == [b"good", *[b"more"] * 5]
+    queue = world.core.topology.vhost("/").queue("q")
+    assert (queue.backing_off, queue.counts["redelivered"]) == (1, 0)
+    world.pass_ms(1_000)
+    assert queue.counts["redelivered"] == 1

@@ -46,7 +46,7 @@ def test_a_queue_that_cannot_be_read_does_not_hold_up_others() -> None:
         with pytest.raises(leveret.DamagedJournal):
             publish_to_all(broker)
         assert counting.got == 1
-        assert queues["bad"].depth == 1
+        assert queues["bad"].backing_off == 1
 
 
 class Faulty(Consumer):

@@ -16,6 +16,9 @@ from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED, REQUEUED
 from leveret.core.queue cimport Queue
 
+cdef enum:
+    RETRY_MS = 1_000    # after a delivery failed
+
 CONSUMERS_PER_QUEUE_MAX = 10_000    # each message looks at every consumer that cannot take more
 
 
@@ -84,7 +87,7 @@ def pump(Queue queue not None) -> int:
 
 
 cdef int push(Queue queue, Consumer consumer, Held held) except -1:
-    """Hand a message to a consumer; if that fails it waits again, and the caller hears why."""
+    """Hand a message to a consumer; if that fails it comes back after a while, and the caller hears why."""
     cdef uint64_t until_ms = 0
     if consumer.opens:
         queue.open_held(held)
@@ -95,7 +98,8 @@ cdef int push(Queue queue, Consumer consumer, Held held) except -1:
     try:
         consumer.deliver(held)
     except BaseException:
-        queue.give_back(held, REQUEUED, 0)
+        # Not at once: it would be tried, and journaled, in every turn, and all behind it would wait.
+        queue.give_back(held, REQUEUED, queue.engine.now_ms + RETRY_MS)
         raise
     if consumer.no_ack:
         queue.counters.acked += 1
