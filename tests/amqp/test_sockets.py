@@ -123,3 +123,18 @@ def test_other_threads_may_ask_for_jobs() -> None:
         assert set(finished) == {threading.current_thread()}
 
     served(scenario)
+
+
+def test_what_is_said_outside_of_a_turn_is_written_soon() -> None:
+    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        server._sweep.cancel()
+        (connection,) = server.hub.connections
+        for _ in range(2):
+            with server.hub.guard:
+                connection.outlet.heartbeat()
+                connection.outlet.note()
+            async with asyncio.timeout(30):
+                assert await loop.sock_recv(client, 8) == b"\x08" + bytes(6) + b"\xce"
+
+    served(scenario)

@@ -159,8 +159,8 @@ class Arena:
         while self._jobs:
             self._jobs.popleft()()
         self._settle_journal()
-        while self.hub.flush():
-            continue
+        while self.hub.outbox.waiting:
+            self.hub.flush()
         for fighter in self.fighters:
             fighter.listen()
 

@@ -212,8 +212,8 @@ class Hub:
         """A connection can be heard again."""
         self._resumed.append(connection)
 
-    def flush(self) -> bool:
-        """Write what there is to be sent, once for each connection; True when there is more. Not under the guard.
+    def flush(self) -> None:
+        """Write what there is to be sent, once for each connection; not under the guard.
 
         One round only: a consumer that reads as fast as we write must not keep the loop from all the others.
         """
@@ -222,7 +222,6 @@ class Hub:
             self._write(connection)
         self.feed_consumers(connections)
         self.resume()
-        return bool(self.outbox.waiting)
 
     def _write(self, connection: Connection) -> None:
         """Let a connection write; one that cannot does not keep the others from it."""

@@ -77,7 +77,6 @@ class Socket(asyncio.BufferedProtocol):
         assert self._connection is not None, "nothing is read before connection_made"
         if self._linger is None:
             self._hub.receive(self._connection, self._buffer[:nbytes])
-            self._server.flush_soon()
 
     def eof_received(self) -> bool:
         """The client says nothing more, so there is nobody to talk to."""
@@ -92,7 +91,6 @@ class Socket(asyncio.BufferedProtocol):
         """The client reads again."""
         if self._connection is not None:
             self._connection.writable(True)
-            self._server.flush_soon()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
@@ -102,7 +100,6 @@ class Socket(asyncio.BufferedProtocol):
             if self._linger is None:
                 self._hub.lost(self._connection)
             self._server.leave(self)
-            self._server.flush_soon()
 
     # From the server
 
