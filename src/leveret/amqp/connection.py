@@ -31,7 +31,6 @@ from leveret.amqp.owned import Owned
 from leveret.amqp.replies import ProtocolError, Reply, refusal
 from leveret.amqp.session import Session
 from leveret.amqp.state import HANDSHAKE, UNKNOWN, Hold, State
-from leveret.amqp.traffic import Route
 from leveret.amqp.watch import check_home
 from leveret.core.topology import Vhost
 from leveret.security.users import Login, User
@@ -96,7 +95,6 @@ class Connection(Session):
         self.since_ms = hub.core.now_ms
         self.received_ms = self.sent_ms = self.since_ms
         self.home: Vhost | None = None
-        self.routes: dict[bytes, Route] = {}
         self._holds: set[Hold] = set()
         self.refusal: Refusal | None = None
         self._header_refused = False

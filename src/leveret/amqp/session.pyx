@@ -36,6 +36,7 @@ cdef class Session:
         self.reader = reader
         self.outlet = Outlet(outbox, self)
         self.channels = {}
+        self.routes = {}
         self.noted = []
 
     def receive(self, data) -> None:
@@ -46,7 +47,7 @@ cdef class Session:
     def drain(self) -> None:
         """Deal with all frames that are here whole."""
         cdef Frame frame
-        self.stamp = self.current_stamp()
+        self.look_around()
         while not (self.waiting or self.finished or self.unreadable):
             if self.outlet.buffer.size > UNREAD_BYTES_MAX:
                 self.on_output_full()
@@ -63,6 +64,14 @@ cdef class Session:
         if self.current is not None:
             self.keep(self.current)
 
+    cdef int look_around(self) except -1:
+        """Forget the routes if one of them may lead elsewhere now: they also keep queues that were deleted."""
+        cdef uint64_t stamp = self.current_stamp()
+        if stamp != self.stamp:
+            self.stamp = stamp
+            self.routes.clear()
+        return 0
+
     cdef int handle(self, Frame* frame) except -1:
         """Deal with a frame; 0 when that has to wait."""
         cdef Traffic channel = self.current
@@ -73,7 +82,7 @@ cdef class Session:
             channel = self.current = self.channels.get(frame.channel)
         if channel is None or channel.deaf or not self.started:
             self.on_frame(frame.kind, frame.channel, PyBytes_FromStringAndSize(<const char*>frame.payload, frame.size))
-            self.stamp = self.current_stamp()
+            self.look_around()
         elif frame.kind == METHOD:
             return self.method(channel, frame)
         elif frame.kind == HEADER:
@@ -106,7 +115,7 @@ cdef class Session:
                 channel.settle(tag, False, Settlement.REQUEUE if bits & 1 else Settlement.REJECT)
         else:
             self.on_method(frame.channel, PyBytes_FromStringAndSize(<const char*>frame.payload, frame.size))
-            self.stamp = self.current_stamp()
+            self.look_around()
         return 1
 
     cdef int body(self, Traffic channel, Frame* frame) except -1:
@@ -175,7 +184,7 @@ cdef class Session:
         elif frame.kind == HEADER or frame.kind == BODY:
             kind = PUBLISH
         self.on_error(error, frame.channel, kind >> 16, kind & 0xFFFF)
-        self.stamp = self.current_stamp()
+        self.look_around()
         return 0
 
     # What leveret.amqp.connection.Connection does.
