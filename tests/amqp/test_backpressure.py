@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from leveret.amqp import methods as m
+from leveret.amqp.connection import Connection
 from leveret.core.properties import Properties
 from leveret.embedded import storage
 from leveret.journal.disk import Disk
@@ -15,6 +16,7 @@ from tests.amqp.client import World
 from tests.amqp.wire import content_frames, method_frame
 
 MIB = 1 << 20
+HEARTBEAT = b"\x08" + bytes(6) + b"\xce"
 PATIENCE_S = 30
 BODY_BYTES = 100_000
 PERSISTENT = Properties(delivery_mode=2)
@@ -92,3 +94,59 @@ def test_who_asks_for_much_and_reads_nothing_is_not_heard_for_a_while(world: Wor
 def again(number: int) -> bytes:
     """Take a message and give it back."""
     return method_frame(1, m.BasicGet("q")) + method_frame(1, m.BasicNack(number, requeue=True))
+
+
+class Reader:
+    """A socket whose other end reads at once whatever is written."""
+
+    def __init__(self, connection: Connection, broken: bool = False) -> None:
+        self.broken = broken
+        self.aborted = False
+        self.writes: list[int] = []
+        self._connection = connection
+        connection.socket = self
+
+    def flush(self) -> None:
+        if self.broken:
+            raise RuntimeError("the handler is closed")
+        self.writes.append(len(self._connection.take_output()))
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_who_reads_as_fast_as_we_write_does_not_keep_the_loop(world: World) -> None:
+    client = world.client()
+    client.queue()
+    for _ in range(20):
+        client.publish(body=bytes(BODY_BYTES))
+    world.hub.flush()
+    reader = Reader(client.connection)
+    client.send(m.BasicConsume("q", no_ack=True))
+    world.hub.flush()
+    assert len(reader.writes) == 1
+    while world.hub.outbox.waiting:
+        world.hub.flush()
+        assert len(reader.writes) < 20
+    assert world.core.topology.vhost("/").queue("q").depth == 0
+
+
+def test_a_socket_that_cannot_be_written_to_keeps_nobody_else_from_it(world: World) -> None:
+    readers = [Reader(world.client().connection, broken) for broken in (True, False)]
+    for connection in world.hub.connections:
+        connection.outlet.heartbeat()
+        connection.outlet.note()
+    world.hub.flush()
+    assert [each.aborted for each in readers] == [True, False]
+    assert readers[1].writes
+
+
+def test_heartbeats_do_not_pile_up_for_who_does_not_read(world: World) -> None:
+    client = world.client(heartbeat=10)
+    client.connection.writable(False)
+    for _ in range(10):
+        client.send_bytes(HEARTBEAT)
+        world.pass_ms(5_000)
+    client.connection.writable(True)
+    client.received()
+    assert client.heartbeats == 1

@@ -335,3 +335,14 @@ def test_special_headers_do_not_change_the_types_of_others(client: Client) -> No
     client.writer.content(1, encode(BasicPublish("", "q")), header, len(header))
     client.send_bytes(client.writer.take())
     assert headers in client.connection.take_output()
+
+
+def test_routes_do_not_keep_queues_that_were_deleted(world: World, client: Client) -> None:
+    for number in range(3):
+        client.queue(f"q{number}")
+        client.publish(f"q{number}")
+    other = world.client()
+    for number in range(3):
+        other.call(QueueDelete(f"q{number}"), QueueDeleteOk)
+    client.publish("nowhere")
+    assert [route.queues for route in client.connection.routes.values()] == [[]]

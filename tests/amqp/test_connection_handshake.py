@@ -1,5 +1,10 @@
 """The handshake, step by step: what is offered, what is refused and how."""
 
+import hashlib
+from base64 import b64encode
+from collections.abc import Callable
+from typing import TypeVar
+
 import pytest
 
 from leveret.amqp.codec import encode
@@ -21,8 +26,10 @@ from leveret.amqp.methods import (
 )
 from leveret.core.tables import encode_table
 from leveret.security.passwords import hash_password
+from leveret.security.users import User
 from tests.amqp.client import CHEAP, World
 
+T = TypeVar("T")
 REFUSED = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For details see the broker logfile."
 
 
@@ -229,3 +236,35 @@ def test_a_new_secret_is_taken_and_changes_nothing(world: World) -> None:
     assert client.next(ConnectionUpdateSecretOk) == ConnectionUpdateSecretOk()
     assert client.connection.user is not None
     assert client.connection.user.name == "guest"
+
+
+def imported_user(world: World) -> None:
+    """A user whose hash is to be replaced at the next login."""
+    digest = hashlib.sha256(b"salt" + b"old").digest()
+    stored = {"password_hash": b64encode(b"salt" + digest).decode(), "tags": []}
+    user = User.from_dict({"name": "ada", **stored, "hashing_algorithm": "rabbit_password_hashing_sha256"})
+    world.access.add_user("ada", user.password_hash)
+
+
+def test_a_login_makes_a_weak_hash_stronger(world: World) -> None:
+    imported_user(world)
+    client = world.stranger()
+    client.start("ada", "old")
+    assert isinstance(client.received()[-1].method, ConnectionTune)
+    assert world.access.users.get("ada").password_hash.startswith("scrypt$")
+
+
+def test_a_login_does_not_bring_back_a_password_that_was_changed_meanwhile(world: World) -> None:
+    imported_user(world)
+    changed = hash_password("new", CHEAP)
+
+    def change_after(job: Callable[[], T], done: Callable[[T], None]) -> None:
+        decided = job()
+        world.access.change_password("ada", changed)
+        world.jobs.append(lambda: done(decided))
+
+    world.hub.elsewhere = change_after
+    client = world.stranger()
+    client.start("ada", "old")
+    assert isinstance(client.received()[-1].method, ConnectionTune)
+    assert world.access.users.get("ada").password_hash == changed

@@ -13,12 +13,20 @@ from leveret.amqp.methods import (
     BasicConsumeOk,
     BasicDeliver,
     BasicGet,
+    BasicGetEmpty,
     BasicGetOk,
     BasicPublish,
+    BasicReject,
     ChannelClose,
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionClose,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDelete,
+    QueueDeleteOk,
     TxCommit,
     TxCommitOk,
     TxRollback,
@@ -27,6 +35,7 @@ from leveret.amqp.methods import (
     TxSelectOk,
 )
 from leveret.core.errors import BlobStoreFailed
+from leveret.core.policy import Policy
 from leveret.core.properties import content
 from tests.amqp.client import Client, World
 
@@ -163,3 +172,68 @@ def test_a_store_that_fails_is_asked_again(world: World, client: Client, monkeyp
     world.pass_ms(1_000)
     world.work()
     assert client.next_content(BasicDeliver).body == LARGE
+
+
+def test_a_body_outlives_one_of_its_two_queues(world: World, client: Client) -> None:
+    for queue in ("q", "other"):
+        client.queue(queue, durable=True)
+        client.call(QueueBind(queue, "amq.fanout"), QueueBindOk)
+    client.publish("", LARGE, "amq.fanout", delivery_mode=2)
+    client.call(BasicGet("q"), BasicGetOk)
+    client.send(BasicReject(1, requeue=True))
+    client.call(QueueDelete("q"), QueueDeleteOk)
+    assert list(world.core.blobs.values()) == [1]
+
+
+def test_a_delay_that_is_none_is_refused_for_large_bodies_too(world: World, client: Client) -> None:
+    client.queue(durable=True)
+    client.call(ExchangeDeclare("late", "x-delayed-message", arguments={"x-delayed-type": "fanout"}), ExchangeDeclareOk)
+    client.call(QueueBind("q", "late"), QueueBindOk)
+    client.publish("", LARGE, "late", headers={"x-delay": "soon"})
+    assert client.next(ChannelClose).reply_code == 406
+
+
+def test_what_is_refused_after_its_body_was_stored_closes_the_channel_only(world: World, client: Client) -> None:
+    client.queue(durable=True)
+    put_off(world, client, LARGE)
+    world.core.set_policy("/", Policy("small", ".*", definition={"max-message-size": 10}))
+    world.work()
+    assert client.next(ChannelClose).reply_code == 406
+    assert not world.core.blobs
+    assert not client.connection.finished
+
+
+def test_a_store_that_breaks_does_not_leave_its_client_waiting(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.queue(durable=True)
+    monkeypatch.setattr(world.broker.guard.large, "put", None)
+    client.publish(body=LARGE)
+    assert client.next(ConnectionClose).reply_code == 541
+
+
+def test_get_is_answered_when_its_queue_is_deleted_meanwhile(world: World, client: Client) -> None:
+    client.queue(durable=True)
+    client.publish(body=LARGE)
+    client.writer.method(1, encode(BasicGet("q")))
+    world.hub.receive(client.connection, client.writer.take())
+    world.core.delete_queue(world.core.topology.vhost("/").queue("q"))
+    world.work()
+    client.next(BasicGetEmpty)
+
+
+def test_a_body_whose_message_is_gone_is_not_asked_for_again(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.queue(durable=True)
+    client.publish(body=LARGE)
+    client.publish(body=b"small")
+
+    def purge_and_fail(pointer: bytes) -> bytes:
+        world.core.delete_queue(world.core.topology.vhost("/").queue("q"))
+        raise BlobStoreFailed("no such blob")
+
+    monkeypatch.setattr(world.broker.guard.large, "get", purge_and_fail)
+    consume(client)
+    world.pass_ms(1_000)
+    assert not world.jobs

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import threading
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -16,6 +18,7 @@ from leveret.amqp.sockets import Socket
 from leveret.security.access import Access
 
 PROTOCOL_HEADER = b"AMQP\0\0\x09\x01"
+JOBS = 200
 
 Scenario = Callable[[AmqpServer, Socket, socket.socket], Awaitable[None]]
 
@@ -103,3 +106,35 @@ def test_a_job_that_fails_is_logged_and_nothing_else(caplog: pytest.LogCaptureFi
 
     served(scenario)
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_other_threads_may_ask_for_jobs() -> None:
+    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+        asyncio.get_running_loop().set_debug(True)  # the loop refuses calls of other threads
+        finished: list[threading.Thread] = []
+
+        def ask() -> None:
+            for _ in range(JOBS):
+                server.hub.elsewhere(lambda: None, lambda _: finished.append(threading.current_thread()))
+                time.sleep(0)
+
+        await asyncio.to_thread(ask)
+        await until(lambda: len(finished) == JOBS)
+        assert set(finished) == {threading.current_thread()}
+
+    served(scenario)
+
+
+def test_what_is_said_outside_of_a_turn_is_written_soon() -> None:
+    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        server._sweep.cancel()
+        (connection,) = server.hub.connections
+        for _ in range(2):
+            with server.hub.guard:
+                connection.outlet.heartbeat()
+                connection.outlet.note()
+            async with asyncio.timeout(30):
+                assert await loop.sock_recv(client, 8) == b"\x08" + bytes(6) + b"\xce"
+
+    served(scenario)

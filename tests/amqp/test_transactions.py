@@ -18,6 +18,12 @@ from leveret.amqp.methods import (
     ChannelClose,
     ConfirmSelect,
     ConfirmSelectOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    QueueBind,
+    QueueBindOk,
     TxCommit,
     TxCommitOk,
     TxRollback,
@@ -25,6 +31,7 @@ from leveret.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
+from leveret.core.policy import Policy
 from tests.amqp.client import Client, World
 
 
@@ -188,3 +195,47 @@ def test_commit_is_answered_when_it_is_on_disk(tmp_path: Path) -> None:
         client.next(TxCommitOk)
     finally:
         world.close()
+
+
+def test_a_delay_that_is_none_is_refused_before_anything_is_committed(tx: Client) -> None:
+    tx.call(ExchangeDeclare("late", "x-delayed-message", arguments={"x-delayed-type": "fanout"}), ExchangeDeclareOk)
+    tx.publish()
+    tx.publish("", exchange="late", headers={"x-delay": "soon"})
+    assert tx.next(ChannelClose).reply_code == 406
+    assert depth(tx) == 0
+
+
+def test_a_limit_that_came_meanwhile_refuses_all_of_a_commit(tx: Client) -> None:
+    tx.publish()
+    tx.publish(body=b"longer")
+    tx.world.core.set_policy("/", Policy("small", ".*", definition={"max-message-size": 1}))
+    tx.send(TxCommit())
+    assert tx.next(ChannelClose).reply_code == 406
+    assert depth(tx) == 0
+
+
+def test_an_exchange_that_is_deleted_meanwhile_does_not_stop_a_commit(tx: Client) -> None:
+    tx.call(ExchangeDeclare("late", "x-delayed-message", arguments={"x-delayed-type": "fanout"}), ExchangeDeclareOk)
+    tx.call(QueueBind("q", "late"), QueueBindOk)
+    tx.publish("", exchange="late", headers={"x-delay": 0})
+    tx.call(ExchangeDelete("late"), ExchangeDeleteOk)
+    tx.publish()
+    tx.call(TxCommit(), TxCommitOk)
+    assert depth(tx) == 2
+
+
+def test_many_are_acknowledged_step_by_step(tx: Client) -> None:
+    for _ in range(5):
+        tx.publish()
+    tx.call(TxCommit(), TxCommitOk)
+    tags = [get(tx) for _ in range(5)]
+    tx.send(BasicAck(tags[1], multiple=True))
+    tx.send(BasicAck(tags[3], multiple=True))
+    assert leased(tx) == 5
+    tx.call(TxCommit(), TxCommitOk)
+    assert leased(tx) == 1
+    tx.send(BasicAck(0, multiple=True))
+    tx.call(TxRollback(), TxRollbackOk)
+    tx.send(BasicAck(0, multiple=True))
+    tx.call(TxCommit(), TxCommitOk)
+    assert leased(tx) == 0

@@ -32,6 +32,9 @@ def test_unacked_is_an_ordered_dictionary(steps: list[tuple[str, int]]) -> None:
         else:
             assert unacked.pop(number) is model.pop(number, None)
         assert len(unacked) == len(model)
+        assert unacked.tags(tag - 3 if tag > 3 else tag, number) == [
+            each for each in model if number < each <= (tag - 3 if tag > 3 else tag)
+        ]
     assert unacked.take_all() == [(each, held.lease, held) for each, held in model.items()]
     assert len(unacked) == 0
 

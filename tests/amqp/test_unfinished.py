@@ -1,4 +1,4 @@
-"""Bodies that never end: what is gathered of them is bounded for a connection, not only for a channel."""
+"""Messages that never end: what is gathered of them is bounded for a connection, not only for a channel."""
 
 import struct
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import pytest
 from leveret.amqp.codec import encode
 from leveret.amqp.limits import Limits
 from leveret.amqp.methods import BasicPublish, ConnectionClose
+from leveret.amqp.state import State
 from leveret.core.properties import Properties, encode_header
 from tests.amqp.client import Client, World
 
@@ -56,3 +57,14 @@ def test_messages_that_were_finished_do_not_count(world: World) -> None:
     assert client.nothing()
     assert client.queue("q", passive=True) == "q"
     assert world.core.topology.vhost("/").queue("q").depth == 28
+
+
+def test_headers_without_a_body_have_the_same_limit(world: World) -> None:
+    client = world.client()
+    header = encode_header(Properties(headers={"x": "y" * PIECE}), SIZE)
+    for channel in range(2, 7):
+        client.open_channel(channel)
+        client.send_bytes(frame(1, channel, encode(BasicPublish("", "q"))) + frame(2, channel, header))
+        assert client.nothing()
+    client.open_channel(7)
+    assert client.connection.state is State.CLOSING

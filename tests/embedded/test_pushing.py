@@ -1,5 +1,7 @@
 """Pushing to consumers when the lock is let go."""
 
+import threading
+
 import pytest
 
 import leveret
@@ -7,6 +9,8 @@ from leveret.core import dispatch
 from leveret.core.consumer import Consumer
 from leveret.core.held import Held
 from leveret.core.properties import Properties
+
+PATIENCE_S = 10
 
 
 class Broken(Consumer):
@@ -42,4 +46,41 @@ def test_a_queue_that_cannot_be_read_does_not_hold_up_others() -> None:
         with pytest.raises(leveret.DamagedJournal):
             publish_to_all(broker)
         assert counting.got == 1
-        assert queues["bad"].depth == 1
+        assert queues["bad"].backing_off == 1
+
+
+class Faulty(Consumer):
+    """Its code is broken."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__(tag)
+        self.tried = threading.Event()
+
+    def deliver(self, held: Held) -> None:
+        self.tried.set()
+        raise RuntimeError("a bug")
+
+
+class Waiting(Consumer):
+    """Says when it gets something."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__(tag)
+        self.got = threading.Event()
+
+    def deliver(self, held: Held) -> None:
+        self.got.set()
+
+
+def test_a_consumer_with_a_fault_does_not_stop_time() -> None:
+    faulty, waiting, clock = Faulty("faulty"), Waiting("waiting"), leveret.ManualClock()
+    with leveret.open(clock=clock) as broker:
+        broker.declare_queues(["bad", "good"])
+        with broker.guard as core:
+            for name, consumer, delay_ms in (("bad", faulty, 1_000), ("good", waiting, 5_000)):
+                dispatch.subscribe(core.topology.vhost("/").queue(name), consumer)
+                core.publish_through("/", "", name, Properties(), b"", due_ms=core.now_ms + delay_ms)
+        clock.advance(1)
+        assert faulty.tried.wait(PATIENCE_S)
+        clock.advance(4)
+        assert waiting.got.wait(PATIENCE_S)

@@ -159,7 +159,8 @@ class Arena:
         while self._jobs:
             self._jobs.popleft()()
         self._settle_journal()
-        self.hub.flush()
+        while self.hub.outbox.waiting:
+            self.hub.flush()
         for fighter in self.fighters:
             fighter.listen()
 

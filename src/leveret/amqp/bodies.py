@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from leveret.core.errors import LeveretError
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -19,6 +19,17 @@ FETCHED_BYTES_MAX = 64 << 20
 RETRY_MS = 1_000  # after a blob store failed
 
 LOG = Log("amqp")
+
+
+T = TypeVar("T")
+
+
+def tried(job: Callable[[], T]) -> T | Exception:
+    """What a job gives, or why it failed: that is for the connection that waits for it, not for the thread."""
+    try:
+        return job()
+    except Exception as error:
+        return error
 
 
 class BodyStore(Protocol):
@@ -58,21 +69,17 @@ class Bodies:
             self._ask(pointer)
 
     def _ask(self, pointer: bytes) -> None:
-        def job() -> bytes | LeveretError:
-            try:
-                return self.store.get(pointer)
-            except LeveretError as error:
-                return error
+        self._hub.elsewhere(partial(tried, partial(self.store.get, pointer)), partial(self._came, pointer))
 
-        self._hub.elsewhere(job, lambda result: self._came(pointer, result))
-
-    def _came(self, pointer: bytes, result: bytes | LeveretError) -> None:
-        if isinstance(result, LeveretError):
-            LOG.error("large body cannot be fetched", reason=result, advice="its queue waits: repair the blob store")
-            self._failed.append((self._hub.core.now_ms + RETRY_MS, pointer))
-            return
-        with self._hub.guard:
-            self._keep(pointer, result)
+    def _came(self, pointer: bytes, result: bytes | Exception) -> None:
+        with self._hub.locked() as core:
+            if isinstance(result, bytes):
+                self._keep(pointer, result)
+            elif pointer in core.blobs:
+                LOG.error("large body cannot be fetched", result, advice="its queue waits: repair the blob store")
+                self._failed.append((core.now_ms + RETRY_MS, pointer))
+                return
+            # Here, or not wanted any more because its message is gone: whoever waited looks what is next.
             for then in self._wanted.pop(pointer):
                 then()
         self._hub.resume()

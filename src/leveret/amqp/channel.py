@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from leveret.amqp.codec import encode
@@ -18,7 +18,7 @@ from leveret.amqp.state import Hold
 from leveret.amqp.traffic import Route, Traffic
 from leveret.amqp.transaction import Transaction
 from leveret.core import browse, dispatch
-from leveret.core.errors import AccessRefused, LeveretError, QueueNotFound
+from leveret.core.errors import AccessRefused, QueueNotFound
 from leveret.core.exchanges import Exchange
 from leveret.core.filters import BLOB
 from leveret.core.held import Held
@@ -166,19 +166,22 @@ class Channel(Traffic):
         self.connection.hold(Hold.BODY)
         self.hub.attempt(self.connection, publish.store, lambda result: self._stored(publish, result))
 
-    def _stored(self, publish: Publish, result: bytes | LeveretError) -> None:
-        """Publish a message whose body was put away."""
+    def _stored(self, publish: Publish, result: bytes | Exception) -> None:
+        """Publish a message whose body was put away; what is refused now is refused as if it had just come."""
         self.connection.let_go(Hold.BODY)
-        if isinstance(result, LeveretError):
-            self.connection.on_error(result, self.number, *PUBLISH_IDS)
-            return
-        publish.put_away(result)
+        if isinstance(result, bytes):
+            publish.put_away(result)
         if self.deaf:
             publish.drop()
             return
-        self.published += self.confirming
-        self._publish(publish)
-        self.connection.confirm_later(self)
+        try:
+            if isinstance(result, Exception):
+                raise result
+            self.published += self.confirming
+            self._publish(publish)
+            self.connection.confirm_later(self)
+        except Exception as error:
+            self.connection.on_error(error, self.number, *PUBLISH_IDS)
 
     def settle_later(self, tag: int, multiple: bool, how: int) -> None:
         """Keep a settlement for the end of the transaction."""
@@ -204,7 +207,7 @@ class Channel(Traffic):
     def _get_again(self, source: Queue, no_ack: bool) -> None:
         """What basic.get asked for, if the client still wants it; the message may be another one by now."""
         self.connection.let_go(Hold.BODY)
-        if not self.deaf and not source.deleted and not self.get(source, no_ack):
+        if not self.deaf and (source.deleted or not self.get(source, no_ack)):
             self.say(BasicGetEmpty())
 
     def fetch_for(self, subscriber: Subscriber, held: Held) -> None:
@@ -272,15 +275,14 @@ class Channel(Traffic):
     def release(self) -> None:
         """Hear nothing more, stop consuming, and give back what was not settled."""
         self.deaf = True
-        for tag in list(self.subscribers):
-            self.remove_consumer(tag)
-        if self.reply_consumer is not None:
-            self.remove_consumer(self.reply_consumer.tag)
-        if self.transaction is not None:
-            self.transaction.roll_back()
-        self.transaction = None
-        self.transacting = False
-        self.requeue_all()
+        transaction, self.transaction, self.transacting = self.transaction, None, False
+        tags = [*self.subscribers, *([] if self.reply_consumer is None else [self.reply_consumer.tag])]
+        with ExitStack() as steps:  # last in, first out, and all of them: what cannot be read holds up nothing else
+            steps.callback(self.requeue_all)
+            if transaction is not None:
+                steps.callback(transaction.roll_back)
+            for tag in reversed(tags):
+                steps.callback(self.remove_consumer, tag)
 
     def forget(self) -> None:
         """The number of the channel is free again."""

@@ -8,6 +8,7 @@ handlers/connection.py, what happens when time passes in watch.py.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from leveret.amqp import greeting
@@ -30,7 +31,6 @@ from leveret.amqp.owned import Owned
 from leveret.amqp.replies import ProtocolError, Reply, refusal
 from leveret.amqp.session import Session
 from leveret.amqp.state import HANDSHAKE, UNKNOWN, Hold, State
-from leveret.amqp.traffic import Route
 from leveret.amqp.watch import check_home
 from leveret.core.topology import Vhost
 from leveret.security.users import Login, User
@@ -65,6 +65,9 @@ class Socket(Protocol):
     def flush(self) -> None:
         """Write what the connection has to say, and do what it wants done with its socket."""
 
+    def abort(self) -> None:
+        """Close at once, whatever is still to be written."""
+
 
 class Refusal(NamedTuple):
     """A login that was refused; the client hears of it when its time has come."""
@@ -92,7 +95,6 @@ class Connection(Session):
         self.since_ms = hub.core.now_ms
         self.received_ms = self.sent_ms = self.since_ms
         self.home: Vhost | None = None
-        self.routes: dict[bytes, Route] = {}
         self._holds: set[Hold] = set()
         self.refusal: Refusal | None = None
         self._header_refused = False
@@ -132,6 +134,11 @@ class Connection(Session):
         """Let the socket write what there is."""
         if self.socket is not None:
             self.socket.flush()
+
+    def abort(self) -> None:
+        """Close the socket at once."""
+        if self.socket is not None:
+            self.socket.abort()
 
     def say(self, method: Method, number: int = 0) -> None:
         """Write a method."""
@@ -318,25 +325,28 @@ class Connection(Session):
 
     def finish(self) -> None:
         """Nothing more will be said."""
-        self.release()
         self.state = State.CLOSED
         self.finished = True
         self.outlet.note()
+        self.release()
 
     def lost(self) -> None:
         """The socket is gone; forget the connection."""
-        self.finish()
-        self.outlet.close()
-        self.socket = None
-        self.hub.connections.discard(self)
-        LOG.info("connection closed", peer=self.peer, user=self.user_name)
+        try:
+            self.finish()
+        finally:
+            self.outlet.close()
+            self.socket = None
+            self.hub.connections.discard(self)
+            LOG.info("connection closed", peer=self.peer, user=self.user_name)
 
     def release(self) -> None:
         """Give back what the channels hold, and delete the exclusive queues; once."""
         if self._released:
             return
         self._released = True
-        for channel in list(self.channels.values()):
-            channel.release()
-        self.channels.clear()
-        self.owned.delete_all(self.hub.core)
+        with ExitStack() as steps:  # last in, first out, and all of them: what cannot be read holds up nothing else
+            steps.callback(self.owned.delete_all, self.hub.core)
+            for channel in reversed(self.channels.values()):
+                steps.callback(channel.release)
+            self.channels.clear()

@@ -7,11 +7,13 @@ durable -> [lock: confirms and held replies of that frame] -> flush: one write f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from leveret.amqp import watch
-from leveret.amqp.bodies import Bodies, BodyStore
+from leveret.amqp.bodies import Bodies, BodyStore, tried
 from leveret.amqp.greeting import server_properties
 from leveret.amqp.limits import Limits
 from leveret.amqp.outbox import Outbox
@@ -19,15 +21,17 @@ from leveret.amqp.quotas import Quotas
 from leveret.amqp.sasl import Credentials
 from leveret.amqp.state import Hold
 from leveret.core.broker import Broker
-from leveret.core.errors import JournalFailed, LeveretError
+from leveret.core.errors import JournalFailed
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
-from leveret.security.users import Login
+from leveret.security.users import Login, User
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.amqp.connection import Connection
     from leveret.amqp.replying import ReplyConsumer
+
+COMPLAIN_MS = 1_000
 
 T = TypeVar("T")
 LOG = Log("amqp")
@@ -99,6 +103,7 @@ class Hub:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._slowed: list[Connection] = []
         self._resumed: list[Connection] = []
+        self._complained_ms = 0
 
     # One turn
 
@@ -108,17 +113,32 @@ class Hub:
 
     def run(self, connection: Connection, action: Callable[[], None]) -> None:
         """Let a connection do something, and see to what it leaves behind."""
+        with self.locked():
+            self._try(connection, action)
+            self._confirm_later(connection)
+            if self.guard.behind and not connection.finished:
+                connection.hold(Hold.DISK)
+                self._slowed.append(connection)
+
+    @contextmanager
+    def locked(self) -> Iterator[Broker]:
+        """The broker under its lock; if a queue cannot be read when it is let go, that is no client's fault."""
+        core = self.guard.__enter__()
         try:
-            with self.guard:
-                self._try(connection, action)
-                self._confirm_later(connection)
-                if self.guard.behind and not connection.finished:
-                    connection.hold(Hold.DISK)
-                    self._slowed.append(connection)
-        except JournalFailed:
-            raise
-        except Exception as error:
-            LOG.error("messages could not be pushed to consumers", error)
+            yield core
+        finally:
+            try:
+                self.guard.__exit__()
+            except JournalFailed:
+                raise
+            except Exception as error:
+                self._complain(error, core.now_ms)
+
+    def _complain(self, error: Exception, now_ms: int) -> None:
+        """Log what may happen again in every turn, but not that often."""
+        if now_ms - self._complained_ms >= COMPLAIN_MS:
+            self._complained_ms = now_ms
+            LOG.error("a queue could not be read", error)
 
     def _try(self, connection: Connection, action: Callable[[], None]) -> None:
         """Let a connection do something; if that fails in a way that nobody thought of, only it ends."""
@@ -128,7 +148,8 @@ class Hub:
             raise
         except Exception as error:
             LOG.error("connection broken", error, peer=connection.peer)
-            connection.finish()
+            if not connection.finished:
+                self._try(connection, connection.finish)
 
     def _confirm_later(self, connection: Connection) -> None:
         """Confirm the new publishes of a connection when they are durable."""
@@ -152,7 +173,7 @@ class Hub:
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk, and all before it."""
-        with self.guard:
+        with self.locked():
             self.durable_frame = max(self.durable_frame, frame)
             while self._waiting and self._waiting[0][0] <= self.durable_frame:
                 self._waiting.popleft()[1]()
@@ -192,19 +213,31 @@ class Hub:
         self._resumed.append(connection)
 
     def flush(self) -> None:
-        """Write what there is to be sent, once for each connection; not under the guard."""
-        while self.outbox.waiting:
-            connections = self.outbox.take()
-            for connection in connections:
-                connection.flush()
-            self.feed_consumers(connections)
-            self.resume()
+        """Write what there is to be sent, once for each connection; not under the guard.
+
+        One round only: a consumer that reads as fast as we write must not keep the loop from all the others.
+        """
+        connections = self.outbox.take()
+        for connection in connections:
+            self._write(connection)
+        self.feed_consumers(connections)
+        self.resume()
+
+    def _write(self, connection: Connection) -> None:
+        """Let a connection write; one that cannot does not keep the others from it."""
+        try:
+            connection.flush()
+        except JournalFailed:
+            raise
+        except Exception as error:
+            LOG.error("connection broken", error, peer=connection.peer)
+            connection.abort()
 
     def feed_consumers(self, connections: list[Connection]) -> None:
         """Push to those whose output was full and is not any more."""
         starved = [each for each in connections if each.outlet.starved and not each.outlet.paused]
         if starved:
-            with self.guard:
+            with self.locked():
                 for connection in starved:
                     connection.outlet.starved = False
                     for channel in connection.channels.values():
@@ -222,22 +255,20 @@ class Hub:
             return login, hash_password(password) if login.rehash else None
 
         def finish(login: Login, stronger: str | None) -> None:
-            if stronger is not None and credentials.name in self.access.users:
-                self.access.change_password(credentials.name, stronger)
+            if stronger is not None and login.user is not None:
+                self._strengthen(login.user, stronger)
             connection.logged_in(login)
 
         self.elsewhere(decide, lambda decided: self.finish(connection, lambda: finish(*decided)))
 
-    def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | LeveretError], None]) -> None:
+    def _strengthen(self, user: User, stronger: str) -> None:
+        """Keep a better hash of a password, unless it was changed while this one was being looked at."""
+        if user.name in self.access.users and self.access.users.get(user.name).password_hash == user.password_hash:
+            self.access.change_password(user.name, stronger)
+
+    def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""
-
-        def tried() -> T | LeveretError:
-            try:
-                return job()
-            except LeveretError as error:
-                return error
-
-        self.elsewhere(tried, lambda result: self.finish(connection, lambda: done(result)))
+        self.elsewhere(partial(tried, job), lambda result: self.finish(connection, lambda: done(result)))
 
     def finish(self, connection: Connection, action: Callable[[], None]) -> None:
         """Go on with a connection after something slow."""
@@ -249,25 +280,25 @@ class Hub:
     def set_alarm(self, reason: str | None) -> None:
         """Take no more publishes, or take them again."""
         self.alarm = reason
-        with self.guard:
+        with self.locked():
             for connection in self.connections:
                 connection.set_alarm(reason)
         self.resume()
 
     def sweep(self) -> None:
         """What time asks for, about once a second."""
-        with self.guard as core:
+        with self.locked() as core:
             for connection in list(self.connections):
-                watch.check(connection, core.now_ms)
+                self._try(connection, partial(watch.check, connection, core.now_ms))
             now_ms = core.now_ms
         if self.bodies is not None:
             self.bodies.retry(now_ms)
 
     def ask_close(self, code: int, text: str) -> None:
         """Ask every client to go."""
-        with self.guard:
+        with self.locked():
             for connection in list(self.connections):
-                connection.ask_close(code, text)
+                self._try(connection, partial(connection.ask_close, code, text))
         self.resume()
 
     def lost(self, connection: Connection) -> None:

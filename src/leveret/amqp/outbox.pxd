@@ -1,11 +1,8 @@
-from libc.stdint cimport uint64_t
-
 from leveret.amqp.frames cimport FrameWriter
 
 cdef class Outbox:
     cdef readonly list waiting      # connections that have something to send
-    cdef object wake                # called when somebody else than the loop's thread has put one there
-    cdef unsigned long thread       # of the loop
+    cdef object wake                # called when there is a first one
 
 cdef class Outlet(FrameWriter):
     cdef Outbox outbox

@@ -1,10 +1,8 @@
 """What is on its way to the clients: an outlet for each connection, and the list of those that have something in it.
 
-Bytes are collected until the loop has a turn for them: one write to a socket stands for many messages. A thread that is
-not the loop's may deliver, too, while it has the lock of the broker; it wakes the loop.
+Bytes are collected until the loop has a turn for them: one write to a socket stands for many messages. Whoever has the
+lock of the broker may deliver, in whatever thread; the first one wakes the loop.
 """
-
-from cpython.pythread cimport PyThread_get_thread_ident
 
 cdef enum:
     # What one connection may have in memory beside the buffer of its socket: enough for the next write, no more.
@@ -17,11 +15,6 @@ cdef class Outbox:
     def __init__(self, wake) -> None:
         self.waiting = []
         self.wake = wake
-        self.adopt()
-
-    def adopt(self) -> None:
-        """The calling thread is the one that sends."""
-        self.thread = PyThread_get_thread_ident()
 
     def take(self) -> list:
         """Those that have something to send since the last time."""
@@ -44,7 +37,7 @@ cdef class Outlet(FrameWriter):
         if not self.noted:
             self.noted = True
             self.outbox.waiting.append(self.connection)
-            if PyThread_get_thread_ident() != self.outbox.thread:
+            if len(self.outbox.waiting) == 1:
                 self.outbox.wake()
         return 0
 

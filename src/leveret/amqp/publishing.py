@@ -43,7 +43,7 @@ class Publish:
         self.content = wire
         self._header_len = header_len
         channel.authorize("basic.publish", {"exchange": exchange})
-        channel.check_exchange(exchange)
+        self._delays = channel.check_exchange(exchange).delays
         self._priority, self._mode, self._expiration_ms, _ = scan_header(wire, header_len)
         sent = decode_header(wire[:header_len])
         self._properties = without_client_deaths(sent)
@@ -56,10 +56,11 @@ class Publish:
             channel.authorize("basic.publish", {"exchange": exchange}, channel.topic_key(exchange, key))
         self._check_user()
         self._options = self._read_options()
+        self._delay_ms = self._read_delay_ms()
         self._queues: list[Queue] = channel.home.route(exchange, keys, self._headers, self._properties)
         self._key = self._dedup_key()
         self._blob = False
-        self._check_sizes()
+        self.check_sizes()
 
     def _direct_reply(self) -> None:
         """Put the name of the reply consumer in the place of the word that stands for it."""
@@ -92,6 +93,10 @@ class Publish:
             "group": 0 if group is None else group_key(group),
         }
 
+    def _read_delay_ms(self) -> int | None:
+        """How long an exchange that delays is to hold it back; None: it is not asked to."""
+        return sent_delay_ms(self._headers[DELAY_HEADER]) if self._delays and DELAY_HEADER in self._headers else None
+
     # Large bodies
 
     @property
@@ -102,7 +107,7 @@ class Publish:
             size_bytes > self._channel.hub.limits.blob_bytes
         )  # fmt: skip
 
-    def _check_sizes(self) -> None:
+    def check_sizes(self) -> None:
         """Refuse what is too large for one of its queues: at once, not in the middle of a commit."""
         size_bytes = len(self.content) - self._header_len
         for queue in self._queues:
@@ -181,10 +186,9 @@ class Publish:
     def _times(self) -> dict[str, Any]:
         """When it is due and when it expires."""
         now_ms = self._channel.core.now_ms
-        delays = DELAY_HEADER in self._headers and self._channel.home.exchange(self.exchange).delays
         lives = self._expiration_ms != ABSENT
         return {
-            "due_ms": now_ms + sent_delay_ms(self._headers[DELAY_HEADER]) if delays else 0,
+            "due_ms": 0 if self._delay_ms is None else now_ms + self._delay_ms,
             "expiry_ms": now_ms + max(1, self._expiration_ms) if lives else 0,
         }
 

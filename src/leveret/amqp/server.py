@@ -8,8 +8,9 @@ every second: heartbeats, time limits
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -43,8 +44,8 @@ class AmqpServer:
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.sockets: dict[Socket, asyncio.Task[None]] = {}
         self._listeners: list[Listener] = []
-        self._flushing = False
-        self._jobs: set[asyncio.Future[Any]] = set()
+        self._thread = threading.get_ident()
+        self._jobs: set[Future[Any]] = set()
         self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-amqp")
         self._idle = asyncio.Event()
         self._idle.set()
@@ -84,7 +85,6 @@ class AmqpServer:
     async def drain(self, code: int, text: str, timeout_s: float) -> int:
         """Ask every client to go and wait until they are gone; give how many did not in time, and close those."""
         self.hub.ask_close(code, text)
-        self.flush_soon()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), timeout_s)
         left = dict(self.sockets)
@@ -92,7 +92,7 @@ class AmqpServer:
             opening.cancel()
             each.abort()
         await self._idle.wait()
-        await asyncio.gather(*self._jobs, return_exceptions=True)
+        await asyncio.gather(*map(asyncio.wrap_future, list(self._jobs)), return_exceptions=True)
         self._threads.shutdown()
         self._sweep.cancel()
         return len(left)
@@ -100,38 +100,24 @@ class AmqpServer:
     def set_alarm(self, reason: str | None) -> None:
         """Block publishers for a reason, or let them go on."""
         self.hub.set_alarm(reason)
-        self.flush_soon()
 
     # Turns of the loop
 
-    def flush_soon(self) -> None:
-        """Write what is to be written when the loop has its next turn: by then it is more."""
-        if not self._flushing:
-            self._flushing = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        """Write what is to be written, once for each socket, and let consumers have more."""
-        self._flushing = False
-        self.hub.flush()
+    def _wake(self) -> None:
+        """Write what is to be written when the loop has its next turn: by then it is more. From whatever thread."""
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(self.hub.flush)
+        else:
+            self._call(self.hub.flush)
 
     def _tick(self) -> None:
         """Look at every connection, once a second."""
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
         self.hub.sweep()
-        self.flush_soon()
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk; called by the thread that wrote it."""
-        self._call(self._durable, frame)
-
-    def _durable(self, frame: int) -> None:
-        self.hub.durable(frame)
-        self._flush()
-
-    def _wake(self) -> None:
-        """Another thread has delivered something."""
-        self._call(self.flush_soon)
+        self._call(self.hub.durable, frame)
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         """Call a function in the loop, from whatever thread; a loop that has ended needs to know nothing more."""
@@ -139,17 +125,15 @@ class AmqpServer:
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def _elsewhere(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Run a job in a thread, then `done` in the loop."""
-        future = self._loop.run_in_executor(self._threads, job)
+        """Run a job in a thread, then `done` in the loop; whoever pushes a message asks, from whatever thread."""
+        future = self._threads.submit(job)
         self._jobs.add(future)
+        future.add_done_callback(lambda _: self._call(self._finish, future, done))
 
-        def finish(finished: asyncio.Future[T]) -> None:
-            self._jobs.discard(finished)
-            error = finished.exception()
-            if error is None:
-                done(finished.result())
-                self.flush_soon()
-            else:
-                LOG.error("job failed", error)
-
-        future.add_done_callback(finish)
+    def _finish(self, future: Future[T], done: Callable[[T], None]) -> None:
+        self._jobs.discard(future)
+        error = future.exception()
+        if error is None:
+            done(future.result())
+        else:
+            LOG.error("job failed", error)

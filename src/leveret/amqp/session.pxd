@@ -14,12 +14,16 @@ cdef class Session:
     cdef public bint finished           # nothing more is heard
     cdef readonly bint unreadable       # where the next frame begins is not known any more
     cdef Traffic current                # its content may lie in the buffer of the reader
-    cdef uint64_t stamp
+    cdef readonly dict routes           # of all channels: exchange and routing key as they come -> Route
+    cdef uint64_t stamp                 # of the topology and the permissions that they were found by
     cdef uint64_t gathered              # bytes of messages that are not whole yet
     cdef list noted                     # channels with publishes to confirm
+    cdef int look_around(self) except -1
     cdef int handle(self, Frame* frame) except -1
     cdef int method(self, Traffic channel, Frame* frame) except -1
     cdef int body(self, Traffic channel, Frame* frame) except -1
+    cdef int keep(self, Traffic channel) except -1
+    cdef int check_gathered(self, uint64_t message_bytes_max) except -1
     cdef int publish(self, Traffic channel, Frame* frame) except -1
     cdef int put_off(self, Frame* frame) except -1
     cdef int refuse(self, object error, Frame* frame) except -1

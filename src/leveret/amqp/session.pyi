@@ -2,12 +2,13 @@ from typing import Any
 
 from leveret.amqp.frames import FrameReader
 from leveret.amqp.outbox import Outbox, Outlet
-from leveret.amqp.traffic import Traffic
+from leveret.amqp.traffic import Route, Traffic
 
 class Session:
     reader: FrameReader
     outlet: Outlet
     channels: dict[int, Any]
+    routes: dict[bytes, Route]
     started: bool
     waiting: bool
     alarmed: bool

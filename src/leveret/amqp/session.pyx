@@ -36,6 +36,7 @@ cdef class Session:
         self.reader = reader
         self.outlet = Outlet(outbox, self)
         self.channels = {}
+        self.routes = {}
         self.noted = []
 
     def receive(self, data) -> None:
@@ -46,7 +47,7 @@ cdef class Session:
     def drain(self) -> None:
         """Deal with all frames that are here whole."""
         cdef Frame frame
-        self.stamp = self.current_stamp()
+        self.look_around()
         while not (self.waiting or self.finished or self.unreadable):
             if self.outlet.buffer.size > UNREAD_BYTES_MAX:
                 self.on_output_full()
@@ -61,18 +62,27 @@ cdef class Session:
                 self.refuse(error, &frame)
                 self.unreadable = frame.kind == 0
         if self.current is not None:
-            self.current.keep()
+            self.keep(self.current)
+
+    cdef int look_around(self) except -1:
+        """Forget the routes if one of them may lead elsewhere now: they also keep queues that were deleted."""
+        cdef uint64_t stamp = self.current_stamp()
+        if stamp != self.stamp:
+            self.stamp = stamp
+            self.routes.clear()
+        return 0
 
     cdef int handle(self, Frame* frame) except -1:
         """Deal with a frame; 0 when that has to wait."""
         cdef Traffic channel = self.current
         if channel is None or channel.number != frame.channel or channel.deaf:
             if channel is not None:
-                channel.keep()
+                self.keep(channel)
+                self.check_gathered(channel.message_bytes_max)
             channel = self.current = self.channels.get(frame.channel)
         if channel is None or channel.deaf or not self.started:
             self.on_frame(frame.kind, frame.channel, PyBytes_FromStringAndSize(<const char*>frame.payload, frame.size))
-            self.stamp = self.current_stamp()
+            self.look_around()
         elif frame.kind == METHOD:
             return self.method(channel, frame)
         elif frame.kind == HEADER:
@@ -105,18 +115,30 @@ cdef class Session:
                 channel.settle(tag, False, Settlement.REQUEUE if bits & 1 else Settlement.REJECT)
         else:
             self.on_method(frame.channel, PyBytes_FromStringAndSize(<const char*>frame.payload, frame.size))
-            self.stamp = self.current_stamp()
+            self.look_around()
         return 1
 
     cdef int body(self, Traffic channel, Frame* frame) except -1:
-        """Take a piece of a body; what is here of unfinished ones is bounded for all channels together."""
+        """Take a piece of a body."""
         cdef uint64_t before = channel.gathered.size
         channel.body(frame.payload, frame.size, self.stamp)
         self.gathered += channel.gathered.size - before
-        if self.gathered > UNFINISHED_MAX * channel.message_bytes_max:
-            # A guess until here: headers that were kept are not in it, and it does not know of channels that closed.
+        return self.check_gathered(channel.message_bytes_max)
+
+    cdef int keep(self, Traffic channel) except -1:
+        """Let a channel copy what it still needs of the buffer of the reader."""
+        cdef uint64_t before = channel.gathered.size
+        channel.keep()
+        self.gathered += channel.gathered.size - before
+        return 0
+
+    cdef int check_gathered(self, uint64_t message_bytes_max) except -1:
+        """Bound what is here of unfinished messages, headers and bodies, for all channels together."""
+        cdef uint64_t most = UNFINISHED_MAX * message_bytes_max
+        if self.gathered > most:
+            # A guess until here: it does not know of channels that closed.
             self.gathered = sum([(<Traffic>each).gathered.size for each in self.channels.values()])
-            if self.gathered > UNFINISHED_MAX * channel.message_bytes_max:
+            if self.gathered > most:
                 raise ProtocolError(
                     Reply.RESOURCE_ERROR, f"{self.gathered} bytes of unfinished messages: finish one before the next"
                 )
@@ -162,7 +184,7 @@ cdef class Session:
         elif frame.kind == HEADER or frame.kind == BODY:
             kind = PUBLISH
         self.on_error(error, frame.channel, kind >> 16, kind & 0xFFFF)
-        self.stamp = self.current_stamp()
+        self.look_around()
         return 0
 
     # What leveret.amqp.connection.Connection does.

@@ -77,7 +77,6 @@ class Socket(asyncio.BufferedProtocol):
         assert self._connection is not None, "nothing is read before connection_made"
         if self._linger is None:
             self._hub.receive(self._connection, self._buffer[:nbytes])
-            self._server.flush_soon()
 
     def eof_received(self) -> bool:
         """The client says nothing more, so there is nobody to talk to."""
@@ -92,7 +91,6 @@ class Socket(asyncio.BufferedProtocol):
         """The client reads again."""
         if self._connection is not None:
             self._connection.writable(True)
-            self._server.flush_soon()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
@@ -102,7 +100,6 @@ class Socket(asyncio.BufferedProtocol):
             if self._linger is None:
                 self._hub.lost(self._connection)
             self._server.leave(self)
-            self._server.flush_soon()
 
     # From the server
 
@@ -114,6 +111,8 @@ class Socket(asyncio.BufferedProtocol):
         data = connection.take_output()
         if data:
             transport.write(data)
+        if transport.is_closing():
+            return  # what was written could not be: the loop is about to tell that the socket is gone
         if connection.finished:
             self._end(connection, transport)
         elif connection.wants_input is not self._reading:

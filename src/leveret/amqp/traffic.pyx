@@ -8,6 +8,7 @@ Exchange and routing key lie in the journal as they came: a delivery is a copy. 
 bytes; whatever is unusual about one is left to `publish_slowly` of leveret.amqp.channel.Channel.
 """
 
+from bisect import bisect_right
 from random import random
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -200,7 +201,7 @@ cdef class Traffic:
             return route
         wire = PyBytes_FromStringAndSize(<const char*>self.route_at, self.route_len)
         route = self.routes.get(wire)
-        if route is None or route.stamp != stamp:
+        if route is None:
             route = self.find_route(
                 wire[1 : 1 + wire[0]].decode("utf-8", "surrogateescape"),
                 wire[2 + wire[0] :].decode("utf-8", "surrogateescape"),
@@ -253,13 +254,13 @@ cdef class Traffic:
 
     def confirm(self, uint64_t through) -> None:
         """Say of all publishes up to this one that they are safe, or were refused."""
-        cdef list refused = [tag for tag in self.refused if tag <= through]
+        cdef Py_ssize_t refused = bisect_right(self.refused, through)
         if self.deaf:
             return
-        for tag in refused:
+        for tag in self.refused[:refused]:
             self.acknowledge(tag - 1)
             self.answer(NACK_METHOD, tag, False)
-        del self.refused[: len(refused)]
+        del self.refused[:refused]
         self.acknowledge(through)
         self.outlet.changed()
 
@@ -330,11 +331,17 @@ cdef class Traffic:
         raise NotImplementedError
 
     def requeue_all(self) -> None:
-        """Give back everything that was delivered and not settled."""
+        """Give back everything that was delivered and not settled; one that cannot be does not hold up the others."""
+        problem = None
         for _, lease, held in self.unacked.take_all():
             if (<Held>held).state == LEASED and (<Held>held).lease == <uint64_t>lease:
-                (<Queue>(<Held>held).queue).give_back(<Held>held, REQUEUED, 0)
+                try:
+                    (<Queue>(<Held>held).queue).give_back(<Held>held, REQUEUED, 0)
+                except Exception as error:
+                    problem = error
         self.pushed = 0
+        if problem is not None:
+            raise problem
 
     cdef bint saturated(self) noexcept:
         """Whether the consumers of this channel have as many messages as they may have together."""

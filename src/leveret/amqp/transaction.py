@@ -40,6 +40,7 @@ class Transaction:
         """Begin anew."""
         self._publishes: list[Publish] = []
         self._settlements: dict[int, int] = {}  # delivery tag -> how
+        self._settled_through = 0  # a delivery tag: there is nothing more to be settled up to it
         self._bytes = 0
 
     def publish(self, publish: Publish) -> None:
@@ -53,9 +54,16 @@ class Transaction:
         unacked = self._channel.unacked
         if not (tag == 0 and multiple) and (unacked.get(tag) is None or tag in self._settlements):
             raise ProtocolError(Reply.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
-        tags = unacked.tags(tag or self._channel.last_tag) if multiple else [tag]
-        self._settlements |= {each: how for each in tags if each not in self._settlements}
+        tags = self._tags_through(tag or self._channel.last_tag) if multiple else [tag]
+        for each in tags:
+            self._settlements.setdefault(each, how)
         self._check_room()
+
+    def _tags_through(self, tag: int) -> list[int]:
+        """The deliveries up to a tag, without those that were settled as many before."""
+        tags = self._channel.unacked.tags(tag, self._settled_through)
+        self._settled_through = max(tag, self._settled_through)
+        return tags
 
     def _check_room(self) -> None:
         """Refuse to collect without end."""
@@ -67,10 +75,12 @@ class Transaction:
             )
 
     def commit(self) -> None:
-        """Do everything, and begin anew; what could be refused was refused before, but for want of room."""
+        """Do everything, and begin anew; whatever could still be refused is refused before anything is done."""
         publishes, settlements = self._publishes, self._settlements
         if publishes and self._channel.core.journal.full:
             raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
+        for publish in publishes:
+            publish.check_sizes()
         self.clear()
         for publish in publishes:
             publish.send(0)

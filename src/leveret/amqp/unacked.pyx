@@ -41,13 +41,21 @@ cdef class Unacked:
         cdef Py_ssize_t index = self.find(tag)
         return None if index < 0 else self.pop_at(index, &lease)
 
-    def tags(self, uint64_t through) -> list[int]:
-        """The tags up to this one."""
-        cdef Py_ssize_t i
-        return [
-            self.slots[i].tag for i in range(self.first, self.end)
-            if self.slots[i].held != NULL and self.slots[i].tag <= through
-        ]
+    def tags(self, uint64_t through, uint64_t after=0) -> list[int]:
+        """The tags up to this one, and after the other."""
+        cdef Py_ssize_t low = self.first, high = self.end, middle
+        cdef list found = []
+        while low < high:
+            middle = (low + high) // 2
+            if self.slots[middle].tag <= after:
+                low = middle + 1
+            else:
+                high = middle
+        while low < self.end and self.slots[low].tag <= through:
+            if self.slots[low].held != NULL:
+                found.append(self.slots[low].tag)
+            low += 1
+        return found
 
     def take_all(self) -> list[tuple[int, int, Held]]:
         """Every tag, the lease that it stands for, and its message; nothing is left."""

@@ -57,7 +57,7 @@ def _tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None
 
 def _check_heartbeat(connection: Connection, now_ms: int) -> None:
     """Show that we are here; a peer that we do not listen to need not do the same."""
-    if now_ms - connection.sent_ms >= connection.heartbeat_ms // 2:
+    if now_ms - connection.sent_ms >= connection.heartbeat_ms // 2 and not connection.outlet.pending_bytes:
         connection.outlet.heartbeat()
         connection.outlet.note()
     silent_ms = now_ms - connection.received_ms

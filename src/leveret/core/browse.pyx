@@ -138,7 +138,9 @@ def oldest_ms(Queue queue not None) -> int | None:
 def drop_blobs(Queue queue not None, bint everything) -> None:
     """Let go of the blobs of what is about to be purged."""
     cdef Held held
-    for held in [*ready_after(queue, (), 0xFFFFFFFF)[0], *((queue.held or {}).values() if everything else ())]:
+    # What was given back is both ready and held: counted twice, it would take the blob from another queue that has it.
+    unready = [each for each in (queue.held or {}).values() if each.state != GIVEN_BACK] if everything else []
+    for held in [*ready_after(queue, (), 0xFFFFFFFF)[0], *unready]:
         if held.entry.flags & BLOB:
             queue.engine.drop_blob(queue.engine.journal.read(&held.entry))
 

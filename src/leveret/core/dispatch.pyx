@@ -4,7 +4,9 @@ The highest priority among those that can take more; in turn among equals; with 
 them, until it leaves.
 """
 
-from libc.stdint cimport uint64_t
+from bisect import insort
+
+from libc.stdint cimport int64_t, uint64_t
 
 from leveret.core.consumer cimport Consumer
 from leveret.core.errors import AccessRefused, TooMany
@@ -13,6 +15,9 @@ from leveret.core.held cimport Held, LEASED
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED, REQUEUED
 from leveret.core.queue cimport Queue
+
+cdef enum:
+    RETRY_MS = 1_000    # after a delivery failed
 
 CONSUMERS_PER_QUEUE_MAX = 10_000    # each message looks at every consumer that cannot take more
 
@@ -26,7 +31,9 @@ def subscribe(Queue queue not None, Consumer consumer not None) -> None:
         raise TooMany(f"queue '{queue.name}' has {CONSUMERS_PER_QUEUE_MAX} consumers: use fewer, with a larger prefetch")
     consumer.queue = queue
     consumer.id = queue.engine.consumer_number(consumer.name)
-    queue.consumers = sorted([*others, consumer], key=by_priority)
+    consumers = [*others]
+    insort(consumers, consumer, key=by_priority)
+    queue.consumers = consumers
     queue.use()
     if queue.depth:
         queue.signal()
@@ -80,7 +87,7 @@ def pump(Queue queue not None) -> int:
 
 
 cdef int push(Queue queue, Consumer consumer, Held held) except -1:
-    """Hand a message to a consumer; if that fails it waits again, and the caller hears why."""
+    """Hand a message to a consumer; if that fails it comes back after a while, and the caller hears why."""
     cdef uint64_t until_ms = 0
     if consumer.opens:
         queue.open_held(held)
@@ -91,7 +98,8 @@ cdef int push(Queue queue, Consumer consumer, Held held) except -1:
     try:
         consumer.deliver(held)
     except BaseException:
-        queue.give_back(held, REQUEUED, 0)
+        # Not at once: it would be tried, and journaled, in every turn, and all behind it would wait.
+        queue.give_back(held, REQUEUED, queue.engine.now_ms + RETRY_MS)
         raise
     if consumer.no_ack:
         queue.counters.acked += 1
@@ -104,6 +112,7 @@ cdef Consumer eligible(Queue queue):
     cdef Consumer consumer, best = None
     cdef list consumers = queue.consumers
     cdef Py_ssize_t i, count = len(consumers), start
+    cdef int64_t highest
     if queue.single_active:
         if queue.active is None:
             queue.active = consumers[0]
@@ -112,9 +121,12 @@ cdef Consumer eligible(Queue queue):
         consumer = <Consumer>consumers[0]
         return consumer if consumer.can_take() else None
     start = queue.turn % count
+    highest = (<Consumer>consumers[0]).priority
     for i in range(count):
         consumer = <Consumer>consumers[(start + i) % count]
         if consumer.can_take() and (best is None or consumer.priority > best.priority):
             best = consumer
             queue.turn = (start + i + 1) % count
+            if best.priority == highest:
+                break
     return best

@@ -102,16 +102,18 @@ cdef int timer_fired(Queue queue) except -1:
     cdef uint64_t now = queue.engine.now_ms, next_ms
     if queue.expires_ms and not queue.consumers and queue.used_ms + queue.expires_ms <= now:
         return queue.engine.queue_expired(queue)
-    expire_heads(queue)
-    next_ms = head_expiry(queue)
-    if queue.expiries:
-        next_ms = min(next_ms, <uint64_t>queue.expiries[0][0])
-    if queue.expires_ms:
-        # The last consumer that leaves starts the time of the queue anew.
-        next_ms = min(next_ms, (now if queue.consumers else queue.used_ms) + queue.expires_ms)
-    if next_ms != NEVER:
-        set_timer(queue, next_ms)
-    return 0
+    try:
+        return expire_heads(queue)
+    finally:
+        # Also after one that could not be read: those behind it expire all the same.
+        next_ms = head_expiry(queue)
+        if queue.expiries:
+            next_ms = min(next_ms, <uint64_t>queue.expiries[0][0])
+        if queue.expires_ms:
+            # The last consumer that leaves starts the time of the queue anew.
+            next_ms = min(next_ms, (now if queue.consumers else queue.used_ms) + queue.expires_ms)
+        if next_ms != NEVER:
+            set_timer(queue, next_ms)
 
 
 cdef int expire_heads(Queue queue) except -1:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from leveret.clock import NEVER_MS, Clock, give_turn
 from leveret.core.broker import Broker
 from leveret.core.dispatch import pump
-from leveret.core.errors import BrokerClosed, JournalError, JournalFailed, LeveretError
+from leveret.core.errors import BrokerClosed, JournalError, JournalFailed
 from leveret.embedded.large import LargeBodies
 from leveret.embedded.ticker import Ticker
 from leveret.embedded.waiters import Waiters
@@ -49,6 +49,7 @@ class Guard:
         self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
         self._housekeeper = Ticker(clock, lock, self._housekeep, "leveret-housekeeper")
         self._lazy_ms = NEVER_MS
+        self._problem: Exception | None = None  # of a queue that could not be read; for whoever leaves next
         self._housekeep_segment = 0
 
     def attach(self, store: Store, large: LargeBodies) -> None:
@@ -72,7 +73,7 @@ class Guard:
                 raise BrokerClosed("the broker was closed: open it again")
             if self.store is not None and self.store.commit.failed is not None:
                 raise JournalFailed(str(self.store.commit.failed)) from self.store.commit.failed
-            self.core.tick(self.clock.now_ms())
+            self._tick()
         except BaseException:
             self.lock.release()
             raise
@@ -91,8 +92,9 @@ class Guard:
         self.lock.acquire()
 
     def __exit__(self, *error: object) -> None:
-        """Wake whoever has something to do now, and let the lock go."""
+        """Wake whoever has something to do now, and let the lock go; then tell what went wrong beside the verb."""
         core = self.core
+        problem: Exception | None = None
         try:
             if core.dirty:
                 self._tell()
@@ -102,8 +104,12 @@ class Guard:
             deadline_ms = core.next_deadline_ms
             if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
                 self._ticker.plan(deadline_ms)
+            if self._problem is not None and not any(error):
+                problem, self._problem = self._problem, None
         finally:
             self.lock.release()
+        if problem is not None:
+            raise problem
 
     # Durability
 
@@ -186,9 +192,19 @@ class Guard:
 
     # Time
 
+    def _tick(self) -> bool:
+        """Let time pass; True when more is due. Whatever cannot be done then is no reason to refuse a verb."""
+        try:
+            return self.core.tick(self.clock.now_ms())
+        except JournalFailed:
+            raise
+        except Exception as error:
+            self._problem = error
+            return True
+
     def _tell(self) -> None:
         """Hand what has come to consumers and waiters; a queue that cannot be read does not hold up the others."""
-        problem: LeveretError | None = None
+        problem: Exception | None = None
         while self.core.dirty and problem is None:
             for queue in self.core.take_dirty():
                 try:
@@ -196,28 +212,26 @@ class Guard:
                         pump(queue)
                 except JournalFailed:
                     raise
-                except LeveretError as error:
-                    problem = error
+                except Exception as error:
+                    problem = self._problem = error
                 self.waiters.wake(queue)
-        if problem is not None:
-            raise problem
 
     def _due(self) -> int:
         """Do what is due; give the time of what is next. Runs in the ticker thread."""
         try:
             with self.lock:
-                more = self.core.tick(self.clock.now_ms())
+                more = self._tick()
                 self._tell()
                 if self._lazy_ms <= self.core.now_ms:
                     self._lazy_ms = NEVER_MS
                     self._commit_lazily()
         except JournalFailed:
             return NEVER_MS  # every verb raises it from now on
-        except JournalError:
-            return self.core.now_ms + HOUSEKEEP_MS  # a full disk may have room again
         with self.lock:
             deadline_ms = self.core.next_deadline_ms
             next_ms = min(self._lazy_ms, NEVER_MS if deadline_ms is None else deadline_ms)
+            if self.core.dirty:
+                next_ms = min(next_ms, self.core.now_ms + HOUSEKEEP_MS)  # what could not be read may be there again
             return self.core.now_ms if more else next_ms
 
     def _housekeep(self) -> int:

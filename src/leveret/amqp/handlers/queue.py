@@ -74,7 +74,7 @@ def _declared(channel: Channel, method: QueueDeclare, queue: Queue) -> None:
 
 
 def _declare_reply(channel: Channel, method: QueueDeclare, name: str) -> None:
-    """Whether somebody still waits for replies under this name; the name that stands for all of them is always there."""
+    """Whether somebody still waits for replies under this name; that which stands for all of them is always there."""
     if name != REPLY_TO and name not in channel.hub.replies:
         raise QueueNotFound(f"no {described('queue', name, channel.vhost)}")
     channel.answer(method.nowait, QueueDeclareOk(name, 0, 1))
