@@ -36,3 +36,6 @@ cdef class FrameWriter:
     cdef readonly uint32_t frame_max
 
     cdef int put(self, uint8_t kind, uint16_t channel, const uint8_t* payload, uint64_t size) except -1
+
+cdef uint8_t* room(Buffer* buffer, uint64_t size) except NULL
+cdef void drop(Buffer* buffer, uint64_t size) noexcept

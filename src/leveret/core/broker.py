@@ -63,8 +63,12 @@ class Broker(Publisher):
         durable: bool = True,
         auto_delete: bool = False,
         owner: object = None,
+        server_named: bool = False,
     ) -> Queue:
-        """The queue of that name, made if need be; refuse if it exists otherwise."""
+        """The queue of that name, made if need be; refuse if it exists otherwise.
+
+        `server_named`: the name is not a client's choice, and may be of the reserved ones.
+        """
         home = self.topology.vhost(vhost)
         existing: Queue | None = home.queues.get(name)
         arguments = _typed(home, existing, arguments, lasting=durable and owner is None and not auto_delete)
@@ -76,7 +80,8 @@ class Broker(Publisher):
             check_equivalent(existing.arguments or {}, arguments or {}, name, vhost)
             existing.use()
             return existing
-        check_new_name("queue", name)
+        if not server_named:
+            check_new_name("queue", name)
         if len(self.queues) >= QUEUES_MAX:
             raise TooMany(f"there are {QUEUES_MAX} queues: delete some")
         kind = self.kinds.of(arguments, name, vhost)

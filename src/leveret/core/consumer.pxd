@@ -4,13 +4,16 @@ from leveret.core.held cimport Held
 
 cdef class Consumer:
     cdef readonly str tag
+    cdef readonly str name              # in the journal, which keeps it for ever: not a new one for each connection
     cdef readonly object queue
     cdef readonly uint32_t id           # in the journal
     cdef readonly int64_t priority
     cdef readonly uint32_t prefetch     # 0: no limit
     cdef readonly uint32_t unacked
     cdef readonly bint exclusive, no_ack
+    cdef bint opens                     # deliver wants the message itself, not just where it lies
     cdef public bint blocked            # the edge cannot take more now
     cdef bint can_take(self) noexcept
+    cpdef bint ready_for(self, Held held) except -1
     cpdef deliver(self, Held held)
     cpdef cancelled(self)

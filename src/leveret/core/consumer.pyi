@@ -2,6 +2,7 @@ from leveret.core.held import Held
 
 class Consumer:
     tag: str
+    name: str
     queue: object
     id: int
     priority: int
@@ -11,7 +12,9 @@ class Consumer:
     no_ack: bool
     blocked: bool
     def __init__(
-        self, tag: str, *, prefetch: int = 0, priority: int = 0, exclusive: bool = False, no_ack: bool = False
+        self, tag: str, *, prefetch: int = 0, priority: int = 0, exclusive: bool = False, no_ack: bool = False,
+        name: str | None = None,
     ) -> None: ...
+    def ready_for(self, held: Held) -> bool: ...
     def deliver(self, held: Held) -> None: ...
     def cancelled(self) -> None: ...

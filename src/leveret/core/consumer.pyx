@@ -5,9 +5,12 @@ cdef class Consumer:
     """An edge subclasses this and says in `deliver` how a message reaches its client."""
 
     def __init__(
-        self, str tag, *, uint32_t prefetch=0, int64_t priority=0, bint exclusive=False, bint no_ack=False
+        self, str tag, *, uint32_t prefetch=0, int64_t priority=0, bint exclusive=False, bint no_ack=False,
+        str name=None,
     ) -> None:
         self.tag = tag
+        self.name = tag if name is None else name
+        self.opens = True
         self.prefetch = prefetch
         self.priority = priority
         self.exclusive = exclusive
@@ -16,6 +19,13 @@ cdef class Consumer:
     cdef bint can_take(self) noexcept:
         """Whether one more message may be pushed."""
         return not self.blocked and (self.no_ack or self.prefetch == 0 or self.unacked < self.prefetch)
+
+    cpdef bint ready_for(self, Held held) except -1:
+        """Whether a message whose body is in the blob store can be handed over now.
+
+        If not, the consumer gets nothing more until it is unblocked.
+        """
+        return True
 
     cpdef deliver(self, Held held):
         """Hand a leased message over."""

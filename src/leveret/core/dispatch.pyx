@@ -10,6 +10,7 @@ from leveret.core.consumer cimport Consumer
 from leveret.core.errors import AccessRefused, TooMany
 from leveret.core.expiry cimport set_timer
 from leveret.core.held cimport Held, LEASED
+from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED, REQUEUED
 from leveret.core.queue cimport Queue
 
@@ -24,7 +25,7 @@ def subscribe(Queue queue not None, Consumer consumer not None) -> None:
     if len(others) >= CONSUMERS_PER_QUEUE_MAX:
         raise TooMany(f"queue '{queue.name}' has {CONSUMERS_PER_QUEUE_MAX} consumers: use fewer, with a larger prefetch")
     consumer.queue = queue
-    consumer.id = queue.engine.consumer_number(consumer.tag)
+    consumer.id = queue.engine.consumer_number(consumer.name)
     queue.consumers = sorted([*others, consumer], key=by_priority)
     queue.use()
     if queue.depth:
@@ -62,38 +63,58 @@ def pump(Queue queue not None) -> int:
     cdef Consumer consumer
     cdef Held held
     cdef int pushed = 0
-    cdef uint64_t until_ms
-    while queue.depth and queue.consumers:
+    while queue.consumers and queue.ready is not None and queue.ready.length:
         consumer = eligible(queue)
         if consumer is None:
             break
         held = queue.next()
         if held is None:
             break
-        until_ms = queue.policy.consumer_timeout_ms or 0
-        queue.lease(held, queue.engine.now_ms + until_ms if until_ms and not consumer.no_ack else 0, consumer)
-        consumer.unacked += 1
-        consumer.deliver(held)
+        if held.entry.flags & BLOB and not consumer.ready_for(held):
+            consumer.blocked = True
+            queue.put_back(held)
+            continue
+        push(queue, consumer, held)
         pushed += 1
-        if consumer.no_ack:
-            queue.counters.acked += 1
-            queue.settle(held, ACKED)
     return pushed
+
+
+cdef int push(Queue queue, Consumer consumer, Held held) except -1:
+    """Hand a message to a consumer; if that fails it waits again, and the caller hears why."""
+    cdef uint64_t until_ms = 0
+    if consumer.opens:
+        queue.open_held(held)
+    if queue.consumer_timeout_ms and not consumer.no_ack:
+        until_ms = queue.engine.now_ms + queue.consumer_timeout_ms
+    queue.lease(held, until_ms, consumer)
+    consumer.unacked += 1
+    try:
+        consumer.deliver(held)
+    except BaseException:
+        queue.give_back(held, REQUEUED, 0)
+        raise
+    if consumer.no_ack:
+        queue.counters.acked += 1
+        queue.settle(held, ACKED)
+    return 0
 
 
 cdef Consumer eligible(Queue queue):
     """The consumer whose turn it is, or None."""
-    cdef Consumer consumer
-    cdef Py_ssize_t i, count = len(queue.consumers), start
-    if queue.policy.single_active_consumer:
+    cdef Consumer consumer, best = None
+    cdef list consumers = queue.consumers
+    cdef Py_ssize_t i, count = len(consumers), start
+    if queue.single_active:
         if queue.active is None:
-            queue.active = queue.consumers[0]
+            queue.active = consumers[0]
         return queue.active if queue.active.can_take() else None
+    if count == 1:
+        consumer = <Consumer>consumers[0]
+        return consumer if consumer.can_take() else None
     start = queue.turn % count
-    best = None
     for i in range(count):
-        consumer = <Consumer>queue.consumers[(start + i) % count]
-        if consumer.can_take() and (best is None or consumer.priority > (<Consumer>best).priority):
+        consumer = <Consumer>consumers[(start + i) % count]
+        if consumer.can_take() and (best is None or consumer.priority > best.priority):
             best = consumer
             queue.turn = (start + i + 1) % count
     return best

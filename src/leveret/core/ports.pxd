@@ -34,6 +34,13 @@ cdef struct Entry:      # one message in one queue
     uint8_t priority
     uint8_t flags
 
+cdef struct Record:     # the bytes of a message where they lie: good until the journal is used again
+    const uint8_t* route
+    const uint8_t* content
+    uint32_t route_len
+    uint32_t header_len
+    uint64_t content_len
+
 cdef class Journal:
     cdef readonly dict bodies           # seq -> Message: what need not be read back
     cdef readonly bint full             # the disk is nearly full: publishes are refused, settling goes on
@@ -47,6 +54,7 @@ cdef class Journal:
         self, uint32_t queue, Entry* entry, uint8_t how, uint64_t at_ms, uint32_t held_ms, uint32_t consumer
     ) except -1
     cdef int uncache(self, uint64_t seq) except -1
+    cdef int locate(self, Entry* entry, Record* found) except -1
     cdef Message read(self, Entry* entry)
 
 cdef class State:

@@ -6,6 +6,8 @@ stays in `bodies`. `State` is what a journal asks of the core when it recovers, 
 The methods with C signatures are the hot ones; they are in ports.pxd.
 """
 
+from leveret.core.errors import MessageNotFound
+
 # A queue's index keeps sizes in 24 bits; durable bodies near it are in the blob store.
 RECORD_SIZE_MAX = 0xFFFFFF
 
@@ -53,8 +55,20 @@ cdef class Journal:
                 del self.bodies[seq]
         return 0
 
+    cdef int locate(self, Entry* entry, Record* found) except -1:
+        """Find the bytes of a message, to be copied at once."""
+        cdef Message message = self.read(entry)
+        found.route = <const uint8_t*><const char*>message.route
+        found.route_len = <uint32_t>len(message.route)
+        found.content = <const uint8_t*><const char*>message.content
+        found.content_len = len(message.content)
+        found.header_len = message.header_len
+        return 0
+
     cdef Message read(self, Entry* entry):
         """The message of an entry, from memory or read back."""
+        if entry.seq not in self.bodies:
+            raise MessageNotFound(f"message {entry.seq} was only in memory and has left")
         return <Message>self.bodies[entry.seq]
 
     def purged(self, queue: int, keep: list[int], places: dict[int, int], seqs: list[int]) -> None:

@@ -5,6 +5,8 @@ cdef struct Scan:               # what a content header says about how to treat 
     uint8_t delivery_mode       # 0 if absent
     int64_t expiration_ms       # ABSENT, or INVALID if it is no number of milliseconds
     uint32_t headers_offset     # of the table of headers, 0 if absent
+    uint32_t reply_to_offset    # of that short string, 0 if absent
+    bint special                # a header that asks for something (CC, BCC, x-...), or a user id
 
 cpdef enum:
     ABSENT = -1

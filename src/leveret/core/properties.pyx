@@ -14,7 +14,7 @@ from libc.string cimport memcpy
 
 from leveret.core.tables cimport (
     STORED_BYTES_MAX, STORED_FIELDS_MAX, TABLE_BYTES_MAX, TABLE_FIELDS_MAX, Reader, Writer,
-    put, put_short_string, put_table, skip, skip_table, take, take_short_string, take_table,
+    put, put_short_string, put_table, skip, skip_headers, take, take_short_string, take_table,
 )
 
 from leveret.core.errors import InvalidArgument
@@ -168,16 +168,19 @@ cdef int scan(const uint8_t* header, uint32_t header_len, Scan* found) except -1
     """Read what decides how a message is treated, and make sure that decode_header will succeed; builds no objects."""
     cdef Reader reader = Reader(header, 0, header_len, TABLE_FIELDS_MAX, 0)
     cdef uint16_t flags = take_flags(&reader)
-    found[0] = Scan(0, 0, ABSENT, 0)
+    found[0] = Scan(0, 0, ABSENT, 0, 0, flags & USER_ID != 0)
     skip_short_strings(&reader, flags & (CONTENT_TYPE | CONTENT_ENCODING))
     if flags & HEADERS:
         found.headers_offset = <uint32_t>reader.position
-        skip_table(&reader, TABLE_BYTES_MAX)
+        found.special = skip_headers(&reader, TABLE_BYTES_MAX) or found.special
     if flags & DELIVERY_MODE:
         found.delivery_mode = <uint8_t>take(&reader, 1)
     if flags & PRIORITY:
         found.priority = <uint8_t>take(&reader, 1)
-    skip_short_strings(&reader, flags & (CORRELATION_ID | REPLY_TO))
+    skip_short_strings(&reader, flags & CORRELATION_ID)
+    if flags & REPLY_TO:
+        found.reply_to_offset = <uint32_t>reader.position
+        skip_short_strings(&reader, REPLY_TO)
     if flags & EXPIRATION:
         found.expiration_ms = take_milliseconds(&reader)
     skip_short_strings(&reader, flags & MESSAGE_ID)

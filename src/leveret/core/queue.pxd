@@ -40,6 +40,9 @@ cdef class Queue(Holder):
     cdef readonly uint32_t leased, scheduled
     cdef Counters counters
     cdef uint64_t ttl_ms, retention_ms, delay_ms, expires_ms, max_length, max_bytes
+    cdef uint64_t consumer_timeout_ms   # 0: none
+    cdef bint single_active
+    cdef readonly bint tells_count      # redelivered messages say how often they were delivered, as in quorum queues
     cdef uint32_t max_deliveries        # 0: no limit
     cdef readonly uint8_t max_priority
     cdef bint grouped
@@ -54,6 +57,8 @@ cdef class Queue(Holder):
     cdef Held next(self)
     cdef int lease(self, Held held, uint64_t lease_ms, object consumer) except -1
     cdef int open_held(self, Held held) except -1
+    cdef int put_back(self, Held held) except -1
+    cdef uint32_t consumer_id(self, object consumer) except? 0
     cdef int end_lease(self, Held held) except -1
     cdef int settle(self, Held held, uint8_t how) except -1
     cdef int give_back(self, Held held, uint8_t how, uint64_t due_ms) except -1

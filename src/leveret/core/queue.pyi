@@ -29,6 +29,7 @@ class Queue:
     leased: int
     scheduled: int
     max_priority: int
+    tells_count: bool
     def __init__(
         self,
         engine: Engine,

@@ -55,6 +55,9 @@ cdef class Queue(Holder):
         self.max_bytes = NEVER if policy.max_length_bytes is None else policy.max_length_bytes
         self.max_deliveries = policy.max_deliveries or 0
         self.max_priority = policy.max_priority
+        self.consumer_timeout_ms = policy.consumer_timeout_ms or 0
+        self.single_active = policy.single_active_consumer
+        self.tells_count = policy.queue_type == "quorum"
         self.grouped = policy.groups != "off"
         self.drops_head = policy.overflow == "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         self.limited = policy.max_message_bytes is not None or (
@@ -190,6 +193,7 @@ cdef class Queue(Holder):
             held = self.next()
             if held is None:
                 break
+            self.open_held(held)
             self.lease(held, self.engine.now_ms + term if lease_ms is not None else 0, consumer)
             taken.append(held)
         return taken
@@ -199,15 +203,18 @@ cdef class Queue(Holder):
         try:
             held.content = self.engine.journal.read(&held.entry)
         except BaseException:
-            self.hold(held)
-            self.reappear(held)
+            self.put_back(held)
             raise
         return 0
+
+    cdef int put_back(self, Held held) except -1:
+        """What `next` gave is not handed out after all."""
+        self.hold(held)
+        return self.reappear(held)
 
     cdef int lease(self, Held held, uint64_t until_ms, object consumer) except -1:
         """Hand a message out until a time (0: for ever)."""
         cdef Engine engine = self.engine
-        self.open_held(held)
         if held.state != GIVEN_BACK:
             self.hold(held)
         held.state = LEASED
@@ -224,14 +231,14 @@ cdef class Queue(Holder):
             held.when_ms = until_ms
             engine.timers.add(held)
         if held.entry.place.segment:
-            engine.journal.delivered(
-                self.id, &held.entry, engine.now_ms, 0 if consumer is None else self.consumer_id(consumer)
-            )
+            engine.journal.delivered(self.id, &held.entry, engine.now_ms, self.consumer_id(consumer))
         return 0
 
-    def consumer_id(self, consumer) -> int:
-        """The number of a consumer in the journal."""
-        return self.engine.consumer_number(consumer.tag if isinstance(consumer, Consumer) else consumer)
+    cdef uint32_t consumer_id(self, object consumer) except? 0:
+        """The number of a consumer, or of the name of one, in the journal; 0: nobody."""
+        if consumer is None:
+            return 0
+        return (<Consumer>consumer).id if isinstance(consumer, Consumer) else self.engine.consumer_number(consumer)
 
     # Ending a lease
 
@@ -303,7 +310,7 @@ cdef class Queue(Holder):
         if held.entry.place.segment:
             engine.journal.settled(
                 self.id, &held.entry, how, engine.now_ms, <uint32_t>min(held_ms, <uint64_t>0xFFFFFFFF),
-                0 if held.consumer is None else self.consumer_id(held.consumer),
+                self.consumer_id(held.consumer),
             )
         else:
             engine.journal.uncache(held.entry.seq)
@@ -328,7 +335,7 @@ cdef class Queue(Holder):
         if held.entry.place.segment:
             engine.journal.returned(
                 self.id, &held.entry, how, due_ms, <uint32_t>held_ms,
-                0 if held.consumer is None else self.consumer_id(held.consumer),
+                self.consumer_id(held.consumer),
             )
         self.end_lease(held)
         held.lease = 0

@@ -50,7 +50,7 @@ cdef inline uint64_t take(Reader* reader, uint32_t width) except? 0xFFFFFFFFFFFF
     return big_endian(reader.data + reader.position - width, width)
 
 cdef str take_short_string(Reader* reader)
-cdef int skip_table(Reader* reader, uint64_t bytes_max) except -1
+cdef bint skip_headers(Reader* reader, uint64_t bytes_max) except -1
 cdef dict take_table(Reader* reader, uint64_t bytes_max)
 
 cdef int put(Writer* writer, uint64_t value, uint32_t width) except -1

@@ -138,9 +138,36 @@ cdef uint64_t take_table_size(Reader* reader, uint64_t bytes_max) except? 0xFFFF
     return size
 
 
-cdef int skip_table(Reader* reader, uint64_t bytes_max) except -1:
-    """Step over a table, making sure that take_table would succeed; builds no objects."""
-    return skip_nested(reader, take_table_size(reader, bytes_max), True)
+cdef bint skip_headers(Reader* reader, uint64_t bytes_max) except -1:
+    """Step over a table, making sure that take_table would succeed; builds no objects.
+
+    Whether one of its keys is special: CC, BCC, or one that begins with x-.
+    """
+    cdef uint8_t kind
+    cdef uint64_t outer_end, size
+    cdef bint special = False
+    enter(reader, take_table_size(reader, bytes_max), &outer_end)
+    while reader.position < reader.end:
+        size = take(reader, 1)
+        skip(reader, size)
+        special = special or is_special(reader.data + reader.position - size, size)
+        take_kind(reader, &kind, &size)
+        if kind == c"F" or kind == c"A":
+            skip_nested(reader, size, kind == c"F")
+        else:
+            reader.position += size
+    leave(reader, outer_end)
+    return special
+
+
+cdef inline bint is_special(const uint8_t* key, uint64_t size) noexcept:
+    if size < 2:
+        return False
+    if key[0] == c"x":
+        return key[1] == c"-"
+    if size == 3:
+        return key[0] == c"B" and key[1] == c"C" and key[2] == c"C"
+    return size == 2 and key[0] == c"C" and key[1] == c"C"
 
 
 cdef int skip_nested(Reader* reader, uint64_t size, bint keyed) except -1:

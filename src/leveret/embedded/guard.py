@@ -12,6 +12,7 @@ must not hold up a message that is due.
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 from leveret.clock import NEVER_MS, Clock, give_turn
 from leveret.core.broker import Broker
@@ -125,6 +126,26 @@ class Guard:
         self.commit()
         if self.store is not None and self.store.journal.dirty:
             self.store.commit.kick()
+
+    def kick(self) -> None:
+        """Send what was appended to the disk without waiting for it. The caller holds the lock."""
+        if self.store is not None:
+            self.store.commit.kick()
+
+    @property
+    def behind(self) -> bool:
+        """Whether the disk is so far behind that publishers must wait."""
+        return self._journal is not None and self._journal.behind
+
+    @property
+    def durable_frame(self) -> int:
+        """The last frame that is on the disk; 0 for a broker in memory."""
+        return 0 if self._journal is None else self._journal.durable
+
+    def on_durable(self, callback: Callable[[int], None]) -> None:
+        """Call back with the number of each frame that has become durable; from whatever thread wrote it."""
+        if self.store is not None:
+            self.store.commit.on_durable = callback
 
     def wait(self, frame: int) -> None:
         """Return when a frame is durable."""

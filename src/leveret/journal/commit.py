@@ -69,7 +69,7 @@ class Commit:
         self._writer = writer
         self._lock = lock
         self.on_failure = on_failure
-        self._on_durable = on_durable
+        self.on_durable = on_durable
         self._mutex = threading.Lock()
         self._gates: dict[int, threading.Lock] = {}
         self._callbacks: dict[int, list[Outcome]] = {}
@@ -185,8 +185,8 @@ class Commit:
             ]
         for call in callbacks:
             call(None)
-        if self._on_durable is not None:
-            self._on_durable(seq)
+        if self.on_durable is not None:
+            self.on_durable(seq)
 
     def fail(self, error: OSError) -> JournalFailed:
         """Tell everybody that nothing more will become durable."""

@@ -8,13 +8,13 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from leveret.core.message cimport PERSISTENT, Message, new_message
-from leveret.core.ports cimport Entry, Journal, Place
+from leveret.core.ports cimport Entry, Journal, Place, Record
 from leveret.journal.batch cimport Batch
 from leveret.journal.records cimport (
     MOVED_FORWARD, PURGE, RECORD_HEADER_BYTES, SETTLE, Frame, crc32c_of, crc32c_prepare,
 )
 
-from leveret.core.errors import DamagedJournal, MessageNotFound
+from leveret.core.errors import DamagedJournal
 
 crc32c_prepare()
 
@@ -107,34 +107,43 @@ cdef class FileJournal(Batch):
 
     # Reading back.
 
-    cdef Message read(self, Entry* entry):
+    cdef int locate(self, Entry* entry, Record* found) except -1:
         cdef const uint8_t* record
-        cdef Message message
-        cdef uint32_t crc, header_len
+        cdef uint32_t crc
         cdef size_t route = 0, size = entry.place.size
         if entry.place.segment == 0:
-            if entry.seq not in self.bodies:
-                raise MessageNotFound(f"message {entry.seq} was only in memory and has left")
-            return <Message>self.bodies[entry.seq]
+            return Journal.locate(self, entry, found)
         record = self.tail.record(&entry.place)
         if record == NULL:
             record = self.unwritten_record(&entry.place)
         if record == NULL:
             record = self.written_record(&entry.place)
         memcpy(&crc, record, 4)
-        memcpy(&header_len, record + 4, 4)
+        memcpy(&found.header_len, record + 4, 4)
         if size > RECORD_HEADER_BYTES + 1:
             route = 2 + <size_t>record[RECORD_HEADER_BYTES]
         if size > RECORD_HEADER_BYTES + route:
             route += record[RECORD_HEADER_BYTES + route - 1]
         if (
             crc != crc32c_of(0, record + 4, size - 4) or route < 2
-            or route > size - RECORD_HEADER_BYTES or header_len > size - RECORD_HEADER_BYTES - route
+            or route > size - RECORD_HEADER_BYTES or found.header_len > size - RECORD_HEADER_BYTES - route
         ):
             raise damaged(entry.place.segment, entry.place.offset)
+        found.route = record + RECORD_HEADER_BYTES
+        found.route_len = <uint32_t>route
+        found.content = found.route + route
+        found.content_len = size - RECORD_HEADER_BYTES - route
+        return 0
+
+    cdef Message read(self, Entry* entry):
+        cdef Record found
+        cdef Message message
+        if entry.place.segment == 0:
+            return Journal.read(self, entry)
+        self.locate(entry, &found)
         message = new_message(
-            record[RECORD_HEADER_BYTES : RECORD_HEADER_BYTES + route], record[RECORD_HEADER_BYTES + route : size],
-            header_len, entry.priority, entry.flags, entry.expiry_ms, 0, 0,
+            found.route[: found.route_len], found.content[: found.content_len], found.header_len,
+            entry.priority, entry.flags, entry.expiry_ms, 0, 0,
         )
         message.seq = entry.seq
         message.enqueued_ms = entry.enqueued_ms

@@ -171,7 +171,7 @@ class Permissions:
         """Refuse an access that is not allowed."""
         row = self._rows.get((user, vhost))
         if row is None or not row.allows(access, resource.checked_name):
-            what = described(resource.kind, resource.name, vhost)
+            what = described(resource.kind, resource.checked_name, vhost)
             raise AccessRefused(f"{access} access to {what} refused for user '{user}'")
 
     def check_topic(self, user: str, vhost: str, exchange: str, key: str, access: Literal["write", "read"]) -> None:

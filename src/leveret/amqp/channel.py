@@ -1,0 +1,274 @@
+"""One channel: consumers, transactions, the queue declared last. The messages themselves are moved by traffic.pyx."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from leveret.amqp.codec import encode
+from leveret.amqp.contents import delivered_content
+from leveret.amqp.handlers import basic, channel, confirm, exchange, queue, tx
+from leveret.amqp.methods import BasicCancel, BasicGetEmpty, ChannelClose, ChannelCloseOk, Method
+from leveret.amqp.names import REPLY_TO, stripped
+from leveret.amqp.publishing import Publish
+from leveret.amqp.replies import ProtocolError, Reply
+from leveret.amqp.replying import ReplyConsumer
+from leveret.amqp.state import Hold
+from leveret.amqp.traffic import Route, Traffic
+from leveret.amqp.transaction import Transaction
+from leveret.core import browse, dispatch
+from leveret.core.errors import AccessRefused, LeveretError, QueueNotFound
+from leveret.core.exchanges import Exchange
+from leveret.core.filters import BLOB
+from leveret.core.held import Held
+from leveret.core.message import Message
+from leveret.core.names import described
+from leveret.core.queue import Queue
+from leveret.core.routing import walk
+from leveret.core.topology import Vhost
+from leveret.security.verbs import Role, authorize
+
+if TYPE_CHECKING:
+    from leveret.amqp.connection import Connection
+    from leveret.amqp.subscriber import Subscriber
+
+Handlers = dict[type[Method], Callable[["Channel", Any], None]]
+HANDLERS: Handlers = {
+    **basic.HANDLERS,
+    **channel.HANDLERS,
+    **confirm.HANDLERS,
+    **exchange.HANDLERS,
+    **queue.HANDLERS,
+    **tx.HANDLERS,
+}
+PUBLISH_IDS = (60, 40)
+
+
+class Channel(Traffic):
+    """One channel of a connection."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        """Start without consumers."""
+        hub = connection.hub
+        super().__init__(connection.outlet, hub.core, number, connection.routes, hub.limits.message_bytes_max)
+        limits = hub.limits
+        self.large_bytes = 1 + (limits.message_bytes_max if hub.bodies is None else limits.blob_bytes)
+        self.connection = connection
+        self.hub = hub
+        self.vhost = connection.vhost
+        self.home: Vhost = hub.core.topology.vhost(connection.vhost)
+        self.last_queue = ""
+        self.consumer_prefetch = 0
+        self.transaction: Transaction | None = None
+        self.reply_consumer: ReplyConsumer | None = None
+
+    # Methods
+
+    def command(self, method: Method) -> None:
+        """Do what a method asks for."""
+        if self.deaf and not isinstance(method, ChannelClose | ChannelCloseOk):
+            return
+        handler = HANDLERS.get(type(method))
+        if handler is None:
+            raise ProtocolError(Reply.COMMAND_INVALID, "unimplemented method")
+        handler(self, method)
+
+    def say(self, method: Method) -> None:
+        """Write a method."""
+        self.connection.say(method, self.number)
+
+    def say_content(self, method: Method, content: bytes, header_len: int) -> None:
+        """Write a method with content."""
+        self.outlet.content(self.number, encode(method), content, header_len)
+        self.outlet.note()
+
+    def answer(self, nowait: bool, method: Method) -> None:
+        """Write an answer, if one is wanted."""
+        if not nowait:
+            self.say(method)
+
+    def answer_durably(self, nowait: bool, method: Method) -> None:
+        """Write an answer, if one is wanted, when all that was done so far is on disk."""
+        if not nowait:
+            self.hub.answer_when_durable(self.connection, lambda: self._answer_late(method))
+
+    def _answer_late(self, method: Method) -> None:
+        """Write an answer, unless the channel was closed meanwhile."""
+        if self.connection.channels.get(self.number) is self and not self.deaf:
+            self.say(method)
+
+    # What handlers ask
+
+    def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
+        """Refuse what the user may not do."""
+        authorize(self.hub.access.permissions, self.connection.user_name, self.vhost, verb, names, topic_key)
+
+    def topic_key(self, exchange: str, key: str) -> str | None:
+        """The key, if the exchange is one whose keys have permissions of their own."""
+        found = self.home.exchanges.get(exchange)
+        return key if found is not None and found.type == "topic" else None
+
+    def queue_name(self, name: str) -> str:
+        """The name of a queue; nothing stands for the one that was declared last."""
+        if name:
+            return stripped(name)
+        if not self.last_queue:
+            raise QueueNotFound("no previously declared queue")
+        return self.last_queue
+
+    def queue(self, name: str) -> Queue:
+        """The queue of that name, unless another connection has it for itself."""
+        found: Queue = self.home.queue(name)
+        if found.owner is not None:
+            self.core.check_owner(found, self.connection)
+        return found
+
+    # Publishing: see Traffic
+
+    def find_route(self, exchange: str, routing_key: str) -> Route:
+        """Check that the user may publish so, and say where it goes."""
+        self.authorize("basic.publish", {"exchange": exchange}, self.topic_key(exchange, routing_key))
+        found = self.check_exchange(exchange)
+        if not exchange:
+            target = self.home.queues.get(routing_key)
+            return Route([] if target is None else [target], not routing_key.startswith(REPLY_TO))
+        return Route(*walk(found, self.home.exchanges, [routing_key], None, None))
+
+    def check_exchange(self, name: str) -> Exchange:
+        """The exchange of that name, if it takes what clients publish."""
+        found = self.home.exchange(name)
+        if found.internal:
+            raise AccessRefused(f"cannot publish to internal {described('exchange', name, self.vhost)}")
+        return found
+
+    def publish_slowly(
+        self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int
+    ) -> None:
+        """Publish a message that asks for something unusual, or is refused."""
+        if immediate:
+            raise ProtocolError(Reply.NOT_IMPLEMENTED, "immediate=true")
+        publish = Publish(self, exchange, routing_key, mandatory, content, header_len)
+        if publish.is_large:
+            self._store(publish)
+        else:
+            self._publish(publish)
+
+    def _publish(self, publish: Publish) -> None:
+        """Publish what was checked, now or at the end of the transaction."""
+        if self.transaction is not None:
+            self.transaction.publish(publish)
+        else:
+            publish.send(self.published if self.confirming else 0)
+
+    def _store(self, publish: Publish) -> None:
+        """Put a large body away before its message is published; nothing else is heard meanwhile."""
+        publish.check_size()
+        self.published -= self.confirming
+        self.connection.hold(Hold.BODY)
+        self.hub.attempt(self.connection, publish.store, lambda result: self._stored(publish, result))
+
+    def _stored(self, publish: Publish, result: bytes | LeveretError) -> None:
+        """Publish a message whose body was put away."""
+        self.connection.let_go(Hold.BODY)
+        if isinstance(result, LeveretError):
+            self.connection.on_error(result, self.number, *PUBLISH_IDS)
+            return
+        publish.put_away(result)
+        if self.deaf:
+            publish.drop()
+            return
+        self.published += self.confirming
+        self._publish(publish)
+        self.connection.confirm_later(self)
+
+    def settle_later(self, tag: int, multiple: bool, how: int) -> None:
+        """Keep a settlement for the end of the transaction."""
+        assert self.transaction is not None, "only a transaction puts it off"
+        self.transaction.settle(tag, multiple, how)
+
+    def changed_content(self, held: Held, message: Message) -> tuple[bytes, int]:
+        """The content of a message that is not delivered as it lies, and the length of its header."""
+        bodies = self.hub.bodies
+        body = bodies.get(message.body) if bodies is not None and message.flags & BLOB else message.body
+        assert body is not None, "what is pushed was fetched before"
+        return delivered_content(held, message, body)
+
+    def has_body(self, held: Held) -> bool:
+        """Whether the body of a message is here, although it is not kept in the log."""
+        return self.hub.bodies is None or self.hub.bodies.get(browse.read(held).body) is not None
+
+    def get_later(self, held: Held, no_ack: bool) -> None:
+        """Fetch the body of a message, then do what basic.get asked for."""
+        self.connection.hold(Hold.BODY)
+        self._fetch(held, lambda: self._get_again(held.queue, no_ack))
+
+    def _get_again(self, source: Queue, no_ack: bool) -> None:
+        """What basic.get asked for, if the client still wants it; the message may be another one by now."""
+        self.connection.let_go(Hold.BODY)
+        if not self.deaf and not source.deleted and not self.get(source, no_ack):
+            self.say(BasicGetEmpty())
+
+    def fetch_for(self, subscriber: Subscriber, held: Held) -> None:
+        """Fetch the body of a message, then push to a consumer again."""
+
+        def push() -> None:
+            subscriber.blocked = False
+            self.resume()
+
+        self._fetch(held, push)
+
+    def _fetch(self, held: Held, then: Callable[[], None]) -> None:
+        assert self.hub.bodies is not None, "has_body said that something is missing"
+        self.hub.bodies.fetch(browse.read(held).body, then)
+
+    # Consumers
+
+    def has_consumer(self, tag: str) -> bool:
+        """Whether a tag is taken."""
+        return tag in self.subscribers or (self.reply_consumer is not None and self.reply_consumer.tag == tag)
+
+    def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:
+        """Start to push."""
+        dispatch.subscribe(source, subscriber)
+        self.subscribers[subscriber.tag] = subscriber
+
+    def remove_consumer(self, tag: str) -> None:
+        """Stop to push; what was pushed stays with the client until it is settled."""
+        if self.reply_consumer is not None and self.reply_consumer.tag == tag:
+            self.hub.replies.pop(self.reply_consumer.name, None)
+            self.reply_consumer = None
+        subscriber = self.subscribers.pop(tag, None)
+        if subscriber is not None and not subscriber.queue.deleted:
+            dispatch.unsubscribe(subscriber.queue, subscriber)
+
+    def subscriber_cancelled(self, subscriber: Subscriber) -> None:
+        """A queue went away: tell the client, if it wants to know."""
+        self.subscribers.pop(subscriber.tag, None)
+        if self.connection.client_capabilities.get("consumer_cancel_notify") is True:
+            self.say(BasicCancel(subscriber.tag, nowait=True))
+
+    # Ending
+
+    def fail(self, refused: ProtocolError, class_id: int, method_id: int) -> None:
+        """Close the channel with an error; nothing is heard but the answer to that."""
+        if self.deaf:
+            return
+        self.release()
+        self.say(ChannelClose(refused.code, refused.text, class_id, method_id))
+
+    def release(self) -> None:
+        """Stop consuming, and give back what was not settled; nothing is heard any more."""
+        self.deaf = True
+        for tag in list(self.subscribers):
+            self.remove_consumer(tag)
+        if self.reply_consumer is not None:
+            self.remove_consumer(self.reply_consumer.tag)
+        if self.transaction is not None:
+            self.transaction.roll_back()
+        self.transaction = None
+        self.transacting = False
+        self.requeue_all()
+
+    def forget(self) -> None:
+        """The number of the channel is free again."""
+        self.connection.channels.pop(self.number, None)

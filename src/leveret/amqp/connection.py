@@ -1,0 +1,356 @@
+"""One connection: bytes in, bytes out; logging in, channels, closing, heartbeats. It never touches a socket or a clock.
+
+    header -> starting -> authenticating -> tuning -> opening -> running -> closing -> finished
+
+The frames are taken apart in session.pyx; what happens on channel 0 in which state is in handlers/connection.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from leveret.amqp import greeting
+from leveret.amqp.channel import Channel
+from leveret.amqp.codec import decode, encode
+from leveret.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, accepts
+from leveret.amqp.handlers import connection as control
+from leveret.amqp.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionStart,
+    ConnectionUnblocked,
+    Method,
+)
+from leveret.amqp.replies import ProtocolError, Reply, refusal
+from leveret.amqp.session import Session
+from leveret.amqp.state import HANDSHAKE, UNKNOWN, Hold, State
+from leveret.amqp.traffic import Route
+from leveret.core.queue import Queue
+from leveret.core.topology import Vhost
+from leveret.security.users import Login, User
+
+if TYPE_CHECKING:
+    from leveret.amqp.hub import Hub
+
+# A stranger gets no more memory than this, however much he sends while his password is being looked at.
+UNKNOWN_BYTES_MAX = 65_536
+CLOSING_MS = 30_000  # how long we wait for connection.close-ok
+HEARTBEATS_MISSED = 2
+CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
+
+_log = logging.getLogger("leveret.amqp")
+
+
+class Peer(NamedTuple):
+    """Who is at the other end of the socket."""
+
+    host: str
+    port: int
+    tls: bool = False
+    certificate_name: str | None = None
+
+
+class Socket(Protocol):
+    """What moves the bytes."""
+
+    def flush(self) -> None:
+        """Write what the connection has to say, and do what it wants done with its socket."""
+
+
+class Refusal(NamedTuple):
+    """A login that was refused; the client hears of it when its time has come."""
+
+    due_ms: int
+    close: ConnectionClose | None
+
+
+class Connection(Session):
+    """One client."""
+
+    def __init__(self, hub: Hub, peer: Peer) -> None:
+        """Wait for the protocol header."""
+        super().__init__(FrameReader(hub.limits.frame_max, hub.limits.channel_max), hub.outbox)
+        self.hub = hub
+        self.peer = peer
+        self.state = State.HEADER
+        self.user: User | None = None
+        self.vhost = ""
+        self.mechanism = ""
+        self.client_properties: dict[str, Any] = {}
+        self.client_capabilities: dict[str, Any] = {}
+        self.exclusive: dict[str, Queue] = {}
+        self.heartbeat_ms = 0
+        self.since_ms = hub.core.now_ms
+        self.received_ms = self.sent_ms = self.since_ms
+        self.home: Vhost | None = None
+        self.routes: dict[bytes, Route] = {}
+        self._holds: set[Hold] = set()
+        self._refusal: Refusal | None = None
+        self._header_refused = False
+        self._released = False
+        self.socket: Socket | None = None
+        hub.connections.add(self)
+
+    # Bytes
+
+    def receive(self, data: bytes | bytearray | memoryview) -> None:
+        """Take what came from the socket; never raises for what a client sent."""
+        self.received_ms = self.hub.core.now_ms
+        if self.finished:
+            return
+        self.reader.feed(data)
+        if self.state in UNKNOWN and self.reader.buffered_bytes > UNKNOWN_BYTES_MAX:
+            self.finish()
+        elif self.state is not State.HEADER or self._greet():
+            self.drain()
+
+    def take_output(self) -> bytes:
+        """What is to be written now."""
+        data = self.outlet.take()
+        if data:
+            self.sent_ms = self.hub.core.now_ms
+        if self._header_refused:
+            return PROTOCOL_HEADER
+        return data
+
+    def flush(self) -> None:
+        """Let the socket write what there is."""
+        if self.socket is not None:
+            self.socket.flush()
+
+    def say(self, method: Method, number: int = 0) -> None:
+        """Write a method."""
+        self.outlet.method(number, encode(method))
+        self.outlet.note()
+
+    def _greet(self) -> bool:
+        """Answer the protocol header; False when there is nothing more to read."""
+        header = self.reader.protocol_header()
+        if header is None:
+            return False
+        if not accepts(header):
+            self._header_refused = True
+            self.finish()
+            return False
+        names = greeting.mechanisms(self.peer.certificate_name is not None)
+        self.say(ConnectionStart(0, 9, self.hub.server_properties, " ".join(names).encode(), greeting.LOCALES))
+        self.state = State.STARTING
+        return True
+
+    # Frames: see Session
+
+    def current_stamp(self) -> int:
+        """A number that changes whenever a route may lead elsewhere, or be forbidden."""
+        return 0 if self.home is None else self.home.generation << 32 | self.hub.access.generation
+
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """A frame came before the connection was open, or on a channel that is not."""
+        if self.state is State.CLOSING and number:
+            return
+        if number == 0:
+            if kind == METHOD:
+                control.handle(self, decode(payload))
+        elif self.state is not State.RUNNING:
+            raise ProtocolError(Reply.UNEXPECTED_FRAME, f"channel {number} is used before connection.open was answered")
+        elif number in self.channels:
+            self._answer_closing(self.channels[number], kind, payload)
+        elif kind != METHOD:
+            raise ProtocolError(Reply.UNEXPECTED_FRAME, "expected method frame, got non method frame instead")
+        elif isinstance(decode(payload), ChannelOpen):
+            self._open_channel(number)
+        else:
+            raise ProtocolError(Reply.CHANNEL_ERROR, "expected 'channel.open'")
+
+    def _answer_closing(self, channel: Channel, kind: int, payload: bytes) -> None:
+        """Hear nothing of a channel that is being closed but the end of that."""
+        if kind == METHOD and payload[:4] in CLOSING_METHODS:
+            channel.command(decode(payload))
+
+    def on_method(self, number: int, payload: bytes) -> None:
+        """A method came on an open channel."""
+        method = decode(payload)
+        if isinstance(method, ChannelOpen):
+            raise ProtocolError(Reply.CHANNEL_ERROR, "second 'channel.open' seen")
+        self.channels[number].command(method)
+
+    def _open_channel(self, number: int) -> None:
+        """Make a channel."""
+        self.hub.quotas.check_channel(self.user_name)
+        channel = Channel(self, number)
+        self.channels[number] = channel
+        channel.say(ChannelOpenOk())
+
+    def on_publish_in_alarm(self) -> None:
+        """A publish came while there is no room: it waits, and all that comes after it."""
+        self.hold(Hold.ALARM)
+        self._tell_blocked(True)
+
+    def on_error(self, error: Exception, number: int, class_id: int, method_id: int) -> None:
+        """Tell the client why its frame was refused."""
+        refused = refusal(error)
+        if refused is not error and refused.code is Reply.INTERNAL_ERROR:
+            _log.error("a frame from %s could not be dealt with", self.peer.host, exc_info=error)
+        channel: Channel | None = self.channels.get(number)
+        if channel is not None and not refused.closes_connection:
+            channel.fail(refused, class_id, method_id)
+        else:
+            self.fail(refused, class_id, method_id)
+
+    # Not being heard for a while
+
+    def hold(self, reason: Hold) -> None:
+        """Look at nothing that comes until the reason has gone."""
+        self._holds.add(reason)
+        self.waiting = True
+        self.outlet.note()
+
+    def let_go(self, reason: Hold) -> None:
+        """A reason has gone; the hub goes on with what has come meanwhile."""
+        self._holds.discard(reason)
+        if self.waiting and not self._holds:
+            self.waiting = False
+            self.received_ms = self.hub.core.now_ms
+            self.hub.resumed(self)
+        self.outlet.note()
+
+    @property
+    def wants_input(self) -> bool:
+        """Whether the transport should go on reading."""
+        return not self.waiting
+
+    def writable(self, writable: bool) -> None:
+        """Whether the socket takes more."""
+        self.outlet.paused = not writable
+        self.outlet.note()
+
+    def set_alarm(self, reason: str | None) -> None:
+        """Look at no publish, or at all that waited."""
+        self.alarmed = reason is not None
+        if Hold.ALARM in self._holds and not self.alarmed:
+            self._tell_blocked(False)
+            self.let_go(Hold.ALARM)
+
+    def _tell_blocked(self, blocked: bool) -> None:
+        """Tell a client that wants to know."""
+        if self.client_capabilities.get("connection.blocked") is True:
+            self.say(ConnectionBlocked(self.hub.alarm or "") if blocked else ConnectionUnblocked())
+
+    # Logging in
+
+    def logged_in(self, login: Login) -> None:
+        """Go on with what was decided about a login; called by the hub, under the guard."""
+        if not self.finished:
+            self.let_go(Hold.LOGIN)
+            control.logged_in(self, login)
+
+    def refuse_login(self, login: Login) -> None:
+        """Tell a client that it is not let in, later: whoever tries passwords is to wait."""
+        told = self.client_capabilities.get("authentication_failure_close") is True
+        text = (
+            f"ACCESS_REFUSED - Login was refused using authentication mechanism {self.mechanism}. "
+            "For details see the broker logfile."
+        )
+        close = ConnectionClose(Reply.ACCESS_REFUSED, text) if told else None
+        self._refusal = Refusal(self.hub.core.now_ms + login.delay_ms, close)
+        self.hold(Hold.LOGIN)
+
+    def enter(self, vhost: str) -> None:
+        """The connection is open."""
+        self.vhost = vhost
+        self.home = self.hub.core.topology.vhost(vhost)
+        self.alarmed = self.hub.alarm is not None
+        self.state = State.RUNNING
+        self.started = True
+
+    @property
+    def user_name(self) -> str:
+        """Who has logged in."""
+        return "" if self.user is None else self.user.name
+
+    # Ending
+
+    def fail(self, refused: ProtocolError, class_id: int = 0, method_id: int = 0) -> None:
+        """End the connection with an error; who has not logged in yet is told nothing."""
+        if self.state in UNKNOWN:
+            self.finish()
+        elif self.state is not State.CLOSING:
+            self._close(ConnectionClose(refused.code, refused.text, class_id, method_id))
+
+    def ask_close(self, code: int, text: str) -> None:
+        """End the connection because the server wants to."""
+        if self.state in HANDSHAKE:
+            self.finish()
+        elif self.state is State.RUNNING:
+            self._close(ConnectionClose(code, text))
+
+    def _close(self, close: ConnectionClose) -> None:
+        """Say why, and wait for close-ok."""
+        self.release()
+        self.say(close)
+        self.state = State.CLOSING
+        self.since_ms = self.hub.core.now_ms
+
+    def finish(self) -> None:
+        """Nothing more will be said."""
+        self.release()
+        self.state = State.CLOSED
+        self.finished = True
+        self.outlet.note()
+
+    def lost(self) -> None:
+        """The socket is gone; forget the connection."""
+        self.finish()
+        self.hub.connections.discard(self)
+
+    def release(self) -> None:
+        """Give back what the channels hold, and delete the exclusive queues; once."""
+        if self._released:
+            return
+        self._released = True
+        for channel in list(self.channels.values()):
+            channel.release()
+        self.channels.clear()
+        for queue in list(self.exclusive.values()):
+            if not queue.deleted:
+                self.hub.core.delete_queue(queue)
+        self.exclusive.clear()
+
+    # Time and flow
+
+    def check(self, now_ms: int) -> None:
+        """What time asks for: heartbeats, and the end of those who are silent."""
+        if self.finished:
+            return
+        if self._refusal is not None:
+            self._check_refusal(self._refusal, now_ms)
+        elif self.state in HANDSHAKE:
+            if now_ms - self.since_ms > self.hub.limits.handshake_ms:
+                self.finish()
+        elif self.state is State.CLOSING:
+            if now_ms - self.since_ms > CLOSING_MS:
+                self.finish()
+        elif self.heartbeat_ms:
+            self._check_heartbeat(now_ms)
+
+    def _check_refusal(self, refused: Refusal, now_ms: int) -> None:
+        """Tell of a refused login when it was held back for long enough."""
+        if now_ms >= refused.due_ms:
+            if refused.close is not None:
+                self.say(refused.close)
+            self.finish()
+
+    def _check_heartbeat(self, now_ms: int) -> None:
+        """Show that we are here; a peer that we do not listen to need not do the same."""
+        if now_ms - self.sent_ms >= self.heartbeat_ms // 2:
+            self.outlet.heartbeat()
+            self.outlet.note()
+        if not self.wants_input:
+            self.received_ms = now_ms
+        elif now_ms - self.received_ms > HEARTBEATS_MISSED * self.heartbeat_ms:
+            _log.warning("no heartbeat of %s:%s for %s ms", *self.peer[:2], now_ms - self.received_ms)
+            self.finish()

@@ -1,0 +1,18 @@
+"""Content that is not delivered as it lies: large bodies are elsewhere, quorum queues tell how often it came back."""
+
+from dataclasses import replace
+
+from leveret.core.held import Held
+from leveret.core.message import Message
+from leveret.core.properties import content
+
+DELIVERY_COUNT = "x-delivery-count"
+
+
+def delivered_content(held: Held, message: Message, body: bytes) -> tuple[bytes, int]:
+    """Properties and body as the consumer gets them, and the length of the first."""
+    properties = message.properties
+    if held.deliveries > 1 and held.queue.tells_count:
+        headers = {**(properties.headers or {}), DELIVERY_COUNT: held.deliveries - 1}
+        properties = replace(properties, headers=headers)
+    return content(properties, body)

@@ -1,0 +1,142 @@
+"""basic.*: what is not about the messages themselves: qos, consume, cancel, get, recover."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.amqp.methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+)
+from leveret.amqp.names import REPLY_TO, consumer_tag
+from leveret.amqp.replies import ProtocolError, Reply
+from leveret.amqp.replying import ReplyConsumer
+from leveret.amqp.subscriber import Subscriber
+from leveret.core.arguments import whole
+from leveret.core.errors import InvalidArgument, PreconditionFailed, ResourceLocked, TooMany
+from leveret.core.names import described
+from leveret.core.queue import Queue
+
+if TYPE_CHECKING:
+    from leveret.amqp.channel import Channel, Handlers
+
+PRIORITY = "x-priority"
+_priority = whole(-(2**31), 2**31 - 1)
+
+
+def qos(channel: Channel, method: BasicQos) -> None:
+    """Limit what is pushed and not settled: by each consumer that starts from now on, or by all of them together."""
+    if method.prefetch_size:
+        raise ProtocolError(Reply.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
+    if method.global_qos:
+        channel.prefetch = method.prefetch_count
+        channel.resume()
+    else:
+        channel.consumer_prefetch = method.prefetch_count
+    channel.say(BasicQosOk())
+
+
+def consume(channel: Channel, method: BasicConsume) -> None:
+    """Push the messages of a queue from now on."""
+    tag = method.consumer_tag or consumer_tag()
+    if channel.has_consumer(tag):
+        raise ProtocolError(Reply.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
+    if len(channel.subscribers) >= channel.hub.limits.consumers_per_channel_max:
+        raise TooMany(f"the channel has {len(channel.subscribers)} consumers: cancel some, or open another channel")
+    if method.queue == REPLY_TO:
+        _consume_replies(channel, method, tag)
+        return
+    name = channel.queue_name(method.queue)
+    channel.authorize("basic.consume", {"queue": name})
+    source = channel.queue(name)
+    subscriber = Subscriber(
+        channel,
+        tag,
+        prefetch=channel.consumer_prefetch,
+        priority=_priority_of(method, source),
+        exclusive=method.exclusive,
+        no_ack=method.no_ack,
+        name=channel.connection.user_name,
+    )
+    channel.add_consumer(subscriber, source)
+    # Written before the lock is let go, and only then the queue begins to push.
+    channel.answer(method.nowait, BasicConsumeOk(tag))
+
+
+def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
+    """Take replies to requests of this channel."""
+    if not method.no_ack:
+        raise PreconditionFailed("reply consumer cannot acknowledge")
+    if channel.reply_consumer is not None:
+        raise PreconditionFailed("reply consumer already set")
+    channel.reply_consumer = consumer = ReplyConsumer(channel, tag)
+    channel.hub.replies[consumer.name] = consumer
+    channel.answer(method.nowait, BasicConsumeOk(tag))
+
+
+def _priority_of(method: BasicConsume, source: Queue) -> int:
+    """The priority that a consumer asks for."""
+    if PRIORITY not in method.arguments:
+        return 0
+    try:
+        asked: int = _priority(method.arguments[PRIORITY])
+    except ValueError as error:
+        where = described("queue", source.name, source.vhost)
+        raise InvalidArgument(f"invalid arg '{PRIORITY}' for {where}: {error}") from None
+    return asked
+
+
+def cancel(channel: Channel, method: BasicCancel) -> None:
+    """Stop pushing; an unknown consumer is no error, since the server may have cancelled it just now."""
+    channel.remove_consumer(method.consumer_tag)
+    channel.answer(method.nowait, BasicCancelOk(method.consumer_tag))
+
+
+def get(channel: Channel, method: BasicGet) -> None:
+    """Give one message."""
+    name = channel.queue_name(method.queue)
+    channel.authorize("basic.get", {"queue": name})
+    source = channel.queue(name)
+    if source.policy.single_active_consumer:
+        raise ResourceLocked(
+            f"cannot obtain access to locked {described('queue', name, channel.vhost)}. basic.get operations are not "
+            f"supported by {source.policy.queue_type} queues with single active consumer"
+        )
+    if not channel.get(source, method.no_ack):
+        channel.say(BasicGetEmpty())
+
+
+def recover(channel: Channel, method: BasicRecover) -> None:
+    """Deliver again what was not settled."""
+    _recover(channel, method.requeue)
+    channel.say(BasicRecoverOk())
+
+
+def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
+    """The same without an answer."""
+    _recover(channel, method.requeue)
+
+
+def _recover(channel: Channel, requeue: bool) -> None:
+    if not requeue:
+        raise ProtocolError(Reply.NOT_IMPLEMENTED, "requeue=false")
+    channel.requeue_all()
+
+
+HANDLERS: Handlers = {
+    BasicQos: qos,
+    BasicConsume: consume,
+    BasicCancel: cancel,
+    BasicGet: get,
+    BasicRecover: recover,
+    BasicRecoverAsync: recover_async,
+}

@@ -1,0 +1,151 @@
+"""Channel 0: which methods a connection takes in which state. What is not in the table is out of order."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from leveret.amqp import greeting, sasl
+from leveret.amqp.methods import (
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    Method,
+)
+from leveret.amqp.replies import ProtocolError, Reply
+from leveret.amqp.state import Hold, State
+from leveret.core.errors import AccessRefused, NotFound
+from leveret.security.peers import is_loopback
+from leveret.security.users import Login
+
+if TYPE_CHECKING:
+    from leveret.amqp.connection import Connection, Peer
+
+_log = logging.getLogger("leveret.amqp")
+
+
+def handle(connection: Connection, method: Method) -> None:
+    """Do what a method on channel 0 asks for."""
+    handler = HANDLERS.get((connection.state, type(method)))
+    if handler is not None:
+        handler(connection, method)
+    elif connection.state is not State.CLOSING:
+        raise ProtocolError(Reply.CHANNEL_ERROR, f"unexpected method in connection state {connection.state.value}")
+
+
+def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
+    """Hand the credentials to who can decide; until then nothing more is read."""
+    connection.client_properties = method.client_properties
+    capabilities = method.client_properties.get("capabilities")
+    connection.client_capabilities = capabilities if isinstance(capabilities, dict) else {}
+    if method.mechanism not in greeting.mechanisms(connection.peer.certificate_name is not None):
+        raise ProtocolError(Reply.COMMAND_INVALID, f"unknown authentication mechanism '{method.mechanism}'")
+    credentials = sasl.parse(method.mechanism, method.response)
+    connection.mechanism = method.mechanism
+    connection.state = State.AUTHENTICATING
+    if method.mechanism == greeting.CERTIFICATE_MECHANISM:
+        logged_in(connection, _certified(connection))
+    elif _in_clear(connection.peer) and not connection.hub.limits.passwords_in_clear:
+        logged_in(connection, Login(None, "a password without TLS from another machine is not taken"))
+    else:
+        connection.hold(Hold.LOGIN)
+        connection.hub.login(connection, credentials)
+
+
+def _in_clear(peer: Peer) -> bool:
+    """Whether others could read along."""
+    return not peer.tls and not is_loopback(peer.host)
+
+
+def _certified(connection: Connection) -> Login:
+    """The user that the client's certificate names."""
+    name = connection.peer.certificate_name or ""
+    try:
+        return Login(connection.hub.access.users.get(name))
+    except NotFound as error:
+        return Login(None, str(error))
+
+
+def logged_in(connection: Connection, login: Login) -> None:
+    """Go on after a login was decided."""
+    if login.user is None:
+        _log.warning("login of %s refused: %s", connection.peer.host, login.reason)
+    if connection.state is State.RUNNING:
+        _secret_decided(connection, login)
+    elif login.user is None:
+        connection.refuse_login(login)
+    else:
+        connection.user = login.user
+        limits = connection.hub.limits
+        connection.say(ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_s))
+        connection.state = State.TUNING
+
+
+def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
+    """Take what the client answered."""
+    connection.reader.tune(method.frame_max, method.channel_max)
+    connection.outlet.tune(method.frame_max)
+    connection.heartbeat_ms = 1000 * method.heartbeat
+    connection.state = State.OPENING
+
+
+def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
+    """Enter a virtual host."""
+    assert connection.user is not None, "nobody gets here without logging in"
+    hub, name = connection.hub, method.virtual_host
+    hub.core.topology.vhost(name)
+    try:
+        hub.access.permissions.check_vhost(connection.user.name, name)
+    except AccessRefused as error:
+        raise ProtocolError(Reply.NOT_ALLOWED, str(error)) from None
+    hub.quotas.check_connection(connection.user.name, name)
+    connection.enter(name)
+    connection.say(ConnectionOpenOk())
+
+
+def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> None:
+    """Check another password of the same user; until then nothing more is read."""
+    assert connection.user is not None, "nobody gets here without logging in"
+    connection.hold(Hold.LOGIN)
+    connection.hub.login(connection, sasl.Credentials(connection.user.name, method.new_secret))
+
+
+def _secret_decided(connection: Connection, login: Login) -> None:
+    if login.user is None:
+        connection.fail(
+            ProtocolError(Reply.NOT_ALLOWED, "New secret was refused by one of the backends"), *UPDATE_SECRET_IDS
+        )
+    else:
+        connection.user = login.user
+        connection.say(ConnectionUpdateSecretOk())
+
+
+def close(connection: Connection, method: ConnectionClose) -> None:
+    """The client goes: what it had is given back before it is told so."""
+    connection.release()
+    connection.say(ConnectionCloseOk())
+    connection.finish()
+
+
+def close_ok(connection: Connection, method: ConnectionCloseOk) -> None:
+    """The client has understood that it is closed."""
+    connection.finish()
+
+
+UPDATE_SECRET_IDS = (10, 70)
+Handler = Callable[["Connection", Any], None]
+HANDLERS: dict[tuple[State, type[Method]], Handler] = {
+    (State.STARTING, ConnectionStartOk): start_ok,
+    (State.TUNING, ConnectionTuneOk): tune_ok,
+    (State.OPENING, ConnectionOpen): open_vhost,
+    (State.RUNNING, ConnectionUpdateSecret): update_secret,
+    **{(state, ConnectionClose): close for state in (State.TUNING, State.OPENING, State.RUNNING, State.CLOSING)},
+    (State.CLOSING, ConnectionCloseOk): close_ok,
+}

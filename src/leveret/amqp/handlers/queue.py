@@ -1,0 +1,146 @@
+"""queue.*: declare, bind, unbind, purge, delete. The queue "" is the one that the channel declared last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.amqp.methods import (
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+from leveret.amqp.names import REPLY_TO, queue_name, refuse_default, stripped
+from leveret.core import browse
+from leveret.core.errors import PreconditionFailed, QueueNotFound
+from leveret.core.names import described
+from leveret.core.queue import Queue
+from leveret.security.verbs import Role
+
+if TYPE_CHECKING:
+    from leveret.amqp.channel import Channel, Handlers
+
+DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
+SERVER_NAMED = frozenset((None, "classic"))
+
+
+def declare(channel: Channel, method: QueueDeclare) -> None:
+    """Make a queue, or make sure that it is as it is said to be."""
+    name = stripped(method.queue)
+    if name.startswith(REPLY_TO):
+        _declare_reply(channel, method, name)
+    elif method.passive:
+        channel.authorize("queue.declare-passive", {})
+        _declared(channel, method, channel.queue(name))
+    else:
+        _declared(channel, method, _make(channel, method, name or _server_name(channel, method)))
+
+
+def _make(channel: Channel, method: QueueDeclare, name: str) -> Queue:
+    """The queue of that name, made if need be."""
+    names: dict[Role, str] = {"queue": name}
+    is_new = name not in channel.home.queues
+    dead_letters = method.arguments.get(DEAD_LETTER_EXCHANGE)
+    if is_new and isinstance(dead_letters, str):
+        names["dead_letter_exchange"] = dead_letters
+    channel.authorize("queue.declare", names)
+    if is_new:
+        channel.hub.quotas.check_queue(channel.vhost, name)
+    owner = channel.connection if method.exclusive else None
+    queue = channel.core.declare_queue(
+        channel.vhost,
+        name,
+        method.arguments,
+        durable=method.durable,
+        auto_delete=method.auto_delete,
+        owner=owner,
+        server_named=not method.queue,
+    )
+    if owner is not None:
+        channel.connection.exclusive[name] = queue
+    return queue
+
+
+def _server_name(channel: Channel, method: QueueDeclare) -> str:
+    """A name for a queue that came without one."""
+    kind = method.arguments.get("x-queue-type")
+    if kind not in SERVER_NAMED:
+        raise PreconditionFailed(f"Cannot declare a server-named queue for type {kind}")
+    return queue_name()
+
+
+def _declared(channel: Channel, method: QueueDeclare, queue: Queue) -> None:
+    """Answer, and remember the name."""
+    channel.last_queue = queue.name
+    answer = QueueDeclareOk(queue.name, queue.depth, len(queue.consumers or ()))
+    if method.passive:
+        channel.answer(method.nowait, answer)
+    else:
+        channel.answer_durably(method.nowait, answer)
+
+
+def _declare_reply(channel: Channel, method: QueueDeclare, name: str) -> None:
+    """Whether somebody still waits for replies under this name."""
+    if name not in channel.hub.replies:
+        raise QueueNotFound(f"no {described('queue', name, channel.vhost)}")
+    channel.answer(method.nowait, QueueDeclareOk(name, 0, 1))
+
+
+def bind(channel: Channel, method: QueueBind) -> None:
+    """Lead messages of an exchange to a queue."""
+    exchange, queue = _ends(channel, method, "queue.bind")
+    # Both empty: the queue that was declared last, under its own name.
+    key = method.routing_key if method.queue or method.routing_key else queue
+    channel.core.bind(channel.vhost, exchange, queue, key, method.arguments)
+    channel.answer_durably(method.nowait, QueueBindOk())
+
+
+def unbind(channel: Channel, method: QueueUnbind) -> None:
+    """Undo a binding; a missing one is no error."""
+    exchange, queue = _ends(channel, method, "queue.unbind")
+    channel.core.unbind(channel.vhost, exchange, queue, method.routing_key, method.arguments)
+    channel.answer_durably(False, QueueUnbindOk())
+
+
+def _ends(channel: Channel, method: QueueBind | QueueUnbind, verb: str) -> tuple[str, str]:
+    """Exchange and queue of a binding that the user may touch."""
+    exchange, queue = stripped(method.exchange), channel.queue_name(method.queue)
+    refuse_default(exchange)
+    names: dict[Role, str] = {"queue": queue, "exchange": exchange}
+    channel.authorize(verb, names, channel.topic_key(exchange, method.routing_key))
+    if queue in channel.home.queues:
+        channel.queue(queue)
+    return exchange, queue
+
+
+def purge(channel: Channel, method: QueuePurge) -> None:
+    """Drop what waits in a queue."""
+    name = channel.queue_name(method.queue)
+    channel.authorize("queue.purge", {"queue": name})
+    count = browse.purge(channel.queue(name))
+    channel.answer_durably(method.nowait, QueuePurgeOk(count))
+
+
+def delete(channel: Channel, method: QueueDelete) -> None:
+    """Delete a queue; a missing one is no error."""
+    name = channel.queue_name(method.queue)
+    channel.authorize("queue.delete", {"queue": name})
+    count = 0
+    if name in channel.home.queues:
+        count = channel.core.delete_queue(channel.queue(name), if_unused=method.if_unused, if_empty=method.if_empty)
+    channel.answer_durably(method.nowait, QueueDeleteOk(count))
+
+
+HANDLERS: Handlers = {
+    QueueDeclare: declare,
+    QueueBind: bind,
+    QueueUnbind: unbind,
+    QueuePurge: purge,
+    QueueDelete: delete,
+}

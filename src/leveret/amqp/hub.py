@@ -1,0 +1,254 @@
+"""What all connections share: the broker under its lock, the list of what is to be sent, and what waits for the disk.
+
+receive -> [lock: frames, publishes, acks; pump to consumers] -> confirms wait for a frame of the journal
+durable -> [lock: confirms and held replies of that frame] -> flush: one write for each connection
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from leveret.amqp.bodies import Bodies, BodyStore
+from leveret.amqp.greeting import server_properties
+from leveret.amqp.limits import Limits
+from leveret.amqp.outbox import Outbox
+from leveret.amqp.quotas import Quotas
+from leveret.amqp.sasl import Credentials
+from leveret.amqp.state import Hold
+from leveret.core.broker import Broker
+from leveret.core.errors import JournalFailed, LeveretError
+from leveret.security.access import Access
+from leveret.security.users import Login
+
+if TYPE_CHECKING:
+    from leveret.amqp.connection import Connection
+    from leveret.amqp.replying import ReplyConsumer
+
+T = TypeVar("T")
+_log = logging.getLogger("leveret.amqp")
+
+
+class Guard(Protocol):
+    """The broker under its lock, as leveret.embedded.guard.Guard has it."""
+
+    core: Broker
+
+    @property
+    def large(self) -> BodyStore | None:
+        """Where large bodies are kept; None: with all the others."""
+
+    def __enter__(self) -> Broker:
+        """Take the lock and let time pass."""
+
+    def __exit__(self, *error: object) -> None:
+        """Push to consumers and let the lock go."""
+
+    @property
+    def behind(self) -> bool:
+        """Whether the disk is far behind."""
+
+    @property
+    def durable_frame(self) -> int:
+        """The last frame of the journal that is on the disk."""
+
+    def commit(self) -> int:
+        """The frame of the journal that has all that was done until now."""
+
+    def kick(self) -> None:
+        """Write that frame at once."""
+
+
+class Elsewhere(Protocol):
+    """Where slow things are done: password hashes, large bodies."""
+
+    def __call__(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
+        """Run a job in some thread, then `done` with its result in the thread of the hub, and not under the guard."""
+
+
+class Hub:
+    """The meeting point of connections, broker and journal; used by one thread, the event loop's."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        wake: Callable[[], object],
+        access: Access,
+        elsewhere: Elsewhere,
+        limits: Limits,
+        cluster_name: str = "leveret",
+    ) -> None:
+        """Serve the broker of a guard; `wake` makes the loop call `flush` soon, from whatever thread."""
+        self.guard = guard
+        self.core = guard.core
+        self.access = access
+        self.elsewhere = elsewhere
+        self.limits = limits
+        self.quotas = Quotas(self)
+        self.bodies = None if guard.large is None else Bodies(self, guard.large)
+        self.server_properties = server_properties(cluster_name)
+        self.alarm: str | None = None
+        self.replies: dict[str, ReplyConsumer] = {}
+        self.outbox = Outbox(wake)
+        self.connections: set[Connection] = set()
+        self.durable_frame = guard.durable_frame
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._slowed: list[Connection] = []
+        self._resumed: list[Connection] = []
+
+    # One turn
+
+    def receive(self, connection: Connection, data: bytes | bytearray | memoryview) -> None:
+        """Take what came from a socket."""
+        self.run(connection, lambda: connection.receive(data))
+
+    def run(self, connection: Connection, action: Callable[[], None]) -> None:
+        """Let a connection do something, and see to what it leaves behind."""
+        try:
+            with self.guard:
+                action()
+                self._confirm_later(connection)
+                if self.guard.behind and not connection.finished:
+                    connection.hold(Hold.DISK)
+                    self._slowed.append(connection)
+        except JournalFailed:
+            raise
+        except LeveretError:
+            _log.exception("messages could not be pushed to consumers")
+
+    def _confirm_later(self, connection: Connection) -> None:
+        """Confirm the new publishes of a connection when they are durable."""
+        channels = connection.take_unconfirmed()
+        if channels:
+
+            def confirm() -> None:
+                for channel, through in channels:
+                    channel.confirm(through)
+
+            self.when_durable(confirm)
+
+    def when_durable(self, action: Callable[[], None]) -> None:
+        """Do something when all that was done until now is on the disk; under the guard."""
+        frame = self.guard.commit()
+        if frame <= self.durable_frame:
+            action()
+            return
+        self._waiting.append((frame, action))
+        self.guard.kick()
+
+    def durable(self, frame: int) -> None:
+        """A frame of the journal is on the disk, and all before it."""
+        with self.guard:
+            self.durable_frame = max(self.durable_frame, frame)
+            while self._waiting and self._waiting[0][0] <= self.durable_frame:
+                self._waiting.popleft()[1]()
+            if not self.guard.behind:
+                slowed, self._slowed = self._slowed, []
+                for connection in slowed:
+                    connection.let_go(Hold.DISK)
+        self.resume()
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether something is to be done when the disk is done."""
+        return bool(self._waiting)
+
+    def answer_when_durable(self, connection: Connection, answer: Callable[[], None]) -> None:
+        """Answer when all that was done until now is on the disk; the connection is not heard until then."""
+        answered = False
+
+        def finish() -> None:
+            nonlocal answered
+            answered = True
+            connection.let_go(Hold.ANSWER)
+            answer()
+
+        self.when_durable(finish)
+        if not answered:
+            connection.hold(Hold.ANSWER)
+
+    def resume(self) -> None:
+        """Go on with what connections had sent while they were not heard."""
+        while self._resumed:
+            connection = self._resumed.pop()
+            self.run(connection, connection.drain)
+
+    def resumed(self, connection: Connection) -> None:
+        """A connection can be heard again."""
+        self._resumed.append(connection)
+
+    def flush(self) -> None:
+        """Write what there is to be sent, once for each connection; not under the guard."""
+        while self.outbox.waiting:
+            connections = self.outbox.take()
+            for connection in connections:
+                connection.flush()
+            self.feed_consumers(connections)
+
+    def feed_consumers(self, connections: list[Connection]) -> None:
+        """Push to those whose output was full and is not any more."""
+        starved = [each for each in connections if each.outlet.starved and not each.outlet.paused]
+        if starved:
+            with self.guard:
+                for connection in starved:
+                    connection.outlet.starved = False
+                    for channel in connection.channels.values():
+                        channel.resume()
+
+    # Slow things
+
+    def login(self, connection: Connection, credentials: Credentials) -> None:
+        """Decide a login by password, elsewhere: hashing takes its time."""
+        now_ms = self.core.now_ms
+
+        def decide() -> Login:
+            return self.access.users.authenticate(credentials.name, credentials.password, connection.peer.host, now_ms)
+
+        self.elsewhere(decide, lambda login: self.finish(connection, lambda: connection.logged_in(login)))
+
+    def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | LeveretError], None]) -> None:
+        """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""
+
+        def tried() -> T | LeveretError:
+            try:
+                return job()
+            except LeveretError as error:
+                return error
+
+        self.elsewhere(tried, lambda result: self.finish(connection, lambda: done(result)))
+
+    def finish(self, connection: Connection, action: Callable[[], None]) -> None:
+        """Go on with a connection after something slow."""
+        self.run(connection, action)
+        self.resume()
+
+    # Alarms and time
+
+    def set_alarm(self, reason: str | None) -> None:
+        """Take no more publishes, or take them again."""
+        self.alarm = reason
+        with self.guard:
+            for connection in self.connections:
+                connection.set_alarm(reason)
+        self.resume()
+
+    def sweep(self) -> None:
+        """What time asks for, about once a second."""
+        with self.guard as core:
+            for connection in list(self.connections):
+                connection.check(core.now_ms)
+            now_ms = core.now_ms
+        if self.bodies is not None:
+            self.bodies.retry(now_ms)
+
+    def ask_close(self, code: int, text: str) -> None:
+        """Ask every client to go."""
+        with self.guard:
+            for connection in list(self.connections):
+                connection.ask_close(code, text)
+
+    def lost(self, connection: Connection) -> None:
+        """A socket is gone."""
+        self.run(connection, connection.lost)

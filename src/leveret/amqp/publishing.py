@@ -1,0 +1,214 @@
+"""A publish that is not plain: it asks for something (mandatory, copies, a delay, de-duplication, a direct reply), or
+is to be refused. The order of the checks is RabbitMQ's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leveret.amqp.methods import BasicReturn
+from leveret.amqp.names import REPLY_TO
+from leveret.amqp.replies import Reply
+from leveret.core.broker import sent_delay_ms
+from leveret.core.deadletter import all_keys, without_client_deaths
+from leveret.core.dedup import digest
+from leveret.core.errors import InvalidArgument, MessageTooLarge, PreconditionFailed
+from leveret.core.filters import GROUP_HEADER
+from leveret.core.properties import ABSENT, INVALID, content, decode_header, scan_header
+from leveret.core.publish import group_key, route_of
+from leveret.core.queue import Queue
+
+if TYPE_CHECKING:
+    from leveret.amqp.bodies import BodyStore
+    from leveret.amqp.channel import Channel
+
+DEDUP_HEADER = "x-deduplication-id"
+DELAY_HEADER = "x-delay"
+PERSISTENT = 2
+EXPIRATION_MS_MAX = 2**32 - 1
+NAME_CHARS_MAX = 1024  # of groups and de-duplication ids: they travel in the header of every message
+
+
+class Publish:
+    """One message: checked and routed when it came, sent now or at the end of a transaction."""
+
+    def __init__(
+        self, channel: Channel, exchange: str, routing_key: str, mandatory: bool, wire: bytes, header_len: int
+    ) -> None:
+        """Check everything."""
+        self._channel = channel
+        self._now_ms = channel.core.now_ms
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.mandatory = mandatory
+        self.content = wire
+        self._header_len = header_len
+        channel.authorize("basic.publish", {"exchange": exchange})
+        channel.check_exchange(exchange)
+        self._priority, self._mode, self._expiration_ms, _ = scan_header(wire, header_len)
+        self._properties = without_client_deaths(decode_header(wire[:header_len]))
+        self._headers: dict[str, Any] = self._properties.headers or {}
+        self._direct_reply()
+        self._check_expiration()
+        keys = all_keys(self._properties, routing_key) if self._headers else [routing_key]
+        for key in keys:
+            channel.authorize("basic.publish", {"exchange": exchange}, channel.topic_key(exchange, key))
+        self._check_user()
+        self._options = self._read_options()
+        self._queues: list[Queue] = channel.home.route(exchange, keys, self._headers, self._properties)
+        self._key = self._dedup_key()
+        self._blob = False
+
+    def _direct_reply(self) -> None:
+        """Put the name of the reply consumer in the place of the word that stands for it."""
+        if self._properties.reply_to == REPLY_TO:
+            consumer = self._channel.reply_consumer
+            if consumer is None:
+                raise PreconditionFailed("fast reply consumer does not exist")
+            self._properties.reply_to = consumer.name
+
+    def _check_expiration(self) -> None:
+        """Refuse an expiration that is no time."""
+        if self._expiration_ms == INVALID:
+            text = self._properties.expiration or ""
+            raise PreconditionFailed(f"invalid expiration '{text}': {_why_no_time(text)}")
+
+    def _check_user(self) -> None:
+        """Refuse who says that he is somebody else."""
+        claimed, user = self._properties.user_id, self._channel.connection.user
+        assert user is not None, "nobody publishes without logging in"
+        if claimed is not None and claimed != user.name and "impersonator" not in user.tags:
+            raise PreconditionFailed(f"user_id property set to '{claimed}' but authenticated user was '{user.name}'")
+
+    def _read_options(self) -> dict[str, Any]:
+        """What the core is told beside the bytes, but for times."""
+        group = _name(self._headers, GROUP_HEADER)
+        return {
+            "priority": self._priority,
+            "persistent": self._mode == PERSISTENT,
+            "group": 0 if group is None else group_key(group),
+        }
+
+    # Large bodies
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the body is to be kept outside of the log."""
+        size_bytes = len(self.content) - self._header_len
+        return self._channel.hub.bodies is not None and bool(self._queues) and (
+            size_bytes > self._channel.hub.limits.blob_bytes
+        )  # fmt: skip
+
+    def check_size(self) -> None:
+        """Refuse what is too large for one of its queues, which are going to see nothing but a pointer."""
+        size_bytes = len(self.content) - self._header_len
+        for queue in self._queues:
+            most = queue.policy.max_message_bytes
+            if most is not None and size_bytes > most:
+                raise MessageTooLarge(
+                    f"message size {size_bytes} is larger than configured max size {most} of queue '{queue.name}'"
+                )
+
+    def store(self) -> bytes:
+        """Store the body; give the pointer to it. Not under the lock."""
+        return self._store.put(self.content[self._header_len :], self._now_ms)
+
+    def put_away(self, pointer: bytes) -> None:
+        """Go on with a pointer instead of the body."""
+        self.content = self.content[: self._header_len] + pointer
+        self._blob = True
+
+    def drop(self) -> None:
+        """It is not going to be sent, or no queue has taken it: nobody needs its body."""
+        if self._blob:
+            self._store.drop_unused(self.content[self._header_len :])
+
+    @property
+    def _store(self) -> BodyStore:
+        bodies = self._channel.hub.bodies
+        assert bodies is not None, "only then is a body large"
+        return bodies.store
+
+    # Sending
+
+    def send(self, number: int) -> None:
+        """Hand it to the queues; `number` is that of its confirm, 0: none."""
+        if self._sent_as_reply():
+            return
+        if not self._queues:
+            if self.mandatory:
+                self._return()
+            return
+        wire, header_len = self._wire()
+        queues = [queue for queue in self._queues if not queue.deleted]
+        route = route_of(self.exchange, self.routing_key)
+        try:
+            seq = self._channel.core.publish(
+                queues, route, wire, header_len, **self._options, **self._times(), key=self._key, blob=self._blob
+            )
+        finally:
+            self.drop()
+        if queues and seq == 0 and number:
+            self._channel.refused.append(number)
+
+    def _sent_as_reply(self) -> bool:
+        """Whether it was a reply to a channel that waits for one."""
+        if self.exchange or not self.routing_key.startswith(REPLY_TO):
+            return False
+        consumer = self._channel.hub.replies.get(self.routing_key)
+        if consumer is None:
+            return False
+        consumer.deliver(self.exchange, self.routing_key, *self._wire())
+        return True
+
+    def _return(self) -> None:
+        """Give it back to the publisher: nobody wanted it."""
+        method = BasicReturn(Reply.NO_ROUTE, Reply.NO_ROUTE.name, self.exchange, self.routing_key)
+        self._channel.say_content(method, self.content, self._header_len)
+
+    def _wire(self) -> tuple[bytes, int]:
+        """Properties and body as the queues get them: without BCC."""
+        if "BCC" in self._headers:
+            kept = {name: value for name, value in self._headers.items() if name != "BCC"}
+            self._properties.headers = kept or None
+        return content(self._properties, self.content[self._header_len :])
+
+    def _times(self) -> dict[str, Any]:
+        """When it is due and when it expires."""
+        now_ms = self._channel.core.now_ms
+        delays = DELAY_HEADER in self._headers and self._channel.home.exchange(self.exchange).delays
+        lives = self._expiration_ms != ABSENT
+        return {
+            "due_ms": now_ms + sent_delay_ms(self._headers[DELAY_HEADER]) if delays else 0,
+            "expiry_ms": now_ms + max(1, self._expiration_ms) if lives else 0,
+        }
+
+    def _dedup_key(self) -> bytes | None:
+        """The de-duplication key, if there is one; the policy of a single queue says how it de-duplicates."""
+        policy = self._queues[0].policy if len(self._queues) == 1 else None
+        scope = _name(self._headers, GROUP_HEADER) if policy is not None and policy.dedup_scope == "group" else None
+        given = _name(self._headers, DEDUP_HEADER)
+        if given is not None:
+            return digest(given, scope)
+        if policy is not None and policy.content_dedup:
+            return digest(self.content[self._header_len :], scope)
+        return None
+
+
+def _name(headers: dict[str, Any], header: str) -> str | None:
+    """A group or de-duplication id."""
+    value = headers.get(header)
+    if value is not None and (not isinstance(value, str) or not 0 < len(value) <= NAME_CHARS_MAX):
+        raise InvalidArgument(f"the header {header} is a string of 1 to {NAME_CHARS_MAX} characters")
+    return value
+
+
+def _why_no_time(text: str) -> str:
+    """What is wrong with an expiration, in RabbitMQ's words."""
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    leading = digits[: next((i for i, each in enumerate(digits) if each not in "0123456789"), len(digits))]
+    if not leading:
+        return "no_integer"
+    if leading != digits:
+        return f'{{leftover_string,"{digits[len(leading) :]}"}}'
+    return f"{{value_negative,{text}}}" if text[0] == "-" else f"{{value_too_big,{text}}}"

@@ -1,0 +1,33 @@
+"""Direct reply-to: a consumer without a queue. Replies go straight to the channel that asked, or nowhere.
+
+The channel publishes its requests with reply_to "amq.rabbitmq.reply-to"; those who answer see a name in its stead that
+nobody can guess, and publish to the default exchange with it as the routing key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.amqp.methods import BasicDeliver
+from leveret.amqp.names import reply_name
+
+if TYPE_CHECKING:
+    from leveret.amqp.channel import Channel
+
+
+class ReplyConsumer:
+    """Who waits for replies on a channel."""
+
+    def __init__(self, channel: Channel, tag: str) -> None:
+        """Give it a name that replies can be sent to."""
+        self._channel = channel
+        self.tag = tag
+        self.name = reply_name()
+
+    def deliver(self, exchange: str, routing_key: str, content: bytes, header_len: int) -> bool:
+        """Send a reply; False when it is lost, because the client does not read what it is sent."""
+        if self._channel.congested:
+            return False
+        method = BasicDeliver(self.tag, self._channel.next_tag(), False, exchange, routing_key)
+        self._channel.say_content(method, content, header_len)
+        return True

@@ -1,0 +1,22 @@
+from libc.stdint cimport uint32_t, uint64_t
+
+from leveret.amqp.frames cimport Frame, FrameReader
+from leveret.amqp.outbox cimport Outlet
+from leveret.amqp.traffic cimport Traffic
+
+cdef class Session:
+    cdef readonly FrameReader reader
+    cdef readonly Outlet outlet
+    cdef readonly dict channels         # number -> Channel
+    cdef public bint started            # the connection is open: channels have their say
+    cdef public bint waiting            # for a login, for the disk, ...: what comes is kept and not looked at
+    cdef public bint alarmed            # publishes are not looked at
+    cdef public bint finished           # nothing more is heard
+    cdef Traffic current                # its content may lie in the buffer of the reader
+    cdef uint64_t stamp
+    cdef list noted                     # channels with publishes to confirm
+    cdef int handle(self, Frame* frame) except -1
+    cdef int method(self, Traffic channel, Frame* frame) except -1
+    cdef int publish(self, Traffic channel, Frame* frame) except -1
+    cdef int refuse(self, object error, Frame* frame) except -1
+    cpdef int confirm_later(self, Traffic channel) except -1

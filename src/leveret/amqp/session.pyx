@@ -1,0 +1,157 @@
+"""The frames of one connection, in and out: bytes in, calls out.
+
+Publishes, their content, and what settles deliveries are dealt with here; everything else goes to
+leveret.amqp.connection.Connection. Whatever is raised meanwhile becomes the answer to the frame that caused it.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint8_t
+
+from leveret.amqp.frames cimport BODY, HEADER, METHOD
+from leveret.amqp.traffic cimport Settlement
+from leveret.core.tables cimport big_endian
+
+from leveret.amqp.traffic import unexpected
+
+cdef enum:
+    PUBLISH = 0x003C0028
+    ACK = 0x003C0050
+    REJECT = 0x003C005A
+    NACK = 0x003C0078
+    TAG_AT = 4
+    BITS_AT = 12
+    SETTLE_BYTES = 13
+    MULTIPLE = 1
+    REQUEUE = 2             # in basic.nack; in basic.reject it is the only bit
+
+
+cdef class Session:
+    """What the compiled part of a connection knows."""
+
+    def __init__(self, FrameReader reader not None, outbox) -> None:
+        self.reader = reader
+        self.outlet = Outlet(outbox, self)
+        self.channels = {}
+        self.noted = []
+
+    def receive(self, data) -> None:
+        """Take what came from the socket."""
+        self.reader.feed(data)
+        self.drain()
+
+    def drain(self) -> None:
+        """Deal with all frames that are here whole."""
+        cdef Frame frame
+        self.stamp = self.current_stamp()
+        while not (self.waiting or self.finished):
+            frame = Frame(0, 0, NULL, 0)
+            try:
+                if not self.reader.take(&frame):
+                    break
+                if not self.handle(&frame):
+                    break
+            except Exception as error:
+                self.refuse(error, &frame)
+        if self.current is not None:
+            self.current.keep()
+
+    cdef int handle(self, Frame* frame) except -1:
+        """Deal with a frame; 0 when that has to wait."""
+        cdef Traffic channel = self.current
+        if channel is None or channel.number != frame.channel or channel.deaf:
+            if channel is not None:
+                channel.keep()
+            channel = self.current = self.channels.get(frame.channel)
+        if channel is None or channel.deaf or not self.started:
+            self.on_frame(frame.kind, frame.channel, PyBytes_FromStringAndSize(<const char*>frame.payload, frame.size))
+            self.stamp = self.current_stamp()
+        elif frame.kind == METHOD:
+            return self.method(channel, frame)
+        elif frame.kind == HEADER:
+            channel.header(frame.payload, frame.size, self.stamp)
+            self.confirm_later(channel)
+        elif frame.kind == BODY:
+            channel.body(frame.payload, frame.size, self.stamp)
+            self.confirm_later(channel)
+        return 1
+
+    cdef int method(self, Traffic channel, Frame* frame) except -1:
+        """Deal with a method on an open channel; 0 when that has to wait."""
+        cdef uint32_t kind = <uint32_t>big_endian(frame.payload, 4)
+        cdef uint64_t tag
+        cdef uint8_t bits
+        if channel.expects:
+            raise unexpected(channel.expects)
+        if kind == PUBLISH:
+            return self.publish(channel, frame)
+        if (kind == ACK or kind == NACK or kind == REJECT) and frame.size == SETTLE_BYTES:
+            tag = big_endian(frame.payload + TAG_AT, 8)
+            bits = frame.payload[BITS_AT]
+            if kind == ACK:
+                channel.settle(tag, bits & MULTIPLE, Settlement.ACK)
+            elif kind == NACK:
+                channel.settle(tag, bits & MULTIPLE, Settlement.REQUEUE if bits & REQUEUE else Settlement.REJECT)
+            else:
+                channel.settle(tag, False, Settlement.REQUEUE if bits & 1 else Settlement.REJECT)
+        else:
+            self.on_method(frame.channel, PyBytes_FromStringAndSize(<const char*>frame.payload, frame.size))
+            self.stamp = self.current_stamp()
+        return 1
+
+    cdef int publish(self, Traffic channel, Frame* frame) except -1:
+        """Begin a publish, unless there is no room for it now."""
+        if self.alarmed:
+            self.reader.position -= frame.size + 8
+            self.on_publish_in_alarm()
+            return 0
+        channel.begin(frame.payload, frame.size)
+        return 1
+
+    cpdef int confirm_later(self, Traffic channel) except -1:
+        """Remember that a channel has publishes to confirm."""
+        if channel.published > channel.confirmed and not channel.noted:
+            channel.noted = True
+            self.noted.append(channel)
+        return 0
+
+    def take_unconfirmed(self) -> list[tuple[Traffic, int]]:
+        """The channels with new publishes to confirm, and the last of them on each."""
+        if not self.noted:
+            return self.noted
+        noted, self.noted = self.noted, []
+        for channel in noted:
+            (<Traffic>channel).noted = False
+        return [(channel, (<Traffic>channel).published) for channel in noted]
+
+    cdef int refuse(self, object error, Frame* frame) except -1:
+        """Answer a frame that could not be dealt with; one that was not even read concerns the whole connection."""
+        cdef uint32_t kind = 0
+        if frame.kind == METHOD:
+            kind = <uint32_t>big_endian(frame.payload, 4)
+        elif frame.kind == HEADER or frame.kind == BODY:
+            kind = PUBLISH
+        self.on_error(error, frame.channel, kind >> 16, kind & 0xFFFF)
+        self.stamp = self.current_stamp()
+        return 0
+
+    # What leveret.amqp.connection.Connection does.
+
+    def current_stamp(self) -> int:
+        """A number that changes whenever a route may lead elsewhere, or be forbidden."""
+        raise NotImplementedError
+
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """A frame came before the connection was open, or on a channel that is not."""
+        raise NotImplementedError
+
+    def on_method(self, number: int, payload: bytes) -> None:
+        """A method came on an open channel."""
+        raise NotImplementedError
+
+    def on_publish_in_alarm(self) -> None:
+        """A publish came while there is no room: it waits, and all that comes after it."""
+        raise NotImplementedError
+
+    def on_error(self, error: Exception, number: int, class_id: int, method_id: int) -> None:
+        """A frame was refused."""
+        raise NotImplementedError

@@ -1,0 +1,30 @@
+"""How far a connection has come, and why it may not be heard for a while."""
+
+from enum import Enum
+
+
+class State(Enum):
+    """The states in their order; the values are what errors call them."""
+
+    HEADER = "pre_init"
+    STARTING = "starting"
+    AUTHENTICATING = "securing"
+    TUNING = "tuning"
+    OPENING = "opening"
+    RUNNING = "running"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+UNKNOWN = frozenset((State.HEADER, State.STARTING, State.AUTHENTICATING))  # nobody has logged in
+HANDSHAKE = UNKNOWN | {State.TUNING, State.OPENING}
+
+
+class Hold(Enum):
+    """Why nothing is read from a connection."""
+
+    LOGIN = "a password is being looked at"
+    ANSWER = "an answer waits for the disk"
+    BODY = "a large body is being stored"
+    DISK = "the disk is behind"
+    ALARM = "memory or disk is short, and the client publishes"

@@ -1,0 +1,16 @@
+from leveret.amqp.traffic import Traffic
+from leveret.core.consumer import Consumer
+
+class Subscriber(Consumer):
+    channel: Traffic
+    def __init__(
+        self,
+        channel: Traffic,
+        tag: str,
+        *,
+        prefetch: int = 0,
+        priority: int = 0,
+        exclusive: bool = False,
+        no_ack: bool = False,
+        name: str | None = None,
+    ) -> None: ...

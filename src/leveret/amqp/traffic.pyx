@@ -1,0 +1,458 @@
+"""The messages of a channel: publishes that come in, confirms, deliveries that go out and how they are settled.
+
+    basic.publish    | u32 class and method | u16 reserved | exchange | routing key | bits: 1 mandatory, 2 immediate |
+    basic.deliver    | u32 class and method | consumer tag | u64 delivery tag | u8 redelivered | exchange | routing key |
+    basic.get-ok     | u32 class and method | u64 delivery tag | u8 redelivered | exchange | routing key | u32 left |
+
+Exchange and routing key lie in the journal as they came: a delivery is a copy. What a publish names is looked up by its
+bytes; whatever is unusual about one is left to `publish_slowly` of leveret.amqp.channel.Channel.
+"""
+
+from random import random
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdlib cimport free
+from libc.string cimport memcmp, memcpy
+
+from leveret.amqp.frames cimport BODY, HEADER, METHOD, drop, room
+from leveret.core.held cimport LEASED
+from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED, Message, new_message
+from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Record
+from leveret.core.properties cimport ABSENT, INVALID, scan
+from leveret.core.tables cimport big_endian
+
+from leveret.amqp.replies import ProtocolError, Reply
+from leveret.core.tables import MalformedTable
+
+cdef enum:
+    BASIC = 60
+    DELIVERY_PERSISTENT = 2
+    MANDATORY = 1
+    IMMEDIATE = 2
+    NAMES_AT = 6            # in basic.publish
+    BODY_SIZE_AT = 4        # in a content header
+    PROPERTIES_AT = 14
+    ROUTES_MAX = 10_000     # routing keys are chosen by clients; a full cache is cleared
+    FRAME_OVERHEAD = 8
+
+    ACK_METHOD = 80
+    NACK_METHOD = 120
+    GET_OK_METHOD = 71
+
+cdef const char* REPLY_TO = b"\x15amq.rabbitmq.reply-to"
+cdef enum:
+    REPLY_TO_BYTES = 22
+
+
+cdef class Route:
+    """Where the messages of one exchange and routing key go, as long as nothing changes."""
+
+    def __init__(self, list queues not None, bint plain) -> None:
+        cdef Queue queue
+        self.queues = queues
+        self.plain = plain
+        self.simple = True
+        for queue in queues:
+            self.simple = self.simple and queue.durable and not queue.limited
+            self.plain = self.plain and not queue.policy.content_dedup
+
+
+cdef class Traffic:
+    """What the compiled part of a channel knows; leveret.amqp.channel.Channel is the rest."""
+
+    def __init__(
+        self, Outlet outlet not None, Publisher core not None, uint16_t number, dict routes not None,
+        uint64_t message_bytes_max,
+    ) -> None:
+        self.outlet = outlet
+        self.core = core
+        self.number = number
+        self.routes = routes
+        self.message_bytes_max = message_bytes_max
+        self.subscribers = {}
+        self.unacked = Unacked()
+        self.refused = []
+
+    def __dealloc__(self):
+        free(self.gathered.data)
+
+    # Receiving content
+
+    cdef int begin(self, const uint8_t* payload, uint32_t size) except -1:
+        """A basic.publish came: what follows is its content."""
+        cdef uint32_t first, second
+        if size < NAMES_AT + 3:
+            raise ProtocolError(Reply.SYNTAX_ERROR, f"basic.publish: {size} bytes")
+        first = 1 + payload[NAMES_AT]
+        if NAMES_AT + first + 2 > size:
+            raise ProtocolError(Reply.SYNTAX_ERROR, "basic.publish: the exchange is longer than its frame")
+        second = 1 + payload[NAMES_AT + first]
+        if NAMES_AT + first + second + 1 != size:
+            raise ProtocolError(Reply.SYNTAX_ERROR, "basic.publish: the routing key does not fit its frame")
+        self.route_at = payload + NAMES_AT
+        self.route_len = first + second
+        self.route_kept = None
+        self.bits = payload[size - 1]
+        self.expects = HEADER
+        return 0
+
+    cdef int header(self, const uint8_t* payload, uint32_t size, uint64_t stamp) except -1:
+        """A content header came."""
+        if self.expects != HEADER:
+            raise unexpected(self.expects)
+        if big_endian(payload, 2) != BASIC:
+            raise ProtocolError(
+                Reply.UNEXPECTED_FRAME,
+                f"expected content header for class {BASIC}, got one for class {big_endian(payload, 2)} instead",
+            )
+        self.body_len = big_endian(payload + BODY_SIZE_AT, 8)
+        if self.body_len > self.message_bytes_max:
+            self.expects = 0
+            raise ProtocolError(
+                Reply.PRECONDITION_FAILED,
+                f"message size {self.body_len} is larger than configured max size {self.message_bytes_max}",
+            )
+        self.header_at = payload
+        self.header_len = size
+        if self.body_len == 0:
+            return self.complete(payload, payload, stamp)
+        self.expects = BODY
+        return 0
+
+    cdef int body(self, const uint8_t* payload, uint32_t size, uint64_t stamp) except -1:
+        """A piece of the body came."""
+        cdef uint64_t missing
+        if self.expects != BODY:
+            raise unexpected(self.expects)
+        if self.gathered.size == 0:
+            if size == self.body_len:
+                return self.complete(self.header_at, payload, stamp)
+            self.gather(self.header_at, self.header_len)
+        missing = self.header_len + self.body_len - self.gathered.size
+        if size > missing:
+            raise ProtocolError(
+                Reply.FRAME_ERROR, f"{size} bytes of body came, {missing} of the announced {self.body_len} were missing"
+            )
+        self.gather(payload, size)
+        if size < missing:
+            return 0
+        try:
+            return self.complete(self.gathered.data, self.gathered.data + self.header_len, stamp)
+        finally:
+            drop(&self.gathered, self.gathered.size)
+
+    cdef int gather(self, const uint8_t* data, uint64_t size) except -1:
+        """Copy what does not stay in the buffer of the connection."""
+        if size:
+            memcpy(room(&self.gathered, size), data, size)
+        return 0
+
+    cdef int keep(self) except -1:
+        """The buffer of the connection is about to change: keep what is still needed of it."""
+        if self.expects and self.route_kept is None:
+            self.route_kept = PyBytes_FromStringAndSize(<const char*>self.route_at, self.route_len)
+            self.route_at = <const uint8_t*>PyBytes_AS_STRING(self.route_kept)
+        if self.expects == BODY and self.gathered.size == 0:
+            self.gather(self.header_at, self.header_len)
+        return 0
+
+    # Publishing
+
+    cdef int complete(self, const uint8_t* header, const uint8_t* body, uint64_t stamp) except -1:
+        """A whole message is here: publish it."""
+        cdef Scan found
+        cdef Route route
+        cdef bytes content
+        self.expects = 0
+        try:
+            scan(header, self.header_len, &found)
+        except MalformedTable as error:
+            raise ProtocolError(Reply.SYNTAX_ERROR, f"basic.publish: {error}") from error
+        content = PyBytes_FromStringAndSize(NULL, self.header_len + self.body_len)
+        memcpy(PyBytes_AS_STRING(content), header, self.header_len)
+        memcpy(PyBytes_AS_STRING(content) + self.header_len, body, self.body_len)
+        if self.confirming:
+            self.published += 1
+        if not (
+            found.special or found.expiration_ms == INVALID or self.transacting or self.bits & IMMEDIATE
+            or (found.reply_to_offset and is_direct_reply(header + found.reply_to_offset))
+            or self.body_len > self.large_bytes
+        ):
+            route = self.route(stamp)
+            if route.plain and (route.queues or not self.bits & MANDATORY):
+                return self.send(route, content, &found)
+        exchange_len = self.route_at[0]
+        self.publish_slowly(
+            self.route_at[1 : 1 + exchange_len].decode("utf-8", "surrogateescape"),
+            self.route_at[2 + exchange_len : self.route_len].decode("utf-8", "surrogateescape"),
+            (self.bits & MANDATORY) != 0, (self.bits & IMMEDIATE) != 0, content, self.header_len,
+        )
+        return 0
+
+    cdef Route route(self, uint64_t stamp):
+        """What the names of a publish lead to, remembered as long as neither topology nor permissions change."""
+        cdef Route route = self.last
+        cdef bytes wire
+        if (
+            route is not None and route.stamp == stamp and PyBytes_GET_SIZE(route.wire) == self.route_len
+            and memcmp(PyBytes_AS_STRING(route.wire), self.route_at, self.route_len) == 0
+        ):
+            return route
+        wire = PyBytes_FromStringAndSize(<const char*>self.route_at, self.route_len)
+        route = self.routes.get(wire)
+        if route is None or route.stamp != stamp:
+            route = self.find_route(
+                wire[1 : 1 + wire[0]].decode("utf-8", "surrogateescape"),
+                wire[2 + wire[0] :].decode("utf-8", "surrogateescape"),
+            )
+            route.wire = wire
+            route.stamp = stamp
+            if len(self.routes) >= ROUTES_MAX:
+                self.routes.clear()
+            self.routes[wire] = route
+        self.last = route
+        return route
+
+    cdef int send(self, Route route, bytes content, Scan* found) except -1:
+        """Publish what needs no further look."""
+        cdef Publisher core = self.core
+        cdef uint64_t expiry_ms = 0
+        cdef uint8_t flags = PERSISTENT if found.delivery_mode == DELIVERY_PERSISTENT else 0
+        cdef Message message
+        if not route.queues:
+            return 0
+        if found.expiration_ms != ABSENT:
+            expiry_ms = core.now_ms + max(<uint64_t>1, <uint64_t>found.expiration_ms)
+        message = new_message(route.wire, content, self.header_len, found.priority, flags, expiry_ms, 0, 0)
+        if route.simple and not core.journal.full:
+            core.place(message, route.queues)
+        elif core.offer(message, route.queues, None) == 0 and self.confirming:
+            self.refused.append(self.published)
+        return 0
+
+    def find_route(self, exchange: str, routing_key: str) -> Route:
+        """Check that the user may publish so, and say where it goes."""
+        raise NotImplementedError
+
+    def publish_slowly(
+        self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int
+    ) -> None:
+        """Publish a message that asks for something unusual, or is refused."""
+        raise NotImplementedError
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Whether there are publishes of which nothing was said."""
+        return self.published > self.confirmed
+
+    def confirm(self, uint64_t through) -> None:
+        """Say of all publishes up to this one that they are safe, or were refused."""
+        cdef list refused = [tag for tag in self.refused if tag <= through]
+        if self.deaf:
+            return
+        for tag in refused:
+            self.acknowledge(tag - 1)
+            self.answer(NACK_METHOD, tag, False)
+            self.refused.remove(tag)
+        self.acknowledge(through)
+        self.outlet.changed()
+
+    cdef int acknowledge(self, uint64_t through) except -1:
+        """Confirm what is not, as one."""
+        if through > self.confirmed:
+            self.answer(ACK_METHOD, through, through > self.confirmed + 1)
+        return 0
+
+    cdef int answer(self, uint8_t method, uint64_t tag, bint multiple) except -1:
+        """Write a basic.ack or basic.nack."""
+        cdef uint8_t payload[13]
+        payload[0], payload[1], payload[2], payload[3] = 0, BASIC, 0, method
+        put_tag(payload + 4, tag)
+        payload[12] = multiple
+        self.confirmed = tag
+        return self.outlet.put(METHOD, self.number, payload, 13)
+
+    # Settling
+
+    cdef int settle(self, uint64_t tag, bint multiple, uint8_t how) except -1:
+        """End one delivery, or all up to this tag (0: all there are)."""
+        cdef Unacked unacked = self.unacked
+        cdef bint saturated = self.saturated()
+        cdef Py_ssize_t index
+        if self.transacting:
+            self.settle_later(tag, multiple, how)
+            return 0
+        if tag == 0 and multiple:
+            if unacked.count == 0:
+                return 0
+            tag = self.last_tag
+        else:
+            index = unacked.find(tag)
+            if index < 0:
+                raise ProtocolError(Reply.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
+            if not multiple:
+                self.settle_at(index, how)
+        while multiple and unacked.count and unacked.slots[unacked.first].tag <= tag:
+            self.settle_at(unacked.first, how)
+        if saturated and not self.saturated():
+            self.resume()
+        return 0
+
+    cdef int settle_at(self, Py_ssize_t index, uint8_t how) except -1:
+        """End one delivery; one whose lease has ended meanwhile is not ours any more."""
+        cdef uint64_t lease = 0
+        cdef Held held = self.unacked.pop_at(index, &lease)
+        cdef Queue queue = <Queue>held.queue
+        if self.pushed and (held.consumer is not None or held.lease != lease):
+            self.pushed -= 1
+        if held.state != LEASED or held.lease != lease:
+            return 0
+        if how == ACK:
+            queue.counters.acked += 1
+            return queue.settle(held, ACKED)
+        if how == REJECT:
+            return self.core.dead(queue, held, REJECTED)
+        self.core.nack(queue, held, lease, None, random())
+        return 0
+
+    def finish(self, uint64_t tag, bint multiple, bint requeue, bint acknowledge) -> None:
+        """End deliveries, as the methods of AMQP do; for a transaction that is committed."""
+        self.settle(tag, multiple, ACK if acknowledge else REQUEUE if requeue else REJECT)
+
+    def settle_later(self, tag: int, multiple: bool, how: int) -> None:
+        """Keep a settlement for the end of the transaction; `how`: 0 acknowledged, 1 requeued, 2 rejected."""
+        raise NotImplementedError
+
+    def requeue_all(self) -> None:
+        """Give back everything that was delivered and not settled."""
+        for _, lease, held in self.unacked.take_all():
+            if (<Held>held).state == LEASED and (<Held>held).lease == <uint64_t>lease:
+                (<Queue>(<Held>held).queue).give_back(<Held>held, REQUEUED, 0)
+        self.pushed = 0
+
+    cdef bint saturated(self) noexcept:
+        """Whether the consumers of this channel have as many messages as they may have together."""
+        return self.prefetch != 0 and self.pushed >= self.prefetch
+
+    def resume(self) -> None:
+        """Push to the consumers of this channel again."""
+        for subscriber in self.subscribers.values():
+            (<Queue>subscriber.queue).signal()
+
+    # Delivering
+
+    @property
+    def congested(self) -> bool:
+        """Whether the client does not read what it is sent."""
+        return self.outlet.full()
+
+    def next_tag(self) -> int:
+        """A delivery tag for a message that is not settled."""
+        self.last_tag += 1
+        return self.last_tag
+
+    def get(self, Queue queue not None, bint no_ack) -> bool:
+        """Send the next message of a queue as basic.get-ok, now or when its body is here; False when there is none."""
+        cdef uint8_t prefix[13]
+        cdef uint32_t left
+        cdef Held held
+        queue.use()
+        held = queue.next()
+        if held is None:
+            return False
+        if held.entry.flags & BLOB and not self.has_body(held):
+            queue.put_back(held)
+            self.get_later(held, no_ack)
+            return True
+        queue.lease(held, 0, None)
+        self.last_tag += 1
+        prefix[0], prefix[1], prefix[2], prefix[3] = 0, BASIC, 0, GET_OK_METHOD
+        put_tag(prefix + 4, self.last_tag)
+        prefix[12] = is_redelivered(held)
+        left = queue.ready.length if queue.ready is not None else 0
+        self.write(held, prefix, 13, &left)
+        if no_ack:
+            queue.counters.acked += 1
+            queue.settle(held, ACKED)
+        else:
+            self.unacked.push(self.last_tag, held)
+        return True
+
+    cdef int write(self, Held held, const uint8_t* prefix, uint32_t prefix_len, uint32_t* left) except -1:
+        """Write a delivery: a method whose arguments end with the route and, in get-ok, a number; then the content."""
+        cdef Record record
+        cdef Outlet outlet = self.outlet
+        cdef uint8_t* data
+        cdef uint32_t size, i
+        cdef uint64_t position, piece
+        cdef bytes content = None
+        self.core.journal.locate(&held.entry, &record)
+        if held.entry.flags & BLOB or (held.entry.deliveries > 1 and (<Queue>held.queue).tells_count):
+            content, record.header_len = self.changed_content(held, self.core.journal.read(&held.entry))
+            record.content = <const uint8_t*>PyBytes_AS_STRING(content)
+            record.content_len = PyBytes_GET_SIZE(content)
+        size = prefix_len + record.route_len + (4 if left != NULL else 0)
+        data = room(&outlet.buffer, size + FRAME_OVERHEAD)
+        data[0] = METHOD
+        data[1], data[2] = <uint8_t>(self.number >> 8), <uint8_t>self.number
+        for i in range(4):
+            data[3 + i] = <uint8_t>(size >> (24 - 8 * i))
+        memcpy(data + 7, prefix, prefix_len)
+        memcpy(data + 7 + prefix_len, record.route, record.route_len)
+        if left != NULL:
+            for i in range(4):
+                data[7 + prefix_len + record.route_len + i] = <uint8_t>(left[0] >> (24 - 8 * i))
+        data[7 + size] = 0xCE
+        outlet.put(HEADER, self.number, record.content, record.header_len)
+        position = record.header_len
+        while position < record.content_len:
+            piece = min(record.content_len - position, <uint64_t>(outlet.frame_max - FRAME_OVERHEAD))
+            outlet.put(BODY, self.number, record.content + position, piece)
+            position += piece
+        return outlet.changed()
+
+    def subscriber_cancelled(self, subscriber: object) -> None:
+        """The queue of a consumer went away."""
+        raise NotImplementedError
+
+    def has_body(self, held: Held) -> bool:
+        """Whether the body of a message is here, although it is not kept in the log."""
+        raise NotImplementedError
+
+    def get_later(self, held: Held, no_ack: bool) -> None:
+        """Fetch the body of a message, then do what basic.get asked for."""
+        raise NotImplementedError
+
+    def fetch_for(self, subscriber, held: Held) -> None:
+        """Fetch the body of a message, then push to a consumer again."""
+        raise NotImplementedError
+
+    def changed_content(self, held: Held, message: Message) -> tuple[bytes, int]:
+        """The content of a message that is not delivered as it lies, and the length of its header."""
+        raise NotImplementedError
+
+
+cdef bint is_redelivered(Held held) noexcept:
+    return held.entry.deliveries > 1 or held.entry.flags & REDELIVERED
+
+
+cdef inline bint is_direct_reply(const uint8_t* reply_to) noexcept:
+    """Whether a reply-to, which was checked to be there whole, is the name that stands for this very channel."""
+    return reply_to[0] == REPLY_TO_BYTES - 1 and memcmp(reply_to, REPLY_TO, REPLY_TO_BYTES) == 0
+
+
+cdef void put_tag(uint8_t* data, uint64_t tag) noexcept:
+    cdef int i
+    for i in range(8):
+        data[i] = <uint8_t>(tag >> (56 - 8 * i))
+
+
+def unexpected(uint8_t expects) -> ProtocolError:
+    """The refusal of a frame that is out of order, in RabbitMQ's words."""
+    if expects == HEADER:
+        text = f"expected content header for class {BASIC}, got non content header frame instead"
+    elif expects == BODY:
+        text = "expected content body, got non content body frame instead"
+    else:
+        text = "expected method frame, got non method frame instead"
+    return ProtocolError(Reply.UNEXPECTED_FRAME, text)

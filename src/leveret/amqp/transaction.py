@@ -1,0 +1,80 @@
+"""What a channel in tx mode has collected: publishes that were routed already, and settlements.
+
+All of it goes into the core without letting go of its lock, so that one frame of the journal has it: after a crash
+either everything happened or nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.amqp.replies import ProtocolError, Reply
+from leveret.core.errors import TooMany
+
+if TYPE_CHECKING:
+    from leveret.amqp.channel import Channel
+    from leveret.amqp.publishing import Publish
+
+# What is collected waits in memory, and nobody gets at the lock while it is committed.
+COLLECTED_MAX = 100_000
+COLLECTED_BYTES_MAX = 256 << 20
+
+ACKED, REQUEUED = 0, 1  # how a delivery is settled; else it is rejected
+
+
+class Transaction:
+    """The open transaction of a channel; there is always one, since a commit begins the next."""
+
+    def __init__(self, channel: Channel) -> None:
+        """Start empty."""
+        self._channel = channel
+        self.clear()
+
+    def roll_back(self) -> None:
+        """Forget everything."""
+        for publish in self._publishes:
+            publish.drop()
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._publishes: list[Publish] = []
+        self._settlements: dict[int, int] = {}  # delivery tag -> how
+        self._bytes = 0
+
+    def publish(self, publish: Publish) -> None:
+        """Collect a message."""
+        self._bytes += len(publish.content)
+        self._publishes.append(publish)
+        self._check_room()
+
+    def settle(self, tag: int, multiple: bool, how: int) -> None:
+        """Collect a settlement; what is unknown, or collected already, is refused at once."""
+        unacked = self._channel.unacked
+        if not (tag == 0 and multiple) and (unacked.get(tag) is None or tag in self._settlements):
+            raise ProtocolError(Reply.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
+        tags = unacked.tags(tag or self._channel.last_tag) if multiple else [tag]
+        self._settlements |= {each: how for each in tags if each not in self._settlements}
+        self._check_room()
+
+    def _check_room(self) -> None:
+        """Refuse to collect without end."""
+        count = len(self._publishes) + len(self._settlements)
+        if count > COLLECTED_MAX or self._bytes > COLLECTED_BYTES_MAX:
+            raise TooMany(
+                f"a transaction has at most {COLLECTED_MAX} publishes and acknowledgements and {COLLECTED_BYTES_MAX} "
+                "bytes: commit earlier"
+            )
+
+    def commit(self) -> None:
+        """Do everything, and begin anew."""
+        publishes, settlements = self._publishes, self._settlements
+        self.clear()
+        for publish in publishes:
+            publish.send(0)
+        self._channel.transacting = False
+        try:
+            for tag, how in settlements.items():
+                self._channel.finish(tag, False, how == REQUEUED, how == ACKED)
+        finally:
+            self._channel.transacting = True

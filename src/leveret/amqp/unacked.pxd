@@ -1,0 +1,18 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
+
+from leveret.core.held cimport Held
+
+cdef struct Slot:
+    uint64_t tag
+    uint64_t lease          # the delivery that the tag stands for: the message may be on its next one
+    PyObject* held          # NULL: settled
+
+cdef class Unacked:
+    cdef Slot* slots
+    cdef Py_ssize_t first, end
+    cdef readonly Py_ssize_t count, capacity
+    cdef int push(self, uint64_t tag, Held held) except -1
+    cdef Py_ssize_t find(self, uint64_t tag) noexcept
+    cdef Held pop_at(self, Py_ssize_t index, uint64_t* lease)
+    cdef int make_room(self) except -1

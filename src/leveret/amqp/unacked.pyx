@@ -1,0 +1,120 @@
+"""The deliveries of a channel that are not settled: delivery tag -> message, in the order of the tags.
+
+    slots   | tag 7 | settled | tag 9 | tag 10 | settled | tag 12 |          an array; settled slots at its front are skipped,
+            first                                             end - 1        the others closed up when they are too many
+
+Most of the time tags are dense, and the place of one is known without a search.
+"""
+
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdlib cimport free, realloc
+
+cdef enum:
+    SLOTS_MIN = 16
+
+
+cdef class Unacked:
+    """What a channel was given and has not settled."""
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(self.first, self.end):
+            if self.slots[i].held != NULL:
+                Py_DECREF(<object>self.slots[i].held)
+        free(self.slots)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def append(self, uint64_t tag, Held held not None) -> None:
+        """Add a delivery; its tag is larger than all before it."""
+        self.push(tag, held)
+
+    def get(self, uint64_t tag) -> Held | None:
+        """The message of a tag."""
+        cdef Py_ssize_t index = self.find(tag)
+        return None if index < 0 else <Held>self.slots[index].held
+
+    def pop(self, uint64_t tag) -> Held | None:
+        """Take out the message of a tag."""
+        cdef uint64_t lease
+        cdef Py_ssize_t index = self.find(tag)
+        return None if index < 0 else self.pop_at(index, &lease)
+
+    def tags(self, uint64_t through) -> list[int]:
+        """The tags up to this one."""
+        cdef Py_ssize_t i
+        return [
+            self.slots[i].tag for i in range(self.first, self.end)
+            if self.slots[i].held != NULL and self.slots[i].tag <= through
+        ]
+
+    def take_all(self) -> list[tuple[int, int, Held]]:
+        """Every tag, the lease that it stands for, and its message; nothing is left."""
+        cdef Py_ssize_t i
+        cdef uint64_t tag, lease
+        cdef Held held
+        cdef list taken = []
+        for i in range(self.first, self.end):
+            if self.slots[i].held != NULL:
+                tag = self.slots[i].tag
+                held = self.pop_at(i, &lease)
+                taken.append((tag, lease, held))
+        self.first = self.end = 0
+        return taken
+
+    cdef int push(self, uint64_t tag, Held held) except -1:
+        if self.end == self.capacity:
+            self.make_room()
+        self.slots[self.end] = Slot(tag, held.lease, <PyObject*>held)
+        Py_INCREF(held)
+        self.end += 1
+        self.count += 1
+        return 0
+
+    cdef Py_ssize_t find(self, uint64_t tag) noexcept:
+        """Where a tag is; -1 when it was never given, or is settled."""
+        cdef Py_ssize_t low = self.first, high = self.end, middle
+        if low == high or tag < self.slots[low].tag:
+            return -1
+        if tag - self.slots[low].tag < <uint64_t>(high - low) and self.slots[low + (tag - self.slots[low].tag)].tag == tag:
+            low += <Py_ssize_t>(tag - self.slots[low].tag)
+        else:
+            while high - low > 1:
+                middle = (low + high) // 2
+                if self.slots[middle].tag <= tag:
+                    low = middle
+                else:
+                    high = middle
+        return low if self.slots[low].tag == tag and self.slots[low].held != NULL else -1
+
+    cdef Held pop_at(self, Py_ssize_t index, uint64_t* lease):
+        """Take out what `find` found."""
+        cdef Held held = <Held>self.slots[index].held
+        lease[0] = self.slots[index].lease
+        self.slots[index].held = NULL
+        Py_DECREF(held)
+        self.count -= 1
+        while self.first < self.end and self.slots[self.first].held == NULL:
+            self.first += 1
+        if self.first == self.end:
+            self.first = self.end = 0
+        return held
+
+    cdef int make_room(self) except -1:
+        """Close up the settled slots, and get more memory if that is not enough."""
+        cdef Py_ssize_t i, kept = 0
+        cdef void* grown
+        for i in range(self.first, self.end):
+            if self.slots[i].held != NULL:
+                self.slots[kept] = self.slots[i]
+                kept += 1
+        self.first = 0
+        self.end = kept
+        if kept * 2 > self.capacity or self.capacity == 0:
+            grown = realloc(self.slots, max(self.capacity * 2, SLOTS_MIN) * sizeof(Slot))
+            if grown == NULL:
+                raise MemoryError
+            self.slots = <Slot*>grown
+            self.capacity = max(self.capacity * 2, SLOTS_MIN)
+        return 0

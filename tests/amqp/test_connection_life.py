@@ -1,0 +1,171 @@
+"""A running connection: closing both ways, heartbeats, alarms, and what a client can break."""
+
+import logging
+
+import pytest
+
+from leveret.amqp import channel
+from leveret.amqp.codec import encode
+from leveret.amqp.frames import PROTOCOL_HEADER, FrameWriter
+from leveret.amqp.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicQos,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    QueueDeclare,
+)
+from tests.amqp.client import Client, World
+
+
+def test_the_client_closes(client: Client) -> None:
+    client.send(ConnectionClose(200, "bye"), 0)
+    client.next(ConnectionCloseOk)
+    assert client.connection.finished
+
+
+def test_after_a_connection_error_only_close_ok_is_heard(client: Client) -> None:
+    client.send(BasicQos(), 7)
+    client.next(ConnectionClose)
+    client.send(QueueDeclare("q"))
+    assert client.nothing()
+    assert not client.connection.finished
+    client.send(ConnectionCloseOk(), 0)
+    assert client.connection.finished
+    assert "q" not in client.world.core.topology.vhost("/").queues
+
+
+def test_crossing_closes_end(client: Client) -> None:
+    client.connection.ask_close(320, "CONNECTION_FORCED - shutdown")
+    assert client.next(ConnectionClose) == ConnectionClose(320, "CONNECTION_FORCED - shutdown")
+    client.send(ConnectionClose(200, "bye"), 0)
+    client.next(ConnectionCloseOk)
+    assert client.connection.finished
+
+
+def test_who_does_not_answer_a_close_is_cut_off(client: Client) -> None:
+    client.world.hub.ask_close(320, "CONNECTION_FORCED - shutdown")
+    client.next(ConnectionClose)
+    client.world.pass_ms(30_000)
+    assert not client.connection.finished
+    client.world.pass_ms(1)
+    assert client.connection.finished
+
+
+def test_a_method_on_channel_0_that_does_not_belong_there_is_504(client: Client) -> None:
+    client.send(ConnectionTuneOk(), 0)
+    text = "CHANNEL_ERROR - unexpected method in connection state running"
+    assert client.next(ConnectionClose) == ConnectionClose(504, text, 10, 31)
+
+
+def test_heartbeats_are_sent_and_expected(world: World) -> None:
+    client = world.client(heartbeat=10)
+    world.pass_ms(5_000)
+    client.received()
+    assert client.heartbeats == 1
+    writer = FrameWriter()
+    writer.heartbeat()
+    client.send_bytes(writer.take())
+    world.pass_ms(20_000)
+    assert not client.connection.finished
+    world.pass_ms(1)
+    assert client.connection.finished
+
+
+def test_who_is_not_heard_need_not_send_heartbeats(world: World) -> None:
+    client = world.client(heartbeat=10)
+    client.queue()
+    world.hub.set_alarm("memory")
+    client.publish()
+    for _ in range(5):
+        world.pass_ms(10_000)
+    assert not client.connection.finished
+    world.hub.set_alarm(None)
+    world.pass_ms(19_000)
+    assert not client.connection.finished
+
+
+def test_publishers_are_blocked_while_there_is_an_alarm(world: World) -> None:
+    publisher, consumer = world.client(), world.client()
+    publisher.queue()
+    consumer.call(BasicConsume("q", no_ack=True), BasicConsumeOk)
+    publisher.publish(body=b"before")
+    world.hub.set_alarm("low on memory")
+    assert publisher.connection.wants_input
+    publisher.call(ConfirmSelect(), ConfirmSelectOk)
+    publisher.publish(body=b"during")
+    assert publisher.next(ConnectionBlocked) == ConnectionBlocked("low on memory")
+    assert not publisher.connection.wants_input
+    publisher.publish(body=b"later")
+    assert publisher.nothing()
+    assert [each.body for each in consumer.received()] == [b"before"]
+    world.hub.set_alarm(None)
+    publisher.next(ConnectionUnblocked)
+    acks = [each.method for each in publisher.received()]
+    assert acks[-1].delivery_tag == 2
+    assert all(isinstance(each, BasicAck) for each in acks)
+    assert [each.body for each in consumer.received()] == [b"during", b"later"]
+
+
+def test_an_alarm_does_not_stop_consumers(world: World) -> None:
+    client = world.client()
+    client.queue()
+    client.publish()
+    world.hub.set_alarm("low on memory")
+    client.call(BasicConsume("q"), BasicConsumeOk)
+    client.send(BasicAck(client.next(BasicDeliver).delivery_tag))
+    assert world.core.topology.vhost("/").queue("q").leased == 0
+
+
+def test_broken_code_is_541_and_logged(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(channel: object, method: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setitem(channel.HANDLERS, BasicQos, broken)
+    with caplog.at_level(logging.ERROR):
+        client.send(BasicQos())
+    text = "INTERNAL_ERROR - the broker failed; its log says how"
+    assert client.next(ConnectionClose) == ConnectionClose(541, text, 60, 10)
+    assert "a bug" in caplog.text
+
+
+def test_a_slow_reader_gets_no_more_than_fits(world: World) -> None:
+    client = world.client()
+    client.queue()
+    client.call(BasicConsume("q", no_ack=True), BasicConsumeOk)
+    client.connection.writable(False)
+    for _ in range(10):
+        client.publish(body=bytes(1_000))
+    assert client.nothing()
+    client.connection.writable(True)
+    world.hub.flush()
+    assert len(client.received()) == 10
+
+
+def test_a_lost_connection_is_forgotten(world: World) -> None:
+    client = world.client()
+    world.hub.lost(client.connection)
+    assert client.connection not in world.hub.connections
+    assert client.connection.finished
+
+
+def test_a_login_that_is_decided_too_late_is_for_nobody(world: World) -> None:
+    client = world.stranger()
+    client.send_bytes(PROTOCOL_HEADER)
+    client.writer.method(0, encode(ConnectionStartOk({}, "PLAIN", b"\0guest\0guest", "en_US")))
+    world.hub.receive(client.connection, client.writer.take())
+    assert len(world.jobs) == 1
+    world.hub.lost(client.connection)
+    world.work()
+    assert client.connection.finished
+    assert client.connection.user is None

@@ -1,0 +1,153 @@
+"""tx.*: nothing happens before the commit, then all of it."""
+
+import pytest
+
+from leveret.amqp import transaction
+from leveret.amqp.methods import (
+    BasicAck,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicReturn,
+    ChannelClose,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
+)
+from tests.amqp.client import Client
+
+
+@pytest.fixture
+def tx(client: Client) -> Client:
+    """A client whose channel is transactional."""
+    client.queue()
+    client.call(TxSelect(), TxSelectOk)
+    return client
+
+
+def depth(client: Client) -> int:
+    return int(client.world.core.topology.vhost("/").queue("q").depth)
+
+
+def leased(client: Client) -> int:
+    return int(client.world.core.topology.vhost("/").queue("q").leased)
+
+
+def get(client: Client) -> int:
+    client.send(BasicGet("q"))
+    return client.next(BasicGetOk).delivery_tag
+
+
+def test_publishes_wait_for_the_commit(tx: Client) -> None:
+    tx.publish()
+    tx.publish()
+    assert depth(tx) == 0
+    tx.call(TxCommit(), TxCommitOk)
+    assert depth(tx) == 2
+
+
+def test_a_rollback_forgets_publishes(tx: Client) -> None:
+    tx.publish()
+    tx.call(TxRollback(), TxRollbackOk)
+    tx.call(TxCommit(), TxCommitOk)
+    assert depth(tx) == 0
+
+
+def test_acknowledgements_wait_for_the_commit(tx: Client) -> None:
+    tx.publish()
+    tx.call(TxCommit(), TxCommitOk)
+    tx.send(BasicAck(get(tx)))
+    assert leased(tx) == 1
+    tx.call(TxCommit(), TxCommitOk)
+    assert leased(tx) == 0
+
+
+def test_what_a_rollback_forgot_can_be_settled_again(tx: Client) -> None:
+    tx.publish()
+    tx.call(TxCommit(), TxCommitOk)
+    tag = get(tx)
+    tx.send(BasicAck(tag))
+    tx.call(TxRollback(), TxRollbackOk)
+    tx.send(BasicNack(tag, requeue=True))
+    tx.call(TxCommit(), TxCommitOk)
+    assert depth(tx) == 1
+
+
+def test_all_at_once_is_what_was_there_at_that_time(tx: Client) -> None:
+    for _ in range(3):
+        tx.publish()
+    tx.call(TxCommit(), TxCommitOk)
+    get(tx), get(tx)
+    tx.send(BasicAck(0, multiple=True))
+    get(tx)
+    tx.call(TxCommit(), TxCommitOk)
+    assert leased(tx) == 1
+
+
+def test_the_same_message_is_settled_once(tx: Client) -> None:
+    tx.publish()
+    tx.call(TxCommit(), TxCommitOk)
+    tag = get(tx)
+    tx.send(BasicAck(tag))
+    tx.send(BasicAck(tag))
+    text = f"PRECONDITION_FAILED - unknown delivery tag {tag}"
+    assert tx.next(ChannelClose) == ChannelClose(406, text, 60, 80)
+    tx.send(BasicGet("q"))
+    assert tx.nothing()
+    assert depth(tx) == 1
+
+
+def test_returns_come_with_the_commit(tx: Client) -> None:
+    tx.publish("nowhere", mandatory=True)
+    assert tx.nothing()
+    tx.send(TxCommit())
+    tx.next(BasicReturn)
+    tx.next(TxCommitOk)
+
+
+def test_a_missing_exchange_is_noticed_at_once(tx: Client) -> None:
+    tx.publish(exchange="missing")
+    assert tx.next(ChannelClose).reply_code == 404
+
+
+def test_a_queue_deleted_meanwhile_does_not_stop_the_commit(tx: Client) -> None:
+    tx.publish()
+    with tx.world.broker.guard as core:
+        core.delete_queue(core.topology.vhost("/").queue("q"))
+    tx.call(TxCommit(), TxCommitOk)
+
+
+def test_modes_do_not_mix(client: Client) -> None:
+    client.call(TxSelect(), TxSelectOk)
+    client.call(TxSelect(), TxSelectOk)
+    client.send(ConfirmSelect())
+    text = "PRECONDITION_FAILED - cannot switch from tx to confirm mode"
+    assert client.next(ChannelClose) == ChannelClose(406, text, 85, 10)
+    client.open_channel(2)
+    client.call(ConfirmSelect(), ConfirmSelectOk, 2)
+    client.send(TxSelect(), 2)
+    text = "PRECONDITION_FAILED - cannot switch from confirm to tx mode"
+    assert client.next(ChannelClose) == ChannelClose(406, text, 90, 10)
+
+
+def test_a_transaction_is_bounded(tx: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction, "COLLECTED_MAX", 2)
+    for _ in range(3):
+        tx.publish()
+    close = tx.next(ChannelClose)
+    assert close.reply_code == 406
+    assert "commit earlier" in close.reply_text
+
+
+def test_closing_forgets_the_transaction(tx: Client) -> None:
+    tx.publish()
+    tx.world.hub.lost(tx.connection)
+    other = tx.world.client()
+    other.send(BasicGet("q"))
+    other.next(BasicGetEmpty)
