@@ -19,12 +19,15 @@ PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build test check bench sim fuzz asan example dist clean
+.PHONY: help build serve test check bench sim fuzz asan example dist clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-15s %s\n", $$1, $$2}'
 
 build: $(VENV)/.built  ## compile the extensions; the package runs from src/ inside .venv
+
+serve: $(VENV)/.built  ## run a server on ./data; ARGS="--amqp-port 5673" is passed on
+	@exec $(PY) -m leveret serve $(ARGS)
 
 test: $(VENV)/.dev  ## run the tests; ARGS="-k name" is passed to pytest
 	$(PY) -m pytest $(PYTEST_OPTIONS) $(ARGS)

@@ -1,17 +1,19 @@
 """The examples of the documentation are run, so that they stay true.
 
 The blocks of a page run in order, in one namespace and one temporary directory, like a reader who types them in.
-A block right after the line `<!-- not run -->` is left out.
+A block right after the line `<!-- not run -->` is left out. A page with a client of AMQP gets a server.
 """
 
 import re
 from pathlib import Path
 from typing import Any
 
+import pika.connection
 import pytest
 
 import leveret
 from tests.conftest import need
+from tests.server_process import ServerProcess
 from tests.sources import ROOT, relative
 
 BLOCK = re.compile(r"^(<!-- not run -->\n+)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -35,10 +37,19 @@ PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run(
+    page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     need(hasattr(leveret, "open"), "the embedded broker")
     monkeypatch.chdir(tmp_path)
-    run(str(page), page.read_text())
+    text = page.read_text()
+    if "import pika" not in text:
+        run(str(page), text)
+        return
+    # A reader has a server on the usual port; here it is another one.
+    with ServerProcess(tmp_path_factory.mktemp("server")) as server:
+        monkeypatch.setattr(pika.connection.Parameters, "DEFAULT_PORT", server.port)
+        run(str(page), text)
 
 
 def test_blocks_of_a_page_share_their_names_unless_marked() -> None:

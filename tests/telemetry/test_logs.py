@@ -88,6 +88,13 @@ def test_less_than_the_level_is_not_written(text: io.StringIO) -> None:
     assert text.getvalue() == ""
 
 
+def test_an_announcement_is_written_whatever_the_level(objects: io.StringIO) -> None:
+    logging.getLogger("leveret").setLevel("ERROR")
+    Log("server").announce("ready", amqp="127.0.0.1:5672")
+    line = json.loads(objects.getvalue())
+    assert (line["level"], line["event"], line["amqp"]) == ("info", "ready", "127.0.0.1:5672")
+
+
 def test_what_libraries_log_has_the_same_form(objects: io.StringIO) -> None:
     logging.getLogger("asyncio").warning("slow %s", "callback")
     assert json.loads(objects.getvalue())["event"] == "slow callback"

@@ -7,7 +7,6 @@ The frames are taken apart in session.pyx; what happens on channel 0 in which st
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from leveret.amqp import greeting
@@ -33,6 +32,7 @@ from leveret.amqp.traffic import Route
 from leveret.core.queue import Queue
 from leveret.core.topology import Vhost
 from leveret.security.users import Login, User
+from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
@@ -43,7 +43,7 @@ CLOSING_MS = 30_000  # how long we wait for connection.close-ok
 HEARTBEATS_MISSED = 2
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
 
-_log = logging.getLogger("leveret.amqp")
+LOG = Log("amqp")
 
 
 class Peer(NamedTuple):
@@ -53,6 +53,10 @@ class Peer(NamedTuple):
     port: int
     tls: bool = False
     certificate_name: str | None = None
+
+    def __str__(self) -> str:
+        """The address as people write it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Socket(Protocol):
@@ -194,7 +198,7 @@ class Connection(Session):
         """Tell the client why its frame was refused."""
         refused = refusal(error)
         if refused is not error and refused.code is Reply.INTERNAL_ERROR:
-            _log.error("a frame from %s could not be dealt with", self.peer.host, exc_info=error)
+            LOG.error("frame could not be dealt with", error, peer=self.peer)
         channel: Channel | None = self.channels.get(number)
         if channel is not None and not refused.closes_connection:
             channel.fail(refused, class_id, method_id)
@@ -266,6 +270,8 @@ class Connection(Session):
         self.alarmed = self.hub.alarm is not None
         self.state = State.RUNNING
         self.started = True
+        facts = {"user": self.user_name, "vhost": vhost, "mechanism": self.mechanism, "tls": self.peer.tls}
+        LOG.info("connection opened", peer=self.peer, **facts, name=self.client_properties.get("connection_name"))
 
     @property
     def user_name(self) -> str:
@@ -276,6 +282,7 @@ class Connection(Session):
 
     def fail(self, refused: ProtocolError, class_id: int = 0, method_id: int = 0) -> None:
         """End the connection with an error; who has not logged in yet is told nothing."""
+        LOG.warning("connection failed", peer=self.peer, user=self.user_name, reason=refused.text)
         if self.state in UNKNOWN:
             self.finish()
         elif self.state is not State.CLOSING:
@@ -289,8 +296,10 @@ class Connection(Session):
             self._close(ConnectionClose(code, text))
 
     def _close(self, close: ConnectionClose) -> None:
-        """Say why, and wait for close-ok."""
+        """Say why, and wait for close-ok: whatever kept us from listening does not count any more."""
         self.release()
+        for reason in tuple(self._holds):
+            self.let_go(reason)
         self.say(close)
         self.state = State.CLOSING
         self.since_ms = self.hub.core.now_ms
@@ -306,6 +315,7 @@ class Connection(Session):
         """The socket is gone; forget the connection."""
         self.finish()
         self.hub.connections.discard(self)
+        LOG.info("connection closed", peer=self.peer, user=self.user_name)
 
     def release(self) -> None:
         """Give back what the channels hold, and delete the exclusive queues; once."""
@@ -330,6 +340,7 @@ class Connection(Session):
             self._check_refusal(self._refusal, now_ms)
         elif self.state in HANDSHAKE:
             if now_ms - self.since_ms > self.hub.limits.handshake_ms:
+                LOG.warning("handshake took too long", peer=self.peer, state=self.state.value)
                 self.finish()
         elif self.state is State.CLOSING:
             if now_ms - self.since_ms > CLOSING_MS:
@@ -352,5 +363,5 @@ class Connection(Session):
         if not self.wants_input:
             self.received_ms = now_ms
         elif now_ms - self.received_ms > HEARTBEATS_MISSED * self.heartbeat_ms:
-            _log.warning("no heartbeat of %s:%s for %s ms", *self.peer[:2], now_ms - self.received_ms)
+            LOG.warning("heartbeats missed", peer=self.peer, silent_ms=now_ms - self.received_ms)
             self.finish()

@@ -6,7 +6,6 @@ durable -> [lock: confirms and held replies of that frame] -> flush: one write f
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -22,13 +21,14 @@ from leveret.core.broker import Broker
 from leveret.core.errors import JournalFailed, LeveretError
 from leveret.security.access import Access
 from leveret.security.users import Login
+from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.amqp.connection import Connection
     from leveret.amqp.replying import ReplyConsumer
 
 T = TypeVar("T")
-_log = logging.getLogger("leveret.amqp")
+LOG = Log("amqp")
 
 
 class Guard(Protocol):
@@ -115,8 +115,8 @@ class Hub:
                     self._slowed.append(connection)
         except JournalFailed:
             raise
-        except LeveretError:
-            _log.exception("messages could not be pushed to consumers")
+        except LeveretError as error:
+            LOG.error("messages could not be pushed to consumers", error)
 
     def _confirm_later(self, connection: Connection) -> None:
         """Confirm the new publishes of a connection when they are durable."""

@@ -1,6 +1,7 @@
 """The command `leveret`: one table of commands.
 
-Exit codes: 0 done, 1 refused or failed (one sentence on the standard error stream says why), 2 wrong usage.
+Exit codes: 0 done, 1 refused or failed (one sentence on the standard error stream says why), 2 wrong usage. Those of
+`leveret serve` are in server/exits.py.
 """
 
 import os
@@ -8,11 +9,11 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from leveret.cli import definitions, objects, status
+from leveret.cli import definitions, objects, serve, status
 from leveret.cli.command import Command
 from leveret.core.errors import LeveretError
 
-COMMANDS: tuple[Command, ...] = (*objects.COMMANDS, definitions.COMMAND, status.COMMAND)
+COMMANDS: tuple[Command, ...] = (serve.COMMAND, *objects.COMMANDS, definitions.COMMAND, status.COMMAND)
 
 DONE, FAILED = 0, 1
 INTERRUPTED = 130  # as shells have it for a program that was interrupted from the keyboard

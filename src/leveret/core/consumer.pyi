@@ -12,7 +12,13 @@ class Consumer:
     no_ack: bool
     blocked: bool
     def __init__(
-        self, tag: str, *, prefetch: int = 0, priority: int = 0, exclusive: bool = False, no_ack: bool = False,
+        self,
+        tag: str,
+        *,
+        prefetch: int = 0,
+        priority: int = 0,
+        exclusive: bool = False,
+        no_ack: bool = False,
         name: str | None = None,
     ) -> None: ...
     def ready_for(self, held: Held) -> bool: ...

@@ -101,4 +101,11 @@ def _check(options: ServerOptions) -> None:
         raise InvalidArgument("tls_verify_client needs tls_client_ca, which says whom to trust")
     if options.amqp_port is None and (options.amqps_port is None or not options.tls_cert):
         raise InvalidArgument("there is no port to listen on: give amqp_port, or tls_cert with amqps_port")
+    default = ServerOptions()
+    if (
+        options.default_user not in (None, default.default_user)
+        and options.default_password == default.default_password
+    ):
+        # The well-known password is harmless only with the name that is let in from this machine alone.
+        raise InvalidArgument("default_user needs a default_password of its own")
     options_of(broker_options(options))

@@ -46,6 +46,12 @@ class Log:
         """What went wrong, with the place in our source if it was our fault."""
         self._log(logging.ERROR, event, fields, error)
 
+    def announce(self, event: str, **fields: object) -> None:
+        """What somebody waits for: written whatever the level is."""
+        name = self._logger.name
+        record = self._logger.makeRecord(name, logging.INFO, "", 0, event, (), None, extra={"fields": fields})
+        self._logger.callHandlers(record)
+
     def _log(self, level: int, event: str, fields: dict[str, object], error: BaseException | None = None) -> None:
         if self._logger.isEnabledFor(level):
             self._logger.log(level, event, extra={"fields": fields}, exc_info=error)
@@ -101,7 +107,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line of an event."""
         head: dict[str, Any] = {"time": _time(record), "level": record.levelname.lower(), "event": _event(record)}
-        return json.dumps(fields_of(record, self) | head)
+        return json.dumps({**head, **fields_of(record, self), **head})  # first, and not to be replaced by a field
 
 
 FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}

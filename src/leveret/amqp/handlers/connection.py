@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +23,12 @@ from leveret.amqp.state import Hold, State
 from leveret.core.errors import AccessRefused, NotFound
 from leveret.security.peers import is_loopback
 from leveret.security.users import Login
+from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.amqp.connection import Connection, Peer
 
-_log = logging.getLogger("leveret.amqp")
+LOG = Log("amqp")
 
 
 def handle(connection: Connection, method: Method) -> None:
@@ -76,7 +76,7 @@ def _certified(connection: Connection) -> Login:
 def logged_in(connection: Connection, login: Login) -> None:
     """Go on after a login was decided."""
     if login.user is None:
-        _log.warning("login of %s refused: %s", connection.peer.host, login.reason)
+        LOG.warning("login refused", peer=connection.peer, mechanism=connection.mechanism, reason=login.reason)
     if connection.state is State.RUNNING:
         _secret_decided(connection, login)
     elif login.user is None:

@@ -1,0 +1,151 @@
+"""The hub with its listeners and sockets, in an event loop.
+
+readable -> hub.receive                 see sockets.py
+outbox   -> one write for each socket   once per turn of the loop
+journal  -> hub.durable                 when a frame is on the disk
+every second: heartbeats, time limits
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from leveret.amqp.admission import Admission
+from leveret.amqp.connection import Peer
+from leveret.amqp.hub import Guard, Hub
+from leveret.amqp.limits import Limits
+from leveret.amqp.listener import Listener
+from leveret.amqp.sockets import Context, Socket
+from leveret.security.access import Access
+from leveret.telemetry.logs import Log
+
+READ_BYTES = 262_144
+SWEEP_S = 1.0
+
+T = TypeVar("T")
+LOG = Log("amqp")
+
+
+class AmqpServer:
+    """The hub, its listeners and the sockets that they accepted."""
+
+    def __init__(self, guard: Guard, access: Access, limits: Limits, admission: Admission) -> None:
+        """Serve the broker of a guard in the running loop; nothing is listened on yet."""
+        self._loop = asyncio.get_running_loop()
+        self.hub = Hub(guard, self._wake, access, self._elsewhere, limits)
+        self.limits = limits
+        self.admission = admission
+        self.buffer = memoryview(bytearray(READ_BYTES))
+        self.sockets: dict[Socket, asyncio.Task[None]] = {}
+        self._listeners: list[Listener] = []
+        self._flushing = False
+        self._jobs: set[asyncio.Future[Any]] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._sweep = self._loop.call_later(SWEEP_S, self._tick)
+
+    # Coming and going
+
+    def listen(self, bound: socket.socket, context: Context | None = None) -> None:
+        """Accept connections; with a context, by TLS."""
+        self._listeners.append(Listener(bound, partial(self._accepted, context)))
+
+    def _accepted(self, context: Context | None, client: socket.socket, host: str, port: int) -> None:
+        """Let a client in, or send it away."""
+        peer = Peer(host, port)
+        reason = self.admission.refusal(host)
+        if reason is not None:
+            LOG.warning("connection refused", peer=peer, reason=reason)
+            client.close()
+            return
+        self.admission.enter(host)
+        self._idle.clear()
+        accepted = Socket(self, peer)
+        self.sockets[accepted] = self._loop.create_task(accepted.open(client, context))
+
+    def leave(self, closed: Socket) -> None:
+        """A socket is gone."""
+        del self.sockets[closed]
+        self.admission.leave(closed.peer.host, closed.known)
+        if not self.sockets:
+            self._idle.set()
+
+    def stop_listening(self) -> None:
+        """Accept no more."""
+        for listener in self._listeners:
+            listener.close()
+
+    async def drain(self, code: int, text: str, timeout_s: float) -> int:
+        """Ask every client to go and wait until they are gone; give how many did not in time, and close those."""
+        self.hub.ask_close(code, text)
+        self.flush_soon()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+        left = dict(self.sockets)
+        for each, opening in left.items():
+            opening.cancel()
+            each.abort()
+        await self._idle.wait()
+        await asyncio.gather(*self._jobs, return_exceptions=True)
+        self._sweep.cancel()
+        return len(left)
+
+    def set_alarm(self, reason: str | None) -> None:
+        """Block publishers for a reason, or let them go on."""
+        self.hub.set_alarm(reason)
+        self.flush_soon()
+
+    # Turns of the loop
+
+    def flush_soon(self) -> None:
+        """Write what is to be written when the loop has its next turn: by then it is more."""
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Write what is to be written, once for each socket, and let consumers have more."""
+        self._flushing = False
+        self.hub.flush()
+
+    def _tick(self) -> None:
+        """Look at every connection, once a second."""
+        self._sweep = self._loop.call_later(SWEEP_S, self._tick)
+        self.hub.sweep()
+        self.flush_soon()
+
+    def durable(self, frame: int) -> None:
+        """A frame of the journal is on the disk; called by the thread that wrote it."""
+        self._call(self._durable, frame)
+
+    def _durable(self, frame: int) -> None:
+        self.hub.durable(frame)
+        self._flush()
+
+    def _wake(self) -> None:
+        """Another thread has delivered something."""
+        self._call(self.flush_soon)
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a function in the loop, from whatever thread; a loop that has ended needs to know nothing more."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _elsewhere(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
+        """Run a job in a thread, then `done` in the loop."""
+        future = self._loop.run_in_executor(None, job)
+        self._jobs.add(future)
+
+        def finish(finished: asyncio.Future[T]) -> None:
+            self._jobs.discard(finished)
+            error = finished.exception()
+            if error is None:
+                done(finished.result())
+                self.flush_soon()
+            else:
+                LOG.error("job failed", error)
+
+        future.add_done_callback(finish)

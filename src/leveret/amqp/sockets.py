@@ -1,0 +1,123 @@
+"""Sockets: bytes from them to connections and back. Whatever the bytes mean is decided elsewhere.
+
+accept -> [TLS] -> Connection           one that is one too many is closed at once
+readable -> hub.receive                 all sockets share one buffer: what is read is copied before the next read
+flush    -> one write
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from leveret.amqp.connection import Connection, Peer
+from leveret.security.tls import certificate_name
+from leveret.telemetry.logs import Log
+
+if TYPE_CHECKING:
+    from leveret.amqp.server import AmqpServer
+
+OUTPUT_BYTES_HIGH = 1 << 20  # what waits in the buffer of a socket before its consumers get no more
+
+Context = Callable[[], ssl.SSLContext]
+LOG = Log("amqp")
+
+
+class Socket(asyncio.BufferedProtocol):
+    """One accepted socket."""
+
+    def __init__(self, server: AmqpServer, peer: Peer) -> None:
+        """Of a client that was let in; it is known better after TLS."""
+        self.peer = peer
+        self.known = False
+        """Whether the client has logged in."""
+        self._server = server
+        self._hub = server.hub
+        self._buffer = server.buffer
+        self._connection: Connection | None = None
+        self._transport: asyncio.Transport | None = None
+        self._reading = True
+
+    async def open(self, accepted: socket.socket, context: Context | None) -> None:
+        """Shake hands if it is TLS, then begin to talk."""
+        loop = asyncio.get_running_loop()
+        tls = context() if context else None
+        timeout_s = self._server.limits.handshake_ms / 1_000 if context else None
+        try:
+            await loop.connect_accepted_socket(lambda: self, accepted, ssl=tls, ssl_handshake_timeout=timeout_s)
+        except (OSError, TimeoutError) as error:
+            LOG.info("tls handshake failed", peer=self.peer, reason=error or "it took too long")
+        finally:
+            if self._connection is None:
+                self._server.leave(self)
+
+    # From the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The client is there, and its certificate was verified if it has one."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
+        tls = transport.get_extra_info("ssl_object") is not None
+        name = certificate_name(transport.get_extra_info("peercert"))
+        self.peer = self.peer._replace(tls=tls, certificate_name=name)
+        self._connection = Connection(self._hub, self.peer)
+        self._connection.socket = self
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where to read to."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Something was read."""
+        assert self._connection is not None, "nothing is read before connection_made"
+        self._hub.receive(self._connection, self._buffer[:nbytes])
+        self._server.flush_soon()
+
+    def eof_received(self) -> bool:
+        """The client says nothing more, so there is nobody to talk to."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        if self._connection is not None:
+            self._connection.writable(False)
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        if self._connection is not None:
+            self._connection.writable(True)
+            self._server.flush_soon()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone."""
+        if self._connection is not None:
+            self._hub.lost(self._connection)
+            self._server.leave(self)
+            self._server.flush_soon()
+
+    # From the server
+
+    def flush(self) -> None:
+        """Write what the connection has to say, and do what it wants done with its socket."""
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None or transport.is_closing():
+            return
+        data = connection.take_output()
+        if data:
+            transport.write(data)
+        if connection.finished:
+            transport.close()
+        elif connection.wants_input is not self._reading:
+            self._reading = connection.wants_input
+            (transport.resume_reading if self._reading else transport.pause_reading)()
+        if not self.known and connection.user is not None:
+            self.known = True
+            self._server.admission.log_in()
+
+    def abort(self) -> None:
+        """Close at once, whatever is still to be written."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,44 @@
+"""The addresses that the server listens on: taken before anything slow is done, because they are most often wrong."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from leveret.amqp.listener import bind
+from leveret.config import ServerOptions
+from leveret.server.exits import CannotListen
+
+Sockets = dict[str, list[socket.socket]]
+
+
+@contextmanager
+def bound_sockets(options: ServerOptions) -> Iterator[Sockets]:
+    """A socket for each address, by protocol."""
+    ports = {"amqp": options.amqp_port, "amqps": options.amqps_port if options.tls_cert else None}
+    hosts = [host.strip() for host in options.host.split(",")]
+    sockets: Sockets = {}
+    try:
+        for name, port in ports.items():
+            if port is not None:
+                sockets[name] = []
+                for host in hosts:
+                    sockets[name].append(_bound(host, port))
+        yield sockets
+    finally:
+        for each in sockets.values():
+            for bound in each:
+                bound.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        return bind(host, port)
+    except OSError as error:
+        advice = "stop what uses it, or choose another port" if port else "choose another host"
+        raise CannotListen(f"cannot listen on {host}:{port} ({error.strerror}): {advice}") from None
+
+
+def address(bound: socket.socket) -> str:
+    """The address of a socket as people write it."""
+    host, port = bound.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,47 @@
+"""Telling systemd how the server is: datagrams to the socket that it names in the environment."""
+
+import os
+import socket
+from collections.abc import Mapping
+
+MICROSECONDS = 1_000_000
+
+
+class Supervisor:
+    """Whoever started the server and wants to know how it is; mostly nobody."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Look for the names that systemd sets."""
+        self._address = environ.get("NOTIFY_SOCKET", "")
+        own = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        microseconds = environ.get("WATCHDOG_USEC", "") if own else ""
+        self.watchdog_s = int(microseconds) / MICROSECONDS / 2 if microseconds.isdecimal() else 0.0
+        """How often `alive` has to be called, with a margin; 0: never."""
+
+    def ready(self) -> None:
+        """Clients are served from now on."""
+        self._tell("READY=1")
+
+    def reloading(self) -> None:
+        """Files are being read again."""
+        self._tell("READY=1\nSTATUS=certificates read again")
+
+    def alive(self) -> None:
+        """The loop still turns."""
+        if self.watchdog_s:
+            self._tell("WATCHDOG=1")
+
+    def stopping(self) -> None:
+        """Clients are being sent away."""
+        self._tell("STOPPING=1")
+
+    def _tell(self, state: str) -> None:
+        if not self._address:
+            return
+        # A name that begins with @ is not a file.
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
+            try:
+                sender.sendto(state.encode(), address)
+            except OSError:
+                return  # nobody listens any more: no reason to stop

@@ -1,0 +1,222 @@
+"""The server process: joins broker, access, AMQP and control, starts them, and stops them in order.
+
+bind ports -> open the broker -> accept -> ready -> ... SIGTERM -> accept no more -> clients leave -> broker closes
+"""
+
+import asyncio
+import os
+import resource
+import signal
+import ssl
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import uvloop
+
+from leveret.amqp.admission import Admission
+from leveret.amqp.limits import Limits
+from leveret.amqp.replies import Reply
+from leveret.amqp.server import AmqpServer
+from leveret.config import ServerOptions
+from leveret.core.errors import LeveretError
+from leveret.embedded.broker import Broker, open
+from leveret.security.access import Access
+from leveret.security.tls import Certificates
+from leveret.server import memory
+from leveret.server.addresses import Sockets, address, bound_sockets
+from leveret.server.administration.site import Site
+from leveret.server.alarms import Alarms, gauges
+from leveret.server.control import ControlServer
+from leveret.server.notify import Supervisor
+from leveret.server.settings import broker_options
+from leveret.telemetry.logs import Log, start_logging, stop_logging
+
+CLOSE_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+ALARM_CHECK_S = 1.0
+EXIT_SIGNALLED = 128
+SPARE_FILES = 100  # of the journal, of listeners, of Python itself
+
+LOG = Log("server")
+
+
+def serve(options: ServerOptions) -> int:
+    """Serve until a signal comes; gives the exit code. Raises what keeps it from starting."""
+    handler = start_logging(options.log_level, options.log_format)
+    try:
+        certificates = certificates_of(options)
+        with bound_sockets(options) as sockets, opened(options) as broker:
+            server = Server(options, broker, certificates, sockets)
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(server.run())
+        LOG.info("stopped")
+    finally:
+        stop_logging(handler)
+    return 0
+
+
+def certificates_of(options: ServerOptions) -> Certificates | None:
+    """The files for TLS, if there are any."""
+    if options.tls_cert is None:
+        return None
+    return Certificates(options.tls_cert, options.tls_key, options.tls_client_ca, options.tls_verify_client)
+
+
+@contextmanager
+def opened(options: ServerOptions) -> Iterator[Broker]:
+    """The broker of the data directory; at the end everything is on the disk, and a checkpoint is taken."""
+    LOG.info("opening", data=options.data)
+    broker = open(options.data, **broker_options(options))
+    try:
+        report = broker.recovery
+        if report is not None:
+            LOG.info("recovered", **asdict(report))
+        yield broker
+    finally:
+        broker.close()
+
+
+def limits_of(options: ServerOptions) -> Limits:
+    """What one connection may ask for."""
+    return Limits(
+        frame_max=options.frame_bytes_max,
+        channel_max=options.channels_max,
+        heartbeat_s=options.heartbeat_s,
+        handshake_ms=int(options.handshake_timeout_s * 1_000),
+        message_bytes_max=options.message_bytes_max,
+        blob_bytes=options.blob_bytes,
+        passwords_in_clear=options.plain_auth_remote,
+    )
+
+
+def raise_file_limit(connections_max: int) -> None:
+    """Ask for as many open files as there may be connections; say so when the machine allows less."""
+    wanted = connections_max + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        if allowed < wanted:
+            LOG.warning("few open files", allowed=allowed, connections_max=connections_max, advice="raise LimitNOFILE")
+
+
+class Server:
+    """Everything that runs while clients are served."""
+
+    def __init__(
+        self, options: ServerOptions, broker: Broker, certificates: Certificates | None, sockets: Sockets
+    ) -> None:
+        """Nothing runs yet."""
+        self._options = options
+        self._broker = broker
+        self._certificates = certificates
+        self._context = certificates.context() if certificates else None
+        self._sockets = sockets
+        self._supervisor = Supervisor()
+        self._stopping = asyncio.Event()
+        self._signal = ""
+
+    async def run(self) -> None:
+        """Serve until a signal comes."""
+        options, guard = self._options, self._broker.guard
+        raise_file_limit(options.connections_max)
+        with guard as core:
+            access = Access(core, self._default_user())
+        self._broker.flush()
+        admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
+        amqp = AmqpServer(guard, access, limits_of(options), admission)
+        control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data)
+        guard.on_durable(amqp.durable)
+        self._handle_signals()
+        for name, sockets in self._sockets.items():
+            for bound in sockets:
+                amqp.listen(bound, self._current_context if name == "amqps" else None)
+        await control.start()
+        self._announce()
+        background = [asyncio.create_task(self._watch(amqp)), asyncio.create_task(self._stay_alive())]
+        await self._stopping.wait()
+        await self._stop(amqp)
+        await control.stop()
+        for task in background:
+            task.cancel()
+
+    def _default_user(self) -> tuple[str, str] | None:
+        """The first user of an empty broker."""
+        name = self._options.default_user
+        return None if name is None else (name, self._options.default_password)
+
+    def _addresses(self) -> dict[str, str]:
+        """Where clients can come to, by protocol."""
+        return {name: ",".join(address(each) for each in sockets) for name, sockets in self._sockets.items()}
+
+    def _facts(self, amqp: AmqpServer) -> dict[str, Any]:
+        """What `leveret status` tells about the process."""
+        connections = amqp.admission.connections
+        usage = {"connections": connections, "memory_bytes": memory.resident_bytes(), "alarm": amqp.hub.alarm}
+        return {"pid": os.getpid(), **self._addresses(), **usage}
+
+    def _announce(self) -> None:
+        """Say that clients can come."""
+        LOG.announce("ready", **self._addresses(), data=self._options.data, pid=os.getpid())
+        self._supervisor.ready()
+
+    # Signals
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._interrupt, number)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _interrupt(self, number: int) -> None:
+        """The first signal stops in order, the second at once: nothing that was confirmed is lost by that."""
+        if self._stopping.is_set():
+            sys.stderr.flush()
+            os._exit(EXIT_SIGNALLED + number)
+        self._signal = signal.Signals(number).name
+        self._stopping.set()
+
+    def _reload(self) -> None:
+        """Read the certificates again; those that cannot be used are not."""
+        if self._certificates is None:
+            return
+        try:
+            self._context = self._certificates.context()
+        except LeveretError as error:
+            LOG.error("certificates not read again", reason=error)
+        else:
+            LOG.info("certificates read again")
+
+    def _current_context(self) -> ssl.SSLContext:
+        assert self._context is not None, "there is a port for TLS only with a certificate"
+        return self._context
+
+    # In the background
+
+    async def _watch(self, amqp: AmqpServer) -> None:
+        """Look at memory and disk."""
+        options, guard = self._options, self._broker.guard
+        limit = memory.limit_bytes(options.memory_limit, memory.available_bytes())
+        full = partial(getattr, guard.core.journal, "full")
+        alarms = Alarms(gauges(options.data, full), limit, options.disk_alarm_bytes, amqp.set_alarm)
+        while True:
+            alarms.check()
+            await asyncio.sleep(ALARM_CHECK_S)
+
+    async def _stay_alive(self) -> None:
+        """Tell the supervisor that the loop turns, if it wants to know."""
+        while self._supervisor.watchdog_s:
+            self._supervisor.alive()
+            await asyncio.sleep(self._supervisor.watchdog_s)
+
+    async def _stop(self, amqp: AmqpServer) -> None:
+        """Send clients away."""
+        amqp.stop_listening()
+        self._supervisor.stopping()
+        LOG.info("stopping", signal=self._signal)
+        closed = await amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, self._options.drain_s)
+        if closed:
+            LOG.warning("clients did not close in time", connections=closed)

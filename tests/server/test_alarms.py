@@ -1,0 +1,54 @@
+import pytest
+
+from leveret.server.alarms import Alarms, Gauges
+
+GIB = 2**30
+
+
+class World:
+    """A process and a disk whose sizes are set by hand."""
+
+    def __init__(self) -> None:
+        self.resident_bytes = 0
+        self.free_bytes = 10 * GIB
+        self.full = False
+        self.told: list[str | None] = []
+        gauges = Gauges(lambda: self.resident_bytes, lambda: self.free_bytes, lambda: self.full)
+        self.alarms = Alarms(gauges, GIB, GIB, self.told.append)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_nobody_hears_of_what_is_as_it_should_be(world: World) -> None:
+    world.alarms.check()
+    assert world.told == []
+
+
+def test_publishers_are_blocked_while_memory_is_short(world: World) -> None:
+    world.resident_bytes = GIB + 1
+    world.alarms.check()
+    world.alarms.check()
+    world.resident_bytes = GIB
+    world.alarms.check()
+    assert world.told == ["low on memory", None]
+
+
+def test_publishers_are_blocked_while_the_disk_is_short(world: World) -> None:
+    world.free_bytes = GIB - 1
+    world.alarms.check()
+    assert world.told == ["low on disk"]
+
+
+def test_publishers_are_blocked_while_the_journal_refuses(world: World) -> None:
+    world.full = True
+    world.alarms.check()
+    assert world.told == ["low on disk"]
+
+
+def test_both_are_named(world: World) -> None:
+    world.resident_bytes, world.free_bytes = 2 * GIB, 0
+    world.alarms.check()
+    assert world.told == ["low on memory & disk"]
