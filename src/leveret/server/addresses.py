@@ -4,8 +4,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from leveret.amqp.listener import bind
 from leveret.config import ServerOptions
+from leveret.net.listener import bind
 from leveret.server.exits import CannotListen
 
 Sockets = dict[str, list[socket.socket]]

@@ -17,13 +17,13 @@ from typing import Any
 
 import uvloop
 
-from leveret.amqp.admission import Admission
 from leveret.amqp.limits import Limits
 from leveret.amqp.replies import Reply
 from leveret.amqp.server import AmqpServer
 from leveret.config import ServerOptions
 from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker, open
+from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.tls import Certificates
 from leveret.server import memory
