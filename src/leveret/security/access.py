@@ -11,6 +11,7 @@ from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
 from leveret.core.errors import NotFound, PreconditionFailed
 from leveret.core.topology import Vhost, VhostDetails
+from leveret.security.api_keys import ApiKeys
 from leveret.security.passwords import DEFAULT_COST, Cost, hash_password
 from leveret.security.permissions import Permission, Permissions, TopicPermission
 from leveret.security.users import User, Users, tag_set
@@ -29,6 +30,7 @@ class Access:
         self._core = core
         self.users = Users(cost)
         self.permissions = Permissions()
+        self.api_keys = ApiKeys(core)
         self.generation = 0
         self._limits: dict[str, VhostLimits] = {}
         for stored in core.catalog.of(Kind.USER):
@@ -84,6 +86,7 @@ class Access:
         for permission in [each for each in self.permissions if each.user == name]:
             self._core.undefine(Kind.PERMISSION, permission.to_dict())
         self.permissions.drop_user(name)
+        self.api_keys.drop_user(name)
         self._core.undefine(Kind.USER, {"name": user.name})
         self.users.delete(name)
         self.generation += 1
