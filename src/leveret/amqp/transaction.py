@@ -42,6 +42,11 @@ class Transaction:
         self._settlements: dict[int, int] = {}  # delivery tag -> how
         self._bytes = 0
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many publishes and settlements were collected."""
+        return len(self._publishes), len(self._settlements)
+
     def publish(self, publish: Publish) -> None:
         """Collect a message."""
         self._bytes += len(publish.content)
