@@ -52,9 +52,9 @@ class Catalog:
         """Add or replace a definition."""
         self._rows[kind, key] = (segment, payload)
 
-    def drop(self, kind: int, key: bytes) -> None:
-        """Forget a definition."""
-        self._rows.pop((kind, key), None)
+    def drop(self, kind: int, key: bytes) -> bool:
+        """Forget a definition; False when there is none, as of what does not last."""
+        return self._rows.pop((kind, key), None) is not None
 
     def of(self, kind: Kind) -> Iterator[dict[str, Any]]:
         """The definitions of a kind."""

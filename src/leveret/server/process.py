@@ -129,11 +129,13 @@ class Server:
             access = Access(core, self._default_user())
         self._broker.flush()
         admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
-        amqp = AmqpServer(guard, access, limits_of(options), admission)
+        with guard:
+            # Under the lock: no frame becomes durable between what the hub knows and what it is told.
+            amqp = AmqpServer(guard, access, limits_of(options), admission)
+            guard.on_durable(amqp.durable)
         audit = Audit(guard.clock, options.data)
         web = Web(options, self._broker, access, admission, audit, guard.clock)
         control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data)
-        guard.on_durable(amqp.durable)
         self._handle_signals()
         for name, sockets in self._sockets.items():
             listen = web.listen if name.startswith("http") else amqp.listen
