@@ -1,4 +1,4 @@
-"""The server process: joins broker, access, AMQP and control, starts them, and stops them in order.
+"""The server process: joins broker, access, AMQP, HTTP and control, starts them, and stops them in order.
 
 bind ports -> open the broker -> accept -> ready -> ... SIGTERM -> accept no more -> clients leave -> broker closes
 """
@@ -33,6 +33,8 @@ from leveret.server.alarms import Alarms, gauges
 from leveret.server.control import ControlServer
 from leveret.server.notify import Supervisor
 from leveret.server.settings import broker_options
+from leveret.server.web import Web
+from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
 CLOSE_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
@@ -131,16 +133,19 @@ class Server:
             # Under the lock: no frame becomes durable between what the hub knows and what it is told.
             amqp = AmqpServer(guard, access, limits_of(options), admission)
             guard.on_durable(amqp.durable)
+        audit = Audit(guard.clock, options.data)
+        web = Web(options, self._broker, access, admission, audit, guard.clock)
         control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data)
         self._handle_signals()
         for name, sockets in self._sockets.items():
+            listen = web.listen if name.startswith("http") else amqp.listen
             for bound in sockets:
-                amqp.listen(bound, self._current_context if name == "amqps" else None)
+                listen(bound, self._current_context if name.endswith("s") else None)
         await control.start()
         self._announce()
         background = [asyncio.create_task(self._watch(amqp)), asyncio.create_task(self._stay_alive())]
         await self._stopping.wait()
-        await self._stop(amqp)
+        await self._stop(amqp, web)
         await control.stop()
         for task in background:
             task.cancel()
@@ -214,11 +219,13 @@ class Server:
             self._supervisor.alive()
             await asyncio.sleep(self._supervisor.watchdog_s)
 
-    async def _stop(self, amqp: AmqpServer) -> None:
+    async def _stop(self, amqp: AmqpServer, web: Web) -> None:
         """Send clients away."""
         amqp.stop_listening()
+        web.stop_listening()
         self._supervisor.stopping()
         LOG.info("stopping", signal=self._signal)
-        closed = await amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, self._options.drain_s)
-        if closed:
-            LOG.warning("clients did not close in time", connections=closed)
+        drain_s = self._options.drain_s
+        closed = await asyncio.gather(amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, drain_s), web.drain(drain_s))
+        if any(closed):
+            LOG.warning("clients did not close in time", connections=sum(closed))
