@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from leveret.amqp.channel import Channel
@@ -21,10 +21,11 @@ STILL = {"rate": 0.0}
 class Description:
     """Tells who is connected to a hub."""
 
-    def __init__(self, hub: Hub, node: str) -> None:
-        """`node` is what this process is called."""
+    def __init__(self, hub: Hub, node: str, flush: Callable[[], None]) -> None:
+        """`node` is what this process is called; `flush` makes the loop write what was said."""
         self._hub = hub
         self._node = node
+        self._flush = flush
 
     def connections(self) -> list[Row]:
         """Every connection that is open, the oldest first."""
@@ -55,6 +56,7 @@ class Description:
         for connection in self._open():
             if connection.name == name:
                 connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - {reason}")
+                self._flush()
                 return True
         return False
 

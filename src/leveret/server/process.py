@@ -23,6 +23,7 @@ from leveret.amqp.server import AmqpServer
 from leveret.config import ServerOptions
 from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker, open
+from leveret.http.desk import Desk
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.tls import Certificates
@@ -31,6 +32,7 @@ from leveret.server.addresses import Sockets, address, bound_sockets
 from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.control import ControlServer
+from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.settings import broker_options
 from leveret.server.web import Web
@@ -134,8 +136,10 @@ class Server:
             amqp = AmqpServer(guard, access, limits_of(options), admission)
             guard.on_durable(amqp.durable)
         audit = Audit(guard.clock, options.data)
-        web = Web(options, self._broker, access, admission, audit, guard.clock)
-        control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data)
+        desk, ground = Desk(self._broker), Site(core, access, partial(self._facts, amqp))
+        site = management_site(options, desk, ground, amqp, self._sockets, self._certificates, audit)
+        web = Web(options, desk, access, admission, audit, site)
+        control = ControlServer(guard, ground, options.data)
         self._handle_signals()
         for name, sockets in self._sockets.items():
             listen = web.listen if name.startswith("http") else amqp.listen
@@ -143,7 +147,7 @@ class Server:
                 listen(bound, self._current_context if name.endswith("s") else None)
         await control.start()
         self._announce()
-        background = [asyncio.create_task(self._watch(amqp)), asyncio.create_task(self._stay_alive())]
+        background = [asyncio.create_task(each) for each in (self._watch(amqp), self._stay_alive(), site.rates.run())]
         await self._stopping.wait()
         await self._stop(amqp, web)
         await control.stop()

@@ -1,18 +1,20 @@
 """HTTP as the server has it: one router for everything behind its port, who asks, and how often."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 
 from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
-from leveret.embedded.broker import Broker
 from leveret.http.auth import Auth
 from leveret.http.cors import cross_origin
 from leveret.http.desk import Desk
 from leveret.http.limits import Limits
+from leveret.http.management.handler import Management, owns
+from leveret.http.management.site import Site
 from leveret.http.problem import problem
+from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
-from leveret.http.router import Endpoint, Router
+from leveret.http.router import Answer, Router
 from leveret.http.server import Context, Handler, HttpServer
 from leveret.http.throttle import throttled
 from leveret.net.admission import Admission
@@ -28,13 +30,19 @@ class Web:
     """The HTTP server and what it needs; in the running loop."""
 
     def __init__(
-        self, options: ServerOptions, broker: Broker, access: Access, admission: Admission, audit: Audit, clock: Clock
+        self, options: ServerOptions, desk: Desk, access: Access, admission: Admission, audit: Audit, site: Site
     ) -> None:
         """Nothing is listened on yet."""
-        self._desk = Desk(broker)
-        routes: Mapping[tuple[str, str], Endpoint] = {**RestApi(self._desk, access, audit).routes()}
+        self._desk = desk
+        clock = desk.guard.clock
         auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
-        handler = auth.wrap(limited(Router(routes), options, clock), OPEN_PATHS)
+        limit = limiter(options, clock)
+        rest = auth.wrap(limit(Router(RestApi(desk, access, audit).routes())), OPEN_PATHS)
+        management = Management(site, auth, limit)
+
+        def handler(request: Request) -> Answer | Awaitable[Answer]:
+            return management(request) if owns(request) else rest(request)
+
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
 
@@ -61,11 +69,12 @@ def limits_of(options: ServerOptions) -> Limits:
     )
 
 
-def limited(handler: Handler, options: ServerOptions, clock: Clock) -> Handler:
-    """The handler for those who do not ask too often."""
+def limiter(options: ServerOptions, clock: Clock) -> Callable[[Handler], Handler]:
+    """Makes handlers for those who do not ask too often, of all of them together."""
     if not options.http_rate_max:
-        return handler
-    return throttled(handler, RateLimit(options.http_rate_max, options.http_burst_max), clock)
+        return lambda handler: handler
+    rate = RateLimit(options.http_rate_max, options.http_burst_max)
+    return lambda handler: throttled(handler, rate, clock)
 
 
 def web_tokens_of(options: ServerOptions) -> WebTokens | None:

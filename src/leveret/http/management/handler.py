@@ -1,11 +1,12 @@
-"""The handler of everything under /api: finds the endpoint, asks who it is, checks the rule, tells of changes."""
+"""The handler of everything under /api: finds the endpoint, asks who it is, checks the rule, notes who changes what."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from leveret.core.errors import LeveretError
 from leveret.http.auth import Auth
+from leveret.http.management import messages
 from leveret.http.management.call import Call
 from leveret.http.management.refusals import refused
 from leveret.http.management.routes import ROUTES, Endpoint
@@ -14,20 +15,20 @@ from leveret.http.management.site import Site
 from leveret.http.request import Request
 from leveret.http.router import Answer, Router
 from leveret.http.server import Handler
-from leveret.telemetry.logs import Log
 
 PREFIX = "/api"
 READING = frozenset(("GET", "HEAD", "OPTIONS"))
-LOG = Log("management")
+MESSAGES: frozenset[Endpoint] = frozenset((messages.publish, messages.get))
 
 
 class Management:
     """A handler for the paths under /api."""
 
-    def __init__(self, site: Site, auth: Auth) -> None:
-        """Serve a site."""
+    def __init__(self, site: Site, auth: Auth, limit: Callable[[Handler], Handler] = lambda handler: handler) -> None:
+        """Serve a site; `limit` makes handlers for those who do not ask too often."""
         self._site = site
         self._auth = auth
+        self._limit = limit
         self._router = Router(
             {(method, PREFIX + path): self._endpoint(rule, ask) for (method, path), (rule, ask) in ROUTES.items()}
         )
@@ -52,16 +53,12 @@ class Management:
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
             call = Call(request, self._site)
             check(call, rule)
-            if request.method not in READING:
-                LOG.info("change asked for", user=call.user, peer=request.peer.host, what=described(request))
+            if request.method not in READING and ask not in MESSAGES:
+                act = f"{request.method} {request.raw_path.decode('latin-1')}"
+                self._site.audit.note(call.user, act, "asked for", peer=request.peer.host)
             return ask(call)
 
-        return allowed if rule is Rule.OPEN else self._auth.wrap(allowed)
-
-
-def described(request: Request) -> str:
-    """A request without its query, which may have what nobody should read."""
-    return f"{request.method} {request.raw_path.decode('latin-1')}"
+        return allowed if rule is Rule.OPEN else self._auth.wrap(self._limit(allowed))
 
 
 def owns(request: Request) -> bool:

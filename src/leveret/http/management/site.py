@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
 from leveret.security.access import Access
+from leveret.telemetry.audit import Audit
 
 Row = dict[str, Any]
 
@@ -85,3 +86,4 @@ class Site:
     definitions: Definitions
     process: Process
     rates: Rates
+    audit: Audit
