@@ -40,7 +40,7 @@ class Api:
             text = answer.read()
         finally:
             connection.close()
-        told = {name.lower(): value for name, value in answer.getheaders()}
+        told = {name.lower(): ", ".join(answer.headers.get_all(name, ())) for name in answer.headers}
         is_json = told.get("content-type", "").startswith("application/json") and text
         return Answer(answer.status, json.loads(text) if is_json else text, told)
 

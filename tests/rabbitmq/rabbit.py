@@ -27,9 +27,11 @@ def installed() -> bool:
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[tuple[str, int]]:
+def running(directory: Path, plugins: str = PLUGINS, settings: str = "") -> Iterator[tuple[str, int]]:
     """A started RabbitMQ: its host and port."""
     port = free_port()
+    (directory / "plugins").write_text(plugins)
+    (directory / "rabbitmq.conf").write_text(CONFIG.format(port=port) + settings)
     process = subprocess.Popen(
         [str(SCRIPT)],
         env=environment(directory, port),
@@ -47,15 +49,12 @@ def running(directory: Path) -> Iterator[tuple[str, int]]:
 
 def environment(directory: Path, port: int) -> dict[str, str]:
     """Everything that keeps it apart from any other RabbitMQ on this machine."""
-    config = directory / "rabbitmq.conf"
-    config.write_text(CONFIG.format(port=port))
-    (directory / "plugins").write_text(PLUGINS)
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(directory),
         "LANG": "C.UTF-8",
         "RABBITMQ_CONF_ENV_FILE": "/dev/null",
-        "RABBITMQ_CONFIG_FILE": str(config),
+        "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "plugins"),
         "RABBITMQ_NODENAME": f"oracle{port}@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",

@@ -113,6 +113,7 @@ class Description:
             "deliver_get": channel.last_tag,
             "get": channel.gets,
             "ack": channel.acks,
+            "confirm": channel.confirmed,
             "redeliver": channel.redeliveries,
         }
         publishes, settlements = (0, 0) if transaction is None else transaction.counts

@@ -93,7 +93,9 @@ cdef int push(Queue queue, Consumer consumer, Held held) except -1:
     except BaseException:
         queue.give_back(held, REQUEUED, 0)
         raise
+    queue.counters.pushed += 1
     if consumer.no_ack:
+        queue.counters.pushed_settled += 1
         queue.counters.acked += 1
         queue.settle(held, ACKED)
     return 0

@@ -10,6 +10,7 @@ from leveret.core.timers cimport Timer
 cdef struct Counters:
     uint64_t published, delivered, redelivered, acked, nacked, timed_out
     uint64_t rejected, expired, maxlen, delivery_limit, refused, dropped, moved
+    uint64_t pushed, pushed_settled     # of those delivered: to consumers, and to such as need not acknowledge
 
 cdef class QueueTimer(Timer):
     cdef Queue queue

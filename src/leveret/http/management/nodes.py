@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
-from leveret.http.management.overview import contexts, exchange_types
+from leveret.http.management.overview import churn_rates, contexts, exchange_types
 from leveret.http.management.refusals import Missing, answer
 from leveret.http.management.site import Row
 from leveret.http.router import Answer
@@ -20,7 +20,7 @@ def shown(call: Call) -> Row:
     site, process = call.site, call.site.process
     alarm = process.alarm() or ""
     with site.desk.guard as core:
-        churn, connections, now_ms = site.rates.churn(core), len(site.clients.connections()), core.now_ms
+        churn, connections, now_ms = churn_rates(site.rates, core), len(site.clients.connections()), core.now_ms
     return {
         "name": process.node,
         "type": "disc",

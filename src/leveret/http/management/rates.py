@@ -22,9 +22,7 @@ HISTORY = 13  # samples, a minute
 SERIES_MAX = 10_000  # queues with a history: each takes some KiB
 STEP = 1_000  # queues that one hold of the lock looks at
 
-# The name in message_stats, and that of the counter of a queue.
-COUNTERS = {"publish": "published", "deliver_get": "delivered", "redeliver": "redelivered", "ack": "acked"}
-STATS = tuple(COUNTERS)
+STATS = ("publish", "deliver_get", "deliver", "deliver_no_ack", "get", "redeliver", "ack")
 DEPTHS = ("messages", "messages_ready", "messages_unacknowledged")
 
 
@@ -158,8 +156,10 @@ class Rates:
 def counted(queue: Queue) -> tuple[int, ...]:
     """The counters of a queue in the order of STATS, then what is in it in that of DEPTHS."""
     counts = queue.counts
-    ready, total = queue.depth, held_messages(queue)
-    return (*(counts[name] for name in COUNTERS.values()), total, ready, queue.leased)
+    delivered, pushed, settled = counts["delivered"], counts["pushed"], counts["pushed_settled"]
+    deliveries = (delivered, pushed - settled, settled, delivered - pushed)
+    depths = (held_messages(queue), queue.depth, queue.leased)
+    return (counts["published"], *deliveries, counts["redelivered"], counts["acked"], *depths)
 
 
 def held_messages(queue: Queue) -> int:
@@ -168,12 +168,11 @@ def held_messages(queue: Queue) -> int:
 
 
 def message_stats(values: tuple[int, ...], series: Series, range: Range | None = None) -> dict[str, Any]:
-    """Counters with their rates in RabbitMQ's words; which deliveries were asked for one by one is not counted."""
+    """Counters with their rates in RabbitMQ's words; receiving over HTTP or in process is a get."""
     stats: dict[str, Any] = {}
     for index, name in enumerate(STATS):
         stats[name] = values[index]
         stats[f"{name}_details"] = series.details(index, range)
-    stats["deliver"], stats["deliver_details"] = stats["deliver_get"], stats["deliver_get_details"]
     return stats
 
 
