@@ -23,7 +23,6 @@ from leveret.amqp.server import AmqpServer
 from leveret.config import ServerOptions
 from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker, open
-from leveret.http.desk import Desk
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.tls import Certificates
@@ -136,9 +135,10 @@ class Server:
             amqp = AmqpServer(guard, access, limits_of(options), admission)
             guard.on_durable(amqp.durable)
         audit = Audit(guard.clock, options.data)
-        desk, ground = Desk(self._broker), Site(core, access, partial(self._facts, amqp))
-        site = management_site(options, desk, ground, amqp, self._sockets, self._certificates, audit)
-        web = Web(options, desk, access, admission, audit, site)
+        ground = Site(core, access, partial(self._facts, amqp))
+        web = Web(options, self._broker, access, admission, audit, guard.clock)
+        site = management_site(options, web.desk, ground, amqp, self._sockets, self._certificates, audit)
+        web.manage(site)
         control = ControlServer(guard, ground, options.data)
         self._handle_signals()
         for name, sockets in self._sockets.items():

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
+from leveret.embedded.broker import Broker
 from leveret.http.auth import Auth
 from leveret.http.cors import cross_origin
 from leveret.http.desk import Desk
@@ -30,21 +31,24 @@ class Web:
     """The HTTP server and what it needs; in the running loop."""
 
     def __init__(
-        self, options: ServerOptions, desk: Desk, access: Access, admission: Admission, audit: Audit, site: Site
+        self, options: ServerOptions, broker: Broker, access: Access, admission: Admission, audit: Audit, clock: Clock
     ) -> None:
         """Nothing is listened on yet."""
-        self._desk = desk
-        clock = desk.guard.clock
-        auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
-        limit = limiter(options, clock)
-        rest = auth.wrap(limit(Router(RestApi(desk, access, audit).routes())), OPEN_PATHS)
-        management = Management(site, auth, limit)
+        self.desk = Desk(broker)
+        self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
+        self._limit = limiter(options, clock)
+        self._management: Management | None = None
+        rest = self._auth.wrap(self._limit(Router(RestApi(self.desk, access, audit).routes())), OPEN_PATHS)
 
         def handler(request: Request) -> Answer | Awaitable[Answer]:
-            return management(request) if owns(request) else rest(request)
+            return self._management(request) if self._management is not None and owns(request) else rest(request)
 
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
+
+    def manage(self, site: Site) -> None:
+        """Answer the management API too."""
+        self._management = Management(site, self._auth, self._limit)
 
     def listen(self, bound: socket.socket, context: Context | None = None) -> None:
         """Accept connections; with a context, by TLS."""
@@ -53,7 +57,7 @@ class Web:
     def stop_listening(self) -> None:
         """Accept no more, and let nobody wait for messages any longer."""
         self.server.stop_listening()
-        self._desk.close()
+        self.desk.close()
 
     async def drain(self, timeout_s: float) -> int:
         """Answer what was asked; give how many connections did not end in time."""

@@ -115,8 +115,9 @@ class Call:
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of a queue, an exchange or a binding."""
+        given: dict[str, Any] = self.field("arguments", dict, {})
         try:
-            found: dict[str, Any] = decode(self.field("arguments", dict, {}))
+            found: dict[str, Any] = decode(given)
         except (ValueError, TypeError, ArithmeticError, AttributeError):
             raise BadRequest("the arguments cannot be read: send names and plain values") from None
         return found

@@ -1,0 +1,48 @@
+"""Refusals: the table is complete, and nothing that is sent makes the server fail inside."""
+
+import json
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from leveret.core import errors
+from leveret.http.management.refusals import WORDS, refused
+from leveret.http.request import Refusal
+from tests.management.requests import WRITE
+from tests.management.scene import Api
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
+    max_leaves=6,
+)
+FIELDS = sorted({name for _, _, body in WRITE if isinstance(body, dict) for name in body} | {"durable", "arguments"})
+# Everybody's connections must stay, and guest an administrator.
+HARMLESS = [row for row in WRITE if row[0] != "DELETE" and "definitions" not in row[1]]
+
+
+def test_every_error_of_the_core_has_its_word() -> None:
+    known = {each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.LeveretError)}
+    assert known == set(WORDS)
+
+
+def test_what_http_refuses_has_the_same_shape() -> None:
+    answer = refused(Refusal(413, "too large: send less", (("X-A", "b"),)))
+    assert answer.status == 413
+    assert json.loads(answer.body)["reason"] == "too large: send less"
+    assert ("X-A", "b") in tuple(answer.headers)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    row=st.sampled_from(HARMLESS),
+    changes=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=3),
+)
+def test_no_body_makes_the_server_fail(api: Api, row: tuple[str, str, Any], changes: dict[str, Any]) -> None:
+    method, path, body = row
+    sent = {**(body or {}), **changes}
+    if sent.get("action") == "pause":
+        return
+    status = api.call(method, path, sent).status
+    assert status < 500, f"{method} {path} {sent!r}"
