@@ -5,12 +5,12 @@ import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
+from leveret.amqp.admission import Admission
+from leveret.amqp.listener import bind
 
 import leveret
 from leveret.amqp import sockets
-from leveret.amqp.admission import Admission
 from leveret.amqp.limits import Limits
-from leveret.amqp.listener import bind
 from leveret.amqp.server import AmqpServer
 from leveret.amqp.sockets import Socket
 from leveret.security.access import Access

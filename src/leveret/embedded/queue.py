@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
+from leveret.clock import Clock
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, QueueFull
@@ -23,6 +24,7 @@ from leveret.embedded.declare import milliseconds
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
 from leveret.embedded.outgoing import Outgoing, Prepared, prepare
+from leveret.embedded.processed import Processed
 from leveret.embedded.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.embedded.worker import Handler, Worker
 
@@ -376,6 +378,19 @@ class Queue(ManagedQueue):
         """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
 
         return lambda handler: self._start(Worker(self, handler, **options))
+
+    @property
+    def clock(self) -> Clock:
+        """What tells the time to workers."""
+        return self.guard.clock
+
+    def flush(self) -> None:
+        """Return when everything that was done until now is durable."""
+        self.guard.flush()
+
+    def processed(self, name: str) -> Processed:
+        """What workers of that name have done."""
+        return Processed(self, name)
 
     def _start(self, worker: Worker, awaited: bool = False) -> Worker:
         """Let a worker begin."""
