@@ -54,7 +54,7 @@ async def serve(broker: leveret.Broker) -> None:
     """Serve until the standard input ends; each line of it is answered with the CPU seconds so far."""
     broker.queue("orders")
     desk = Desk(broker)
-    server = HttpServer(Router(routes(desk)), Limits(), Admission(1_000, 1_000, 1_000), SystemClock())
+    server = HttpServer(Router(routes(desk)), Limits(), Admission(2_000, 2_000, 2_000), SystemClock())
     bound = bind("127.0.0.1", 0)
     server.listen(bound)
     print(bound.getsockname()[1], flush=True)

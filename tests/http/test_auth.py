@@ -201,5 +201,15 @@ def test_pages_of_named_origins_may_read_answers_and_refusals() -> None:
             assert (answer.status, answer.headers["access-control-allow-headers"]) == (204, "authorization")
 
 
+def test_an_answer_that_is_used_again_keeps_its_headers() -> None:
+    shared = Response(200)
+    handler = cross_origin(lambda request: shared, problem, frozenset({"*"}))
+    for _ in range(2):
+        answer = handler(request(origin="https://app.example"))
+        assert isinstance(answer, Response)
+        assert len(answer.headers) == 2
+    assert not shared.headers
+
+
 def test_without_origins_nothing_is_said() -> None:
     assert cross_origin(whoami, problem, frozenset()) is whoami

@@ -1,7 +1,7 @@
 """Lets pages of other origins use a server; nobody gets this who is not named."""
 
 from collections.abc import Awaitable
-from typing import cast
+from copy import copy
 
 from leveret.core.errors import LeveretError
 from leveret.http.request import Request
@@ -54,5 +54,7 @@ def _preflight(request: Request) -> Headers:
 
 
 def _with(answer: Answer, headers: Headers) -> Answer:
-    answer.headers = cast("Headers", (*answer.headers, *headers))
-    return answer
+    """The answer with more headers; the one that was given may be used for others as well."""
+    extended = copy(answer)
+    extended.headers = (*answer.headers, *headers)
+    return extended

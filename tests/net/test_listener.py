@@ -5,9 +5,9 @@ import socket
 from typing import Any
 
 import pytest
-from leveret.amqp.listener import Listener, bind
 
-from leveret.amqp import listener
+from leveret.net import listener
+from leveret.net.listener import Listener, bind
 
 
 class Exhausted:
