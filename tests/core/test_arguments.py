@@ -58,7 +58,7 @@ def test_a_value_is_read_into_its_field(name: str, value: object, field: str, ex
         ("x-max-priority", 256, "{max_value_exceeded,256}"),
         ("x-delivery-limit", -2, "{value_negative,-2}"),
         ("x-overflow", "drop", "expected one of drop-head, reject-publish, reject-publish-dlx, not 'drop'"),
-        ("x-message-groups", ["fifo"], "expected one of off, fifo, fair, not '['fifo']'"),
+        ("x-message-groups", ["fifo"], "expected one of off, fifo, fifo-batch, fair, not '['fifo']'"),
         ("x-dead-letter-exchange", 5, "{unacceptable_type,signedint}"),
         ("x-dead-letter-exchange", "é" * 128, "longer than 255 bytes"),
         ("x-single-active-consumer", 1, "{unacceptable_type,signedint}"),

@@ -169,7 +169,7 @@ _ROWS = (
     Argument("x-deduplication-scope", "dedup_scope", one_of("queue", "group")),
     Argument("x-content-deduplication", "content_dedup", flag),
     Argument("x-max-message-size", "max_message_bytes", whole(1, COUNT_MAX), by_operator=True),
-    Argument("x-message-groups", "groups", one_of("off", "fifo", "fair")),
+    Argument("x-message-groups", "groups", one_of("off", "fifo", "fifo-batch", "fair")),
 )
 ARGUMENTS: dict[str, Argument] = {row.name: row for row in _ROWS}
 
