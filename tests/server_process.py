@@ -19,7 +19,7 @@ from tests.sources import ROOT
 PATIENCE_S = 30
 TRACEBACK = "Traceback (most recent call last)"
 READY = re.compile(r"\bready\b.*\bamqps?\b")
-PORT = re.compile(r"\b(amqps?)\W+[\d.]+:(\d+)")
+PORT = re.compile(r"\b(amqps?|sqs(?:\+tls)?)\W+[\d.]+:(\d+)")
 
 
 class ServerProcess:
@@ -42,7 +42,18 @@ class ServerProcess:
 
     def start(self, *flags: str) -> Self:
         """Start it and wait until it is ready; these flags come after those of the constructor."""
-        command = [sys.executable, "-m", "leveret", "serve", "--data", str(self.data), "--amqp-port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "leveret",
+            "serve",
+            "--data",
+            str(self.data),
+            "--amqp-port",
+            "0",
+            "--sqs-port",
+            "0",
+        ]
         self._process = subprocess.Popen(
             [*command, *self._flags, *flags], env=self._environ, stderr=subprocess.PIPE, text=True
         )

@@ -268,6 +268,10 @@ cdef class Queue(Holder):
             )
         return held
 
+    def has_held(self, uint64_t seq) -> bool:
+        """Whether a message that was handed out, or delayed, is still here."""
+        return self.held is not None and seq in self.held
+
     def find_lease(self, uint64_t seq, uint64_t lease) -> Held:
         """The delivery that a receipt names."""
         cdef Held held = None if self.held is None else self.held.get(seq)

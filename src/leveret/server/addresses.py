@@ -14,7 +14,12 @@ Sockets = dict[str, list[socket.socket]]
 @contextmanager
 def bound_sockets(options: ServerOptions) -> Iterator[Sockets]:
     """A socket for each address, by protocol."""
-    ports = {"amqp": options.amqp_port, "amqps": options.amqps_port if options.tls_cert else None}
+    ports = {
+        "amqp": options.amqp_port,
+        "amqps": options.amqps_port if options.tls_cert else None,
+        "sqs": options.sqs_port,
+        "sqs+tls": options.sqs_tls_port if options.tls_cert else None,
+    }
     hosts = [host.strip() for host in options.host.split(",")]
     sockets: Sockets = {}
     try:

@@ -33,10 +33,12 @@ from leveret.server.alarms import Alarms, gauges
 from leveret.server.control import ControlServer
 from leveret.server.notify import Supervisor
 from leveret.server.settings import broker_options
+from leveret.server.sqs import SqsServer
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
 CLOSE_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
 ALARM_CHECK_S = 1.0
+WITH_TLS = frozenset(("amqps", "sqs+tls"))
 EXIT_SIGNALLED = 128
 SPARE_FILES = 100  # of the journal, of listeners, of Python itself
 
@@ -130,15 +132,17 @@ class Server:
         amqp = AmqpServer(guard, access, limits_of(options), admission)
         control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data)
         guard.on_durable(amqp.durable)
+        sqs = SqsServer(self._broker, access, admission, options)
         self._handle_signals()
         for name, sockets in self._sockets.items():
+            edge = sqs if name.startswith("sqs") else amqp
             for bound in sockets:
-                amqp.listen(bound, self._current_context if name == "amqps" else None)
+                edge.listen(bound, self._current_context if name in WITH_TLS else None)
         await control.start()
         self._announce()
         background = [asyncio.create_task(self._watch(amqp)), asyncio.create_task(self._stay_alive())]
         await self._stopping.wait()
-        await self._stop(amqp)
+        await self._stop(amqp, sqs)
         await control.stop()
         for task in background:
             task.cancel()
@@ -212,11 +216,13 @@ class Server:
             self._supervisor.alive()
             await asyncio.sleep(self._supervisor.watchdog_s)
 
-    async def _stop(self, amqp: AmqpServer) -> None:
+    async def _stop(self, amqp: AmqpServer, sqs: SqsServer) -> None:
         """Send clients away."""
         amqp.stop_listening()
+        sqs.stop_listening()
         self._supervisor.stopping()
         LOG.info("stopping", signal=self._signal)
-        closed = await amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, self._options.drain_s)
+        drain_s = self._options.drain_s
+        closed = sum(await asyncio.gather(amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, drain_s), sqs.drain(drain_s)))
         if closed:
             LOG.warning("clients did not close in time", connections=closed)
