@@ -19,7 +19,7 @@ PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build serve test check bench sim fuzz asan example dist clean
+.PHONY: help build serve test parts check bench sim fuzz asan example dist clean
 
 help:  ## print this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-15s %s\n", $$1, $$2}'
@@ -29,8 +29,10 @@ build: $(VENV)/.built  ## compile the extensions; the package runs from src/ ins
 serve: $(VENV)/.built  ## run a server on ./data; ARGS="--amqp-port 5673" is passed on
 	@exec $(PY) -m leveret serve $(ARGS)
 
-test: $(VENV)/.dev  ## run the tests; ARGS="-k name" is passed to pytest
+test: $(VENV)/.dev $(VENV)/.parts  ## run the tests; ARGS="-k name" is passed to pytest
 	$(PY) -m pytest $(PYTEST_OPTIONS) $(ARGS)
+
+parts: $(VENV)/.parts  ## install the foreign programs that tests use: clients in C and JavaScript
 
 check: $(VENV)/.dev  ## lint, formatting, types and the rules of the repository
 	$(PY) -m ruff check .
@@ -93,6 +95,10 @@ $(VENV)/.built: pyproject.toml setup.py $(COMPILED) | $(VENV)/.created
 $(VENV)/.dev: $(VENV)/.built pyproject.toml
 	$(if $(filter pyproject.toml,$?),$(PIP) install --no-build-isolation --editable '.[dev]',@:)
 	@touch $@
+
+# Without a stamp when something is missing: the next run tries again.
+$(VENV)/.parts: $(VENV)/.dev tests/parts.py
+	@$(PY) -m tests.parts && touch $@ || true
 
 $(VENV)/.fuzz: $(VENV)/.dev
 	@$(PIP) install --only-binary :all: atheris || { \

@@ -9,7 +9,8 @@ import re
 import signal
 import subprocess
 import sys
-import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,8 +18,10 @@ from typing import Self
 from tests.sources import ROOT
 
 PATIENCE_S = 30
+POLL_S = 0.01
+FREE_PORTS = ("--amqp-port", "0", "--sqs-port", "0")
 TRACEBACK = "Traceback (most recent call last)"
-READY = re.compile(r"\bready\b.*\bamqps?\b")
+READY = re.compile(r".*\bready\b.*\bamqps?\b.*\n")
 PORT = re.compile(r"\b(amqps?|sqs(?:\+tls)?)\W+[\d.]+:(\d+)")
 
 
@@ -32,54 +35,31 @@ class ServerProcess:
         self._flags = flags
         self._environ = {key: value for key, value in os.environ.items() if not key.startswith("LEVERET_")}
         self._environ |= {"PYTHONPATH": str(ROOT / "src"), **(environ or {})}
-        self._process: subprocess.Popen[str] | None = None
-        self._reader: threading.Thread | None = None
-        self._lines: list[str] = []
-        self._ended = False
-        self._heard = threading.Condition()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = folder / "server.log"
+        self._log_bytes = 0
 
     # Starting and stopping
 
     def start(self, *flags: str) -> Self:
         """Start it and wait until it is ready; these flags come after those of the constructor."""
-        command = [
-            sys.executable,
-            "-m",
-            "leveret",
-            "serve",
-            "--data",
-            str(self.data),
-            "--amqp-port",
-            "0",
-            "--sqs-port",
-            "0",
-        ]
-        self._process = subprocess.Popen(
-            [*command, *self._flags, *flags], env=self._environ, stderr=subprocess.PIPE, text=True
-        )
-        self.ports, self._lines, self._ended = {}, [], False
-        self._reader = threading.Thread(target=self._read, args=(self._process,))
-        self._reader.start()
-        with self._heard:
-            self._heard.wait_for(lambda: self.ports or self._ended, PATIENCE_S)
-        if not self.ports:
+        command = [sys.executable, "-m", "leveret", "serve", "--data", str(self.data), *FREE_PORTS]
+        self._log_bytes = self._log.stat().st_size if self._log.exists() else 0
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen([*command, *self._flags, *flags], env=self._environ, stderr=log)
+        self._wait_until(lambda: READY.search(self.text))
+        found = READY.search(self.text)
+        if found is None:
             self.kill()
             raise AssertionError(f"the server did not start:\n{self.text}")
+        self.ports = {name: int(port) for name, port in PORT.findall(found[0])}
         return self
 
-    def _read(self, process: subprocess.Popen[str]) -> None:
-        """Keep what the server says, and look for the line with its ports."""
-        assert process.stderr is not None
-        with process.stderr:
-            for line in process.stderr:
-                with self._heard:
-                    self._lines.append(line)
-                    if not self.ports and READY.search(line):
-                        self.ports = {name: int(port) for name, port in PORT.findall(line)}
-                    self._heard.notify_all()
-        with self._heard:
-            self._ended = True
-            self._heard.notify_all()
+    def _wait_until(self, condition: Callable[[], object]) -> None:
+        """Wait until something is true, the server has ended, or nobody would wait any longer."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition() and self._running.poll() is None and time.monotonic() < deadline:
+            time.sleep(POLL_S)
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
@@ -87,11 +67,13 @@ class ServerProcess:
 
     def wait(self) -> int:
         """Wait for its end; give its exit code."""
-        code = self._running.wait(PATIENCE_S)
-        assert self._reader is not None
-        self._reader.join()
-        self._process = None
-        return code
+        try:
+            return self._running.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._running.kill()
+            raise AssertionError(f"the server did not end:\n{self.text}") from None
+        finally:
+            self._process = None
 
     def stop(self) -> int:
         """Let it end as an operator would; give its exit code."""
@@ -104,7 +86,7 @@ class ServerProcess:
         return self.wait()
 
     @property
-    def _running(self) -> subprocess.Popen[str]:
+    def _running(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "the server is not running"
         return self._process
 
@@ -128,12 +110,11 @@ class ServerProcess:
     @property
     def text(self) -> str:
         """All that it has logged since it was started."""
-        return "".join(self._lines)
+        return self._log.read_bytes()[self._log_bytes :].decode()
 
     def wait_for(self, text: str) -> None:
         """Wait until it has logged something."""
-        with self._heard:
-            self._heard.wait_for(lambda: text in self.text or self._ended, PATIENCE_S)
+        self._wait_until(lambda: text in self.text)
         assert text in self.text, f"the server did not say {text!r}:\n{self.text}"
 
     def __enter__(self) -> Self:

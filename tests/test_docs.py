@@ -14,7 +14,8 @@ from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, Argument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.embedded.stats import BrokerStats, JournalStats, QueueStats
-from tests.sources import ROOT
+from leveret.server.exits import EXIT_CODES
+from tests.sources import ROOT, files
 
 KIB = 1024
 NO_EFFECT = "no effect"
@@ -95,6 +96,17 @@ def test_the_options_of_a_server_are_documented_as_in_their_help() -> None:
     shared = dataclasses.fields(StoreOptions)
     own = dataclasses.fields(ServerOptions)[len(shared) :]
     assert table("options.md", "server options") == option_rows(own)
+
+
+def test_every_exit_code_of_a_server_is_documented() -> None:
+    assert [int(row[0]) for row in table("server.md", "exit codes")] == sorted({0, *EXIT_CODES.values()})
+
+
+def test_every_event_of_a_server_is_documented() -> None:
+    parts = ("amqp", "http", "net", "server")
+    sources = [path.read_text() for part in parts for path in files(".py", under=f"src/leveret/{part}")]
+    logged = {event for text in sources for event in re.findall(r'(?:LOG\.\w+|\blog)\(\s*"([^"]+)"', text)}
+    assert {row[0] for row in table("server.md", "events")} == {code(event) for event in logged}
 
 
 @pytest.mark.parametrize("figures", [QueueStats, BrokerStats, JournalStats])

@@ -3,6 +3,8 @@
 import pytest
 
 from leveret.amqp.methods import (
+    AccessRequest,
+    AccessRequestOk,
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
@@ -87,6 +89,7 @@ def test_crossing_closes_are_both_answered(client: Client) -> None:
     client.send(QueueDeclare("missing", passive=True))
     client.next(ChannelClose)
     client.call(ChannelClose(200, "done"), ChannelCloseOk)
+    client.send(ChannelCloseOk())
     client.call(ChannelOpen(), ChannelOpenOk)
 
 
@@ -171,7 +174,7 @@ def test_content_out_of_order_is_505(client: Client) -> None:
     client.send(BasicPublish("", "q"))
     client.send(QueueDelete("q"))
     close = client.next(ConnectionClose)
-    assert (close.reply_code, close.class_id, close.method_id) == (505, 50, 40)
+    assert (close.reply_code, close.class_id, close.method_id) == (505, 60, 40)
 
 
 def test_the_channels_of_a_user_are_counted(world: World) -> None:
@@ -194,3 +197,7 @@ def test_consumers_of_a_channel_are_counted(world: World) -> None:
     assert client.nothing()
     client.send(BasicConsume("q", "one too many"))
     assert client.next(ChannelClose).reply_code == 406
+
+
+def test_old_clients_get_their_ticket(client: Client) -> None:
+    assert client.call(AccessRequest("/data"), AccessRequestOk) == AccessRequestOk(1)

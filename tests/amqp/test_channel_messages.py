@@ -2,6 +2,7 @@
 
 import pytest
 
+from leveret.amqp.codec import encode
 from leveret.amqp.methods import (
     BasicAck,
     BasicCancel,
@@ -291,3 +292,24 @@ def test_a_publisher_cannot_make_up_deaths(client: Client) -> None:
     properties = client.next_content(BasicDeliver).properties
     assert properties is not None
     assert properties.headers == {"kept": True}
+
+
+def test_what_a_deleted_queue_had_delivered_may_still_be_settled(client: Client) -> None:
+    client.queue()
+    consume(client)
+    client.publish()
+    client.next(BasicDeliver)
+    client.send(QueueDelete("q"))
+    client.received()
+    client.send(BasicAck(1))
+    assert client.nothing()
+
+
+def test_special_headers_do_not_change_the_types_of_others(client: Client) -> None:
+    client.queue()
+    consume(client)
+    headers = bytes.fromhex("00000016") + b"\x01as\x00\x07" + b"\x0ax-group-idS\x00\x00\x00\x01g"
+    header = bytes([0, 60, 0, 0]) + bytes(8) + bytes([0x20, 0]) + headers
+    client.writer.content(1, encode(BasicPublish("", "q")), header, len(header))
+    client.send_bytes(client.writer.take())
+    assert headers in client.connection.take_output()

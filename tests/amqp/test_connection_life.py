@@ -1,10 +1,12 @@
 """A running connection: closing both ways, heartbeats, alarms, and what a client can break."""
 
+import base64
+import hashlib
 import logging
 
 import pytest
 
-from leveret.amqp import channel
+from leveret.amqp import channel, connection
 from leveret.amqp.codec import encode
 from leveret.amqp.frames import PROTOCOL_HEADER, FrameWriter
 from leveret.amqp.methods import (
@@ -13,6 +15,7 @@ from leveret.amqp.methods import (
     BasicConsumeOk,
     BasicDeliver,
     BasicQos,
+    BasicQosOk,
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionBlocked,
@@ -22,8 +25,12 @@ from leveret.amqp.methods import (
     ConnectionTuneOk,
     ConnectionUnblocked,
     QueueDeclare,
+    QueueDelete,
 )
-from tests.amqp.client import Client, World
+from leveret.security.passwords import hash_password, imported
+from tests.amqp.client import CHEAP, Client, World
+
+SHA256 = "rabbit_password_hashing_sha256"
 
 
 def test_the_client_closes(client: Client) -> None:
@@ -169,3 +176,76 @@ def test_a_login_that_is_decided_too_late_is_for_nobody(world: World) -> None:
     world.work()
     assert client.connection.finished
     assert client.connection.user is None
+
+
+def test_who_is_deleted_has_to_go(world: World) -> None:
+    with world.broker.guard:
+        world.access.add_user("ann", hash_password("secret", CHEAP))
+        world.access.set_permission("ann", "/", ".*", ".*", ".*")
+    client = world.client(user="ann", password="secret")
+    with world.broker.guard:
+        world.access.delete_user("ann")
+    world.pass_ms(1)
+    assert client.next(ConnectionClose) == ConnectionClose(320, "CONNECTION_FORCED - user 'ann' is deleted")
+
+
+def test_with_a_vhost_go_its_connections(world: World) -> None:
+    with world.broker.guard:
+        world.access.declare_vhost("v")
+        world.access.set_permission("guest", "v", ".*", ".*", ".*")
+    client = world.client(vhost="v")
+    client.queue()
+    with world.broker.guard:
+        world.access.delete_vhost("v")
+    client.publish()
+    assert client.next(ConnectionClose) == ConnectionClose(320, "CONNECTION_FORCED - vhost 'v' is deleted")
+
+
+def test_a_weak_hash_is_replaced_at_the_next_login(world: World) -> None:
+    weak = imported(base64.b64encode(b"salt" + hashlib.sha256(b"saltsecret").digest()).decode(), SHA256)
+    with world.broker.guard:
+        world.access.add_user("ann", weak)
+        world.access.set_permission("ann", "/", ".*", ".*", ".*")
+    world.client(user="ann", password="secret")
+    assert world.access.users.get("ann").password_hash != weak
+    world.client(user="ann", password="secret")
+
+
+def test_exclusive_queues_that_are_gone_are_forgotten(world: World) -> None:
+    client = world.client()
+    for i in range(200):
+        client.queue(f"q{i}", exclusive=True)
+        client.send(QueueDelete(f"q{i}"))
+        client.received()
+    client.queue("last", exclusive=True)
+    assert len(client.connection.owned) < 50
+    world.hub.lost(client.connection)
+    assert not world.core.topology.vhost("/").queues
+
+
+def test_who_is_blocked_can_still_answer_a_close(world: World) -> None:
+    client = world.client()
+    client.queue()
+    world.hub.set_alarm("low on memory")
+    client.publish()
+    client.next(ConnectionBlocked)
+    world.hub.ask_close(320, "CONNECTION_FORCED - shutdown")
+    client.next(ConnectionClose)
+    client.send(ConnectionCloseOk(), 0)
+    assert client.connection.finished
+    assert world.core.topology.vhost("/").queue("q").depth == 0
+
+
+def test_a_bug_beside_the_frames_ends_only_that_connection(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(connection: object) -> None:
+        raise RuntimeError("a bug")
+
+    first, second = world.client(), world.client()
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
+        patched.setattr(connection, "check_home", broken)
+        first.send(BasicQos())
+    assert first.connection.finished
+    assert "a bug" in caplog.text
+    second.call(BasicQos(), BasicQosOk)

@@ -154,7 +154,7 @@ def test_there_is_no_content_on_channel_0(kind: int) -> None:
 
 def test_a_channel_above_the_limit_is_refused() -> None:
     assert read_all(tuned_reader(channel_max=7), frame(BODY, 7, b"")) == [(BODY, 7, b"")]
-    assert refused(tuned_reader(channel_max=7), frame(BODY, 8, b"")) == Reply.CHANNEL_ERROR
+    assert refused(tuned_reader(channel_max=7), frame(BODY, 8, b"")) == Reply.NOT_ALLOWED
     assert refused(FrameReader(), frame(METHOD, 1, bytes(4))) == Reply.CHANNEL_ERROR
 
 

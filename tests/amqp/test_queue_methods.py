@@ -113,7 +113,7 @@ def test_reserved_names_are_403(client: Client) -> None:
 
 def test_quorum_queues_are_named_by_clients(client: Client) -> None:
     close = refused(client, QueueDeclare("", durable=True, arguments={"x-queue-type": "quorum"}))
-    assert close.reply_text == "PRECONDITION_FAILED - Cannot declare a server-named queue for type quorum"
+    assert close.reply_text == "PRECONDITION_FAILED - Cannot declare a server-named queue for type rabbit_quorum_queue"
 
 
 @pytest.mark.parametrize(
@@ -211,11 +211,11 @@ def test_the_queues_of_a_vhost_are_counted(world: World) -> None:
     assert refused(client, QueueDeclare("b")) == ChannelClose(406, text, 50, 10)
 
 
-def test_a_single_active_consumer_excludes_get(client: Client) -> None:
-    client.queue(arguments={"x-single-active-consumer": True})
+def test_a_single_active_consumer_of_a_quorum_queue_excludes_get(client: Client) -> None:
+    client.queue(durable=True, arguments={"x-single-active-consumer": True, "x-queue-type": "quorum"})
     close = refused(client, BasicGet("q"))
     assert close.reply_code == 405
-    assert close.reply_text.endswith("not supported by classic queues with single active consumer")
+    assert close.reply_text.endswith("not supported by quorum queues with single active consumer")
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,19 @@
 """tx.*: nothing happens before the commit, then all of it."""
 
+from pathlib import Path
+
 import pytest
 
 from leveret.amqp import transaction
+from leveret.amqp.codec import encode
 from leveret.amqp.methods import (
     BasicAck,
     BasicGet,
     BasicGetEmpty,
     BasicGetOk,
     BasicNack,
+    BasicRecover,
+    BasicRecoverOk,
     BasicReturn,
     ChannelClose,
     ConfirmSelect,
@@ -20,7 +25,7 @@ from leveret.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
-from tests.amqp.client import Client
+from tests.amqp.client import Client, World
 
 
 @pytest.fixture
@@ -151,3 +156,35 @@ def test_closing_forgets_the_transaction(tx: Client) -> None:
     other = tx.world.client()
     other.send(BasicGet("q"))
     other.next(BasicGetEmpty)
+
+
+def test_what_was_recovered_is_not_settled_by_the_commit(tx: Client) -> None:
+    tx.publish()
+    tx.call(TxCommit(), TxCommitOk)
+    tx.send(BasicAck(get(tx)))
+    tx.call(BasicRecover(True), BasicRecoverOk)
+    tx.call(TxCommit(), TxCommitOk)
+    assert depth(tx) == 1
+
+
+def test_a_message_too_large_for_its_queue_is_refused_before_the_commit(tx: Client) -> None:
+    tx.queue("small", arguments={"x-max-message-size": 3})
+    tx.publish("small", b"1234")
+    assert tx.next(ChannelClose).reply_code == 406
+
+
+def test_commit_is_answered_when_it_is_on_disk(tmp_path: Path) -> None:
+    world = World(path=str(tmp_path))
+    try:
+        client = world.client()
+        client.queue(durable=True)
+        client.call(TxSelect(), TxSelectOk)
+        client.publish(delivery_mode=2)
+        client.writer.method(1, encode(TxCommit()))
+        world.hub.receive(client.connection, client.writer.take())
+        assert client.nothing()
+        assert not client.connection.wants_input
+        world.work()
+        client.next(TxCommitOk)
+    finally:
+        world.close()

@@ -66,10 +66,18 @@ def test_without_bindings_nothing_matches() -> None:
         assert list(new_exchange("h", type).matches("k")) == []
 
 
-@pytest.mark.parametrize("key", ["", "0", "-1", "1.5", "many", "1000001", "9" * 300, "²"])
-def test_a_binding_key_that_is_no_weight_is_refused(key: str) -> None:
-    with pytest.raises(InvalidArgument, match="weight from 1 to 1000000"):
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        *((key, f'The binding key must be an integer: <<"{key}">>') for key in ("", "1.5", "many", "²")),
+        *((key, "The binding key must be greater than 0") for key in ("0", "-1")),
+        *((key, f"the binding key is a weight from 1 to 1000000, not '{key}'") for key in ("1000001", "9" * 300)),
+    ],
+)
+def test_a_binding_key_that_is_no_weight_is_refused(key: str, text: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
         new_exchange("h", "x-consistent-hash").bind(Queue("a"), key)
+    assert str(refusal.value) == text
 
 
 def test_a_header_can_be_hashed_instead_of_the_key() -> None:

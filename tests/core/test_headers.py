@@ -8,6 +8,7 @@ import pytest
 
 from leveret.core.errors import PreconditionFailed
 from leveret.core.exchanges.headers import HeadersExchange
+from leveret.core.tables import Long
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,9 @@ def is_match(arguments: dict[str, Any], headers: dict[str, Any] | None) -> bool:
         ({"present": None}, {}, False),
         ({"n": 1}, {"n": True}, False),
         ({"n": 1}, {"n": 1.0}, False),
+        ({"n": 1}, {"n": Long(1)}, True),
+        ({"n": Long(1)}, {"n": 1}, True),
+        ({"n": Long(1)}, {"n": True}, False),
         ({"n": "1"}, {"n": b"1"}, False),
         ({"n": Decimal("1.5")}, {"n": Decimal("1.50")}, True),
         ({"n": [1, 2]}, {"n": [1, 2]}, True),

@@ -197,6 +197,29 @@ def test_too_many_requests_at_once_are_refused_after_the_first_ones() -> None:
         assert [client.answer().status for _ in range(5)] == [200] * 4 + [429]
 
 
+def test_a_flood_of_one_client_lets_others_have_their_turn() -> None:
+    order: list[bytes] = []
+
+    def note(request: Request) -> Response:
+        order.append(request.raw_path)
+        return Response(200)
+
+    with World(note) as world:
+        good, flooding = world.connect(), world.connect()
+        assert good.request("GET /first").status == 200
+        flood = b"GET /f HTTP/1.1\r\nHost: x\r\n\r\n" * 5_000
+
+        def both() -> None:
+            # In one turn of the loop, so that the good one is surely there while the flood is.
+            flooding.send(flood)
+            good.send(b"GET /good HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        world.loop.call_soon_threadsafe(both)
+        assert good.answer().status == 200
+        assert [flooding.answer().status for _ in range(5_000)] == [200] * 5_000
+    assert order.index(b"/good") < 1_000
+
+
 def test_bodies_of_all_clients_together_are_limited() -> None:
     with World(limits=Limits(bodies_bytes_max=1_000)) as world:
         client = world.connect()

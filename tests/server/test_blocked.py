@@ -1,3 +1,4 @@
+import signal
 from pathlib import Path
 
 import pika
@@ -34,3 +35,15 @@ def test_publishers_wait_while_memory_is_short_and_consumers_go_on(tmp_path: Pat
 def test_publishers_wait_while_the_disk_is_short(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--disk-alarm-bytes", "1000TiB") as server:
         server.wait_for('alarm reason="low on disk"')
+
+
+def test_a_blocked_publisher_hears_that_the_server_stops(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--memory-limit", "1MiB", "--drain-s", "25") as server:
+        server.wait_for("low on memory")
+        publisher = pika.BlockingConnection(pika.URLParameters(server.url))
+        publisher.channel().basic_publish("", "orders", b"one")
+        server.signal(signal.SIGTERM)
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+            publisher.process_data_events(time_limit=30)
+        assert server.wait() == 0
+        assert "clients did not close in time" not in server.text

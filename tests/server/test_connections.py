@@ -1,3 +1,4 @@
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,6 +11,10 @@ import pytest
 from tests.server_process import ServerProcess
 
 PROTOCOL_HEADER = b"AMQP\0\0\x09\x01"
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
@@ -79,3 +84,18 @@ def test_a_client_that_goes_without_a_word_leaves_its_messages_to_others(server:
     with pika.BlockingConnection(pika.URLParameters(server.url)) as other:
         frame, _, body = other.channel().basic_get("orders", auto_ack=True)
         assert (frame.redelivered, body) == (True, b"one")
+
+
+def test_a_consumer_that_does_not_read_takes_no_memory(server: ServerProcess) -> None:
+    body, persistent = bytes(100_000), pika.BasicProperties(delivery_mode=2)
+    consumer, publisher = (pika.BlockingConnection(pika.URLParameters(server.url)) for _ in range(2))
+    with consumer, publisher:
+        channel = publisher.channel()
+        channel.queue_declare("orders", durable=True)
+        channel.confirm_delivery()
+        consumer.channel().basic_consume("orders", lambda *delivery: None, auto_ack=True)
+        channel.basic_publish("", "orders", body, persistent)
+        before = resident_bytes(server.pid)
+        for _ in range(600):
+            channel.basic_publish("", "orders", body, persistent)
+        assert resident_bytes(server.pid) < before + 30_000_000, "60 MB were published"

@@ -1,4 +1,6 @@
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -103,3 +105,28 @@ def test_the_log_says_what_the_data_directory_held(server: ServerProcess) -> Non
     server.stop()
     server.start()
     assert "recovered from_checkpoint=true" in server.text
+
+
+def test_the_supervisor_hears_that_the_server_is_ready_alive_and_stopping(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(30)
+        environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100000"}
+        with ServerProcess(tmp_path, environ=environ) as server:
+            assert systemd.recv(100) == b"READY=1"
+            assert systemd.recv(100) == b"WATCHDOG=1"
+            assert systemd.recv(100) == b"WATCHDOG=1"
+            server.signal(signal.SIGTERM)
+            while (said := systemd.recv(100)) == b"WATCHDOG=1":
+                pass
+            assert said == b"STOPPING=1"
+            assert server.wait() == 0
+
+
+def test_a_running_server_is_managed_by_command(server: ServerProcess) -> None:
+    command = [sys.executable, "-m", "leveret", "status", "--data", str(server.data), "--json"]
+    clean = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    shown = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=60, check=True).stdout
+    status = json.loads(shown)
+    assert (status["pid"], status["amqp"]) == (server.pid, f"127.0.0.1:{server.port}")
+    assert (status["connections"], status["alarm"], status["users"]) == (0, None, 1)

@@ -25,7 +25,7 @@ def objects() -> Iterator[io.StringIO]:
 
 
 def test_a_line_for_people_has_time_level_event_and_fields(text: io.StringIO) -> None:
-    Log("amqp").info("connection opened", peer="127.0.0.1:40000", user="guest", channels=2, vhost="my vhost")
+    Log("amqp").info("connection opened", peer="127.0.0.1:40000", user="guest", channels=2, vhost="my vhost", name=None)
     time, level, rest = text.getvalue().split(maxsplit=2)
     assert (len(time), time[-1], level) == (24, "Z", "INFO")
     assert rest == 'connection opened peer=127.0.0.1:40000 user=guest channels=2 vhost="my vhost"\n'

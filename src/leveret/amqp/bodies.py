@@ -5,12 +5,12 @@ What was fetched is kept until it is delivered; of what nobody comes for any mor
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.errors import LeveretError
+from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FETCHED_BYTES_MAX = 64 << 20
 RETRY_MS = 1_000  # after a blob store failed
 
-_log = logging.getLogger("leveret.amqp")
+LOG = Log("amqp")
 
 
 class BodyStore(Protocol):
@@ -68,7 +68,7 @@ class Bodies:
 
     def _came(self, pointer: bytes, result: bytes | LeveretError) -> None:
         if isinstance(result, LeveretError):
-            _log.error("a large body cannot be fetched, which holds up its queue: %s", result)
+            LOG.error("large body cannot be fetched", reason=result, advice="its queue waits: repair the blob store")
             self._failed.append((self._hub.core.now_ms + RETRY_MS, pointer))
             return
         with self._hub.guard:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.amqp.codec import encode
 from leveret.amqp.contents import delivered_content
-from leveret.amqp.handlers import basic, channel, confirm, exchange, queue, tx
+from leveret.amqp.handlers import access, basic, channel, confirm, exchange, queue, tx
 from leveret.amqp.methods import BasicCancel, BasicGetEmpty, ChannelClose, ChannelCloseOk, Method
 from leveret.amqp.names import REPLY_TO, stripped
 from leveret.amqp.publishing import Publish
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Handlers = dict[type[Method], Callable[["Channel", Any], None]]
 HANDLERS: Handlers = {
+    **access.HANDLERS,
     **basic.HANDLERS,
     **channel.HANDLERS,
     **confirm.HANDLERS,
@@ -82,15 +83,12 @@ class Channel(Traffic):
         self.outlet.content(self.number, encode(method), content, header_len)
         self.outlet.note()
 
-    def answer(self, nowait: bool, method: Method) -> None:
-        """Write an answer, if one is wanted."""
-        if not nowait:
-            self.say(method)
-
-    def answer_durably(self, nowait: bool, method: Method) -> None:
-        """Write an answer, if one is wanted, when all that was done so far is on disk."""
-        if not nowait:
+    def answer(self, nowait: bool, method: Method, *, durable: bool = False) -> None:
+        """Write an answer, if one is wanted; a durable one when all that was done so far is on disk."""
+        if durable and not nowait:
             self.hub.answer_when_durable(self.connection, lambda: self._answer_late(method))
+        elif not nowait:
+            self.say(method)
 
     def _answer_late(self, method: Method) -> None:
         """Write an answer, unless the channel was closed meanwhile."""
@@ -162,7 +160,6 @@ class Channel(Traffic):
 
     def _store(self, publish: Publish) -> None:
         """Put a large body away before its message is published; nothing else is heard meanwhile."""
-        publish.check_size()
         self.published -= self.confirming
         self.connection.hold(Hold.BODY)
         self.hub.attempt(self.connection, publish.store, lambda result: self._stored(publish, result))
@@ -257,7 +254,7 @@ class Channel(Traffic):
         self.say(ChannelClose(refused.code, refused.text, class_id, method_id))
 
     def release(self) -> None:
-        """Stop consuming, and give back what was not settled; nothing is heard any more."""
+        """Hear nothing more, stop consuming, and give back what was not settled."""
         self.deaf = True
         for tag in list(self.subscribers):
             self.remove_consumer(tag)

@@ -1,8 +1,9 @@
-"""One connection: bytes in, bytes out; logging in, channels, closing, heartbeats. It never touches a socket or a clock.
+"""One connection: bytes in, bytes out; logging in, channels, closing. It never touches a socket or a clock.
 
     header -> starting -> authenticating -> tuning -> opening -> running -> closing -> finished
 
-The frames are taken apart in session.pyx; what happens on channel 0 in which state is in handlers/connection.py.
+The frames are taken apart in session.pyx; what happens on channel 0 in which state is in
+handlers/connection.py, what happens when time passes in watch.py.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from leveret.amqp.methods import (
     ConnectionUnblocked,
     Method,
 )
+from leveret.amqp.owned import Owned
 from leveret.amqp.replies import ProtocolError, Reply, refusal
 from leveret.amqp.session import Session
 from leveret.amqp.state import HANDSHAKE, UNKNOWN, Hold, State
 from leveret.amqp.traffic import Route
-from leveret.core.queue import Queue
+from leveret.amqp.watch import check_home
 from leveret.core.topology import Vhost
 from leveret.security.users import Login, User
 from leveret.telemetry.logs import Log
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
 
 # A stranger gets no more memory than this, however much he sends while his password is being looked at.
 UNKNOWN_BYTES_MAX = 65_536
-CLOSING_MS = 30_000  # how long we wait for connection.close-ok
-HEARTBEATS_MISSED = 2
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
 
 LOG = Log("amqp")
@@ -87,14 +87,14 @@ class Connection(Session):
         self.mechanism = ""
         self.client_properties: dict[str, Any] = {}
         self.client_capabilities: dict[str, Any] = {}
-        self.exclusive: dict[str, Queue] = {}
+        self.owned = Owned()
         self.heartbeat_ms = 0
         self.since_ms = hub.core.now_ms
         self.received_ms = self.sent_ms = self.since_ms
         self.home: Vhost | None = None
         self.routes: dict[bytes, Route] = {}
         self._holds: set[Hold] = set()
-        self._refusal: Refusal | None = None
+        self.refusal: Refusal | None = None
         self._header_refused = False
         self._released = False
         self.socket: Socket | None = None
@@ -105,8 +105,9 @@ class Connection(Session):
     def receive(self, data: bytes | bytearray | memoryview) -> None:
         """Take what came from the socket; never raises for what a client sent."""
         self.received_ms = self.hub.core.now_ms
-        if self.finished:
+        if self.finished or self.unreadable:
             return
+        check_home(self)
         self.reader.feed(data)
         if self.state in UNKNOWN and self.reader.buffered_bytes > UNKNOWN_BYTES_MAX:
             self.finish()
@@ -119,6 +120,7 @@ class Connection(Session):
         if data:
             self.sent_ms = self.hub.core.now_ms
         if self._header_refused:
+            self._header_refused = False
             return PROTOCOL_HEADER
         return data
 
@@ -260,7 +262,7 @@ class Connection(Session):
             "For details see the broker logfile."
         )
         close = ConnectionClose(Reply.ACCESS_REFUSED, text) if told else None
-        self._refusal = Refusal(self.hub.core.now_ms + login.delay_ms, close)
+        self.refusal = Refusal(self.hub.core.now_ms + login.delay_ms, close)
         self.hold(Hold.LOGIN)
 
     def enter(self, vhost: str) -> None:
@@ -314,6 +316,8 @@ class Connection(Session):
     def lost(self) -> None:
         """The socket is gone; forget the connection."""
         self.finish()
+        self.outlet.close()
+        self.socket = None
         self.hub.connections.discard(self)
         LOG.info("connection closed", peer=self.peer, user=self.user_name)
 
@@ -325,43 +329,4 @@ class Connection(Session):
         for channel in list(self.channels.values()):
             channel.release()
         self.channels.clear()
-        for queue in list(self.exclusive.values()):
-            if not queue.deleted:
-                self.hub.core.delete_queue(queue)
-        self.exclusive.clear()
-
-    # Time and flow
-
-    def check(self, now_ms: int) -> None:
-        """What time asks for: heartbeats, and the end of those who are silent."""
-        if self.finished:
-            return
-        if self._refusal is not None:
-            self._check_refusal(self._refusal, now_ms)
-        elif self.state in HANDSHAKE:
-            if now_ms - self.since_ms > self.hub.limits.handshake_ms:
-                LOG.warning("handshake took too long", peer=self.peer, state=self.state.value)
-                self.finish()
-        elif self.state is State.CLOSING:
-            if now_ms - self.since_ms > CLOSING_MS:
-                self.finish()
-        elif self.heartbeat_ms:
-            self._check_heartbeat(now_ms)
-
-    def _check_refusal(self, refused: Refusal, now_ms: int) -> None:
-        """Tell of a refused login when it was held back for long enough."""
-        if now_ms >= refused.due_ms:
-            if refused.close is not None:
-                self.say(refused.close)
-            self.finish()
-
-    def _check_heartbeat(self, now_ms: int) -> None:
-        """Show that we are here; a peer that we do not listen to need not do the same."""
-        if now_ms - self.sent_ms >= self.heartbeat_ms // 2:
-            self.outlet.heartbeat()
-            self.outlet.note()
-        if not self.wants_input:
-            self.received_ms = now_ms
-        elif now_ms - self.received_ms > HEARTBEATS_MISSED * self.heartbeat_ms:
-            LOG.warning("heartbeats missed", peer=self.peer, silent_ms=now_ms - self.received_ms)
-            self.finish()
+        self.owned.delete_all(self.hub.core)

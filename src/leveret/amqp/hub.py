@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from leveret.amqp import watch
 from leveret.amqp.bodies import Bodies, BodyStore
 from leveret.amqp.greeting import server_properties
 from leveret.amqp.limits import Limits
@@ -20,6 +21,7 @@ from leveret.amqp.state import Hold
 from leveret.core.broker import Broker
 from leveret.core.errors import JournalFailed, LeveretError
 from leveret.security.access import Access
+from leveret.security.passwords import hash_password
 from leveret.security.users import Login
 from leveret.telemetry.logs import Log
 
@@ -108,15 +110,25 @@ class Hub:
         """Let a connection do something, and see to what it leaves behind."""
         try:
             with self.guard:
-                action()
+                self._try(connection, action)
                 self._confirm_later(connection)
                 if self.guard.behind and not connection.finished:
                     connection.hold(Hold.DISK)
                     self._slowed.append(connection)
         except JournalFailed:
             raise
-        except LeveretError as error:
+        except Exception as error:
             LOG.error("messages could not be pushed to consumers", error)
+
+    def _try(self, connection: Connection, action: Callable[[], None]) -> None:
+        """Let a connection do something; if that fails in a way that nobody thought of, only it ends."""
+        try:
+            action()
+        except JournalFailed:
+            raise
+        except Exception as error:
+            LOG.error("connection broken", error, peer=connection.peer)
+            connection.finish()
 
     def _confirm_later(self, connection: Connection) -> None:
         """Confirm the new publishes of a connection when they are durable."""
@@ -203,10 +215,17 @@ class Hub:
         """Decide a login by password, elsewhere: hashing takes its time."""
         now_ms = self.core.now_ms
 
-        def decide() -> Login:
-            return self.access.users.authenticate(credentials.name, credentials.password, connection.peer.host, now_ms)
+        def decide() -> tuple[Login, str | None]:
+            name, password = credentials.name, credentials.password
+            login = self.access.users.authenticate(name, password, connection.peer.host, now_ms)
+            return login, hash_password(password) if login.rehash else None
 
-        self.elsewhere(decide, lambda login: self.finish(connection, lambda: connection.logged_in(login)))
+        def finish(login: Login, stronger: str | None) -> None:
+            if stronger is not None and credentials.name in self.access.users:
+                self.access.change_password(credentials.name, stronger)
+            connection.logged_in(login)
+
+        self.elsewhere(decide, lambda decided: self.finish(connection, lambda: finish(*decided)))
 
     def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | LeveretError], None]) -> None:
         """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""
@@ -238,7 +257,7 @@ class Hub:
         """What time asks for, about once a second."""
         with self.guard as core:
             for connection in list(self.connections):
-                connection.check(core.now_ms)
+                watch.check(connection, core.now_ms)
             now_ms = core.now_ms
         if self.bodies is not None:
             self.bodies.retry(now_ms)
@@ -248,6 +267,7 @@ class Hub:
         with self.guard:
             for connection in list(self.connections):
                 connection.ask_close(code, text)
+        self.resume()
 
     def lost(self, connection: Connection) -> None:
         """A socket is gone."""

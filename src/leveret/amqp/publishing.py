@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 DEDUP_HEADER = "x-deduplication-id"
 DELAY_HEADER = "x-delay"
 PERSISTENT = 2
-EXPIRATION_MS_MAX = 2**32 - 1
 NAME_CHARS_MAX = 1024  # of groups and de-duplication ids: they travel in the header of every message
 
 
@@ -46,7 +45,9 @@ class Publish:
         channel.authorize("basic.publish", {"exchange": exchange})
         channel.check_exchange(exchange)
         self._priority, self._mode, self._expiration_ms, _ = scan_header(wire, header_len)
-        self._properties = without_client_deaths(decode_header(wire[:header_len]))
+        sent = decode_header(wire[:header_len])
+        self._properties = without_client_deaths(sent)
+        self._is_changed = self._properties is not sent
         self._headers: dict[str, Any] = self._properties.headers or {}
         self._direct_reply()
         self._check_expiration()
@@ -58,6 +59,7 @@ class Publish:
         self._queues: list[Queue] = channel.home.route(exchange, keys, self._headers, self._properties)
         self._key = self._dedup_key()
         self._blob = False
+        self._check_sizes()
 
     def _direct_reply(self) -> None:
         """Put the name of the reply consumer in the place of the word that stands for it."""
@@ -66,6 +68,7 @@ class Publish:
             if consumer is None:
                 raise PreconditionFailed("fast reply consumer does not exist")
             self._properties.reply_to = consumer.name
+            self._is_changed = True
 
     def _check_expiration(self) -> None:
         """Refuse an expiration that is no time."""
@@ -99,8 +102,8 @@ class Publish:
             size_bytes > self._channel.hub.limits.blob_bytes
         )  # fmt: skip
 
-    def check_size(self) -> None:
-        """Refuse what is too large for one of its queues, which are going to see nothing but a pointer."""
+    def _check_sizes(self) -> None:
+        """Refuse what is too large for one of its queues: at once, not in the middle of a commit."""
         size_bytes = len(self.content) - self._header_len
         for queue in self._queues:
             most = queue.policy.max_message_bytes
@@ -167,10 +170,12 @@ class Publish:
         self._channel.say_content(method, self.content, self._header_len)
 
     def _wire(self) -> tuple[bytes, int]:
-        """Properties and body as the queues get them: without BCC."""
+        """Properties and body as the queues get them: without BCC, else as they came if that is possible."""
         if "BCC" in self._headers:
             kept = {name: value for name, value in self._headers.items() if name != "BCC"}
             self._properties.headers = kept or None
+        elif not self._is_changed and not self._blob:
+            return self.content, self._header_len
         return content(self._properties, self.content[self._header_len :])
 
     def _times(self) -> dict[str, Any]:
@@ -211,4 +216,4 @@ def _why_no_time(text: str) -> str:
         return "no_integer"
     if leading != digits:
         return f'{{leftover_string,"{digits[len(leading) :]}"}}'
-    return f"{{value_negative,{text}}}" if text[0] == "-" else f"{{value_too_big,{text}}}"
+    return f"{{value_negative,{text}}}" if text[0] == "-" else f"{{value_too_large,{text}}}"

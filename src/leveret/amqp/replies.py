@@ -56,6 +56,7 @@ REPLIES: dict[type[errors.LeveretError], Reply] = {
     errors.AccessRefused: Reply.ACCESS_REFUSED,
     errors.ResourceLocked: Reply.RESOURCE_LOCKED,
     errors.InvalidReceipt: Reply.PRECONDITION_FAILED,
+    errors.NotSupported: Reply.NOT_IMPLEMENTED,
     errors.QueueFull: Reply.PRECONDITION_FAILED,
     errors.MessageTooLarge: Reply.PRECONDITION_FAILED,
     errors.TooMany: Reply.PRECONDITION_FAILED,

@@ -9,6 +9,7 @@ every second: heartbeats, time limits
 import asyncio
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from leveret.telemetry.logs import Log
 
 READ_BYTES = 262_144
 SWEEP_S = 1.0
+THREADS_MAX = 4  # for password hashes and large bodies: many logins at once must not take the machine from the loop
 
 T = TypeVar("T")
 LOG = Log("amqp")
@@ -43,6 +45,7 @@ class AmqpServer:
         self._listeners: list[Listener] = []
         self._flushing = False
         self._jobs: set[asyncio.Future[Any]] = set()
+        self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-amqp")
         self._idle = asyncio.Event()
         self._idle.set()
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
@@ -90,6 +93,7 @@ class AmqpServer:
             each.abort()
         await self._idle.wait()
         await asyncio.gather(*self._jobs, return_exceptions=True)
+        self._threads.shutdown()
         self._sweep.cancel()
         return len(left)
 
@@ -136,7 +140,7 @@ class AmqpServer:
 
     def _elsewhere(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         """Run a job in a thread, then `done` in the loop."""
-        future = self._loop.run_in_executor(None, job)
+        future = self._loop.run_in_executor(self._threads, job)
         self._jobs.add(future)
 
         def finish(finished: asyncio.Future[T]) -> None:

@@ -12,6 +12,7 @@ cdef class Session:
     cdef public bint waiting            # for a login, for the disk, ...: what comes is kept and not looked at
     cdef public bint alarmed            # publishes are not looked at
     cdef public bint finished           # nothing more is heard
+    cdef readonly bint unreadable       # where the next frame begins is not known any more
     cdef Traffic current                # its content may lie in the buffer of the reader
     cdef uint64_t stamp
     cdef list noted                     # channels with publishes to confirm

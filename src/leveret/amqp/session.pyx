@@ -11,6 +11,7 @@ from leveret.amqp.frames cimport BODY, HEADER, METHOD
 from leveret.amqp.traffic cimport Settlement
 from leveret.core.tables cimport big_endian
 
+from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.traffic import unexpected
 
 cdef enum:
@@ -43,7 +44,7 @@ cdef class Session:
         """Deal with all frames that are here whole."""
         cdef Frame frame
         self.stamp = self.current_stamp()
-        while not (self.waiting or self.finished):
+        while not (self.waiting or self.finished or self.unreadable):
             frame = Frame(0, 0, NULL, 0)
             try:
                 if not self.reader.take(&frame):
@@ -52,6 +53,7 @@ cdef class Session:
                     break
             except Exception as error:
                 self.refuse(error, &frame)
+                self.unreadable = frame.kind == 0
         if self.current is not None:
             self.current.keep()
 
@@ -126,7 +128,10 @@ cdef class Session:
     cdef int refuse(self, object error, Frame* frame) except -1:
         """Answer a frame that could not be dealt with; one that was not even read concerns the whole connection."""
         cdef uint32_t kind = 0
-        if frame.kind == METHOD:
+        if isinstance(error, ProtocolError) and error.code == Reply.UNEXPECTED_FRAME:
+            # What is wrong is not this frame but that it comes in the middle of a content.
+            kind = PUBLISH if self.current is not None and self.current.expects else 0
+        elif frame.kind == METHOD:
             kind = <uint32_t>big_endian(frame.payload, 4)
         elif frame.kind == HEADER or frame.kind == BODY:
             kind = PUBLISH

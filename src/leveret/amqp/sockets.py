@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leveret.amqp.server import AmqpServer
 
 OUTPUT_BYTES_HIGH = 1 << 20  # what waits in the buffer of a socket before its consumers get no more
+LINGER_S = 10.0  # for a client that was told to go to read that; who never reads would keep its place for ever
 
 Context = Callable[[], ssl.SSLContext]
 LOG = Log("amqp")
@@ -39,6 +40,7 @@ class Socket(asyncio.BufferedProtocol):
         self._buffer = server.buffer
         self._connection: Connection | None = None
         self._transport: asyncio.Transport | None = None
+        self._linger: asyncio.TimerHandle | None = None
         self._reading = True
 
     async def open(self, accepted: socket.socket, context: Context | None) -> None:
@@ -93,6 +95,8 @@ class Socket(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
+        if self._linger is not None:
+            self._linger.cancel()
         if self._connection is not None:
             self._hub.lost(self._connection)
             self._server.leave(self)
@@ -110,6 +114,7 @@ class Socket(asyncio.BufferedProtocol):
             transport.write(data)
         if connection.finished:
             transport.close()
+            self._linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
         elif connection.wants_input is not self._reading:
             self._reading = connection.wants_input
             (transport.resume_reading if self._reading else transport.pause_reading)()

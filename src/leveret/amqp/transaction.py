@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leveret.amqp.replies import ProtocolError, Reply
-from leveret.core.errors import TooMany
+from leveret.core.errors import DiskFull, TooMany
 
 if TYPE_CHECKING:
     from leveret.amqp.channel import Channel
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # What is collected waits in memory, and nobody gets at the lock while it is committed.
 COLLECTED_MAX = 100_000
-COLLECTED_BYTES_MAX = 256 << 20
+COLLECTED_BYTES_MAX = 64 << 20
 
 ACKED, REQUEUED = 0, 1  # how a delivery is settled; else it is rejected
 
@@ -67,14 +67,18 @@ class Transaction:
             )
 
     def commit(self) -> None:
-        """Do everything, and begin anew."""
+        """Do everything, and begin anew; what could be refused was refused before, but for want of room."""
         publishes, settlements = self._publishes, self._settlements
+        if publishes and self._channel.core.journal.full:
+            raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
         self.clear()
         for publish in publishes:
             publish.send(0)
         self._channel.transacting = False
         try:
             for tag, how in settlements.items():
+                if self._channel.unacked.get(tag) is None:
+                    continue  # recovered meanwhile: it is not the client's any more
                 self._channel.finish(tag, False, how == REQUEUED, how == ACKED)
         finally:
             self._channel.transacting = True

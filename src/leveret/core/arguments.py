@@ -1,6 +1,7 @@
 """Queue arguments and policy keys in one table: name, the QueuePolicy field it sets, how it is read, who may use it.
 
 The policy key is the argument's name without "x-". Names that are not in the table pass without effect, as in RabbitMQ.
+RabbitMQ's own are in its order, since the first that is wrong is the one that a refusal names.
 """
 
 import math
@@ -13,6 +14,7 @@ from leveret.core.backoff import KINDS
 from leveret.core.equivalence import check_argument, type_name
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import NAME_BYTES_MAX, described
+from leveret.core.tables import Timestamp
 
 ARGUMENTS_MAX = 100  # arguments of a queue are kept and compared for as long as it lives
 TIME_MS_MAX = 10 * 365 * 24 * 3600 * 1000  # ten years; now + this stays far below 2**63
@@ -20,6 +22,9 @@ COUNT_MAX = 2**53 - 1  # exact for every client that reads JSON numbers as doubl
 PRIORITY_MAX = 255  # the width of the priority property
 BACKOFF_STEPS_MAX = 100
 QUEUE_TYPES = ("classic", "quorum")
+QUEUE_TYPE = "x-queue-type"
+DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
+DEAD_LETTER_KEY = "x-dead-letter-routing-key"
 
 Parser = Callable[[Any], Any]
 _PREFIX = "x-"
@@ -38,7 +43,9 @@ class Argument:
     minimum: bool = False
     # May an operator policy set it? Then the smaller value of the two wins.
     by_operator: bool = False
+    # Must a redeclaration repeat it, or at least not contradict it?
     compared: bool = True
+    optional: bool = False
 
     @property
     def policy_key(self) -> str:
@@ -46,27 +53,29 @@ class Argument:
         return self.name.removeprefix(_PREFIX)
 
 
-def whole(least: int, most: int, over: str = "value_too_big") -> Parser:
-    """An integer within limits."""
+def whole(least: int, most: int, over: str = "value_too_large") -> Parser:
+    """An integer within limits, whatever its width on the wire."""
 
     def parse(value: object) -> int:
-        if type(value) is not int:
-            raise ValueError(f"{{unacceptable_type,{type_name(value)}}}")
+        if not isinstance(value, int) or isinstance(value, bool | Timestamp):
+            raise ValueError(f'"expected integer, got {type_name(value)}"')
         if value < least:
             raise ValueError(f"{{value_zero,{value}}}" if value == 0 else f"{{value_negative,{value}}}")
         if value > most:
             raise ValueError(f"{{{over},{value}}}")
-        return value
+        return int(value)
 
     return parse
 
 
-def one_of(*choices: str) -> Parser:
-    """One of a few words."""
+def one_of(*choices: str, otherwise: str = "") -> Parser:
+    """One of a few words; RabbitMQ has a word for some of the refusals."""
 
     def parse(value: object) -> str:
+        if otherwise and not isinstance(value, str):
+            raise ValueError(f"{{unacceptable_type,{type_name(value)}}}")
         if not isinstance(value, str) or value not in choices:
-            raise ValueError(f"expected one of {', '.join(choices)}, not '{value}'")
+            raise ValueError(otherwise or f"expected one of {', '.join(choices)}, not '{value}'")
         return value
 
     return parse
@@ -133,43 +142,50 @@ _positive_time = whole(1, TIME_MS_MAX)
 _count = whole(0, COUNT_MAX)
 _classic = ("classic",)
 _quorum = ("quorum",)
+_stream = ("stream",)  # which does not exist yet
+_overflow = one_of("drop-head", "reject-publish", "reject-publish-dlx", otherwise="invalid_overflow")
+_strategy = one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strategy")
 
 _ROWS = (
     # RabbitMQ's names
-    Argument("x-queue-type", "queue_type", queue_type, by_policy=False),
-    Argument("x-message-ttl", "message_ttl_ms", _time, minimum=True, by_operator=True),
     Argument("x-expires", "expires_ms", _positive_time, minimum=True, by_operator=True),
+    Argument("x-message-ttl", "message_ttl_ms", _time, minimum=True, by_operator=True),
+    Argument(DEAD_LETTER_EXCHANGE, "dead_letter_exchange", text),
+    Argument(DEAD_LETTER_KEY, "dead_letter_routing_key", text),
+    Argument("x-dead-letter-strategy", None, _strategy, _quorum),
     Argument("x-max-length", "max_length", _count, minimum=True, by_operator=True),
     Argument("x-max-length-bytes", "max_length_bytes", _count, minimum=True, by_operator=True),
-    Argument("x-overflow", "overflow", one_of("drop-head", "reject-publish", "reject-publish-dlx")),
-    Argument("x-dead-letter-exchange", "dead_letter_exchange", text),
-    Argument("x-dead-letter-routing-key", "dead_letter_routing_key", text),
-    Argument("x-dead-letter-strategy", None, one_of("at-most-once", "at-least-once"), _quorum),
-    Argument("x-delivery-limit", "delivery_limit", delivery_limit, by_operator=True),
     Argument("x-max-priority", "max_priority", whole(0, PRIORITY_MAX, "max_value_exceeded"), _classic, by_policy=False),
-    Argument("x-single-active-consumer", "single_active_consumer", flag, by_policy=False),
-    Argument("x-consumer-timeout", "consumer_timeout_ms", _positive_time, by_operator=True),
+    Argument("x-overflow", "overflow", _overflow),
     Argument("x-queue-mode", None, anything, compared=False),
     Argument("x-queue-version", None, anything, compared=False),
+    Argument("x-single-active-consumer", "single_active_consumer", flag, by_policy=False),
+    Argument(QUEUE_TYPE, "queue_type", queue_type, by_policy=False),
+    Argument("x-delivery-limit", "delivery_limit", delivery_limit, by_operator=True),
+    Argument("x-quorum-initial-group-size", None, whole(1, COUNT_MAX), _quorum, by_policy=False),
     Argument("x-queue-leader-locator", None, anything, compared=False),
-    Argument("x-quorum-initial-group-size", None, anything, compared=False),
+    Argument("x-max-age", None, anything, _stream),
+    Argument("x-stream-max-segment-size-bytes", None, anything, _stream),
+    Argument("x-stream-filter-size-bytes", None, anything, _stream, by_policy=False),
+    Argument("x-initial-cluster-size", None, anything, _stream, by_policy=False),
     Argument("x-cancel-on-ha-failover", None, anything, compared=False),
-    # Leveret's names
-    Argument("x-priority-mode", "priority_mode", one_of("strict", "weighted", "ageing")),
-    Argument("x-priority-ageing", "priority_ageing_ms", _positive_time),
-    Argument("x-visibility-timeout", "lease_ms", _time),
-    Argument("x-delay", "delay_ms", _time),
-    Argument("x-max-receive-count", "max_receives", whole(1, COUNT_MAX), by_operator=True),
-    Argument("x-retention", "retention_ms", _positive_time, by_operator=True),
-    Argument("x-retry-backoff", "backoff_kind", retry_backoff),
-    Argument("x-retry-backoff-base", "backoff_base_ms", _time),
-    Argument("x-retry-backoff-max", "backoff_max_ms", _time),
-    Argument("x-retry-backoff-jitter", "backoff_jitter", share),
-    Argument("x-deduplication-window", "dedup_window_ms", _positive_time),
-    Argument("x-deduplication-scope", "dedup_scope", one_of("queue", "group")),
-    Argument("x-content-deduplication", "content_dedup", flag),
-    Argument("x-max-message-size", "max_message_bytes", whole(1, COUNT_MAX), by_operator=True),
-    Argument("x-message-groups", "groups", one_of("off", "fifo", "fifo-batch", "fair")),
+    Argument("x-consumer-timeout", "consumer_timeout_ms", _positive_time, by_operator=True),
+    # Leveret's names: clients that do not know them declare the same queue without them
+    Argument("x-priority-mode", "priority_mode", one_of("strict", "weighted", "ageing"), optional=True),
+    Argument("x-priority-ageing", "priority_ageing_ms", _positive_time, optional=True),
+    Argument("x-visibility-timeout", "lease_ms", _time, optional=True),
+    Argument("x-delay", "delay_ms", _time, optional=True),
+    Argument("x-max-receive-count", "max_receives", whole(1, COUNT_MAX), by_operator=True, optional=True),
+    Argument("x-retention", "retention_ms", _positive_time, by_operator=True, optional=True),
+    Argument("x-retry-backoff", "backoff_kind", retry_backoff, optional=True),
+    Argument("x-retry-backoff-base", "backoff_base_ms", _time, optional=True),
+    Argument("x-retry-backoff-max", "backoff_max_ms", _time, optional=True),
+    Argument("x-retry-backoff-jitter", "backoff_jitter", share, optional=True),
+    Argument("x-deduplication-window", "dedup_window_ms", _positive_time, optional=True),
+    Argument("x-deduplication-scope", "dedup_scope", one_of("queue", "group"), optional=True),
+    Argument("x-content-deduplication", "content_dedup", flag, optional=True),
+    Argument("x-max-message-size", "max_message_bytes", whole(1, COUNT_MAX), by_operator=True, optional=True),
+    Argument("x-message-groups", "groups", one_of("off", "fifo", "fifo-batch", "fair"), optional=True),
 )
 ARGUMENTS: dict[str, Argument] = {row.name: row for row in _ROWS}
 
@@ -179,37 +195,55 @@ def parse(arguments: Mapping[str, Any], queue: str, queue_type: str = "classic",
     where = described("queue", queue, vhost)
     if len(arguments) > ARGUMENTS_MAX:
         raise InvalidArgument(f"{len(arguments)} arguments for {where}: the limit is {ARGUMENTS_MAX}")
-    if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
-        raise InvalidArgument(f"invalid arg 'x-dead-letter-routing-key' for {where}: routing_key_but_no_dlx_defined")
-    fields = {}
-    for row in (ARGUMENTS[name] for name in arguments if name in ARGUMENTS):
+    _check_dead_letters(arguments, where)
+    given = [row for row in _ROWS if row.name in arguments]
+    fields = {row.field: _read(row, arguments, where) for row in given if queue_type in row.queue_types}
+    for row in given:
         if queue_type not in row.queue_types:
-            raise InvalidArgument(f"invalid arg '{row.name}' for {where} of queue type {queue_type}")
-        try:
-            value = row.parse(arguments[row.name])
-        except ValueError as error:
-            raise InvalidArgument(f"invalid arg '{row.name}' for {where}: {error}") from None
-        if row.field is not None:
-            fields[row.field] = value
-    return fields
+            raise InvalidArgument(f"invalid arg '{row.name}' for {where} of queue type {known_as(queue_type)}")
+    return {field: value for field, value in fields.items() if field is not None}
+
+
+def _check_dead_letters(arguments: Mapping[str, Any], where: str) -> None:
+    """Refuse an exchange that is no name, and a key without an exchange."""
+    exchange = arguments.get(DEAD_LETTER_EXCHANGE, "")
+    if not isinstance(exchange, str):
+        raise InvalidArgument(f"invalid type '{type_name(exchange)}' for arg '{DEAD_LETTER_EXCHANGE}' in {where}")
+    if DEAD_LETTER_KEY in arguments and DEAD_LETTER_EXCHANGE not in arguments:
+        raise InvalidArgument(f"invalid arg '{DEAD_LETTER_KEY}' for {where}: routing_key_but_no_dlx_defined")
+
+
+def _read(row: Argument, arguments: Mapping[str, Any], where: str) -> Any:
+    """One argument, checked."""
+    try:
+        return row.parse(arguments[row.name])
+    except ValueError as error:
+        raise InvalidArgument(f"invalid arg '{row.name}' for {where}: {error}") from None
 
 
 def queue_type_of(arguments: Mapping[str, Any], queue: str, vhost: str = "/", default: str = "classic") -> str:
     """The type that a declaration asks for."""
-    chosen = {"x-queue-type": arguments.get("x-queue-type", default)}
+    chosen = {QUEUE_TYPE: arguments.get(QUEUE_TYPE, default)}
     asked: str = parse(chosen, queue, vhost=vhost)["queue_type"]
     return asked
+
+
+def known_as(queue_type: str) -> str:
+    """What refusals call a type of queues."""
+    return f"rabbit_{queue_type}_queue"
 
 
 def check_equivalent(current: Mapping[str, Any], received: Mapping[str, Any], queue: str, vhost: str = "/") -> None:
     """Refuse a redeclaration with other arguments; classic is the same as none."""
     where = described("queue", queue, vhost)
-    current, received = _without_classic(current), _without_classic(received)
+    current, received = _without_classic(current, received), _without_classic(received, current)
     for row in _ROWS:
-        if row.compared:
+        if row.compared and not (row.optional and row.name not in received):
             check_argument(row.name, where, received, current)
 
 
-def _without_classic(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments without the type that a queue has anyway."""
-    return {name: value for name, value in arguments.items() if (name, value) != ("x-queue-type", "classic")}
+def _without_classic(arguments: Mapping[str, Any], others: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments without the type that a queue has anyway, where the others do not name one."""
+    if QUEUE_TYPE in others or arguments.get(QUEUE_TYPE) != "classic":
+        return arguments
+    return {name: value for name, value in arguments.items() if name != QUEUE_TYPE}

@@ -24,6 +24,7 @@ from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
+from leveret.core.queue_types import Lifetime, check_delete, check_lifetime
 from leveret.core.restore import waiting_numbers
 from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
 
@@ -85,6 +86,7 @@ class Broker(Publisher):
         if len(self.queues) >= QUEUES_MAX:
             raise TooMany(f"there are {QUEUES_MAX} queues: delete some")
         kind = self.kinds.of(arguments, name, vhost)
+        check_lifetime(kind.queue_type, Lifetime(durable, auto_delete, owner is not None, server_named), name, vhost)
         self.last_queue_id += 1
         queue = Queue(
             self, self.last_queue_id, home.name, name, kind.policy_in(home, name), kind.arguments,
@@ -93,9 +95,14 @@ class Broker(Publisher):
         self._add_queue(home, queue)
         return queue
 
-    def check_owner(self, queue: Queue, owner: object) -> None:
+    def check_use(self, queue: Queue, user: object) -> None:
         """Refuse the use of somebody else's exclusive queue."""
-        if queue.owner is not owner and (queue.owner is not None or owner is not None):
+        if queue.owner is not None:
+            self.check_owner(queue, user)
+
+    def check_owner(self, queue: Queue, owner: object) -> None:
+        """Refuse to declare somebody else's exclusive queue, or one's own as if it were everybody's."""
+        if queue.owner is not owner:
             raise ResourceLocked(
                 f"cannot obtain exclusive access to locked {described('queue', queue.name, queue.vhost)}. It could be "
                 "originally declared on another connection or the exclusive property value does not match that of the "
@@ -104,6 +111,7 @@ class Broker(Publisher):
 
     def delete_queue(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue with everything in it; give the number of ready messages that it had."""
+        check_delete(queue, if_unused, if_empty)
         where = described("queue", queue.name, queue.vhost)
         if if_unused and queue.consumers:
             raise PreconditionFailed(f"{where} in use")
@@ -267,9 +275,9 @@ class Broker(Publisher):
         self.catalog.put(kind, key_of(kind, definition), self.journal.defined(kind, payload), payload)
 
     def undefine(self, kind: Kind, definition: dict[str, Any]) -> None:
-        """Journal that a definition is gone; its key is enough."""
-        self.catalog.drop(kind, key_of(kind, definition))
-        self.journal.defined(kind | REMOVED, dumps(definition))
+        """Journal that a definition is gone, if it was journaled; its key is enough."""
+        if self.catalog.drop(kind, key_of(kind, definition)):
+            self.journal.defined(kind | REMOVED, dumps(definition))
 
     def define_consumer(self, name: str, number: int) -> None:
         """Journal the name of a consumer, so that the log can be read without the broker."""

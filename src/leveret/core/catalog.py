@@ -27,6 +27,7 @@ class Kind(IntEnum):
     PERMISSION = 9
     TOPIC_PERMISSION = 10
     VHOST_LIMITS = 11
+    API_KEY = 12
     ACCESS_KEY = 20
     QUEUE_DETAILS = 21
     """What an edge knows about a queue beside its arguments; goes with the queue."""
@@ -55,9 +56,9 @@ class Catalog:
         """Add or replace a definition."""
         self._rows[kind, key] = (segment, payload)
 
-    def drop(self, kind: int, key: bytes) -> None:
-        """Forget a definition."""
-        self._rows.pop((kind, key), None)
+    def drop(self, kind: int, key: bytes) -> bool:
+        """Forget a definition; False when there is none, as of what does not last."""
+        return self._rows.pop((kind, key), None) is not None
 
     def get(self, kind: Kind, **key: Any) -> dict[str, Any] | None:
         """The definition with this key."""

@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from leveret.core.equivalence import type_name
 from leveret.core.errors import InvalidArgument
 from leveret.core.properties import Properties
 from leveret.core.tables import Long, LongString, encode_table
@@ -102,11 +103,11 @@ def all_keys(properties: Properties, routing_key: str) -> list[str]:
 
 
 def _keys(properties: Properties, header: str) -> list[str]:
-    """The routing keys in a header."""
+    """The routing keys in a header; what is no text in the list is passed over."""
     keys = (properties.headers or {}).get(header, [])
-    if not isinstance(keys, list) or not all(isinstance(key, str | LongString) for key in keys):
-        raise InvalidArgument(f"invalid {header} header: send an array of strings")
-    return [_text(key) for key in keys]
+    if not isinstance(keys, list):
+        raise InvalidArgument(f'invalid message: {{unacceptable_type_in_header,"{header}",{type_name(keys)}}}')
+    return [_text(key) for key in keys if isinstance(key, str | LongString)]
 
 
 def _first_death(

@@ -20,7 +20,7 @@ CONSUMERS_PER_QUEUE_MAX = 10_000    # each message looks at every consumer that 
 def subscribe(Queue queue not None, Consumer consumer not None) -> None:
     """Start pushing to a consumer."""
     others = queue.consumers or []
-    if others and (consumer.exclusive or others[0].exclusive):
+    if (consumer.exclusive and (others or queue.single_active)) or (others and others[0].exclusive):
         raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
     if len(others) >= CONSUMERS_PER_QUEUE_MAX:
         raise TooMany(f"queue '{queue.name}' has {CONSUMERS_PER_QUEUE_MAX} consumers: use fewer, with a larger prefetch")

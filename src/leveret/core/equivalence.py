@@ -7,9 +7,13 @@ from typing import Any
 
 from leveret.core.errors import PreconditionFailed
 from leveret.core.jsonable import canonical
+from leveret.core.tables import Long, LongString, Timestamp
 
 _TYPE_NAMES: dict[type, str] = {
     bool: "bool",
+    Long: "long",
+    Timestamp: "timestamp",
+    LongString: "longstr",
     float: "double",
     Decimal: "decimal",
     str: "longstr",
@@ -23,7 +27,7 @@ _TYPE_NAMES: dict[type, str] = {
 
 
 def type_name(value: object) -> str:
-    """The AMQP name of a value's type."""
+    """The AMQP name of a value's type, as RabbitMQ says it."""
     if type(value) is int:
         return "signedint" if -(2**31) <= value < 2**31 else "long"
     return _TYPE_NAMES.get(type(value), type(value).__name__)
@@ -41,6 +45,8 @@ def check_argument(name: str, where: str, received: Mapping[str, Any], current: 
     """Refuse another value of one argument; integers compare by value, whatever their width on the wire."""
     if (name in received) == (name in current) and canonical(received.get(name)) == canonical(current.get(name)):
         return
+    if name in received and name in current:
+        check_property(name, where, _text(received[name]), _text(current[name]))
     raise PreconditionFailed(
         f"inequivalent arg '{name}' for {where}: "
         f"received {_described(name, received)} but current is {_described(name, current)}"

@@ -48,6 +48,10 @@ class InvalidReceipt(LeveretError):
     """The receipt is not of this queue, was used before, or its lease has ended."""
 
 
+class NotSupported(LeveretError):
+    """This type of queue does not do that."""
+
+
 class QueueFull(LeveretError):
     """The queue is at its limit and rejects publishes."""
 

@@ -13,6 +13,7 @@ from leveret.clock import Clock, SystemClock
 from leveret.config import Options
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import MessageNotFound
+from leveret.core.names import described
 from leveret.core.policy import Policy
 from leveret.core.ports import Journal
 from leveret.core.queue import Queue as CoreQueue
@@ -70,7 +71,7 @@ class Broker:
                 if existing is None:
                     queues.append(core.declare_queue(VHOST, name, wanted, durable=durable))
                 elif options or raw:
-                    again = redeclared(existing.arguments or {}, options, raw)
+                    again = redeclared(existing.arguments or {}, options, raw, described("queue", name, VHOST))
                     queues.append(core.declare_queue(VHOST, name, again, durable=durable))
                 else:
                     queues.append(existing)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from leveret.core.equivalence import check_argument
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.options import unknown_name
 
@@ -90,9 +91,11 @@ def new_arguments(options: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[st
     return arguments_of({**defaults, **options}, raw)
 
 
-def redeclared(current: Mapping[str, Any], options: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+def redeclared(
+    current: Mapping[str, Any], options: Mapping[str, Any], raw: Mapping[str, Any], where: str
+) -> dict[str, Any]:
     """What a declaration of an existing queue amounts to: options that are not given stay as they are."""
     given = arguments_of(options, raw)
-    unset = {OPTIONS[name].argument for name, value in options.items() if value is None}
-    kept = {name: value for name, value in current.items() if name not in unset}
-    return {**kept, **given}
+    for unset in (OPTIONS[name].argument for name, value in options.items() if value is None):
+        check_argument(unset, where, given, current)
+    return {**current, **given}

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from leveret.clock import NEVER_MS, Clock, give_turn
 from leveret.core.broker import Broker
 from leveret.core.dispatch import pump
-from leveret.core.errors import BrokerClosed, JournalError, JournalFailed
+from leveret.core.errors import BrokerClosed, JournalError, JournalFailed, LeveretError
 from leveret.embedded.large import LargeBodies
 from leveret.embedded.ticker import Ticker
 from leveret.embedded.waiters import Waiters
@@ -194,12 +194,20 @@ class Guard:
     # Time
 
     def _tell(self) -> None:
-        """Hand what has come to consumers and waiters."""
-        while self.core.dirty:
+        """Hand what has come to consumers and waiters; a queue that cannot be read does not hold up the others."""
+        problem: LeveretError | None = None
+        while self.core.dirty and problem is None:
             for queue in self.core.take_dirty():
-                if queue.consumers:
-                    pump(queue)
+                try:
+                    if queue.consumers:
+                        pump(queue)
+                except JournalFailed:
+                    raise
+                except LeveretError as error:
+                    problem = error
                 self.waiters.wake(queue)
+        if problem is not None:
+            raise problem
 
     def _due(self) -> int:
         """Do what is due; give the time of what is next. Runs in the ticker thread."""

@@ -132,7 +132,7 @@ class Queue(ManagedQueue):
         return done
 
     def post_prepared(self, batch: list[Prepared]) -> tuple[int, list[int]] | None:
-        """The same for messages that need no more checks: the frame to wait for, and their numbers, 0 where it was full."""
+        """The same for messages that were checked: the frame to wait for, and their numbers, 0 for a refused one."""
         return None if any(map(self._is_large, batch)) else self._enter(batch)
 
     def send_prepared(self, batch: list[Prepared]) -> list[int]:

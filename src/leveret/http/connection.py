@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from leveret.http.server import HttpServer
 
 HELD_BYTES_MAX = 65_536  # read while an answer is being made: enough to notice that the client goes
+SLICE_BYTES = 8_192  # read in one turn of the loop: many small requests in one piece do not stop the others
+BODY_SLICE_BYTES = 65_536
 OUTPUT_BYTES_HIGH = 262_144  # of answers that the client has not read, before no more are made
 LINGER_BYTES_MAX = 1 << 20
 BODY_BYTES_PER_S = 1_024
@@ -53,6 +55,7 @@ class Connection(asyncio.Protocol):
         self._current: tuple[Request, bool] | None = None
         self._held: list[bytes] = []
         self._held_bytes = 0
+        self._reading = True
         self._bodies_bytes = 0
         self._fault: LeveretError | None = None
         self._closing = False
@@ -82,7 +85,7 @@ class Connection(asyncio.Protocol):
         """Something was read."""
         if self._closing or self._fault is not None:
             self._linger(len(data))
-        elif self._work is None and self._resumed is None:
+        elif self._work is None and self._resumed is None and not self._held:
             self._feed(data)
         else:
             self._hold(data)
@@ -118,7 +121,22 @@ class Connection(asyncio.Protocol):
     # Requests
 
     def _feed(self, data: bytes) -> None:
-        """Read requests; those that can be answered at once are."""
+        """Read requests and answer those that can be answered at once, so many that others have their turn as well."""
+        while self._work is None and self._resumed is None and not self._closing and self._fault is None:
+            size = BODY_SLICE_BYTES if self._reader.phase is Phase.BODY else SLICE_BYTES
+            if len(data) <= size:
+                self._read(data)
+                return
+            self._read(data[:size])
+            data = data[size:]
+            if self._reader.phase is not Phase.BODY:
+                self._server.call_soon(self._continue)
+                break
+        if self._fault is None and not self._closing:
+            self._hold(data)
+
+    def _read(self, data: bytes) -> None:
+        """Hand bytes to the reader."""
         reader = self._reader
         if reader.phase is Phase.IDLE:
             self._since_s = self._server.now_s
@@ -206,25 +224,33 @@ class Connection(asyncio.Protocol):
             elif self._fault is not None:
                 self._write_fault(self._fault)
             elif self._held:
-                data = b"".join(self._held)
-                self._held.clear()
-                if self._held_bytes > HELD_BYTES_MAX and self._transport is not None:
-                    self._transport.resume_reading()
-                self._held_bytes = 0
-                self._feed(data)
+                self._feed(self._take_held())
+                if self._held:
+                    return
             else:
                 if self._reader.phase is Phase.BODY:
                     self._count_body(self._reader)
                 return
 
     def _hold(self, data: bytes) -> None:
-        """Keep what comes while an answer is being made."""
+        """Keep what comes while an answer is being made, and what is too much for one turn."""
         if not self._held:
             self._since_s = self._server.now_s
         self._held.append(data)
         self._held_bytes += len(data)
-        if self._held_bytes > HELD_BYTES_MAX and self._transport is not None:
+        if self._held_bytes > HELD_BYTES_MAX and self._reading and self._transport is not None:
+            self._reading = False
             self._transport.pause_reading()
+
+    def _take_held(self) -> bytes:
+        """What was kept; when it was much, the client may send more."""
+        data = b"".join(self._held)
+        self._held.clear()
+        self._held_bytes = 0
+        if not self._reading and self._transport is not None:
+            self._reading = True
+            self._transport.resume_reading()
+        return data
 
     # Answers
 

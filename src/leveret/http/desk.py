@@ -48,8 +48,8 @@ class Desk:
 
     def queue(self, name: str, vhost: str = VHOST) -> Queue:
         """The queue of that name; QueueNotFound when there is none."""
-        with self.guard as core:
-            found = core.topology.vhost(vhost).queues.get(name)
+        # Without the lock: it is one look into a dictionary, and the verbs look again whether the queue is still there.
+        found = self.guard.core.topology.vhost(vhost).queues.get(name)
         if found is None:
             raise QueueNotFound(f"no queue '{name}' in vhost '{vhost}': create it first")
         return Queue(self.broker, found)
@@ -79,8 +79,16 @@ class Desk:
             waiting.append((future, result))
         else:
             self._waiting[frame] = [(future, result)]
-            self.guard.notify(frame, partial(self._written, frame))
+            # At the end of this turn of the loop: what the other requests of the turn do is in the same frame.
+            self.loop.call_soon(self._write, frame)
         return future
+
+    def _write(self, frame: int) -> None:
+        """Have a frame written."""
+        try:
+            self.guard.notify(frame, partial(self._written, frame))
+        except JournalFailed as error:
+            self._answer(frame, error)
 
     def _written(self, frame: int, error: JournalFailed | None) -> None:
         """A frame is on the disk or never will be; in whatever thread."""

@@ -19,6 +19,7 @@ STATUSES: dict[type[errors.LeveretError], int] = {
     errors.AccessRefused: 403,
     errors.ResourceLocked: 409,
     errors.InvalidReceipt: 409,
+    errors.NotSupported: 422,
     errors.QueueFull: 429,
     errors.MessageTooLarge: 413,
     errors.TooMany: 429,

@@ -6,6 +6,7 @@ from functools import cached_property
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from leveret.core.errors import LeveretError
+from leveret.security.identity import Identity
 
 FIELDS_MAX = 1_000  # of a query or a form: each costs a string and a place in a dictionary
 
@@ -47,6 +48,8 @@ class Request:
         self.body = b""
         self.parameters: Mapping[str, str] = {}
         """What stood in the places of a route's names; set by the router."""
+        self.identity: Identity | None = None
+        """Who asks; set by the authentication."""
 
     def header(self, name: bytes) -> str:
         """The value of a header as text, "" when it is not there."""

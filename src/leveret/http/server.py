@@ -48,6 +48,7 @@ class HttpServer:
     ) -> None:
         """Serve in the running loop; nothing is listened on yet. `admission` may be shared with other servers."""
         self._loop = asyncio.get_running_loop()
+        self.call_soon = self._loop.call_soon
         self.handler = handler
         self.limits = limits
         self.refuse = refuse

@@ -1,7 +1,6 @@
 """How much memory the process has, and may have."""
 
 import ctypes
-import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +52,6 @@ def _text(path: Path) -> str:
 
 def give_back() -> None:
     """Return memory that is free to the machine: what the process has is measured, not what it uses."""
-    gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of the GNU library only
     if trim is not None:
         trim(0)

@@ -22,10 +22,6 @@ class Supervisor:
         """Clients are served from now on."""
         self._tell("READY=1")
 
-    def reloading(self) -> None:
-        """Files are being read again."""
-        self._tell("READY=1\nSTATUS=certificates read again")
-
     def alive(self) -> None:
         """The loop still turns."""
         if self.watchdog_s:

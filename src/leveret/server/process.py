@@ -129,9 +129,11 @@ class Server:
             access = Access(core, self._default_user())
         self._broker.flush()
         admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
-        amqp = AmqpServer(guard, access, limits_of(options), admission)
+        with guard:
+            # Under the lock: no frame becomes durable between what the hub knows and what it is told.
+            amqp = AmqpServer(guard, access, limits_of(options), admission)
+            guard.on_durable(amqp.durable)
         control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data)
-        guard.on_durable(amqp.durable)
         sqs = SqsServer(self._broker, access, admission, options)
         self._handle_signals()
         for name, sockets in self._sockets.items():

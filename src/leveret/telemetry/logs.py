@@ -95,7 +95,8 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line of an event."""
-        pairs = [f"{name}={_quoted(value)}" for name, value in fields_of(record, self).items()]
+        fields = fields_of(record, self).items()
+        pairs = [f"{name}={_quoted(value)}" for name, value in fields if value is not None]
         # Escaped as a value would be, without the quotes: only our own words come here, or those of a library.
         event = json.dumps(_event(record))[1:-1]
         return " ".join([_time(record), f"{record.levelname:<7}", event, *pairs])

@@ -21,16 +21,12 @@ from leveret.amqp.names import REPLY_TO, consumer_tag
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.replying import ReplyConsumer
 from leveret.amqp.subscriber import Subscriber
-from leveret.core.arguments import whole
-from leveret.core.errors import InvalidArgument, PreconditionFailed, ResourceLocked, TooMany
-from leveret.core.names import described
-from leveret.core.queue import Queue
+from leveret.core.consumer_arguments import consumer_priority
+from leveret.core.errors import PreconditionFailed, TooMany
+from leveret.core.queue_types import check_get
 
 if TYPE_CHECKING:
     from leveret.amqp.channel import Channel, Handlers
-
-PRIORITY = "x-priority"
-_priority = whole(-(2**31), 2**31 - 1)
 
 
 def qos(channel: Channel, method: BasicQos) -> None:
@@ -62,7 +58,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         channel,
         tag,
         prefetch=channel.consumer_prefetch,
-        priority=_priority_of(method, source),
+        priority=consumer_priority(source, method.arguments),
         exclusive=method.exclusive,
         no_ack=method.no_ack,
         name=channel.connection.user_name,
@@ -83,18 +79,6 @@ def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
     channel.answer(method.nowait, BasicConsumeOk(tag))
 
 
-def _priority_of(method: BasicConsume, source: Queue) -> int:
-    """The priority that a consumer asks for."""
-    if PRIORITY not in method.arguments:
-        return 0
-    try:
-        asked: int = _priority(method.arguments[PRIORITY])
-    except ValueError as error:
-        where = described("queue", source.name, source.vhost)
-        raise InvalidArgument(f"invalid arg '{PRIORITY}' for {where}: {error}") from None
-    return asked
-
-
 def cancel(channel: Channel, method: BasicCancel) -> None:
     """Stop pushing; an unknown consumer is no error, since the server may have cancelled it just now."""
     channel.remove_consumer(method.consumer_tag)
@@ -106,11 +90,7 @@ def get(channel: Channel, method: BasicGet) -> None:
     name = channel.queue_name(method.queue)
     channel.authorize("basic.get", {"queue": name})
     source = channel.queue(name)
-    if source.policy.single_active_consumer:
-        raise ResourceLocked(
-            f"cannot obtain access to locked {described('queue', name, channel.vhost)}. basic.get operations are not "
-            f"supported by {source.policy.queue_type} queues with single active consumer"
-        )
+    check_get(source)
     if not channel.get(source, method.no_ack):
         channel.say(BasicGetEmpty())
 

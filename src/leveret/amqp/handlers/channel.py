@@ -20,8 +20,9 @@ def flow(channel: Channel, method: ChannelFlow) -> None:
 
 def close(channel: Channel, method: ChannelClose) -> None:
     """The client is done with the channel: what it holds goes back."""
-    channel.release()
-    channel.forget()
+    if not channel.deaf:  # had we closed it, the answer to that would still be to come
+        channel.release()
+        channel.forget()
     channel.say(ChannelCloseOk())
 
 

@@ -77,9 +77,6 @@ def logged_in(connection: Connection, login: Login) -> None:
     """Go on after a login was decided."""
     if login.user is None:
         LOG.warning("login refused", peer=connection.peer, mechanism=connection.mechanism, reason=login.reason)
-    if connection.state is State.RUNNING:
-        _secret_decided(connection, login)
-    elif login.user is None:
         connection.refuse_login(login)
     else:
         connection.user = login.user
@@ -111,20 +108,8 @@ def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
 
 
 def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> None:
-    """Check another password of the same user; until then nothing more is read."""
-    assert connection.user is not None, "nobody gets here without logging in"
-    connection.hold(Hold.LOGIN)
-    connection.hub.login(connection, sasl.Credentials(connection.user.name, method.new_secret))
-
-
-def _secret_decided(connection: Connection, login: Login) -> None:
-    if login.user is None:
-        connection.fail(
-            ProtocolError(Reply.NOT_ALLOWED, "New secret was refused by one of the backends"), *UPDATE_SECRET_IDS
-        )
-    else:
-        connection.user = login.user
-        connection.say(ConnectionUpdateSecretOk())
+    """Take another secret of the same user: a password does not expire, so there is nothing to renew or to check."""
+    connection.say(ConnectionUpdateSecretOk())
 
 
 def close(connection: Connection, method: ConnectionClose) -> None:
@@ -139,7 +124,6 @@ def close_ok(connection: Connection, method: ConnectionCloseOk) -> None:
     connection.finish()
 
 
-UPDATE_SECRET_IDS = (10, 70)
 Handler = Callable[["Connection", Any], None]
 HANDLERS: dict[tuple[State, type[Method]], Handler] = {
     (State.STARTING, ConnectionStartOk): start_ok,

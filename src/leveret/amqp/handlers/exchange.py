@@ -45,7 +45,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> None:
         internal=method.internal,
         arguments=method.arguments,
     )
-    channel.answer_durably(method.nowait, ExchangeDeclareOk())
+    channel.answer(method.nowait, ExchangeDeclareOk(), durable=method.durable)
 
 
 def delete(channel: Channel, method: ExchangeDelete) -> None:
@@ -54,21 +54,21 @@ def delete(channel: Channel, method: ExchangeDelete) -> None:
     refuse_default(name)
     channel.authorize("exchange.delete", {"exchange": name})
     channel.core.delete_exchange(channel.vhost, name, method.if_unused)
-    channel.answer_durably(method.nowait, ExchangeDeleteOk())
+    channel.answer(method.nowait, ExchangeDeleteOk(), durable=True)
 
 
 def bind(channel: Channel, method: ExchangeBind) -> None:
     """Lead messages from one exchange to another."""
     source, destination = _ends(channel, method, "exchange.bind")
     channel.core.bind(channel.vhost, source, destination, method.routing_key, method.arguments, "exchange")
-    channel.answer_durably(method.nowait, ExchangeBindOk())
+    channel.answer(method.nowait, ExchangeBindOk(), durable=True)
 
 
 def unbind(channel: Channel, method: ExchangeUnbind) -> None:
     """Undo a binding; a missing one is no error."""
     source, destination = _ends(channel, method, "exchange.unbind")
     channel.core.unbind(channel.vhost, source, destination, method.routing_key, method.arguments, "exchange")
-    channel.answer_durably(method.nowait, ExchangeUnbindOk())
+    channel.answer(method.nowait, ExchangeUnbindOk(), durable=True)
 
 
 def _ends(channel: Channel, method: ExchangeBind | ExchangeUnbind, verb: str) -> tuple[str, str]:

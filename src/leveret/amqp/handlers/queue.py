@@ -18,7 +18,7 @@ from leveret.amqp.methods import (
 )
 from leveret.amqp.names import REPLY_TO, queue_name, refuse_default, stripped
 from leveret.core import browse
-from leveret.core.errors import PreconditionFailed, QueueNotFound
+from leveret.core.errors import QueueNotFound
 from leveret.core.names import described
 from leveret.core.queue import Queue
 from leveret.security.verbs import Role
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from leveret.amqp.channel import Channel, Handlers
 
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
-SERVER_NAMED = frozenset((None, "classic"))
 
 
 def declare(channel: Channel, method: QueueDeclare) -> None:
@@ -39,7 +38,7 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
         channel.authorize("queue.declare-passive", {})
         _declared(channel, method, channel.queue(name))
     else:
-        _declared(channel, method, _make(channel, method, name or _server_name(channel, method)))
+        _declared(channel, method, _make(channel, method, name or queue_name()))
 
 
 def _make(channel: Channel, method: QueueDeclare, name: str) -> Queue:
@@ -63,26 +62,15 @@ def _make(channel: Channel, method: QueueDeclare, name: str) -> Queue:
         server_named=not method.queue,
     )
     if owner is not None:
-        channel.connection.exclusive[name] = queue
+        channel.connection.owned.add(queue)
     return queue
-
-
-def _server_name(channel: Channel, method: QueueDeclare) -> str:
-    """A name for a queue that came without one."""
-    kind = method.arguments.get("x-queue-type")
-    if kind not in SERVER_NAMED:
-        raise PreconditionFailed(f"Cannot declare a server-named queue for type {kind}")
-    return queue_name()
 
 
 def _declared(channel: Channel, method: QueueDeclare, queue: Queue) -> None:
     """Answer, and remember the name."""
     channel.last_queue = queue.name
     answer = QueueDeclareOk(queue.name, queue.depth, len(queue.consumers or ()))
-    if method.passive:
-        channel.answer(method.nowait, answer)
-    else:
-        channel.answer_durably(method.nowait, answer)
+    channel.answer(method.nowait, answer, durable=queue.durable and not method.passive)
 
 
 def _declare_reply(channel: Channel, method: QueueDeclare, name: str) -> None:
@@ -98,14 +86,14 @@ def bind(channel: Channel, method: QueueBind) -> None:
     # Both empty: the queue that was declared last, under its own name.
     key = method.routing_key if method.queue or method.routing_key else queue
     channel.core.bind(channel.vhost, exchange, queue, key, method.arguments)
-    channel.answer_durably(method.nowait, QueueBindOk())
+    channel.answer(method.nowait, QueueBindOk(), durable=channel.queue(queue).durable)
 
 
 def unbind(channel: Channel, method: QueueUnbind) -> None:
     """Undo a binding; a missing one is no error."""
     exchange, queue = _ends(channel, method, "queue.unbind")
     channel.core.unbind(channel.vhost, exchange, queue, method.routing_key, method.arguments)
-    channel.answer_durably(False, QueueUnbindOk())
+    channel.answer(False, QueueUnbindOk(), durable=True)
 
 
 def _ends(channel: Channel, method: QueueBind | QueueUnbind, verb: str) -> tuple[str, str]:
@@ -123,18 +111,20 @@ def purge(channel: Channel, method: QueuePurge) -> None:
     """Drop what waits in a queue."""
     name = channel.queue_name(method.queue)
     channel.authorize("queue.purge", {"queue": name})
-    count = browse.purge(channel.queue(name))
-    channel.answer_durably(method.nowait, QueuePurgeOk(count))
+    queue = channel.queue(name)
+    channel.answer(method.nowait, QueuePurgeOk(browse.purge(queue)), durable=queue.durable)
 
 
 def delete(channel: Channel, method: QueueDelete) -> None:
     """Delete a queue; a missing one is no error."""
     name = channel.queue_name(method.queue)
     channel.authorize("queue.delete", {"queue": name})
-    count = 0
-    if name in channel.home.queues:
-        count = channel.core.delete_queue(channel.queue(name), if_unused=method.if_unused, if_empty=method.if_empty)
-    channel.answer_durably(method.nowait, QueueDeleteOk(count))
+    if name not in channel.home.queues:
+        channel.answer(method.nowait, QueueDeleteOk(0))
+        return
+    queue = channel.queue(name)
+    count = channel.core.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
+    channel.answer(method.nowait, QueueDeleteOk(count), durable=queue.durable)
 
 
 HANDLERS: Handlers = {

@@ -25,7 +25,7 @@ def select(channel: Channel, method: TxSelect) -> None:
 def commit(channel: Channel, method: TxCommit) -> None:
     """Do what was collected; the answer says that it is durable."""
     _transaction(channel).commit()
-    channel.answer_durably(False, TxCommitOk())
+    channel.answer(False, TxCommitOk(), durable=True)
 
 
 def rollback(channel: Channel, method: TxRollback) -> None:

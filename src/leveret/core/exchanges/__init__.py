@@ -7,6 +7,7 @@ from leveret.core.exchanges.direct import DefaultExchange, DirectExchange
 from leveret.core.exchanges.fanout import FanoutExchange
 from leveret.core.exchanges.headers import HeadersExchange
 from leveret.core.exchanges.modulus_hash import ModulusHashExchange
+from leveret.core.exchanges.random import RandomExchange
 from leveret.core.exchanges.topic import TopicExchange
 
 __all__ = ["DELAYED", "TYPES", "Binding", "DefaultExchange", "Exchange", "check_type", "new_exchange"]
@@ -18,6 +19,7 @@ TYPES: dict[str, type[Exchange]] = {
     "headers": HeadersExchange,
     "x-consistent-hash": ConsistentHashExchange,
     "x-modulus-hash": ModulusHashExchange,
+    "x-random": RandomExchange,
 }
 DELAYED = "x-delayed-message"
 

@@ -30,11 +30,11 @@ class ConsistentHashExchange(Exchange):
         self._seeds: dict[Any, bytes] = {}
         self.cacheable = self._header is None and self._property is None
         if self._header is not None and self._property is not None:
-            raise InvalidArgument("hash-header and hash-property are mutually exclusive: give one of them")
+            raise InvalidArgument("hash-header and hash-property are mutually exclusive")
         if self._header is not None and not isinstance(self._header, str):
             raise InvalidArgument("hash-header names a header: give a string")
         if self._property is not None and self._property not in _PROPERTIES:
-            raise InvalidArgument(f"Unsupported property: {self._property}; use one of {', '.join(_PROPERTIES)}")
+            raise InvalidArgument(f"Unsupported property: {self._property}")
 
     def matches(self, routing_key: str, headers: Arguments | None = None, properties: object = None) -> Iterable[Any]:
         """The one destination that the message's hash chooses."""
@@ -45,8 +45,12 @@ class ConsistentHashExchange(Exchange):
 
     def check_binding(self, key: str, arguments: Arguments) -> None:
         """Refuse a binding key that is no weight."""
-        if not (key.isascii() and key.isdigit() and len(key) <= len(str(WEIGHT_MAX)) and 1 <= int(key) <= WEIGHT_MAX):
+        if not (key.isascii() and key.removeprefix("-").isdigit()):
+            raise InvalidArgument(f'The binding key must be an integer: <<"{key}">>')
+        if len(key) > len(str(WEIGHT_MAX)) or int(key) > WEIGHT_MAX:
             raise InvalidArgument(f"the binding key is a weight from 1 to {WEIGHT_MAX}, not '{key}'")
+        if int(key) < 1:
+            raise InvalidArgument("The binding key must be greater than 0")
 
     def added(self, binding: Binding) -> None:
         """Add to the destination's weight."""

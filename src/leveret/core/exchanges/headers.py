@@ -6,7 +6,8 @@
     all-with-x    as all                                    compared
     any-with-x    as any                                    compared
 
-A None argument asks only for presence. Values match when type and value are the same: True is not 1.
+A None argument asks only for presence. Values match when they are equal and of one kind: True is not 1, nor is 1.0;
+integers are of one kind whatever their width on the wire.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from leveret.core.equivalence import type_name
 from leveret.core.errors import PreconditionFailed
 from leveret.core.exchanges.base import Arguments, Binding, Exchange
+from leveret.core.tables import Long
 
 
 class _Mode(NamedTuple):
@@ -87,4 +89,9 @@ def _agrees(headers: Arguments, name: str, value: object) -> bool:
     """Whether one header is there as wanted."""
     if name not in headers:
         return False
-    return value is None or (type(headers[name]) is type(value) and headers[name] == value)
+    return value is None or (_kind(headers[name]) is _kind(value) and headers[name] == value)
+
+
+def _kind(value: object) -> type:
+    """Which values can be equal to this one."""
+    return int if isinstance(value, Long) else type(value)

@@ -130,7 +130,8 @@ def _dedup(queue: SqsQueue, data: bytes, group: str | None, given: str | None) -
         return given, dedup_key(given + purges, scope)
     if not policy.content_dedup:
         raise invalid(
-            "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+            "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
+            "explicitly"
         )
     return sha256(data).hexdigest(), dedup_key(data + purges.encode(), scope)
 

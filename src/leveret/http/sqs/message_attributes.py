@@ -76,8 +76,8 @@ def read_attributes(given: dict[str, Any]) -> Values:
     for name in given:
         if not _NAME.fullmatch(name):
             raise invalid(
-                f"Invalid attribute name: {name[:300]!r}. A name has 1 to 256 letters, digits, underscores, hyphens and "
-                "single dots, neither begins nor ends with a dot, and does not begin with AWS. or Amazon."
+                f"Invalid attribute name: {name[:300]!r}. A name has 1 to 256 letters, digits, underscores, hyphens "
+                "and single dots, neither begins nor ends with a dot, and does not begin with AWS. or Amazon."
             )
     return {name: read_value(name, value) for name, value in given.items()}
 

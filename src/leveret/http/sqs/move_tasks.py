@@ -80,7 +80,8 @@ class MoveTasks:
         """Begin to move the messages of a queue."""
         if any(task.status in ACTIVE for task in self.of(source.name)):
             raise invalid(
-                "There is already a task running. Only one active task is allowed for a source queue arn at a given time."
+                "There is already a task running. Only one active task is allowed for a source queue arn at a given "
+                "time."
             )
         now_ms = self._guard.clock.now_ms()
         task = MoveTask(secrets.token_hex(16), source.name, destination, rate, now_ms, source.core.depth)

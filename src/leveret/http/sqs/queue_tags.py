@@ -18,7 +18,8 @@ def check_tags(tags: dict[str, str]) -> None:
     for key, value in tags.items():
         if not 1 <= len(key) <= KEY_CHARS_MAX or len(value) > VALUE_CHARS_MAX:
             raise invalid(
-                f"Tag keys must be between 1 and {KEY_CHARS_MAX} characters in length, values at most {VALUE_CHARS_MAX}."
+                f"Tag keys must be between 1 and {KEY_CHARS_MAX} characters in length, values at most "
+                f"{VALUE_CHARS_MAX}."
             )
 
 

@@ -80,7 +80,7 @@ class Service:
     def __init__(self, account: Account) -> None:
         """Serve an account."""
         self._account = account
-        self._verifier = Verifier("sqs", account.access.keys.find)
+        self._verifier = Verifier("sqs", account.access.access_keys.find)
         self._nobody = account.settings.user_arn("anonymous")
         self._prefix = secrets.token_hex(10)
         self._numbers = count(secrets.randbelow(REQUEST_IDS))

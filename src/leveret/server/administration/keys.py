@@ -13,7 +13,9 @@ def shown(key: AccessKey) -> dict[str, Any]:
 
 def list_all(site: Site, user: str | None = None) -> list[dict[str, Any]]:
     """Every key, or those of a user."""
-    return sorted((shown(key) for key in site.access.keys if user in (None, key.user)), key=lambda row: row["id"])
+    return sorted(
+        (shown(key) for key in site.access.access_keys if user in (None, key.user)), key=lambda row: row["id"]
+    )
 
 
 def add(site: Site, user: str, id: str | None = None, secret: str | None = None) -> dict[str, Any]:

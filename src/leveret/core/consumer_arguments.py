@@ -1,0 +1,32 @@
+"""Arguments of consumers: the priority, and what belongs to queues of another type."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from leveret.core.arguments import flag, known_as, whole
+from leveret.core.errors import InvalidArgument
+from leveret.core.names import described
+from leveret.core.queue import Queue
+
+PRIORITY = "x-priority"
+PRIORITY_BITS = 63  # any number that a client can send
+
+_PARSERS = {
+    PRIORITY: whole(-(2**PRIORITY_BITS), 2**PRIORITY_BITS - 1),
+    "x-cancel-on-ha-failover": flag,
+}
+_OF_STREAMS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+
+
+def consumer_priority(queue: Queue, arguments: Mapping[str, Any]) -> int:
+    """The priority that a consumer asks for; refuse arguments that its queue cannot follow."""
+    where = described("queue", queue.name, queue.vhost)
+    found = {}
+    for name in (each for each in _PARSERS if each in arguments):
+        try:
+            found[name] = _PARSERS[name](arguments[name])
+        except ValueError as error:
+            raise InvalidArgument(f"invalid arg '{name}' for {where}: {error}") from None
+    for name in (each for each in _OF_STREAMS if each in arguments):
+        raise InvalidArgument(f"invalid arg '{name}' for {where} of queue type {known_as(queue.policy.queue_type)}")
+    return int(found.get(PRIORITY, 0))

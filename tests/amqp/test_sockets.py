@@ -1,0 +1,89 @@
+"""Sockets in a loop of the test's own; tests/server has them in a process of their own."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+import leveret
+from leveret.amqp import sockets
+from leveret.amqp.limits import Limits
+from leveret.amqp.server import AmqpServer
+from leveret.amqp.sockets import Socket
+from leveret.net.admission import Admission
+from leveret.net.listener import bind
+from leveret.security.access import Access
+
+PROTOCOL_HEADER = b"AMQP\0\0\x09\x01"
+
+Scenario = Callable[[AmqpServer, Socket, socket.socket], Awaitable[None]]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop turn until something is true."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def served(scenario: Scenario) -> None:
+    """Run a scenario with a server, one accepted socket and the client's end of it."""
+
+    async def run() -> None:
+        with leveret.open() as broker, bind("127.0.0.1", 0) as bound:
+            with broker.guard as core:
+                access = Access(core, default_user=None)
+            server = AmqpServer(broker.guard, access, Limits(), Admission(10, 10, 10))
+            server.listen(bound)
+            with socket.create_connection(bound.getsockname()) as client:
+                client.setblocking(False)
+                await until(lambda: server.hub.connections)
+                (accepted,) = server.sockets
+                await scenario(server, accepted, client)
+                server.stop_listening()
+                await server.drain(320, "shutdown", 0)
+
+    asyncio.run(run())
+
+
+def test_a_client_that_never_reads_does_not_keep_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "LINGER_S", 0.01)
+
+    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+        assert accepted._transport is not None
+        accepted._transport.write(bytes(32 << 20))  # more than the kernel takes
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        await until(lambda: not server.sockets)
+        assert (server.admission.connections, server.hub.connections) == (0, set())
+
+    served(scenario)
+
+
+def test_a_client_that_does_not_read_gets_no_more_until_it_does() -> None:
+    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+        assert accepted._transport is not None
+        (connection,) = server.hub.connections
+        accepted._transport.write(bytes(32 << 20))
+        assert connection.outlet.paused
+        loop = asyncio.get_running_loop()
+        left = 32 << 20
+        while left:
+            left -= len(await loop.sock_recv(client, min(left, 1 << 20)))
+        await until(lambda: not connection.outlet.paused)
+
+    served(scenario)
+
+
+def test_a_job_that_fails_is_logged_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+        done: list[object] = []
+        server.hub.elsewhere(lambda: 1 // 0, done.append)
+        server.hub.elsewhere(lambda: "second", done.append)
+        await until(lambda: done and "job failed" in caplog.text)
+        assert done == ["second"]
+        client.sendall(PROTOCOL_HEADER)
+        assert await asyncio.get_running_loop().sock_recv(client, 1) == b"\x01"  # connection.start
+
+    served(scenario)
+    assert "ZeroDivisionError" in caplog.text

@@ -1,0 +1,59 @@
+import asyncio
+import errno
+import os
+import socket
+from typing import Any
+
+import pytest
+
+from leveret.net import listener
+from leveret.net.listener import Listener, bind
+
+
+class Exhausted:
+    """A listening socket in a process that has too many open files, once."""
+
+    def __init__(self, real: socket.socket, number: int) -> None:
+        self._real = real
+        self._errors = [OSError(number, os.strerror(number))]
+
+    def accept(self) -> Any:
+        if self._errors:
+            raise self._errors.pop()
+        return self._real.accept()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+async def accepted_after(number: int) -> bool:
+    """Whether a client is accepted though the first try fails with an error."""
+    bound = bind("127.0.0.1", 0)
+    came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def accepted(client: socket.socket, host: str, port: int) -> None:
+        client.close()
+        came.set_result(host)
+
+    listening = Listener(Exhausted(bound, number), accepted)  # type: ignore[arg-type]
+    with socket.create_connection(bound.getsockname()):
+        host = await asyncio.wait_for(came, 30)
+    listening.close()
+    return host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOBUFS, errno.ECONNABORTED])
+def test_clients_are_accepted_again_after_an_error(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "RETRY_S", 0.01)
+    assert asyncio.run(accepted_after(number))
+
+
+def test_accepted_sockets_notice_a_peer_whose_machine_is_gone() -> None:
+    with bind("127.0.0.1", 0) as bound:
+        bound.listen()
+        with socket.create_connection(bound.getsockname()) as client:
+            server, _ = bound.accept()
+            with server:
+                assert client.getpeername() == server.getsockname()
+                assert server.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                assert server.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -1,0 +1,69 @@
+"""The programs that some tests need and pip does not bring: what they are, and how `make parts` installs them.
+
+Debian's packages are installed when we are root; the packages for Node go into the virtual environment. A part that
+cannot be installed is named here and skipped by its tests; in CI it is a failure (see `need` in tests/conftest.py).
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import need
+
+DEBIAN_PACKAGES = {"amqp-publish": "amqp-tools", "node": "nodejs", "npm": "npm"}
+NODE_PACKAGES = {"amqplib": "2.3.1", "rabbitmq-client": "5.0.8"}
+NODE_HOME = Path(sys.prefix) / "node"
+NODE_MODULES = NODE_HOME / "node_modules"
+
+
+def need_program(name: str) -> None:
+    """Skip the test, or fail it in CI, when a program is not on this machine."""
+    need(shutil.which(name), f"the program {name}; run `make parts` as root, or install {DEBIAN_PACKAGES[name]}")
+
+
+def need_node_package(name: str) -> None:
+    """Skip the test, or fail it in CI, when Node or a package for it is missing."""
+    need_program("node")
+    need(installed(name), f"the Node package {name}; run `make parts`")
+
+
+def installed(package: str) -> bool:
+    """Say whether a package for Node is there in the version that the tests are written for."""
+    manifest = NODE_MODULES / package / "package.json"
+    return manifest.exists() and f'"version": "{NODE_PACKAGES[package]}"' in manifest.read_text()
+
+
+def commands() -> Iterator[list[str]]:
+    """What has to be run to install what is missing, as far as it can be installed here."""
+    debian = [package for program, package in DEBIAN_PACKAGES.items() if not shutil.which(program)]
+    if debian and os.geteuid() == 0 and shutil.which("apt-get"):
+        yield ["apt-get", "update", "-qq"]
+        yield ["apt-get", "install", "-qq", "--yes", "--no-install-recommends", *debian]
+    node = [f"{name}@{version}" for name, version in NODE_PACKAGES.items() if not installed(name)]
+    if node and shutil.which("npm"):
+        NODE_HOME.mkdir(exist_ok=True)
+        options = ["--no-audit", "--no-fund", "--no-save", "--no-package-lock", "--loglevel=error"]
+        yield ["npm", "install", "--prefix", str(NODE_HOME), *options, *node]
+
+
+def missing() -> list[str]:
+    """The parts that are not here."""
+    programs = [name for name in DEBIAN_PACKAGES if not shutil.which(name)]
+    return programs + [name for name in NODE_PACKAGES if not installed(name)]
+
+
+def main() -> int:
+    """Install what is missing; say what could not be, and how to get it."""
+    for command in commands():
+        print(*command, flush=True)
+        subprocess.run(command, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, check=False)
+    if left := missing():
+        print(f"Tests that need these are skipped: {', '.join(left)}. On Debian, `make parts` installs them as root.")
+    return bool(left)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
