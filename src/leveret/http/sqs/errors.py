@@ -134,6 +134,7 @@ KINDS: dict[type[errors.LeveretError], str] = {
     errors.QueueFull: "OverLimit",
     errors.MessageTooLarge: "InvalidParameterValue",
     errors.TooMany: "OverLimit",
+    errors.NotSupported: "UnsupportedOperation",
     errors.BrokerClosed: "ServiceUnavailable",
     errors.JournalError: "InternalFailure",
     errors.JournalFailed: "InternalFailure",
