@@ -1,6 +1,6 @@
 """ListQueues, GetQueueUrl and ListDeadLetterSourceQueues."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from typing import Any
 
@@ -58,6 +58,6 @@ def _page(call: Call, found: list[SqsQueue], key: str) -> dict[str, Any]:
 def _read_token(token: str) -> str:
     """The last name of the page before."""
     try:
-        return urlsafe_b64decode(token).decode()
+        return b64decode(token, altchars=b"-_", validate=True).decode()
     except (Base64Error, ValueError):
         raise invalid("Invalid or expired next token.") from None
