@@ -3,7 +3,7 @@
 import asyncio
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -152,6 +152,18 @@ class World:
             return await work
 
         return self._runner.run(wait())
+
+    def poll_while(self, url: str, act: Callable[[], None]) -> list[str]:
+        """Wait for messages while something happens."""
+        waiting = json_request("ReceiveMessage", {"QueueUrl": url, "WaitTimeSeconds": 20})
+
+        async def poll() -> Answer:
+            asyncio.get_running_loop().call_later(0.01, act)
+            answer = self.service(waiting)
+            assert isinstance(answer, Awaitable), "there is nothing to receive yet"
+            return _answer(await answer)
+
+        return [message["Body"] for message in self.run(poll()).json.get("Messages", [])]
 
     def json(self, action: str, **parameters: Any) -> Answer:
         """A request in JSON."""
