@@ -1,7 +1,9 @@
+import uuid
 from collections.abc import Iterator
 
 import pytest
 
+from tests.sqs.server import Server, running
 from tests.sqs.world import World
 
 
@@ -11,3 +13,16 @@ def world() -> Iterator[World]:
     made = World()
     yield made
     made.end()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A real server for all tests: names keep them apart."""
+    with running(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses."""
+    return f"queue-{uuid.uuid4().hex[:12]}"

@@ -40,15 +40,21 @@ def missing(action: str, name: str, **parameters: Any) -> Row:
 
 def no_queue(action: str, **parameters: Any) -> Row:
     text = "The specified queue does not exist."
-    return Row(action, parameters, "QueueDoesNotExist", SIMPLE + "NonExistentQueue", 400, text, f"{text[:-1]} for this wsdl version.")  # fmt: skip
+    wsdl = "The specified queue does not exist for this wsdl version."
+    return Row(action, parameters, "QueueDoesNotExist", SIMPLE + "NonExistentQueue", 400, text, wsdl)
 
 
 def attribute(name: str, value: str, queue: str = "new") -> Row:
-    parameters = {"QueueName": queue, "Attributes": {name: value}}
-    if queue.endswith(".fifo"):
-        parameters["Attributes"] = {"FifoQueue": "true", name: value}
+    fifo = {"FifoQueue": "true"} if queue.endswith(".fifo") else {}
     text = f"Invalid value for the parameter {name}."
-    return row("CreateQueue", "InvalidAttributeValue", "InvalidAttributeValue", text, **parameters)
+    return row(
+        "CreateQueue",
+        "InvalidAttributeValue",
+        "InvalidAttributeValue",
+        text,
+        QueueName=queue,
+        Attributes={**fifo, name: value},
+    )
 
 
 def unknown_attribute(action: str, text: str, **parameters: Any) -> Row:
@@ -70,6 +76,10 @@ FIFO_NAME = (
 )
 NAME = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
 DLQ = "arn:aws:sqs:us-east-1:000000000000:"
+NO_FIFO = "Unknown Attribute FifoQueue."
+EMPTY = "Message body cannot be empty; it has at least one character."
+CONTENTS = "InvalidMessageContents"
+NO_NUMBER = "Could not cast message attribute 'a' value to number."
 NO_TASK = "Source queue must be configured as a Dead Letter Queue."
 NOT_FOR_TYPE = "The request include parameter that is not valid for this queue type."
 CHARACTERS = (
@@ -139,7 +149,7 @@ GOLDEN = [
     attribute("DeduplicationScope", "group", "new.fifo"),
     attribute("FifoThroughputLimit", "perMessageGroupId", "new.fifo"),
     unknown_attribute("CreateQueue", "Unknown Attribute Foo.", QueueName="new", Attributes={"Foo": "1"}),
-    unknown_attribute("CreateQueue", "Unknown Attribute FifoQueue.", QueueName="new", Attributes={"FifoQueue": "false"}),
+    unknown_attribute("CreateQueue", NO_FIFO, QueueName="new", Attributes={"FifoQueue": "false"}),
     unknown_attribute(
         "CreateQueue",
         "You can specify the DeduplicationScope only when FifoQueue is set to true.",
@@ -188,13 +198,13 @@ GOLDEN = [
         "Dead-letter queue must be same type of queue as the source.",
         "orders.fifo",
     ),
-    redrive(
-        f'{{"deadLetterTargetArn": "{DLQ}proud"}}', "Dead letter target does not allow this queue as its source."
-    ),
+    redrive(f'{{"deadLetterTargetArn": "{DLQ}proud"}}', "Dead letter target does not allow this queue as its source."),
     # Messages
-    invalid("SendMessage", "Message body cannot be empty; it has at least one character.", QueueUrl="orders", MessageBody=""),
-    row("SendMessage", "InvalidMessageContents", "InvalidMessageContents", CHARACTERS, QueueUrl="orders", MessageBody="\0"),
-    row("SendMessage", "InvalidMessageContents", "InvalidMessageContents", CHARACTERS, QueueUrl="orders", MessageBody="\uffff"),
+    invalid("SendMessage", EMPTY, QueueUrl="orders", MessageBody=""),
+    *(
+        row("SendMessage", CONTENTS, CONTENTS, CHARACTERS, QueueUrl="orders", MessageBody=f"a{bad}")
+        for bad in ("\0", "\x1f", "\ufffe", "\uffff")
+    ),
     invalid(
         "SendMessage",
         "One or more parameters are invalid. Reason: Message must be shorter than 1048576 bytes.",
@@ -254,7 +264,7 @@ GOLDEN = [
     message_attribute(
         "The message attribute 'a' must contain non-empty message attribute type.", a={"StringValue": "x"}
     ),
-    message_attribute("Could not cast message attribute 'a' value to number.", a={"DataType": "Number", "StringValue": "x"}),
+    message_attribute(NO_NUMBER, a={"DataType": "Number", "StringValue": "x"}),
     message_attribute(
         "The message attribute 'a' must contain a non-empty value of type 'String', in StringValue.",
         a={"DataType": "String", "StringValue": ""},
@@ -419,7 +429,7 @@ GOLDEN = [
         404,
         TaskHandle="eyJ0YXNrSWQiOiAiYSJ9",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from leveret.core.errors import QueueNotFound
 from tests.sqs.world import World, json_request, refused
 
 RED = {"color": {"DataType": "String", "StringValue": "red"}}
@@ -186,10 +187,9 @@ def test_visibility_of_a_deleted_message(world: World) -> None:
     world.send(url, "a")
     (message,) = world.receive(url)
     world.delete(url, message)
-    handle = message["ReceiptHandle"]
     text = (
-        f"Value {handle} for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available for "
-        "visibility timeout change."
+        f"Value {message['ReceiptHandle']} for parameter ReceiptHandle is invalid. Reason: Message does not exist or "
+        "is not available for visibility timeout change."
     )
     with refused("InvalidParameterValueException", text):
         change(world, url, message, 10)
@@ -291,7 +291,7 @@ def test_giving_back_wakes_a_long_poll(world: World) -> None:
 def test_a_deleted_queue_ends_a_long_poll(world: World) -> None:
     url = world.create("orders")
     waiting = json_request("ReceiveMessage", {"QueueUrl": url, "WaitTimeSeconds": 20})
-    with pytest.raises(Exception, match="was deleted"):
+    with pytest.raises(QueueNotFound):
         world.handle(waiting, json_request("DeleteQueue", {"QueueUrl": url}))
 
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import pytest
+
 import leveret
 from leveret.http.desk import Desk
 from leveret.http.request import Peer, Request
@@ -250,10 +252,7 @@ def _answer(response: object) -> Answer:
 @contextmanager
 def refused(code: str, text: str = "") -> Iterator[None]:
     """What happens inside is refused with a code of the JSON protocol."""
-    try:
+    with pytest.raises(Refused) as caught:
         yield
-    except Refused as error:
-        assert error.code == code, str(error)
-        assert text in error.text, str(error)
-    else:
-        raise AssertionError(f"it was not refused with {code}")
+    assert caught.value.code == code, str(caught.value)
+    assert text in caught.value.text, str(caught.value)

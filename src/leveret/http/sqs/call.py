@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import quote
 
 from leveret.http.request import Request
 from leveret.http.response import Response
@@ -72,4 +73,4 @@ class Call:
 
     def url(self, queue: SqsQueue) -> str:
         """The URL of a queue for this client."""
-        return f"{self.base_url}/{self.account.settings.account}/{queue.name}"
+        return f"{self.base_url}/{self.account.settings.account}/{quote(queue.name, safe='', errors='surrogateescape')}"

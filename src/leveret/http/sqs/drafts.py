@@ -13,7 +13,7 @@ from leveret.embedded.outgoing import Prepared, check_headers
 from leveret.http.sqs import message_attributes
 from leveret.http.sqs.errors import SqsError, invalid
 from leveret.http.sqs.message_attributes import Values
-from leveret.http.sqs.parameters import Parameters, number
+from leveret.http.sqs.parameters import FORBIDDEN, Parameters, number
 from leveret.http.sqs.queues import SqsQueue
 
 MESSAGE_BYTES_MAX = 1_048_576
@@ -21,7 +21,6 @@ DELAY_S_MAX = 900
 TTL_CHARS_MAX = 10
 TRACE_HEADER = "AWSTraceHeader"
 
-FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,./:;<=>?@\[\\\]^_`{|}~-]{1,128}")
 
 

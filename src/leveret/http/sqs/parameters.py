@@ -3,12 +3,16 @@
 A parameter has the same type in all actions. Those that are not in the table are ignored, as AWS does.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from leveret.http.sqs.errors import SqsError, invalid
 
 Parameters = dict[str, Any]
+
+FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What neither a message nor an XML document may have in it."""
 
 TYPES: dict[str, type] = {
     "ActionName": str,

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from leveret.http.request import Request
 from leveret.http.response import Response
 from leveret.http.sqs.errors import SqsError
-from leveret.http.sqs.parameters import TYPES, Parameters
+from leveret.http.sqs.parameters import FORBIDDEN, TYPES, Parameters
 
 MEDIA_TYPE = "text/xml"
 FORM = "application/x-www-form-urlencoded"
@@ -157,7 +157,7 @@ def _xml(action: str, structure: dict[str, Any]) -> Iterator[str]:
         else:
             for key, each in value.items():
                 yield (
-                    f"<{kind.member}><{kind.key}>{escape(key)}</{kind.key}>"
+                    f"<{kind.member}><{kind.key}>{_escaped(key)}</{kind.key}>"
                     f"<{kind.value}>{_value(action, each)}</{kind.value}></{kind.member}>"
                 )
 
@@ -168,8 +168,13 @@ def _value(action: str, value: Any) -> str:
         return "".join(_xml(action, value))
     if isinstance(value, bool):
         return "true" if value else "false"
+    return _escaped(str(value))
+
+
+def _escaped(text: str) -> str:
+    """Text as XML has it; what it cannot have is replaced."""
     # A carriage return as it is would be read as a line feed.
-    return escape(str(value), {"\r": "&#13;", '"': "&quot;"})
+    return escape(FORBIDDEN.sub("\ufffd", text), {"\r": "&#13;", '"': "&quot;"})
 
 
 def refuse(error: SqsError, request_id: str) -> Response:
@@ -181,7 +186,7 @@ def refuse(error: SqsError, request_id: str) -> Response:
     side = "Sender" if fault.status < 500 else "Receiver"
     body = (
         f'<?xml version="1.0"?><ErrorResponse xmlns="{XMLNS}"><Error><Type>{side}</Type><Code>{fault.code}</Code>'
-        f"<Message>{escape(error.query_text)}</Message><Detail/></Error><RequestId>{request_id}</RequestId>"
+        f"<Message>{_escaped(error.query_text)}</Message><Detail/></Error><RequestId>{request_id}</RequestId>"
         "</ErrorResponse>"
     )
     return Response(fault.status, body.encode(), MEDIA_TYPE, headers)

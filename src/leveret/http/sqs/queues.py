@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 from leveret.core.catalog import Kind
 from leveret.core.queue import Queue as CoreQueue
@@ -94,7 +95,8 @@ class Queues:
 
     def of_url(self, url: str) -> SqsQueue:
         """The queue that a URL names; its name alone will do."""
-        return self.get(url.rstrip("/").rpartition("/")[2])
+        start, _, name = url.rpartition("/")
+        return self.get(unquote(name, errors="surrogateescape") if start and "%" in name else name)
 
     def __iter__(self) -> Iterator[SqsQueue]:
         """Every queue, by name. Under the lock."""

@@ -11,8 +11,9 @@ from leveret.core.properties import Properties
 from leveret.core.publish import received_before
 from leveret.embedded.message import Message
 from leveret.http.sqs import message_attributes
-from leveret.http.sqs.drafts import FLAGS_AT, FORBIDDEN, PLAIN_SENDERS
+from leveret.http.sqs.drafts import FLAGS_AT, PLAIN_SENDERS
 from leveret.http.sqs.message_attributes import Value
+from leveret.http.sqs.parameters import FORBIDDEN
 from leveret.http.sqs.queues import SqsQueue
 
 if TYPE_CHECKING:

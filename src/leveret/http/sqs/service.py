@@ -116,7 +116,7 @@ class Service:
             raise SqsError("InvalidAction" if exchange.wire is QUERY else "UnknownOperation", action=action[:100])
         check_types(parameters)
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
-            parameters["QueueUrl"] = request.path
+            parameters["QueueUrl"] = request.raw_path.decode("latin-1")
         call = Call(
             self._account, exchange.wire, exchange.request_id, action, parameters, caller, self._base_url(request)
         )
