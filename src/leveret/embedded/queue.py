@@ -133,6 +133,16 @@ class Queue(ManagedQueue):
             return None if any(map(self._is_large, prepared)) else self._send_many(prepared)
         return done
 
+    def post_prepared(self, batch: list[Prepared]) -> tuple[int, list[int]] | None:
+        """The same for messages that were checked: the frame to wait for, and their numbers, 0 for a refused one."""
+        return None if any(map(self._is_large, batch)) else self._enter(batch)
+
+    def send_prepared(self, batch: list[Prepared]) -> list[int]:
+        """Send such messages, also large ones, and return when they are durable."""
+        frame, numbers = self._publish(batch)
+        self.guard.wait(frame)
+        return numbers
+
     def _send_plain(self, message: Outgoing) -> tuple[int, str] | None:
         """The short way of a small message that is nothing but a body; None for others."""
         if not message.plain or self._core.policy.content_dedup:

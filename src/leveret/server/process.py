@@ -33,12 +33,14 @@ from leveret.server.alarms import Alarms, gauges
 from leveret.server.control import ControlServer
 from leveret.server.notify import Supervisor
 from leveret.server.settings import broker_options
+from leveret.server.sqs import SqsServer
 from leveret.server.web import Web
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
 CLOSE_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
 ALARM_CHECK_S = 1.0
+WITH_TLS = ("amqps", "https", "sqs+tls")
 EXIT_SIGNALLED = 128
 SPARE_FILES = 100  # of the journal, of listeners, of Python itself
 
@@ -136,16 +138,17 @@ class Server:
         audit = Audit(guard.clock, options.data)
         web = Web(options, self._broker, access, admission, audit, guard.clock)
         control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data)
+        sqs = SqsServer(self._broker, access, admission, options)
         self._handle_signals()
         for name, sockets in self._sockets.items():
-            listen = web.listen if name.startswith("http") else amqp.listen
+            edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
             for bound in sockets:
-                listen(bound, self._current_context if name.endswith("s") else None)
+                edge.listen(bound, self._current_context if name in WITH_TLS else None)
         await control.start()
         self._announce()
         background = [asyncio.create_task(self._watch(amqp)), asyncio.create_task(self._stay_alive())]
         await self._stopping.wait()
-        await self._stop(amqp, web)
+        await self._stop(amqp, web, sqs)
         await control.stop()
         for task in background:
             task.cancel()
@@ -219,13 +222,15 @@ class Server:
             self._supervisor.alive()
             await asyncio.sleep(self._supervisor.watchdog_s)
 
-    async def _stop(self, amqp: AmqpServer, web: Web) -> None:
+    async def _stop(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
         """Send clients away."""
-        amqp.stop_listening()
-        web.stop_listening()
+        for edge in (amqp, web, sqs):
+            edge.stop_listening()
         self._supervisor.stopping()
         LOG.info("stopping", signal=self._signal)
         drain_s = self._options.drain_s
-        closed = await asyncio.gather(amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, drain_s), web.drain(drain_s))
+        closed = await asyncio.gather(
+            amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, drain_s), web.drain(drain_s), sqs.drain(drain_s)
+        )
         if any(closed):
             LOG.warning("clients did not close in time", connections=sum(closed))
