@@ -21,7 +21,7 @@ ARROWS: dict[str, set[str]] = {
     "net": EDGE - {"net"},
     "amqp": EDGE,
     "http": EDGE | {"embedded"},
-    "client": EDGE,
+    "client": EDGE | {"embedded"},
     "cli": EDGE | {"server"},
     "__main__": {"cli"},
     "embedded": EDGE | {"journal"},

@@ -75,7 +75,15 @@ class ServerOptions(StoreOptions):
     jwt_issuer: str | None = option(None, "whose JSON Web Tokens are taken over HTTP; default: nobody's")
     jwt_audience: str = option("leveret", "audience that they have to be meant for")
     jwt_keys: str | None = option(None, "file or URL of the JWK set that they are signed with")
-    sqs_port: int | None = port(9324, "port for SQS; accepted, but nothing listens there yet")
+    sqs_port: int | None = port(9324, "port for SQS without TLS; 0 is any free one, off is none")
+    sqs_tls_port: int | None = port(None, "port for SQS with TLS, opened when there is a certificate")
+    sqs_auth: Literal["on", "off"] = option(
+        "on", "on: requests are signed by access keys of users; off: everybody may do everything, for development"
+    )
+    sqs_account: str = option("000000000000", "account number in URLs and ARNs of SQS")
+    sqs_region: str = option("us-east-1", "region in ARNs of SQS")
+    sqs_vhost: str = option("/", "virtual host whose queues SQS shows")
+    sqs_guards: bool = option(True, "purge a queue once a minute at most, make it again a minute after its deletion")
     tls_cert: str | None = option(None, "file with the certificate of the server and those that lead to it, in PEM")
     tls_key: str | None = option(None, "file with the key of the certificate; default: it is in the same file")
     tls_client_ca: str | None = option(None, "file with the certificates that those of clients are checked against")

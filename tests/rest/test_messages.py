@@ -46,6 +46,7 @@ def test_the_walk_of_a_message(world: RestWorld, orders: leveret.Queue) -> None:
         "receive_count": 1,
         "attributes": {"contentType": "application/json", "correlationId": "corr-xyz-789"},
         "routing_key": "orders",
+        "received_at": NOW,
         "visible_until": "2023-11-14T22:13:50.000Z",
     }
     path = f"/queues/orders/messages/{message_id}"

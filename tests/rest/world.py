@@ -88,6 +88,7 @@ class RestWorld:
         await self._stopping.wait()
         web.stop_listening()
         await web.drain(0.2)
+        await asyncio.sleep(0.01)  # uvloop closes sockets in the turns of the loop after the connection has ended
 
     @property
     def url(self) -> str:

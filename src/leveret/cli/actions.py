@@ -94,6 +94,23 @@ ACTIONS: tuple[Action, ...] = (
         (NAME, limit("max-connections", "connections he may have"), limit("max-channels", "channels he may have")),
         done="limits of user {name!r} changed",
     ),
+    Action("keys.list", "list access keys", (ONLY_USER,), ("id", "user", "created_ms")),
+    Action(
+        "keys.add",
+        "add an access key, with which a user signs requests to the port for SQS",
+        (
+            USER,
+            argument("--id", help="its id; default: one that nobody has"),
+            argument("--secret", help="its secret; default: one that nobody can guess"),
+        ),
+        done="access key {id} of user {user!r} added; its secret is not shown again: {secret}",
+    ),
+    Action(
+        "keys.delete",
+        "delete an access key",
+        (argument("id", metavar="ID", help="its id"),),
+        done="access key {id!r} deleted",
+    ),
     Action(
         "vhosts.list",
         "list virtual hosts",
@@ -189,6 +206,7 @@ ACTIONS: tuple[Action, ...] = (
 
 NOUNS = {
     "users": "manage users",
+    "keys": "manage access keys of users",
     "vhosts": "manage virtual hosts",
     "permissions": "manage what users may do in virtual hosts",
     "topic-permissions": "manage which routing keys users may use",

@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
+from leveret.clock import Clock
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, QueueFull
@@ -23,6 +24,7 @@ from leveret.embedded.declare import milliseconds
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
 from leveret.embedded.outgoing import Outgoing, Prepared, prepare
+from leveret.embedded.processed import Processed
 from leveret.embedded.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.embedded.worker import Handler, Worker
 
@@ -130,6 +132,16 @@ class Queue(ManagedQueue):
             prepared = self._prepare_many(batch, options)
             return None if any(map(self._is_large, prepared)) else self._send_many(prepared)
         return done
+
+    def post_prepared(self, batch: list[Prepared]) -> tuple[int, list[int]] | None:
+        """The same for messages that were checked: the frame to wait for, and their numbers, 0 for a refused one."""
+        return None if any(map(self._is_large, batch)) else self._enter(batch)
+
+    def send_prepared(self, batch: list[Prepared]) -> list[int]:
+        """Send such messages, also large ones, and return when they are durable."""
+        frame, numbers = self._publish(batch)
+        self.guard.wait(frame)
+        return numbers
 
     def _send_plain(self, message: Outgoing) -> tuple[int, str] | None:
         """The short way of a small message that is nothing but a body; None for others."""
@@ -376,6 +388,19 @@ class Queue(ManagedQueue):
         """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
 
         return lambda handler: self._start(Worker(self, handler, **options))
+
+    @property
+    def clock(self) -> Clock:
+        """What tells the time to workers."""
+        return self.guard.clock
+
+    def flush(self) -> None:
+        """Return when everything that was done until now is durable."""
+        self.guard.flush()
+
+    def processed(self, name: str) -> Processed:
+        """What workers of that name have done."""
+        return Processed(self, name)
 
     def _start(self, worker: Worker, awaited: bool = False) -> Worker:
         """Let a worker begin."""

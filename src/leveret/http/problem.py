@@ -23,6 +23,7 @@ STATUSES: dict[type[errors.LeveretError], int] = {
     errors.QueueFull: 429,
     errors.MessageTooLarge: 413,
     errors.TooMany: 429,
+    errors.Unreachable: 502,
     errors.BrokerClosed: 503,
     errors.JournalError: 500,
     errors.JournalFailed: 500,

@@ -10,6 +10,8 @@ from leveret.server.exits import CannotListen
 
 Sockets = dict[str, list[socket.socket]]
 
+WITH_TLS = ("amqps", "https", "sqs+tls")
+
 
 @contextmanager
 def bound_sockets(options: ServerOptions) -> Iterator[Sockets]:
@@ -19,6 +21,8 @@ def bound_sockets(options: ServerOptions) -> Iterator[Sockets]:
         "amqps": options.amqps_port if options.tls_cert else None,
         "http": options.http_port,
         "https": options.https_port if options.tls_cert else None,
+        "sqs": options.sqs_port,
+        "sqs+tls": options.sqs_tls_port if options.tls_cert else None,
     }
     hosts = [host.strip() for host in options.host.split(",")]
     sockets: Sockets = {}

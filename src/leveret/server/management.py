@@ -16,7 +16,7 @@ from leveret.http.management.rates import Rates
 from leveret.http.management.site import Listening, Process, Row, Site
 from leveret.security.tls import Certificates
 from leveret.server import memory
-from leveret.server.addresses import Sockets
+from leveret.server.addresses import WITH_TLS, Sockets
 from leveret.server.administration import definitions
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.site import Site as Ground
@@ -84,7 +84,7 @@ def listening(sockets: Sockets) -> list[Listening]:
     for protocol, bound in sockets.items():
         for each in bound:
             host, port = each.getsockname()[:2]
-            found.append(Listening(protocol, host, port, protocol.endswith("s") and protocol != "sqs"))
+            found.append(Listening(protocol, host, port, protocol in WITH_TLS))
     return found
 
 

@@ -27,13 +27,14 @@ from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.tls import Certificates
 from leveret.server import memory
-from leveret.server.addresses import Sockets, address, bound_sockets
+from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets
 from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.control import ControlServer
 from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.settings import broker_options
+from leveret.server.sqs import SqsServer
 from leveret.server.web import Web
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
@@ -140,16 +141,17 @@ class Server:
         site = management_site(options, web.desk, ground, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
         control = ControlServer(guard, ground, options.data)
+        sqs = SqsServer(self._broker, access, admission, options)
         self._handle_signals()
         for name, sockets in self._sockets.items():
-            listen = web.listen if name.startswith("http") else amqp.listen
+            edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
             for bound in sockets:
-                listen(bound, self._current_context if name.endswith("s") else None)
+                edge.listen(bound, self._current_context if name in WITH_TLS else None)
         await control.start()
         self._announce()
         background = [asyncio.create_task(each) for each in (self._watch(amqp), self._stay_alive(), site.rates.run())]
         await self._stopping.wait()
-        await self._stop(amqp, web)
+        await self._stop(amqp, web, sqs)
         await control.stop()
         for task in background:
             task.cancel()
@@ -223,13 +225,15 @@ class Server:
             self._supervisor.alive()
             await asyncio.sleep(self._supervisor.watchdog_s)
 
-    async def _stop(self, amqp: AmqpServer, web: Web) -> None:
+    async def _stop(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
         """Send clients away."""
-        amqp.stop_listening()
-        web.stop_listening()
+        for edge in (amqp, web, sqs):
+            edge.stop_listening()
         self._supervisor.stopping()
         LOG.info("stopping", signal=self._signal)
         drain_s = self._options.drain_s
-        closed = await asyncio.gather(amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, drain_s), web.drain(drain_s))
+        closed = await asyncio.gather(
+            amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, drain_s), web.drain(drain_s), sqs.drain(drain_s)
+        )
         if any(closed):
             LOG.warning("clients did not close in time", connections=sum(closed))

@@ -21,6 +21,7 @@ from leveret.http.rest.shapes import SECONDS_MAX, SHORT_CHARS_MAX, TAKEN, iso_ms
 DEQUEUE_MAX = 100  # messages of one answer, which is in memory at once
 WAIT_S_MAX = 60
 RECEIPTS_MAX = 1_000
+ANY_ID = "-"  # whatever the receipt is for
 RECEIPT = Text("The receipt_handle that came with the message.", 2 * RECEIPT_CHARS, 1, required=True)
 SECONDS = Number("Until it can be received again, from now on.", 0, SECONDS_MAX)
 DONE = {204: ("Done, and on the disk.", None)}
@@ -65,7 +66,7 @@ def _leased(queue: Queue, receipt: str) -> tuple[Held, int]:
 
 def _check_id(queue: Queue, held: Held, message_id: str) -> None:
     """Refuse a receipt of another message than the path names; a dead letter has the id that it had at first."""
-    if format_id(queue.tag, held.seq) == message_id:
+    if message_id in (ANY_ID, format_id(queue.tag, held.seq)):
         return
     origin = (read(held).properties.headers or {}).get(ORIGIN)
     if origin not in (message_id, message_id.encode()):

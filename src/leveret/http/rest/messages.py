@@ -53,14 +53,14 @@ def _sent(queue: Queue, body: dict[str, Any], message_id: str) -> dict[str, Any]
 def enqueue(call: Call) -> Any:
     """Send a message."""
     queue, body = call.queue, call.body
-    message = outgoing(body, idempotency_key(call.request))
+    message = outgoing(body, idempotency_key(call.request, queue))
     return call.desk.send(queue, message, lambda sent: json_response(_sent(queue, body, sent), 201))
 
 
 def enqueue_many(call: Call) -> Any:
     """Send many messages in one commit."""
     queue, bodies = call.queue, call.body["messages"]
-    key = idempotency_key(call.request)
+    key = idempotency_key(call.request, queue)
     messages = [outgoing(body, None if key is None else f"{key}/{number}") for number, body in enumerate(bodies)]
 
     def answer(sent: list[str | None]) -> Response:

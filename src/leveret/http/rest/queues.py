@@ -120,7 +120,7 @@ async def declare(call: Call) -> Answer:
         known = name in core.topology.vhost(VHOST).queues
         if not known:
             _check_room(call, len(core.topology.vhost(VHOST).queues))
-    options = body if known else {**DEFAULTS, **body}
+    options = body if known or call.query.get("defaults") == "none" else {**DEFAULTS, **body}
     broker = call.desk.broker
     await call.desk.elsewhere(lambda: broker.queue(name, durable=durable, arguments=arguments, **options))
     return _one(call, 200 if known else 201)
@@ -242,6 +242,7 @@ OPERATIONS = (
                 "arguments": Table("Arguments of AMQP, for what has no setting.", ARGUMENTS_MAX),
             },
         ),
+        query=Record("How it begins.", {"defaults": Choice("none: max_priority and dedup_window have none.", "none")}),
         audited=True,
     ),
     Operation("GET", "/queues/{queue}", "Look at a queue", get, Need("read"), {200: ("The queue.", _QUEUE)}),

@@ -21,6 +21,7 @@ from leveret.core.jsonable import decode, encode
 from leveret.embedded.bodies import JSON_TYPE
 from leveret.embedded.message import Message, Peeked
 from leveret.embedded.outgoing import NAME_CHARS_MAX, Outgoing
+from leveret.embedded.queue import Queue
 from leveret.http.request import Request
 from leveret.http.rest.fields import STRICT_DECODER, Field, Number, Record, Schema, Table, Text, Whole
 
@@ -95,9 +96,9 @@ def _body(body: dict[str, Any], properties: dict[str, Any] | None) -> Any:
         raise InvalidArgument("payload_base64 is not base64: encode the bytes") from None
 
 
-def idempotency_key(request: Request) -> str | None:
-    """What makes a repeated request the same one."""
-    if KEY_HEADER not in request.headers:
+def idempotency_key(request: Request, queue: Queue | None = None) -> str | None:
+    """What makes a repeated request the same one; where equal bodies are the same message, the body does."""
+    if KEY_HEADER not in request.headers or (queue is not None and queue.anyway.policy.content_dedup):
         return None
     key = request.header(KEY_HEADER)
     if not 0 < len(key) <= NAME_CHARS_MAX:
@@ -143,6 +144,7 @@ def taken(message: Message, raw: bool = False) -> dict[str, Any]:
     return {
         **peeked(message, raw),
         "receipt_handle": message.receipt,
+        "received_at": iso(message.received_at),
         "visible_until": None if until is None else iso(until),
     }
 
@@ -213,6 +215,7 @@ TAKEN: Schema = {
     "properties": {
         **SHOWN["properties"],
         "receipt_handle": {"type": "string"},
+        "received_at": _TIME,
         "visible_until": {"type": ["string", "null"], "format": "date-time"},
     },
 }
