@@ -113,6 +113,13 @@ def test_messages_move_to_another_queue(api: Api, queue: str) -> None:
     assert api.call("POST", path, {"destination": "nowhere"}).status == 404
 
 
+def test_a_purge_tells_how_many_went(api: Api, queue: str) -> None:
+    publish(api, queue)
+    publish(api, queue)
+    answer = api.call("DELETE", f"/queues/{VHOST}/{queue}/contents")
+    assert (answer.status, answer.headers["x-messages-deleted"], depth(api, queue)) == (204, "2", 0)
+
+
 PUBLISH: dict[str, Any] = {"properties": {}, "routing_key": "x", "payload": "x", "payload_encoding": "string"}
 GET: dict[str, Any] = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
 

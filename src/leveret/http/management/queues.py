@@ -215,8 +215,7 @@ def purge(call: Call) -> Answer | Awaitable[Answer]:
         queue = call.queue(core)
         call.authorize("queue.purge", {"queue": queue.name})
         core.check_owner(queue, None)
-        browse.purge(queue)
-        return done()
+        return done(headers=(("X-Messages-Deleted", str(browse.purge(queue))),))
 
     return call.change(empty)
 

@@ -22,6 +22,7 @@ WORDS: dict[type[errors.LeveretError], tuple[int, str]] = {
     errors.QueueFull: (400, "bad_request"),
     errors.MessageTooLarge: (400, "bad_request"),
     errors.TooMany: (400, "bad_request"),
+    errors.Unreachable: (503, "service_unavailable"),
     errors.BrokerClosed: (503, "service_unavailable"),
     errors.JournalError: (500, "internal_server_error"),
     errors.JournalFailed: (500, "internal_server_error"),
