@@ -34,6 +34,14 @@ def test_what_http_refuses_has_the_same_shape() -> None:
     assert ("X-A", "b") in tuple(answer.headers)
 
 
+def test_a_page_of_somebody_else_changes_nothing(api: Api) -> None:
+    path, body = "/global-parameters/mark", {"value": "stolen"}
+    assert api.call("PUT", path, body, {"Origin": "http://evil.example"}).status == 403
+    assert api.get(path)["value"] != "stolen"
+    own = {"Origin": f"http://127.0.0.1:{api.port}"}
+    assert api.call("PUT", path, {"value": {"colour": "red"}}, own).status == 204
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     row=st.sampled_from(HARMLESS),

@@ -25,7 +25,7 @@ UNCOUNTED = re.compile(
 )
 # Only in some answers.
 PARTLY = {
-    r"^/vhosts": re.compile(r"(recv|send)_oct|messages(_ready|_unacknowledged)?_details"),
+    r"^/vhosts": re.compile(r"(recv|send)_oct"),
     r"^/(overview|vhosts)": re.compile(r"message_stats\.confirm"),
     r"^/(connections/.*)?channels|/channels": re.compile(r"deliver_no_ack"),
     r"^/exchanges": re.compile(r"message_stats"),

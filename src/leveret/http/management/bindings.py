@@ -26,6 +26,7 @@ from leveret.http.router import Answer
 from leveret.security.verbs import Role
 
 DIGEST_BYTES = 4
+Handle = tuple[Vhost, Any]
 KINDS = {"q": "queue", "e": "exchange"}
 
 
@@ -64,10 +65,16 @@ def properties_key(key: str, arguments: Any) -> str:
     return f"{quoted}~{urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
-def all_of(home: Vhost) -> Iterator[Row]:
-    """Every binding of a virtual host."""
-    yield from (implied(home, queue) for queue in home.queues.values())
-    yield from (shown(home, binding) for binding in home.bindings())
+def all_of(home: Vhost) -> Iterator[Handle]:
+    """Every binding of a virtual host: where it is, and the queue that is bound by its name, or the binding."""
+    yield from ((home, queue) for queue in home.queues.values())
+    yield from ((home, binding) for binding in home.bindings())
+
+
+def row(handle: Handle) -> Row:
+    """What is told of one of them."""
+    home, found = handle
+    return shown(home, found) if isinstance(found, Binding) else implied(home, found)
 
 
 def bindings_to(home: Vhost, destination: Any) -> list[Row]:
@@ -82,15 +89,21 @@ def bindings_to(home: Vhost, destination: Any) -> list[Row]:
 def list_all(call: Call) -> Answer | Awaitable[Answer]:
     """The bindings of every virtual host that the user sees."""
     with call.site.desk.guard as core:
-        rows = [row for home in core.topology.vhosts.values() if sees(call, home.name) for row in all_of(home)]
-    return listed(call, rows)
+        homes = [home for home in core.topology.vhosts.values() if sees(call, home.name)]
+        handles = [handle for home in homes for handle in all_of(home)]
+    return listed(call, handles, row, _source)
 
 
 def list_vhost(call: Call) -> Answer | Awaitable[Answer]:
     """Those of one."""
     with call.site.desk.guard as core:
-        rows = list(all_of(call.home(core)))
-    return listed(call, rows)
+        handles = list(all_of(call.home(core)))
+    return listed(call, handles, row, _source)
+
+
+def _source(handle: Handle) -> str:
+    """What filters see of a binding."""
+    return str(getattr(handle[1], "source", ""))
 
 
 def list_from(call: Call) -> Answer | Awaitable[Answer]:
@@ -148,16 +161,16 @@ def ends(call: Call, home: Vhost) -> tuple[Exchange, Any]:
 def between(call: Call, home: Vhost) -> list[Row]:
     """The bindings between the ends that a path names."""
     source, target = ends(call, home)
-    return [row for row in bindings_to(home, target) if row["source"] == source.name]
+    return [each for each in bindings_to(home, target) if each["source"] == source.name]
 
 
 def find(call: Call, home: Vhost) -> Row:
     """The binding that a path names; clients quote its key once more, or do not."""
     given, rows = call.named("properties"), between(call, home)
     for same in (lambda key: key == given, lambda key: unquote(key) == unquote(given)):
-        for row in rows:
-            if same(row["properties_key"]):
-                return row
+        for each in rows:
+            if same(each["properties_key"]):
+                return each
     raise Missing()
 
 
@@ -184,14 +197,12 @@ def unbind(call: Call) -> Answer | Awaitable[Answer]:
 
     def remove(core: Broker) -> Answer:
         home = call.home(core)
-        row = find(call, home)
+        found = find(call, home)
         source, target = ends(call, home)
-        authorized(call, source, target, "unbind", row["routing_key"])
-        chosen = next(
-            (each for each in home.bindings_of(target) if shown(home, each) == row and each.source == source.name), None
-        )
+        authorized(call, source, target, "unbind", found["routing_key"])
+        chosen = next((each for each in home.bindings_of(target) if shown(home, each) == found), None)
         if chosen is not None:
-            core.unbind(home.name, source.name, target.name, chosen.key, chosen.arguments, row["destination_type"])
+            core.unbind(home.name, source.name, target.name, chosen.key, chosen.arguments, found["destination_type"])
         return done()
 
     return call.change(remove)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 from typing import Any
 
 from leveret.http.management.call import Call, parsed
 from leveret.http.management.multipart import form
-from leveret.http.management.refusals import BadRequest, answer, done
+from leveret.http.management.refusals import NO_CACHE, BadRequest, answer, done
 from leveret.http.management.site import API_VERSION, PRODUCT, Row
-from leveret.http.response import Headers, Response
+from leveret.http.response import JSON, Headers, Response, Stream
 from leveret.http.router import Answer
 from leveret.telemetry.logs import Log
 
@@ -36,31 +37,41 @@ _FILE_NAME = re.compile(r"[^\w.-]")
 LOG = Log("management")
 
 
-def give_out(call: Call) -> Answer | Awaitable[Answer]:
+def give_out(call: Call) -> Answer:
     """Everything that is defined."""
     head = {"rabbit_version": API_VERSION, "rabbitmq_version": API_VERSION}
     product = {"product_name": PRODUCT, "product_version": call.site.process.version}
     return _given(call, {**head, **product}, SECTIONS, None)
 
 
-def give_out_vhost(call: Call) -> Answer | Awaitable[Answer]:
+def give_out_vhost(call: Call) -> Answer:
     """What is defined in a virtual host."""
     with call.site.desk.guard as core:
         vhost = call.home(core).name
     return _given(call, {"rabbit_version": API_VERSION}, OF_VHOST, vhost)
 
 
-async def _given(call: Call, head: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
-    """A file, made a section at a time."""
-    found: Row = dict(head)
+def _given(call: Call, head: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
+    """A file, sent a part at a time."""
+    return Stream(_parts(call, head, sections, vhost), JSON, (*NO_CACHE, *_attachment(call)))
+
+
+async def _parts(call: Call, head: Row, sections: tuple[str, ...], vhost: str | None) -> AsyncGenerator[bytes, None]:
+    """The head, then each section, some objects in each turn of the loop."""
+    yield json.dumps(head)[:-1].encode()
     for section in sections:
         with call.site.desk.guard:
-            rows = call.site.definitions.give_out(section)
-            found[section] = [row for row in rows if vhost in (None, row.get("vhost"))]
+            rows = [row for row in call.site.definitions.give_out(section) if vhost in (None, row.get("vhost"))]
         if vhost is not None and section not in ("parameters", "policies"):
-            found[section] = [{key: row[key] for key in row if key != "vhost"} for row in found[section]]
-        await asyncio.sleep(0)
-    return answer(found, headers=_attachment(call))
+            rows = [{key: row[key] for key in row if key != "vhost"} for row in rows]
+        yield f',"{section}":['.encode()
+        for start in range(0, len(rows), STEP):
+            yield (b"," if start else b"") + json.dumps(rows[start : start + STEP], separators=(",", ":"))[
+                1:-1
+            ].encode()
+            await asyncio.sleep(0)
+        yield b"]"
+    yield b"}"
 
 
 def _attachment(call: Call) -> Headers:

@@ -1,4 +1,4 @@
-"""Exchanges: listed, looked at, made, deleted; publishing to one is in messages.py."""
+"""Exchanges: listed, looked at, made, deleted; publishing to one is in publishes.py."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from leveret.core.errors import LeveretError
 from leveret.http.auth import Auth
-from leveret.http.management import messages
+from leveret.http.management import gets, publishes
 from leveret.http.management.call import Call
 from leveret.http.management.refusals import refused
 from leveret.http.management.routes import ROUTES, Endpoint
@@ -18,7 +18,7 @@ from leveret.http.server import Handler
 
 PREFIX = "/api"
 READING = frozenset(("GET", "HEAD", "OPTIONS"))
-MESSAGES: frozenset[Endpoint] = frozenset((messages.publish, messages.get))
+MESSAGES: frozenset[Endpoint] = frozenset((publishes.publish, gets.get))
 
 
 class Management:

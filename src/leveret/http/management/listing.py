@@ -24,7 +24,7 @@ Make = Callable[[Any], Row | None]
 
 PAGE_ROWS = 100
 PAGE_ROWS_MAX = 500
-STEP = 500  # rows that are made in one turn of the loop
+STEP = 200  # rows that are made in one turn of the loop
 SORTED_MAX = 100_000  # rows that are all made for one answer
 COLUMNS_MAX = 100
 NAME_CHARS_MAX = 255
@@ -172,6 +172,7 @@ async def _parts(want: Wanted, handles: Sequence[Any], make: Make) -> AsyncGener
         if rows:
             yield before + json.dumps(rows, separators=(",", ":"))[1:-1].encode()
             before = b","
+        await asyncio.sleep(0)
     yield b"]" if before == b"," else b"[]"
 
 

@@ -11,7 +11,7 @@ from leveret.http.management.call import Call
 from leveret.http.management.listing import one, range_of
 from leveret.http.management.parameters import cluster_name
 from leveret.http.management.queues import totals
-from leveret.http.management.rates import DEPTHS, HISTORY, SAMPLE_S, STATS, Rates, message_stats
+from leveret.http.management.rates import DEPTHS, HISTORY, SAMPLE_S, Rates, message_stats
 from leveret.http.management.refusals import answer
 from leveret.http.management.rules import sees
 from leveret.http.management.site import API_VERSION, PRODUCT, Listening, Row, Site
@@ -39,8 +39,6 @@ def look(call: Call) -> Answer:
         name, churn = cluster_name(core), churn_rates(site.rates, core)
     for index, each in enumerate(DEPTHS):
         depth[f"{each}_details"] = site.rates.depth.details(index, lengths)
-    samples = site.rates.total.samples
-    counted = samples[-1][1] if samples else (0,) * len(STATS)
     found: Row = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
@@ -55,7 +53,7 @@ def look(call: Call) -> Answer:
         "release_series_support_status": "supported",
         "disable_stats": False,
         "enable_queue_totals": False,
-        "message_stats": message_stats(counted, site.rates.total, rates),
+        "message_stats": message_stats(site.rates.total.last, site.rates.total, rates),
         "churn_rates": churn,
         "queue_totals": depth,
         "object_totals": objects,

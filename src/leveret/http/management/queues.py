@@ -1,4 +1,4 @@
-"""Queues: listed, looked at, made, deleted, purged; single messages are in messages.py."""
+"""Queues: listed, looked at, made, deleted, purged; single messages are in gets.py and moves.py."""
 
 from __future__ import annotations
 

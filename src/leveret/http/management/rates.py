@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core.queue import Queue
@@ -24,6 +25,7 @@ STEP = 1_000  # queues that one hold of the lock looks at
 
 STATS = ("publish", "deliver_get", "deliver", "deliver_no_ack", "get", "redeliver", "ack")
 DEPTHS = ("messages", "messages_ready", "messages_unacknowledged")
+DEPTH_INDEXES = range(len(STATS), len(STATS) + len(DEPTHS))
 
 
 class Range(NamedTuple):
@@ -45,6 +47,11 @@ class Series:
     def add(self, at_ms: int, values: tuple[int, ...]) -> None:
         """Keep what counters say."""
         self.samples.append((at_ms, values))
+
+    @property
+    def last(self) -> tuple[int, ...]:
+        """What counters said last."""
+        return self.samples[-1][1] if self.samples else (0,) * (len(STATS) + len(DEPTHS))
 
     @property
     def still(self) -> bool:
@@ -78,12 +85,13 @@ class Rates:
         self._churn = churn
         self._series: dict[int, Series] = {}
         self._known: dict[int, tuple[int, ...]] = {}
+        self._vhosts: dict[str, Series] = {}
         self.total = Series()
         self.depth = Series()
         self.churned = Series()
         self._totals = [0] * len(STATS)
         with guard as core:
-            self._first_queue = core.last_queue_id
+            self._first_queue, self._first_count = core.last_queue_id, len(core.queues)
 
     async def run(self) -> None:
         """Look every few seconds, until it is cancelled."""
@@ -96,18 +104,17 @@ class Rates:
         with self._guard as core:
             queues = list(core.queues.values())
             now_ms = core.now_ms
-        depth = (0, 0)
+        sums: dict[str, list[int]] = {}
         waiting = iter(queues)
         while step := list(islice(waiting, STEP)):
             with self._guard:
-                depth = self._look(step, now_ms, depth)
+                self._look(step, now_ms, sums)
             await asyncio.sleep(0)
         with self._guard as core:
-            self._finish(core, now_ms, depth)
+            self._finish(core, now_ms, sums)
 
-    def _look(self, queues: list[Queue], now_ms: int, depth: tuple[int, int]) -> tuple[int, int]:
-        """Look at some queues; what is in them is added to what is in others."""
-        total, ready = depth
+    def _look(self, queues: list[Queue], now_ms: int, sums: dict[str, list[int]]) -> None:
+        """Look at some queues, and add them to the sums of their virtual hosts."""
         for queue in queues:
             values = counted(queue)
             before = self._known.get(queue.id)
@@ -117,9 +124,8 @@ class Rates:
                     self._totals[index] += values[index] - (before[index] if before else 0)
             if queue.id in self._series or (before is not None and before != values and len(self._series) < SERIES_MAX):
                 self._follow(queue.id, now_ms, before or values, values)
-            ready += queue.depth
-            total += held_messages(queue)
-        return total, ready
+            known = sums.get(queue.vhost)
+            sums[queue.vhost] = list(values) if known is None else list(map(add, known, values))
 
     def _follow(self, number: int, now_ms: int, before: tuple[int, ...], values: tuple[int, ...]) -> None:
         """Keep a sample of a queue; forget one in which nothing happens any more."""
@@ -131,11 +137,13 @@ class Rates:
         if series.still:
             del self._series[number]
 
-    def _finish(self, core: Broker, now_ms: int, depth: tuple[int, int]) -> None:
+    def _finish(self, core: Broker, now_ms: int, sums: dict[str, list[int]]) -> None:
         """Keep the totals, and forget queues that are gone."""
-        total, ready = depth
         self.total.add(now_ms, tuple(self._totals))
-        self.depth.add(now_ms, (total, ready, total - ready))
+        self.depth.add(now_ms, tuple(sum(each[index] for each in sums.values()) for index in DEPTH_INDEXES))
+        self._vhosts = {name: self._vhosts.get(name) or Series() for name in sums}
+        for name, values in sums.items():
+            self._vhosts[name].add(now_ms, tuple(values))
         self.churned.add(now_ms, tuple(self.churn(core).values()))
         for known in (self._known, self._series):
             for number in [each for each in known if each not in core.queues]:
@@ -144,9 +152,13 @@ class Rates:
     def churn(self, core: Broker) -> dict[str, int]:
         """What has come and gone."""
         created = core.last_queue_id - self._first_queue
-        deleted = max(0, created - len(core.queues))
+        deleted = max(0, self._first_count + created - len(core.queues))
         queues = {"queue_declared": created, "queue_created": created, "queue_deleted": deleted}
         return {**self._churn(), **queues}
+
+    def of_vhost(self, name: str) -> Series:
+        """The history of a virtual host: of its queues together."""
+        return self._vhosts.get(name, STILL)
 
     def of(self, queue: Queue) -> Series:
         """The history of a queue."""
@@ -172,9 +184,12 @@ def message_stats(values: tuple[int, ...], series: Series, range: Range | None =
     stats: dict[str, Any] = {}
     for index, name in enumerate(STATS):
         stats[name] = values[index]
-        stats[f"{name}_details"] = series.details(index, range)
+        details = series.details(index, range)
+        # What a deleted queue took out of a sum did not happen.
+        stats[f"{name}_details"] = {**details, "rate": max(0.0, details["rate"])}
     return stats
 
 
 def _rate(amount: int, time_ms: int) -> float:
+    """So much in a second."""
     return round(1_000 * amount / time_ms, 3) if time_ms > 0 else 0.0

@@ -8,8 +8,7 @@ from leveret.core.broker import Broker
 from leveret.core.topology import Vhost, VhostDetails
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
-from leveret.http.management.queues import totals
-from leveret.http.management.rates import STATS, STILL, counted, message_stats
+from leveret.http.management.rates import DEPTH_INDEXES, DEPTHS, message_stats
 from leveret.http.management.refusals import BadRequest, done
 from leveret.http.management.rules import sees
 from leveret.http.management.site import Row, Site
@@ -20,20 +19,21 @@ UNDEFINED = "undefined"  # RabbitMQ's word for no default queue type
 
 
 def shown(site: Site, home: Vhost) -> Row:
-    """A virtual host; under the lock."""
-    details, queues = home.details, list(home.queues.values())
-    queue_type = details.default_queue_type or UNDEFINED
-    sums = tuple(map(sum, zip(*map(counted, queues), strict=True))) or (0,) * (len(STATS) + 3)
+    """A virtual host; what is in it is as old as the last sample."""
+    details, series = home.details, site.rates.of_vhost(home.name)
+    depths = {name: series.last[index] for name, index in zip(DEPTHS, DEPTH_INDEXES, strict=True)}
+    rates = {f"{name}_details": series.details(index) for name, index in zip(DEPTHS, DEPTH_INDEXES, strict=True)}
     return {
         "name": home.name,
         "description": details.description,
         "tags": list(details.tags),
-        "default_queue_type": queue_type,
+        "default_queue_type": details.default_queue_type or UNDEFINED,
         "metadata": {"description": details.description, "tags": list(details.tags)},
         "tracing": False,
         "cluster_state": {site.process.node: "running"},
-        **totals(queues),
-        "message_stats": message_stats(sums, STILL),
+        **depths,
+        **rates,
+        "message_stats": message_stats(series.last, series),
     }
 
 
@@ -41,12 +41,7 @@ def list_all(call: Call) -> Answer | Awaitable[Answer]:
     """Those that the user sees."""
     with call.site.desk.guard as core:
         homes = [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
-
-    def make(home: Vhost) -> Row:
-        with call.site.desk.guard:
-            return shown(call.site, home)
-
-    return listed(call, homes, make, lambda home: home.name)
+    return listed(call, homes, lambda home: shown(call.site, home), lambda home: home.name)
 
 
 def look(call: Call) -> Answer:
