@@ -5,8 +5,6 @@ import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
-from leveret.amqp.admission import Admission
-from leveret.amqp.listener import bind
 
 import leveret
 from leveret.amqp import sockets
