@@ -24,10 +24,10 @@ class Answer(NamedTuple):
 class Api:
     """A client of the management API as one user."""
 
-    def __init__(self, port: int, user: str = "guest", password: str = "guest") -> None:
+    def __init__(self, port: int, user: str = "guest", password: str = "guest", *, token: str | None = None) -> None:
+        basic = base64.b64encode(f"{user}:{password}".encode()).decode()
         self.port = port
-        self.user = user
-        self._authorization = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+        self._authorization = f"Basic {basic}" if token is None else f"Bearer {token}"
 
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         """One request; a body that is no bytes is sent as JSON."""

@@ -97,6 +97,14 @@ def test_a_large_body_is_kept_outside_of_the_log_and_comes_back(api: Api, queue:
     assert get(api, queue)[0]["payload_bytes"] == len(text)
 
 
+def test_what_one_answer_has_no_room_for_is_given_back(api: Api, queue: str) -> None:
+    for letter in "abc":
+        publish(api, queue, letter * 7_000_000)
+    assert [row["payload"][0] for row in get(api, queue, 5, truncate=1)] == ["a", "b"]
+    row = get(api, queue, 5, truncate=1)[0]
+    assert (row["payload"], row["payload_bytes"], row["redelivered"]) == ("c", 7_000_000, True)
+
+
 def test_deaths_are_not_taken_from_publishers(api: Api, queue: str) -> None:
     publish(api, queue, headers={"x-death": [{"count": 7}], "mine": 1})
     assert get(api, queue)[0]["properties"]["headers"] == {"mine": 1}

@@ -1,13 +1,17 @@
 """Sending, taking and settling over REST, as the documents say it."""
 
+import asyncio
 import base64
+import threading
 from typing import Any
 
 import pytest
 
 import leveret
+from leveret.http.desk import Desk
 from leveret.http.rest.leases import DEQUEUE_MAX, RECEIPTS_MAX
 from leveret.http.rest.messages import BATCH_MAX, BROWSE_MAX
+from leveret.http.rest.operation import Scans
 from tests.rest.world import RestWorld
 
 NOW = "2023-11-14T22:13:20.000Z"
@@ -278,3 +282,26 @@ def test_a_queue_that_is_full_says_so(world: RestWorld) -> None:
 def test_a_queue_that_is_not_there(world: RestWorld) -> None:
     refused = world.call("POST /queues/none/messages", {"payload": 1})
     assert (refused.status, refused.json["title"]) == (404, "Queue not found")
+
+
+def test_only_some_look_through_queues_at_once(world: RestWorld) -> None:
+    started = threading.Barrier(2)
+
+    async def scenario() -> list[object]:
+        scans = Scans(Desk(world.broker), at_once_max=1)
+        first = asyncio.create_task(scans.run(lambda: str(started.wait(20))))
+        await asyncio.sleep(0)
+        with pytest.raises(leveret.TooMany, match="try again later"):
+            await scans.run(lambda: "second")
+        first.cancel()
+        await asyncio.wait([first])
+        with pytest.raises(leveret.TooMany):
+            await scans.run(lambda: "the work goes on when its client has gone")
+        started.wait(20)
+        while True:
+            try:
+                return [await scans.run(lambda: "third")]
+            except leveret.TooMany:
+                await asyncio.sleep(0.001)
+
+    assert asyncio.run(scenario()) == ["third"]

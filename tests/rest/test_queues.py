@@ -21,6 +21,18 @@ def test_a_queue_is_made_once(world: RestWorld) -> None:
     assert world.ok("GET /queues/dlq")["name"] == "dlq"
 
 
+def test_settings_are_changed(world: RestWorld, orders: leveret.Queue) -> None:
+    before = world.call("GET /queues/orders").headers["etag"]
+    changed = world.call("PATCH /queues/orders", {"visibility_timeout": 60, "dead_letter": "new"}, If_Match=before)
+    assert (changed.status, changed.json["visibility_timeout"]) == (200, 60)
+    assert (changed.json["arguments"]["x-max-priority"], world.call("GET /queues/new").status) == (10, 200)
+    assert world.call("PATCH /queues/orders", {"ttl": 5}, If_Match=before).status == 412
+    assert world.call("PATCH /queues/orders", {"ttl": 5}, If_Match=changed.headers["etag"]).status == 200
+    assert "x-retention" not in world.ok("PATCH /queues/orders", {"retention": None})["arguments"]
+    assert world.call("PATCH /queues/orders", {"max_priority": 3}).status in (400, 409)
+    assert world.call("PATCH /queues/none", {"ttl": 5}).status == 404
+
+
 def test_null_takes_a_default_away(world: RestWorld) -> None:
     made = world.ok("PUT /queues/plain", {"max_priority": None, "retention": None, "visibility_timeout": None})
     assert made["visibility_timeout"] is None

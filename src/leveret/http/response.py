@@ -9,6 +9,7 @@ Headers = Sequence[tuple[str, str]]
 
 JSON = "application/json"
 NO_BODY = frozenset((204, 304))
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
 REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -54,7 +55,7 @@ class Stream:
 
 def json_response(value: Any, status: int = 200, headers: Headers = (), content_type: str = JSON) -> Response:
     """An answer in JSON."""
-    return Response(status, json.dumps(value, separators=(",", ":")).encode(), content_type, headers)
+    return Response(status, _dumps(value).encode(), content_type, headers)
 
 
 def status_line(status: int) -> bytes:

@@ -13,7 +13,7 @@ from leveret.http.response import Response, json_response
 from leveret.http.rest import exchanges, leases, messages, moving, queues
 from leveret.http.rest.fields import Record, Whole, json_body
 from leveret.http.rest.openapi import document
-from leveret.http.rest.operation import Answer, Call, Operation
+from leveret.http.rest.operation import Answer, Call, Operation, Scans
 from leveret.http.router import Endpoint
 from leveret.security.access import ADMINISTRATOR, Access
 from leveret.telemetry.audit import ACTS_MAX, Audit
@@ -56,6 +56,7 @@ class RestApi:
         self._desk = desk
         self._access = access
         self._audit = audit
+        self._scans = Scans(desk)
 
     def routes(self) -> dict[tuple[str, str], Endpoint]:
         """The table for a router."""
@@ -75,7 +76,7 @@ class RestApi:
         identity = request.identity
         if identity is None:
             raise Refusal(401, "nobody is logged in: send credentials")
-        call = Call(self._desk, self._access, self._audit, request, identity)
+        call = Call(self._desk, self._access, self._audit, self._scans, request, identity)
         if operation.audited:
             return self._audited(operation, call)
         self._check(operation, call)

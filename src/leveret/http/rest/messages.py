@@ -83,7 +83,7 @@ async def browse(call: Call) -> Answer:
     def look() -> list[dict[str, Any]]:
         return [looked_at(each, raw) for each in queue.browse(limit, state=state, **query)]
 
-    return json_response({"messages": await call.desk.elsewhere(look)})
+    return json_response({"messages": await call.scans.run(look)})
 
 
 ENCODING = Choice("base64: bodies are always payload_base64, byte by byte as they were sent.", "base64")

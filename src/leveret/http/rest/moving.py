@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from leveret.core.errors import InvalidArgument, MessageNotFound, TooMany
+from leveret.core.errors import InvalidArgument, MessageNotFound
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Flag, Listed, Number, Record, Table, Text, Whole
 from leveret.http.rest.leases import DONE
@@ -11,18 +11,15 @@ from leveret.http.rest.messages import BROWSE_DEFAULT, BROWSE_MAX, CONDITIONS, E
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.shapes import LOOKED_AT, SHORT_CHARS_MAX, looked_at
 
-REDRIVES_MAX = 2  # at the same time: each takes a thread
 REDRIVE_S_MAX = 300  # that a redrive with a rate may take: the client waits for it
 REDRIVEN_MAX = 10_000_000
-
-_running: set[object] = set()
 
 
 async def scheduled(call: Call) -> Answer:
     """Messages whose delay has not ended."""
     queue, raw = call.queue, call.query.get("encoding") == "base64"
     limit = call.query.get("limit", BROWSE_DEFAULT)
-    rows = await call.desk.elsewhere(lambda: [looked_at(each, raw) for each in queue.scheduled(limit)])
+    rows = await call.scans.run(lambda: [looked_at(each, raw) for each in queue.scheduled(limit)])
     return json_response({"messages": rows})
 
 
@@ -44,18 +41,10 @@ async def redrive(call: Call) -> Answer:
         raise InvalidArgument(
             f"with a rate_per_second there is a limit, of at most {REDRIVE_S_MAX} seconds at that rate: repeat the call"
         )
-    if len(_running) >= REDRIVES_MAX:
-        raise TooMany(f"{REDRIVES_MAX} redrives are running, which is the limit: try again later")
-    queue, running = call.queue, object()
+    queue = call.queue
     conditions: dict[str, Any] = body.get("filter", {})
     dry_run = body.get("dry_run", False)
-    _running.add(running)
-    try:
-        moved = await call.desk.elsewhere(
-            lambda: queue.redrive(to, limit=limit, rate=rate, dry_run=dry_run, **conditions)
-        )
-    finally:
-        _running.discard(running)
+    moved = await call.scans.run(lambda: queue.redrive(to, limit=limit, rate=rate, dry_run=dry_run, **conditions))
     return json_response(asdict(moved))
 
 

@@ -17,6 +17,8 @@ REFUSALS = {
     "404": "It is not there.",
     "409": "It contradicts what there is, or the lease has ended.",
     "413": "The body is too large.",
+    "414": "The path and the query are too long.",
+    "431": "The headers are too large.",
     "429": "Too many requests, or a limit is reached: wait as long as Retry-After says.",
     "503": "The server is stopping, or has too much to do.",
     "507": "The disk is full.",

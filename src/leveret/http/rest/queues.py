@@ -1,13 +1,17 @@
 """/queues: list, make, look at, delete, purge, pause."""
 
+import json
+from collections.abc import Awaitable
 from dataclasses import asdict
+from hashlib import blake2b
 from typing import Any
 
 from leveret.core.errors import TooMany
 from leveret.core.jsonable import decode, encode
 from leveret.embedded.broker import VHOST
-from leveret.embedded.declare import DAY_S, OPTIONS
+from leveret.embedded.declare import DAY_S, OPTIONS, changed_arguments
 from leveret.embedded.managed import ManagedQueue
+from leveret.http.request import Refusal
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import NOTHING, Choice, Field, Flag, Number, Record, Table, Text, Whole
 from leveret.http.rest.leases import DONE
@@ -83,7 +87,13 @@ def shown(queue: ManagedQueue) -> dict[str, Any]:
 def _one(call: Call, status: int = 200) -> Response:
     queue = call.queue
     with queue.guard:
-        return json_response(shown(queue), status)
+        return json_response(shown(queue), status, (("ETag", etag(queue)),))
+
+
+def etag(queue: ManagedQueue) -> str:
+    """What changes with the settings of a queue."""
+    told = json.dumps(encode(queue.arguments), sort_keys=True)
+    return f'"{blake2b(told.encode(), digest_size=8).hexdigest()}"'
 
 
 def list_all(call: Call) -> Answer:
@@ -109,10 +119,7 @@ async def declare(call: Call) -> Answer:
     """Make a queue; one that exists with these settings is no error."""
     name, body = call.request.parameters["queue"], dict(call.body)
     durable, arguments = body.pop("durable", True), decode(body.pop("arguments", {}))
-    dead_letter = body.get("dead_letter")
-    if dead_letter is not None:
-        for access in ("configure", "write"):
-            call.check(access, "queue", dead_letter)
+    _check_dead_letter(call, body.get("dead_letter"))
     exchange = arguments.get("x-dead-letter-exchange")
     if isinstance(exchange, str):
         call.check("write", "exchange", exchange)
@@ -131,6 +138,29 @@ def _check_room(call: Call, count: int) -> None:
     most = call.access.vhost_limits(VHOST).queues_max
     if most is not None and count >= most:
         raise TooMany(f"vhost '{VHOST}' has {most} queues, which is its limit: delete some, or raise it")
+
+
+def _check_dead_letter(call: Call, name: str | None) -> None:
+    """Refuse a place for dead letters that the caller may not make and send to."""
+    if name is not None:
+        call.check("configure", "queue", name)
+        call.check("write", "queue", name)
+
+
+async def update(call: Call) -> Answer:
+    """Change the settings of a queue; those that are not named stay."""
+    queue, options = call.queue, call.body
+    _check_dead_letter(call, options.get("dead_letter"))
+    wanted = call.request.header(b"if-match")
+    if wanted not in ("", "*", etag(queue)):
+        raise Refusal(412, "the queue has other settings by now: look at it again")
+    dead_letter = options.get("dead_letter")
+    if dead_letter is not None:
+        await call.desk.elsewhere(lambda: call.desk.broker.queue(dead_letter))
+    changed = call.desk.change(lambda core: core.change_queue(queue.core, changed_arguments(queue.arguments, options)))
+    if isinstance(changed, Awaitable):
+        await changed
+    return _one(call)
 
 
 def get(call: Call) -> Answer:
@@ -243,6 +273,17 @@ OPERATIONS = (
             },
         ),
         query=Record("How it begins.", {"defaults": Choice("none: max_priority and dedup_window have none.", "none")}),
+        audited=True,
+    ),
+    Operation(
+        "PATCH",
+        "/queues/{queue}",
+        "Change the settings of a queue",
+        update,
+        Need("configure"),
+        {200: ("It has these settings from now on.", _QUEUE), 412: ("Somebody else was quicker.", None)},
+        body=Record("The settings that change; null: none.", SETTINGS),
+        headers={"If-Match": "The ETag of the settings that are meant to be changed."},
         audited=True,
     ),
     Operation("GET", "/queues/{queue}", "Look at a queue", get, Need("read"), {200: ("The queue.", _QUEUE)}),
