@@ -7,14 +7,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leveret.core import errors
+from leveret.core.properties import Properties
 from leveret.http.management.refusals import WORDS, refused
 from leveret.http.request import Refusal
 from tests.management.requests import WRITE
-from tests.management.scene import Api
+from tests.management.scene import VHOST, Api
 
+TEXT = st.text(st.characters(exclude_categories=()), max_size=5)  # halves of characters too
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(TEXT, inside, max_size=3),
     max_leaves=6,
 )
 FIELDS = sorted({name for _, _, body in WRITE if isinstance(body, dict) for name in body} | {"durable", "arguments"})
@@ -54,3 +56,17 @@ def test_no_body_makes_the_server_fail(api: Api, row: tuple[str, str, Any], chan
         return
     status = api.call(method, path, sent).status
     assert status < 500, f"{method} {path} {sent!r}"
+
+
+PROPERTIES = st.dictionaries(st.sampled_from([*Properties.__dataclass_fields__, "other"]), VALUES, max_size=4)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(properties=PROPERTIES | VALUES, headers=st.none() | st.dictionaries(TEXT, VALUES, max_size=3), payload=TEXT)
+def test_no_message_makes_the_server_fail(api: Api, properties: Any, headers: Any, payload: str) -> None:
+    if isinstance(properties, dict) and headers is not None:
+        properties = {**properties, "headers": headers}
+    sent = {"properties": properties, "routing_key": "brief", "payload": payload, "payload_encoding": "string"}
+    assert api.call("POST", f"/exchanges/{VHOST}/amq.default/publish", sent).status < 500
+    taken = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+    assert api.call("POST", f"/queues/{VHOST}/brief/get", taken).status == 200
