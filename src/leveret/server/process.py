@@ -137,7 +137,7 @@ class Server:
             guard.on_durable(amqp.durable)
         audit = Audit(guard.clock, options.data)
         web = Web(options, self._broker, access, admission, audit, guard.clock)
-        control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data)
+        control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data, audit)
         sqs = SqsServer(self._broker, access, admission, options)
         self._handle_signals()
         for name, sockets in self._sockets.items():
