@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from typing import Any, cast
 
@@ -51,15 +52,27 @@ class Signer:
 
 
 class Caller(asyncio.Protocol):
-    """One connection: sends the next request when it has the answer to the last one."""
+    """One connection: sends the next request when it has the answer to the last one.
 
-    def __init__(self, next_request: NextRequest, done: Callable[[], None]) -> None:
-        self._next, self._done = next_request, done
-        self._read = b""
+    A server that closes after an answer is connected to again.
+    """
+
+    def __init__(self, port: int, next_request: NextRequest, done: Callable[[], None]) -> None:
+        self._port, self._next, self._done = port, next_request, done
+        self._read = self._waiting = b""
+        self._connecting: asyncio.Task[object] | None = None
+        self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._go_on(b"")
+        if self._waiting:
+            self._transport.write(self._waiting)
+        else:
+            self._go_on(b"", keep=True)
+
+    def close(self) -> None:
+        assert self._transport is not None, "it was connected"
+        self._transport.close()
 
     def data_received(self, data: bytes) -> None:
         self._read += data
@@ -71,14 +84,23 @@ class Caller(asyncio.Protocol):
         if len(self._read) >= end + length:
             assert head.startswith(b"http/1.1 200"), self._read
             body, self._read = self._read[end : end + length], b""
-            self._go_on(body)
+            self._go_on(body, keep=b"\r\nconnection: close" not in head)
 
-    def _go_on(self, body: bytes) -> None:
+    def _go_on(self, body: bytes, keep: bool) -> None:
         request = self._next(body)
         if request is None:
             self._done()
-        else:
+        elif keep and self._transport is not None:
             self._transport.write(request)
+        else:
+            self._waiting = request
+            loop = asyncio.get_running_loop()
+            self.close()
+            self._connecting = loop.create_task(loop.create_connection(lambda: self, "127.0.0.1", self._port))
+
+
+def _same(caller: Caller) -> Caller:
+    return caller
 
 
 async def drive(port: int, connections: int, next_request: NextRequest) -> float:
@@ -94,10 +116,10 @@ async def drive(port: int, connections: int, next_request: NextRequest) -> float
             finished.set()
 
     started = time.perf_counter()
-    opened = [
-        await loop.create_connection(lambda: Caller(next_request, done), "127.0.0.1", port) for _ in range(connections)
-    ]
+    callers = [Caller(port, next_request, done) for _ in range(connections)]
+    for caller in callers:
+        await loop.create_connection(partial(_same, caller), "127.0.0.1", port)
     await finished.wait()
-    for transport, _ in opened:
-        transport.close()
+    for caller in callers:
+        caller.close()
     return time.perf_counter() - started

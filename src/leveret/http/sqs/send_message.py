@@ -22,8 +22,15 @@ def told(call: Call, queue: SqsQueue, sent: Draft, seq: int) -> dict[str, str]:
     return sent.answer(format_id(call.account.tag, seq), sequence_number(seq) if queue.fifo else None)
 
 
+def check_alarm(call: Call) -> None:
+    """Refuse what would make a shortage worse."""
+    if call.account.alarm is not None:
+        raise SqsError("ServiceUnavailable", f"The server is short of {call.account.alarm}: try again later.")
+
+
 def send_message(call: Call, queue: SqsQueue) -> Answer:
     """Put a message into a queue."""
+    check_alarm(call)
     one = draft(queue, call.parameters, call.caller.user)
     done = _post(call, queue, [one])
     if done is None:
@@ -48,6 +55,7 @@ async def _send_large(call: Call, queue: SqsQueue, one: Draft) -> Response:
 
 def send_message_batch(call: Call, queue: SqsQueue) -> Answer:
     """Put up to ten messages into a queue, by one commit."""
+    check_alarm(call)
     good: list[tuple[Parameters, Draft]] = []
     refused: list[dict[str, Any]] = []
     for entry in batches.entries(call):
