@@ -146,7 +146,7 @@ class Server:
                 edge.listen(bound, self._current_context if name in WITH_TLS else None)
         await control.start()
         self._announce()
-        background = [asyncio.create_task(self._watch(amqp)), asyncio.create_task(self._stay_alive())]
+        background = [asyncio.create_task(self._watch(amqp, sqs)), asyncio.create_task(self._stay_alive())]
         await self._stopping.wait()
         await self._stop(amqp, web, sqs)
         await control.stop()
@@ -206,12 +206,17 @@ class Server:
 
     # In the background
 
-    async def _watch(self, amqp: AmqpServer) -> None:
+    async def _watch(self, amqp: AmqpServer, sqs: SqsServer) -> None:
         """Look at memory and disk."""
+
+        def tell(reason: str | None) -> None:
+            amqp.set_alarm(reason)
+            sqs.set_alarm(reason)
+
         options, guard = self._options, self._broker.guard
         limit = memory.limit_bytes(options.memory_limit, memory.available_bytes())
         full = partial(getattr, guard.core.journal, "full")
-        alarms = Alarms(gauges(options.data, full), limit, options.disk_alarm_bytes, amqp.set_alarm)
+        alarms = Alarms(gauges(options.data, full), limit, options.disk_alarm_bytes, tell)
         while True:
             alarms.check()
             await asyncio.sleep(ALARM_CHECK_S)
