@@ -51,8 +51,9 @@ def commands() -> Iterator[list[str]]:
     if not AWS_CLI.exists():
         # Not in the extra `dev`: it wants one version of botocore, and boto3 may be newer than that.
         yield [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "awscli"]
-    node = [f"{name}@{version}" for name, version in NODE_PACKAGES.items() if not installed(name)]
-    if node and shutil.which("npm"):
+    if not all(map(installed, NODE_PACKAGES)) and shutil.which("npm"):
+        # All of them at once: npm removes what is there and not named.
+        node = [f"{name}@{version}" for name, version in NODE_PACKAGES.items()]
         NODE_HOME.mkdir(exist_ok=True)
         options = ["--no-audit", "--no-fund", "--no-save", "--no-package-lock", "--loglevel=error"]
         yield ["npm", "install", "--prefix", str(NODE_HOME), *options, *node]

@@ -15,6 +15,7 @@ import leveret
 from tests.conftest import need
 from tests.server_process import ServerProcess
 from tests.sources import ROOT, relative
+from tests.sqs.server import KEY, SECRET, Server, add_key
 
 BLOCK = re.compile(r"^(<!-- not run -->\n+)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -43,12 +44,15 @@ def test_examples_run(
     need(hasattr(leveret, "open"), "the embedded broker")
     monkeypatch.chdir(tmp_path)
     text = page.read_text()
-    if "import pika" not in text and "connect(" not in text:
+    if not any(word in text for word in ("import pika", "import boto3", "connect(")):
         run(str(page), text)
         return
     # A reader has a server on the usual port; here it is another one.
     with ServerProcess(tmp_path_factory.mktemp("server")) as server:
         monkeypatch.setattr(pika.connection.Parameters, "DEFAULT_PORT", server.port)
+        add_key(server, "guest", KEY, SECRET)
+        for name, value in (Server(server).environ | {"AWS_ENDPOINT_URL_SQS": Server(server).url}).items():
+            monkeypatch.setenv(name, value)
         run(str(page), text.replace("127.0.0.1:15672", f"127.0.0.1:{server.ports['http']}"))
 
 

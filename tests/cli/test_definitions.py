@@ -52,7 +52,7 @@ EXPORTED: dict[str, Any] = {
         {"component": "shovel", "vhost": "team", "name": "s", "value": {}},
     ],
     "global_parameters": [{"name": "cluster_name", "value": "rabbit@host"}],
-    "shovels": [],
+    "shovels": [{"name": "s"}],
     "policies": [
         {
             "vhost": "team",

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leveret.core.held import Held
 from leveret.core.policy import Policy
 from leveret.core.publish import group_key
 from tests.core.world import World, ack, ready, take, taken, text
@@ -160,7 +161,7 @@ def test_batches_keep_the_order_of_each_group(steps: list[str], size: int) -> No
     queue = world.queue(message_groups="fifo-batch")
     for number in range(12):
         world.send(queue, f"{number:02}", group=(ONE, TWO, THREE)[number % 3])
-    held = []
+    held: list[Held] = []
     for step in steps:
         if step == "take":
             free = {each.group for each in held}

@@ -127,7 +127,7 @@ def test_only_administrators_see_the_audit_log(world: RestWorld) -> None:
     assert world.call("GET /audit", token=plain).status == 403
     assert world.call("PUT /queues/other", token=world.add_user("one")).status == 403
     acts = world.ok("GET /audit?limit=3")["acts"]
-    assert [(act["user"], act["path"], act["outcome"] == "done") for act in acts] == [
+    assert [(act["by"], act["path"], act["outcome"] == "done") for act in acts] == [
         ("one", "/queues/other", False),
         ("guest", "/queues/orders", False),
         ("guest", "/queues/orders", True),

@@ -1,5 +1,6 @@
 """A real server with its port for SQS, and a user who has an access key."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import boto3
 from botocore.config import Config
 
 from tests.server_process import ServerProcess
+from tests.sources import ROOT
 
 KEY, SECRET = "AKIAEXAMPLEEXAMPLE", "secret/with+signs"
 REGION = "us-east-1"
@@ -54,5 +56,8 @@ def running(folder: Path) -> Iterator[Server]:
 def add_key(process: ServerProcess, user: str, id: str, secret: str) -> str:
     """Give a user a key, as an operator would; what the command said."""
     command = [sys.executable, "-m", "leveret", "keys", "add", user, "--id", id, "--secret", secret]
-    done = subprocess.run([*command, "--data", str(process.data)], capture_output=True, text=True, check=True)
+    environ = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [*command, "--data", str(process.data)], env=environ, capture_output=True, text=True, check=True
+    )
     return done.stdout

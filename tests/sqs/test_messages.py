@@ -326,6 +326,16 @@ def test_messages_in_flight_are_limited() -> None:
         world.end()
 
 
+def test_nobody_sends_while_the_server_is_short_of_something(world: World) -> None:
+    url = world.create("orders")
+    world.send(url, "a")
+    world.account.alarm = "memory"
+    with refused("ServiceUnavailable", "The server is short of memory: try again later."):
+        world.send(url, "b")
+    assert world.json("SendMessageBatch", QueueUrl=url, Entries=[{"Id": "a", "MessageBody": "b"}]).status == 503
+    assert world.bodies(url) == ["a"]
+
+
 def test_a_purge_takes_everything_and_is_made_once_a_minute(world: World) -> None:
     url = world.create("orders")
     world.send(url, "held")

@@ -95,7 +95,7 @@ ACTIONS: tuple[Action, ...] = (
         (NAME, limit("max-connections", "connections he may have"), limit("max-channels", "channels he may have")),
         done="limits of user {name!r} changed",
     ),
-    Action("keys.list", "list access keys", (ONLY_USER,), ("id", "user", "created_ms")),
+    Action("keys.list", "list access keys", (ONLY_USER,), ("id", "user")),
     Action(
         "keys.add",
         "add an access key, with which a user signs requests to the port for SQS",

@@ -133,6 +133,14 @@ class Queue(ManagedQueue):
             return None if any(map(self._is_large, prepared)) else self._send_many(prepared)
         return done
 
+    def post_bodies(self, header: bytes, bodies: list[bytes]) -> tuple[int, list[int]] | None:
+        """Send bodies that all have this content header; None when one of them is large, or compared with others."""
+        if self._core.policy.content_dedup or not all_bytes(bodies, self._plain_bytes_max):
+            return None
+        with self.guard as core:
+            numbers = core.send_many(self.core, header, bodies)
+            return self.guard.commit(), numbers
+
     def post_prepared(self, batch: list[Prepared]) -> tuple[int, list[int]] | None:
         """The same for messages that were checked: the frame to wait for, and their numbers, 0 for a refused one."""
         return None if any(map(self._is_large, batch)) else self._enter(batch)

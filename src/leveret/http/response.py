@@ -5,11 +5,12 @@ from collections.abc import AsyncGenerator, Sequence
 from http import HTTPStatus
 from typing import Any
 
+import orjson
+
 Headers = Sequence[tuple[str, str]]
 
 JSON = "application/json"
 NO_BODY = frozenset((204, 304))
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
 REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -55,7 +56,12 @@ class Stream:
 
 def json_response(value: Any, status: int = 200, headers: Headers = (), content_type: str = JSON) -> Response:
     """An answer in JSON."""
-    return Response(status, _dumps(value).encode(), content_type, headers)
+    try:
+        body = orjson.dumps(value)
+    except TypeError:
+        # What only Python's own can say: very large numbers, very deep nesting.
+        body = json.dumps(value, separators=(",", ":")).encode()
+    return Response(status, body, content_type, headers)
 
 
 def status_line(status: int) -> bytes:

@@ -140,7 +140,7 @@ class Server:
         web = Web(options, self._broker, access, admission, audit, guard.clock)
         site = management_site(options, web.desk, ground, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
-        control = ControlServer(guard, ground, options.data)
+        control = ControlServer(guard, ground, options.data, audit)
         sqs = SqsServer(self._broker, access, admission, options)
         self._handle_signals()
         for name, sockets in self._sockets.items():
@@ -149,7 +149,8 @@ class Server:
                 edge.listen(bound, self._current_context if name in WITH_TLS else None)
         await control.start()
         self._announce()
-        background = [asyncio.create_task(each) for each in (self._watch(amqp), self._stay_alive(), site.rates.run())]
+        running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run())
+        background = [asyncio.create_task(each) for each in running]
         await self._stopping.wait()
         await self._stop(amqp, web, sqs)
         await control.stop()
@@ -209,12 +210,17 @@ class Server:
 
     # In the background
 
-    async def _watch(self, amqp: AmqpServer) -> None:
+    async def _watch(self, amqp: AmqpServer, sqs: SqsServer) -> None:
         """Look at memory and disk."""
+
+        def tell(reason: str | None) -> None:
+            amqp.set_alarm(reason)
+            sqs.set_alarm(reason)
+
         options, guard = self._options, self._broker.guard
         limit = memory.limit_bytes(options.memory_limit, memory.available_bytes())
         full = partial(getattr, guard.core.journal, "full")
-        alarms = Alarms(gauges(options.data, full), limit, options.disk_alarm_bytes, amqp.set_alarm)
+        alarms = Alarms(gauges(options.data, full), limit, options.disk_alarm_bytes, tell)
         while True:
             alarms.check()
             await asyncio.sleep(ALARM_CHECK_S)

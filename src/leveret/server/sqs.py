@@ -38,6 +38,10 @@ class SqsServer:
         """Accept connections; with a context, by TLS."""
         self._http.listen(bound, context)
 
+    def set_alarm(self, reason: str | None) -> None:
+        """Refuse sends for a reason, or take them again."""
+        self._account.alarm = reason
+
     def stop_listening(self) -> None:
         """Accept no more."""
         self._http.stop_listening()

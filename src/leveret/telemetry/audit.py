@@ -31,10 +31,10 @@ class Audit:
         self._file_bytes_max = file_bytes_max
         self._acts: deque[dict[str, Any]] = deque(self._stored(), ACTS_MAX)
 
-    def note(self, user: str, act: str, outcome: str = "done", **facts: object) -> None:
+    def note(self, by: str, act: str, outcome: str = "done", /, **facts: object) -> None:
         """Somebody did something, or was refused."""
         told = {name: HIDDEN if SECRET.search(name) else clipped(value) for name, value in facts.items()}
-        row = {"at_ms": self._clock.now_ms(), "user": clipped(user), "act": act, "outcome": clipped(outcome), **told}
+        row = {**told, "at_ms": self._clock.now_ms(), "by": clipped(by), "act": act, "outcome": clipped(outcome)}
         self._acts.append(row)
         LOG.info("act", **{name: value for name, value in row.items() if name != "at_ms"})
         if self._directory is not None:

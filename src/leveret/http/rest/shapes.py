@@ -12,6 +12,7 @@ import binascii
 import json
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from leveret.clock import iso_second
@@ -43,6 +44,8 @@ ATTRIBUTES = {
     "userId": "user_id",
     "appId": "app_id",
 }
+
+_attributes = attrgetter(*ATTRIBUTES.values())
 
 _attribute_fields: dict[str, Field] = {
     name: Text(f"AMQP's {attribute}.", SHORT_CHARS_MAX) for name, attribute in ATTRIBUTES.items()
@@ -116,9 +119,8 @@ def peeked(message: Peeked, raw: bool = False) -> dict[str, Any]:
         "enqueued_at": iso(message.enqueued_at),
         "receive_count": message.deliveries,
     }
-    attributes = {
-        name: value for name, attribute in ATTRIBUTES.items() if (value := getattr(properties, attribute)) is not None
-    }
+    values = zip(ATTRIBUTES, _attributes(properties), strict=True)
+    attributes = {name: value for name, value in values if value is not None}
     headers = properties.headers
     if attributes:
         shown["attributes"] = attributes

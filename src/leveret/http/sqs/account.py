@@ -29,6 +29,8 @@ class Account:
         self.attempts = Attempts()
         self.tasks = MoveTasks(self.guard, self.queues, desk)
         self.deleted_ms: dict[str, int] = {}
+        self.alarm: str | None = None
+        """What the server is short of; nobody sends then."""
 
     def now_ms(self) -> int:
         """The time."""

@@ -13,13 +13,17 @@ from leveret.embedded.outgoing import Prepared, check_headers
 from leveret.http.sqs import message_attributes
 from leveret.http.sqs.errors import SqsError, invalid
 from leveret.http.sqs.message_attributes import Values
-from leveret.http.sqs.parameters import FORBIDDEN, Parameters, number
+from leveret.http.sqs.parameters import Parameters, is_forbidden, number
 from leveret.http.sqs.queues import SqsQueue
 
 MESSAGE_BYTES_MAX = 1_048_576
 DELAY_S_MAX = 900
 TTL_CHARS_MAX = 10
 TRACE_HEADER = "AWSTraceHeader"
+OPTIONS = frozenset(
+    ("DelaySeconds", "MessageAttributes", "MessageSystemAttributes", "MessageGroupId", "MessageDeduplicationId")
+)
+"""What can be said about a message beside its body."""
 
 _NAME = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,./:;<=>?@\[\\\]^_`{|}~-]{1,128}")
 
@@ -32,6 +36,8 @@ class Draft(NamedTuple):
     body_md5: str
     attributes_md5: str | None
     system_md5: str | None
+    plain: bool = False
+    """Whether it is nothing but a body."""
 
     def answer(self, message_id: str, sequence: str | None) -> dict[str, str]:
         """What SendMessage gives."""
@@ -47,23 +53,12 @@ class Draft(NamedTuple):
 
 def draft(queue: SqsQueue, given: Parameters, sender: str | None) -> Draft:
     """Check what is to be sent to a queue."""
-    body = given.get("MessageBody")
-    if body is None:
-        raise SqsError("MissingParameter", name="MessageBody")
-    if not body:
-        raise invalid("Message body cannot be empty; it has at least one character.")
-    if FORBIDDEN.search(body):
-        raise SqsError(
-            "InvalidMessageContents",
-            "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | "
-            "#xE000 to #xFFFD | #x10000 to #x10FFFF",
-        )
-    data = body.encode()
+    data = _body(given)
+    if OPTIONS.isdisjoint(given) and not queue.fifo:
+        return _plain(queue, data, sender)
     values = message_attributes.read_attributes(given.get("MessageAttributes") or {})
     size = len(data) + (message_attributes.size_bytes(values) if values else 0)
-    most = queue.core.policy.max_message_bytes or MESSAGE_BYTES_MAX
-    if size > most:
-        raise invalid(f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes.")
+    _check_size(queue, size)
     trace = _trace(given.get("MessageSystemAttributes") or {})
     group, dedup_id = _group(queue, given), _name(given, "MessageDeduplicationId")
     if queue.fifo:
@@ -92,6 +87,36 @@ def draft(queue: SqsQueue, given: Parameters, sender: str | None) -> Draft:
         message_attributes.digest(values) if values else None,
         message_attributes.digest(trace) if trace else None,
     )
+
+
+def _body(given: Parameters) -> bytes:
+    """The body of a message, checked."""
+    body: str | None = given.get("MessageBody")
+    if body is None:
+        raise SqsError("MissingParameter", name="MessageBody")
+    if not body:
+        raise invalid("Message body cannot be empty; it has at least one character.")
+    data = body.encode("utf-8", "surrogatepass")
+    if is_forbidden(body, data):
+        raise SqsError(
+            "InvalidMessageContents",
+            "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | "
+            "#xE000 to #xFFFD | #x10000 to #x10FFFF",
+        )
+    return data
+
+
+def _check_size(queue: SqsQueue, size_bytes: int) -> None:
+    most = queue.core.policy.max_message_bytes or MESSAGE_BYTES_MAX
+    if size_bytes > most:
+        raise invalid(f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes.")
+
+
+def _plain(queue: SqsQueue, data: bytes, sender: str | None) -> Draft:
+    """A message that is nothing but a body."""
+    _check_size(queue, len(data))
+    prepared = Prepared(plain_properties(sender), data, 0, None, None, 0, None)
+    return Draft(prepared, len(data), md5(data, usedforsecurity=False).hexdigest(), None, None, plain=True)
 
 
 def _trace(given: dict[str, Any]) -> Values:
@@ -162,20 +187,30 @@ def _ttl_ms(properties: Properties) -> int | None:
 
 PLAIN_MAX = 10_000  # senders whose properties are kept
 FLAGS_AT = 12  # of a content header: what comes before it is its class and the size of the body
-_PLAIN: dict[str | None, Properties] = {}
+_PLAIN: dict[str | None, tuple[Properties, bytes]] = {}
 PLAIN_SENDERS: dict[bytes, str | None] = {}
 """The content headers, from their flags on, of messages that are nothing but a body, and who sends such."""
 
 
 def plain_properties(sender: str | None) -> Properties:
     """The properties of a message that is nothing but a body; the same object each time."""
+    return _plain_parts(sender)[0]
+
+
+def plain_header(sender: str | None) -> bytes:
+    """The same as a content header."""
+    return _plain_parts(sender)[1]
+
+
+def _plain_parts(sender: str | None) -> tuple[Properties, bytes]:
     found = _PLAIN.get(sender)
     if found is None:
         if len(_PLAIN) >= PLAIN_MAX:
             _PLAIN.clear()
             PLAIN_SENDERS.clear()
-        found = _PLAIN[sender] = Properties(content_type=TEXT_TYPE, delivery_mode=PERSISTENT_MODE, user_id=sender)
-        PLAIN_SENDERS[encode_header(found, 0)[FLAGS_AT:]] = sender
+        properties = Properties(content_type=TEXT_TYPE, delivery_mode=PERSISTENT_MODE, user_id=sender)
+        found = _PLAIN[sender] = (properties, encode_header(properties, 0))
+        PLAIN_SENDERS[found[1][FLAGS_AT:]] = sender
     return found
 
 

@@ -1,7 +1,8 @@
 """AWS JSON 1.0, which all current SDKs speak: the action in a header, parameters and results as JSON objects."""
 
-import json
 from typing import Any
+
+import orjson
 
 from leveret.http.request import Request
 from leveret.http.response import Response
@@ -12,8 +13,6 @@ MEDIA_TYPE = "application/x-amz-json-1.0"
 TARGET = "AmazonSQS."
 NAMESPACE = "com.amazonaws.sqs#"
 
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
-
 
 def decode(request: Request) -> tuple[str, Parameters]:
     """The action and the parameters of a request."""
@@ -21,8 +20,8 @@ def decode(request: Request) -> tuple[str, Parameters]:
     if not target.startswith(TARGET):
         raise SqsError("UnknownOperation", f"the header X-Amz-Target is {TARGET} and an action")
     try:
-        parameters = json.loads(request.body or b"{}")
-    except (ValueError, RecursionError):
+        parameters = orjson.loads(request.body or b"{}")
+    except ValueError:
         parameters = None
     if not isinstance(parameters, dict):
         raise SqsError("Serialization", "the body of the request is not a JSON object")
@@ -31,14 +30,19 @@ def decode(request: Request) -> tuple[str, Parameters]:
 
 def encode(action: str, result: dict[str, Any] | None, request_id: str) -> Response:
     """The answer with a result."""
-    body = b"{}" if result is None else _dumps(result).encode()
+    body = b"{}" if result is None else orjson.dumps(result)
     return Response(200, body, MEDIA_TYPE, (("x-amzn-RequestId", request_id),))
 
 
 def refuse(error: SqsError, request_id: str) -> Response:
     """The answer to a request that is refused."""
     fault = error.fault
-    body = _dumps({"__type": NAMESPACE + fault.shape, "message": str(error)}).encode()
+    body = orjson.dumps({"__type": NAMESPACE + fault.shape, "message": _valid(str(error))})
     side = "Sender" if fault.status < 500 else "Receiver"
     headers = (("x-amzn-RequestId", request_id), ("x-amzn-query-error", f"{fault.code};{side}"))
     return Response(fault.status, body, MEDIA_TYPE, headers)
+
+
+def _valid(text: str) -> str:
+    """Text without halves of surrogate pairs, which JSON in UTF-8 cannot have."""
+    return text.encode("utf-8", "replace").decode()

@@ -13,7 +13,7 @@ from leveret.embedded.message import Message
 from leveret.http.sqs import message_attributes
 from leveret.http.sqs.drafts import FLAGS_AT, PLAIN_SENDERS
 from leveret.http.sqs.message_attributes import Value
-from leveret.http.sqs.parameters import FORBIDDEN
+from leveret.http.sqs.parameters import is_forbidden
 from leveret.http.sqs.queues import SqsQueue
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _text(data: bytes) -> tuple[str, bool]:
         text = data.decode()
     except UnicodeDecodeError:
         return b64encode(data).decode(), True
-    return (b64encode(data).decode(), True) if FORBIDDEN.search(text) else (text, False)
+    return (b64encode(data).decode(), True) if is_forbidden(text, data) else (text, False)
 
 
 def _system(account: Account, queue: SqsQueue, message: Message) -> dict[str, str]:
