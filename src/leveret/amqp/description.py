@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from leveret.amqp.channel import Channel
 from leveret.amqp.connection import Connection
@@ -18,6 +19,17 @@ Row = dict[str, Any]
 STILL = {"rate": 0.0}
 
 
+class Entry(NamedTuple):
+    """One of a list; its row is made when somebody wants to see it."""
+
+    name: str
+    user: str
+    vhost: str
+    owner: str
+    """The connection of a channel, the channel of a consumer."""
+    row: Callable[[], Row]
+
+
 class Description:
     """Tells who is connected to a hub."""
 
@@ -27,28 +39,46 @@ class Description:
         self._node = node
         self._flush = flush
 
-    def connections(self) -> list[Row]:
+    def connections(self) -> list[Entry]:
         """Every connection that is open, the oldest first."""
-        return [self._connection(each) for each in self._open()]
+        return [
+            Entry(each.name, each.user_name, each.vhost, "", partial(self._connection, each)) for each in self._open()
+        ]
 
-    def channels(self) -> list[Row]:
+    def channels(self) -> list[Entry]:
         """Every channel of them."""
-        return [self._channel(each) for each in self._open_channels()]
+        return [
+            Entry(channel_name(each), owner.user_name, owner.vhost, owner.name, partial(self._channel, each))
+            for owner in self._open()
+            for _, each in sorted(owner.channels.items())
+        ]
 
-    def consumers(self) -> list[Row]:
+    def consumers(self) -> list[Entry]:
         """Every consumer on those."""
-        channels = self._open_channels()
-        return [self._consumer(channel, each) for channel in channels for each in channel.subscribers.values()]
+        return [
+            Entry(each.tag, owner.user_name, owner.vhost, channel_name(channel), partial(self._consumer, each))
+            for owner in self._open()
+            for _, channel in sorted(owner.channels.items())
+            for each in channel.subscribers.values()
+        ]
+
+    def consumers_of(self, queue: Queue) -> list[Row]:
+        """The consumers of a queue."""
+        return [self._consumer(each) for each in queue.consumers or () if isinstance(each, Subscriber)]
+
+    def counts(self) -> dict[str, int]:
+        """How many there are of each."""
+        connections = [each for each in self._hub.connections if each.state is State.RUNNING]
+        channels = [channel for each in connections for channel in each.channels.values()]
+        consumers = sum(len(each.subscribers) for each in channels)
+        return {"connections": len(connections), "channels": len(channels), "consumers": consumers}
 
     def churn(self) -> dict[str, int]:
         """How many connections and channels have come and gone."""
-        running = {"connection": 0, "channel": 0}
-        for connection in self._open():
-            running["connection"] += 1
-            running["channel"] += len(connection.channels)
+        running = self.counts()
         found: dict[str, int] = {}
         for kind, opened in self._hub.opened.items():
-            found |= {f"{kind}_created": opened, f"{kind}_closed": max(0, opened - running[kind])}
+            found |= {f"{kind}_created": opened, f"{kind}_closed": max(0, opened - running[f"{kind}s"])}
         return found
 
     def close(self, name: str, reason: str) -> bool:
@@ -63,9 +93,6 @@ class Description:
     def _open(self) -> list[Connection]:
         found = [each for each in self._hub.connections if each.state is State.RUNNING]
         return sorted(found, key=lambda each: (each.since_ms, each.name))
-
-    def _open_channels(self) -> Iterator[Channel]:
-        return (channel for each in self._open() for _, channel in sorted(each.channels.items()))
 
     def _connection(self, connection: Connection) -> Row:
         peer = connection.peer
@@ -138,8 +165,9 @@ class Description:
             "message_stats": {**counts, **{f"{name}_details": STILL for name in counts}},
         }
 
-    def _consumer(self, channel: Channel, subscriber: Subscriber) -> Row:
-        queue, connection = cast("Queue", subscriber.queue), channel.connection
+    def _consumer(self, subscriber: Subscriber) -> Row:
+        queue, channel = cast("Queue", subscriber.queue), cast("Channel", subscriber.channel)
+        connection = channel.connection
         active = queue.active is None or queue.active is subscriber
         return {
             "consumer_tag": subscriber.tag,

@@ -20,7 +20,7 @@ def shown(call: Call) -> Row:
     site, process = call.site, call.site.process
     alarm = process.alarm() or ""
     with site.desk.guard as core:
-        churn, connections, now_ms = churn_rates(site.rates, core), len(site.clients.connections()), core.now_ms
+        churn, connections, now_ms = churn_rates(site.rates, core), site.clients.counts()["connections"], core.now_ms
     return {
         "name": process.node,
         "type": "disc",

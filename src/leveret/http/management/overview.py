@@ -30,9 +30,7 @@ def look(call: Call) -> Answer:
         queues = [queue for home in homes for queue in home.queues.values()]
         depth: Row = totals(queues)
         objects = {
-            "channels": len(site.clients.channels()),
-            "connections": len(site.clients.connections()),
-            "consumers": len(site.clients.consumers()),
+            **site.clients.counts(),
             "exchanges": sum(len(home.exchanges) for home in homes),
             "queues": len(queues),
         }

@@ -65,10 +65,8 @@ def look(call: Call) -> Answer:
     with call.site.desk.guard as core:
         queue = call.queue(core)
         found = shown(call.site, core, queue, lengths, rates)
-        consumers = call.site.clients.consumers()
+        found["consumer_details"] = call.site.clients.consumers_of(queue)
         head = head_timestamp(queue)
-    place = {"name": queue.name, "vhost": queue.vhost}
-    found["consumer_details"] = [each for each in consumers if each["queue"] == place]
     found |= {"head_message_timestamp": head, "deliveries": [], "incoming": []}
     return one(call, found)
 

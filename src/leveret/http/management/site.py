@@ -3,10 +3,11 @@
 Clients and definitions belong to parts that HTTP does not import; whoever starts the server joins them here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from leveret.core.queue import Queue
 from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
 from leveret.security.access import Access
@@ -19,17 +20,47 @@ API_VERSION = "3.13.7"
 """The RabbitMQ whose API this is, for tools that look at its version before they use it."""
 
 
+class Entry(Protocol):
+    """A connection, a channel or a consumer."""
+
+    @property
+    def name(self) -> str:
+        """What it is called; of a consumer, its tag."""
+
+    @property
+    def user(self) -> str:
+        """Whose it is."""
+
+    @property
+    def vhost(self) -> str:
+        """Where it is."""
+
+    @property
+    def owner(self) -> str:
+        """The name of the connection of a channel, or of the channel of a consumer."""
+
+    @property
+    def row(self) -> Callable[[], Row]:
+        """Tells all about it."""
+
+
 class Clients(Protocol):
     """The connections of AMQP, in RabbitMQ's words; called under the lock of the broker."""
 
-    def connections(self) -> list[Row]:
+    def connections(self) -> Sequence[Entry]:
         """Every connection that is open."""
 
-    def channels(self) -> list[Row]:
+    def channels(self) -> Sequence[Entry]:
         """Every channel of them."""
 
-    def consumers(self) -> list[Row]:
+    def consumers(self) -> Sequence[Entry]:
         """Every consumer on those."""
+
+    def consumers_of(self, queue: Queue) -> list[Row]:
+        """The consumers of a queue."""
+
+    def counts(self) -> dict[str, int]:
+        """How many there are of each."""
 
     def churn(self) -> dict[str, int]:
         """How many connections and channels have come and gone."""
