@@ -10,6 +10,7 @@ from leveret.http.auth import Auth
 from leveret.http.cors import cross_origin
 from leveret.http.desk import Desk
 from leveret.http.limits import Limits
+from leveret.http.origins import own_pages_only
 from leveret.http.problem import problem
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Endpoint, Router
@@ -34,8 +35,8 @@ class Web:
         self._desk = Desk(broker)
         routes: Mapping[tuple[str, str], Endpoint] = {**RestApi(self._desk, access, audit).routes()}
         auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
-        handler = auth.wrap(limited(Router(routes), options, clock), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
+        handler = own_pages_only(auth.wrap(limited(Router(routes), options, clock), OPEN_PATHS), origins)
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
 
     def listen(self, bound: socket.socket, context: Context | None = None) -> None:
