@@ -62,7 +62,7 @@ def test_the_walk_of_a_message(world: RestWorld, orders: leveret.Queue) -> None:
     assert orders.stats().acked == 1
 
 
-@pytest.mark.parametrize("payload", [{"a": [1, None]}, [], "text äöü", "", 7, 2.5, True, None])
+@pytest.mark.parametrize("payload", [{"a": [1, None]}, [], "text äöü", "", 7, 2.5, 10**30, [[[[]]]] * 3, True, None])
 def test_a_payload_comes_out_as_it_went_in(world: RestWorld, orders: leveret.Queue, payload: Any) -> None:
     world.ok("POST /queues/orders/messages", {"payload": payload})
     assert world.take("orders")["payload"] == payload

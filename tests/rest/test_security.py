@@ -179,6 +179,21 @@ def test_web_pages_of_named_origins_may_ask(clock: leveret.ManualClock) -> None:
         assert "access-control-allow-origin" not in world.call("GET /queues", Origin="https://b.example").headers
 
 
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "garbage"])
+def test_a_page_of_a_stranger_changes_nothing(world: RestWorld, orders: leveret.Queue, origin: str) -> None:
+    orders.send("x")
+    assert world.call("POST /queues/orders/purge", Origin=origin).status == 403
+    assert world.call("GET /queues/orders", Origin=origin).status == 200
+    assert len(orders) == 1
+    assert world.call("POST /queues/orders/purge", Origin=world.url).status == 200
+
+
+def test_a_page_of_a_named_origin_may_change_something(clock: leveret.ManualClock) -> None:
+    with leveret.open(clock=clock) as broker, RestWorld(broker, http_origins="https://a.example") as world:
+        assert world.call("PUT /queues/orders", Origin="https://a.example").status == 201
+        assert world.call("PUT /queues/orders", Origin="https://b.example").status == 403
+
+
 def test_a_slow_body_does_not_hold_up_others(world: RestWorld, orders: leveret.Queue) -> None:
     async def scenario() -> list[int]:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.port)

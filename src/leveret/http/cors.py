@@ -9,7 +9,6 @@ from leveret.http.response import Headers, Response
 from leveret.http.server import Answer, Handler, Refuse
 
 ANY = "*"
-READING = frozenset(("GET", "HEAD", "OPTIONS"))
 MAX_AGE_S = 600
 
 
@@ -35,14 +34,6 @@ def cross_origin(handler: Handler, refuse: Refuse, origins: frozenset[str]) -> H
             return _with(refuse(error), headers)
 
     return allowed if origins else handler
-
-
-def is_foreign(request: Request, origins: frozenset[str]) -> bool:
-    """Whether a page of somebody else wants to change something, with a login that its browser remembers."""
-    origin = request.header(b"origin")
-    if not origin or request.method in READING or origin in origins or ANY in origins:
-        return False
-    return origin.partition("://")[2] != request.header(b"host")
 
 
 def _headers(request: Request, origins: frozenset[str]) -> Headers:

@@ -7,13 +7,14 @@ from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
 from leveret.embedded.broker import Broker
 from leveret.http.auth import Auth
-from leveret.http.cors import cross_origin, is_foreign
+from leveret.http.cors import cross_origin
 from leveret.http.desk import Desk
 from leveret.http.limits import Limits
 from leveret.http.management.handler import Management, owns
 from leveret.http.management.site import Site
+from leveret.http.origins import own_pages_only
 from leveret.http.problem import problem
-from leveret.http.request import Refusal, Request
+from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Answer, Router
 from leveret.http.server import Context, Handler, HttpServer
@@ -38,16 +39,14 @@ class Web:
         self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
         self._limit = limiter(options, clock)
         self._management: Management | None = None
-        rest = self._auth.wrap(self._limit(Router(RestApi(self.desk, access, audit).routes())), OPEN_PATHS)
-
+        self._rest = self._auth.wrap(self._limit(Router(RestApi(self.desk, access, audit).routes())), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
-
-        def handler(request: Request) -> Answer | Awaitable[Answer]:
-            if is_foreign(request, origins):
-                raise Refusal(403, "a page of another origin may not do this: name it in http_origins")
-            return self._management(request) if self._management is not None and owns(request) else rest(request)
-
+        handler = own_pages_only(self._answer, origins)
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
+
+    def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer by the API that the path belongs to."""
+        return self._management(request) if self._management is not None and owns(request) else self._rest(request)
 
     def manage(self, site: Site) -> None:
         """Answer the management API too."""
