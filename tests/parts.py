@@ -14,7 +14,8 @@ from pathlib import Path
 from tests.conftest import need
 
 DEBIAN_PACKAGES = {"amqp-publish": "amqp-tools", "node": "nodejs", "npm": "npm"}
-NODE_PACKAGES = {"amqplib": "2.3.1", "rabbitmq-client": "5.0.8"}
+NODE_PACKAGES = {"amqplib": "2.3.1", "rabbitmq-client": "5.0.8", "@aws-sdk/client-sqs": "3.1164.0"}
+AWS_CLI = Path(sys.executable).with_name("aws")
 NODE_HOME = Path(sys.prefix) / "node"
 NODE_MODULES = NODE_HOME / "node_modules"
 
@@ -30,6 +31,11 @@ def need_node_package(name: str) -> None:
     need(installed(name), f"the Node package {name}; run `make parts`")
 
 
+def need_aws_cli() -> None:
+    """Skip the test, or fail it in CI, when the command of AWS is missing."""
+    need(AWS_CLI.exists(), "the command aws; run `make parts`, or pip install awscli")
+
+
 def installed(package: str) -> bool:
     """Say whether a package for Node is there in the version that the tests are written for."""
     manifest = NODE_MODULES / package / "package.json"
@@ -42,8 +48,12 @@ def commands() -> Iterator[list[str]]:
     if debian and os.geteuid() == 0 and shutil.which("apt-get"):
         yield ["apt-get", "update", "-qq"]
         yield ["apt-get", "install", "-qq", "--yes", "--no-install-recommends", *debian]
-    node = [f"{name}@{version}" for name, version in NODE_PACKAGES.items() if not installed(name)]
-    if node and shutil.which("npm"):
+    if not AWS_CLI.exists():
+        # Not in the extra `dev`: it wants one version of botocore, and boto3 may be newer than that.
+        yield [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "awscli"]
+    if not all(map(installed, NODE_PACKAGES)) and shutil.which("npm"):
+        # All of them at once: npm removes what is there and not named.
+        node = [f"{name}@{version}" for name, version in NODE_PACKAGES.items()]
         NODE_HOME.mkdir(exist_ok=True)
         options = ["--no-audit", "--no-fund", "--no-save", "--no-package-lock", "--loglevel=error"]
         yield ["npm", "install", "--prefix", str(NODE_HOME), *options, *node]
@@ -52,6 +62,7 @@ def commands() -> Iterator[list[str]]:
 def missing() -> list[str]:
     """The parts that are not here."""
     programs = [name for name in DEBIAN_PACKAGES if not shutil.which(name)]
+    programs += [] if AWS_CLI.exists() else ["aws"]
     return programs + [name for name in NODE_PACKAGES if not installed(name)]
 
 

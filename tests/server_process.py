@@ -19,9 +19,10 @@ from tests.sources import ROOT
 
 PATIENCE_S = 30
 POLL_S = 0.01
+FREE_PORTS = ("--amqp-port", "0", "--http-port", "0", "--https-port", "0", "--sqs-port", "0")
 TRACEBACK = "Traceback (most recent call last)"
 READY = re.compile(r".*\bready\b.*\bamqps?\b.*\n")
-PORT = re.compile(r"\b(amqps?)\W+[\d.]+:(\d+)")
+PORT = re.compile(r"\b(amqps?|https?|sqs(?:\+tls)?)\W+[\d.]+:(\d+)")
 
 
 class ServerProcess:
@@ -42,7 +43,7 @@ class ServerProcess:
 
     def start(self, *flags: str) -> Self:
         """Start it and wait until it is ready; these flags come after those of the constructor."""
-        command = [sys.executable, "-m", "leveret", "serve", "--data", str(self.data), "--amqp-port", "0"]
+        command = [sys.executable, "-m", "leveret", "serve", "--data", str(self.data), *FREE_PORTS]
         self._log_bytes = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             self._process = subprocess.Popen([*command, *self._flags, *flags], env=self._environ, stderr=log)

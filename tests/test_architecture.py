@@ -7,7 +7,7 @@ from tests.conftest import need
 from tests.sources import ROOT, code, files, imports, names, relative
 
 SHARED = {"clock", "config"}
-EDGE = {"core", "security", "telemetry"} | SHARED
+EDGE = {"core", "security", "telemetry", "net"} | SHARED
 # What each part of the package may import besides itself. "" is leveret/__init__.py; it, server and embedded
 # are the composition roots: only they join an edge or the core with a journal. The command line starts a server.
 ARROWS: dict[str, set[str]] = {
@@ -18,9 +18,10 @@ ARROWS: dict[str, set[str]] = {
     "security": {"core"} | SHARED,
     "telemetry": {"core"} | SHARED,
     "cluster": {"core"} | SHARED,
+    "net": EDGE - {"net"},
     "amqp": EDGE,
-    "http": EDGE,
-    "client": EDGE,
+    "http": EDGE | {"embedded"},
+    "client": EDGE | {"embedded"},
     "cli": EDGE | {"server"},
     "__main__": {"cli"},
     "embedded": EDGE | {"journal"},

@@ -1,7 +1,7 @@
 """The examples of the documentation are run, so that they stay true.
 
 The blocks of a page run in order, in one namespace and one temporary directory, like a reader who types them in.
-A block right after the line `<!-- not run -->` is left out. A page with a client of AMQP gets a server.
+A block right after the line `<!-- not run -->` is left out. A page with a client gets a server.
 """
 
 import re
@@ -15,6 +15,7 @@ import leveret
 from tests.conftest import need
 from tests.server_process import ServerProcess
 from tests.sources import ROOT, relative
+from tests.sqs.server import KEY, SECRET, Server, add_key
 
 BLOCK = re.compile(r"^(<!-- not run -->\n+)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -43,13 +44,16 @@ def test_examples_run(
     need(hasattr(leveret, "open"), "the embedded broker")
     monkeypatch.chdir(tmp_path)
     text = page.read_text()
-    if "import pika" not in text:
+    if not any(word in text for word in ("import pika", "import boto3", "connect(")):
         run(str(page), text)
         return
     # A reader has a server on the usual port; here it is another one.
     with ServerProcess(tmp_path_factory.mktemp("server")) as server:
         monkeypatch.setattr(pika.connection.Parameters, "DEFAULT_PORT", server.port)
-        run(str(page), text)
+        add_key(server, "guest", KEY, SECRET)
+        for name, value in (Server(server).environ | {"AWS_ENDPOINT_URL_SQS": Server(server).url}).items():
+            monkeypatch.setenv(name, value)
+        run(str(page), text.replace("127.0.0.1:15672", f"127.0.0.1:{server.ports['http']}"))
 
 
 def test_blocks_of_a_page_share_their_names_unless_marked() -> None:

@@ -10,6 +10,9 @@
 Start with help(leveret.open), help(leveret.Broker) and help(leveret.Queue).
 """
 
+from leveret.client.abroker import AsyncRemoteBroker, aconnect
+from leveret.client.broker import RemoteBroker, connect
+from leveret.client.encryption import Cipher
 from leveret.clock import ManualClock
 from leveret.config import Options
 from leveret.core.errors import (
@@ -35,6 +38,7 @@ from leveret.core.errors import (
     ResourceLocked,
     TooMany,
     UnknownFormat,
+    Unreachable,
     VhostNotFound,
     WrongKey,
 )
@@ -50,9 +54,11 @@ from leveret.journal.verify import Damage
 
 __all__ = [
     "AccessRefused",
+    "AsyncRemoteBroker",
     "BlobStoreFailed",
     "Broker",
     "BrokerClosed",
+    "Cipher",
     "Damage",
     "DamagedJournal",
     "DataLocked",
@@ -79,12 +85,16 @@ __all__ = [
     "QueueNotFound",
     "RedriveResult",
     "Reject",
+    "RemoteBroker",
     "ResourceLocked",
     "TooMany",
     "UnknownFormat",
+    "Unreachable",
     "VhostNotFound",
     "Worker",
     "WrongKey",
+    "aconnect",
+    "connect",
     "open",
     "verify",
 ]

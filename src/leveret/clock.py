@@ -40,6 +40,11 @@ def give_turn() -> None:
     time.sleep(0)
 
 
+def iso_second(second: int) -> str:
+    """A second since 1970 as text, without its zone, which is UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+
+
 class SystemClock:
     """The clock of the machine. It may go back: the core takes care of that."""
 

@@ -10,11 +10,11 @@ import pytest
 
 import leveret
 from leveret.amqp import sockets
-from leveret.amqp.admission import Admission
 from leveret.amqp.limits import Limits
-from leveret.amqp.listener import bind
 from leveret.amqp.server import AmqpServer
 from leveret.amqp.sockets import Socket
+from leveret.net.admission import Admission
+from leveret.net.listener import bind
 from leveret.security.access import Access
 
 PROTOCOL_HEADER = b"AMQP\0\0\x09\x01"

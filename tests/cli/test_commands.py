@@ -117,15 +117,24 @@ def test_every_action_works_and_prints_json(leveret: Leveret, data: Path, capsys
         "policies clear p --vhost team",
         "permissions clear ada --vhost team",
         "vhosts delete team",
+        "keys add ada --id AKIA",
+        "keys list",
+        "keys delete AKIA",
         "users tags ada",
         "users password ada --no-password",
         "users limits ada --max-channels 1",
+        "tokens add ada read:a* write:b --label shop --days 30",
+        "tokens rotate ID --overlap-s 60",
+        "tokens list --user ada",
+        "tokens revoke ID",
         "users delete ada",
     ]
     tried = set()
+    ids = [""]
     for line in lines:
-        assert leveret(f"{line} --json") == 0, line
-        json.loads(capsys.readouterr().out)
+        assert leveret(f"{line.replace('ID', ids[-1])} --json") == 0, line
+        result = json.loads(capsys.readouterr().out)
+        ids += [result["id"]] if isinstance(result, dict) and "id" in result else []
         tried.add(".".join(line.split()[:2]))
     assert tried == {action.verb for action in actions.ACTIONS}
     assert listed(data, "users.list") == []

@@ -52,6 +52,7 @@ EXPORTED: dict[str, Any] = {
         {"component": "shovel", "vhost": "team", "name": "s", "value": {}},
     ],
     "global_parameters": [{"name": "cluster_name", "value": "rabbit@host"}],
+    "shovels": [{"name": "s"}],
     "policies": [
         {
             "vhost": "team",
@@ -110,7 +111,7 @@ SKIPPED = [
     "policies: name 'ha', vhost 'team': 'colour' is not a recognised policy setting",
     "queues: name 'stream', vhost 'team': ",
     "queues: name 'lost', vhost 'nowhere': vhost nowhere not found",
-    "global_parameters: there is no such thing in Leveret",
+    "shovels: there is no such thing in Leveret",
 ]
 
 
@@ -144,6 +145,7 @@ def test_a_file_of_rabbitmq_is_merged_and_what_is_left_out_is_told(
         ["permissions", "1", "0"],
         ["topic_permissions", "1", "0"],
         ["parameters", "2", "1"],
+        ["global_parameters", "1", "0"],
         ["policies", "1", "1"],
         ["exchanges", "1", "0"],
         ["queues", "2", "2"],

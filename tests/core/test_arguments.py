@@ -62,7 +62,7 @@ def test_a_value_is_read_into_its_field(name: str, value: object, field: str, ex
         ("x-delivery-limit", "5", '"expected integer, got longstr"'),
         ("x-overflow", "drop", "invalid_overflow"),
         ("x-overflow", 5, "{unacceptable_type,signedint}"),
-        ("x-message-groups", ["fifo"], "expected one of off, fifo, fair, not '['fifo']'"),
+        ("x-message-groups", ["fifo"], "expected one of off, fifo, fifo-batch, fair, not '['fifo']'"),
         ("x-dead-letter-exchange", "é" * 128, "longer than 255 bytes"),
         ("x-single-active-consumer", 1, "{unacceptable_type,signedint}"),
         ("x-queue-type", "odd", "\"unsupported queue type 'odd'\""),

@@ -151,3 +151,12 @@ def test_a_transient_message_dies_as_a_transient_one(disk: World) -> None:
     assert [text(held) for held in disk.again("dlq").take(1)] == ["a"]
     disk.restart()
     assert disk.again("dlq").depth == 0
+
+
+def test_a_dead_letter_tells_how_often_it_was_delivered_before(world: World) -> None:
+    dead, queue = world.queue("dlq"), world.queue(max_receive_count=3, **TO_DLQ)
+    world.send(queue, "a", {"x-received": -5})
+    for _ in range(3):
+        take(queue, 1, 100)
+        world.pass_ms(100)
+    assert headers_of(take(dead)[0])["x-received"] == 3

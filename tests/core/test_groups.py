@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leveret.core.held import Held
 from leveret.core.policy import Policy
 from leveret.core.publish import group_key
 from tests.core.world import World, ack, ready, take, taken, text
@@ -132,3 +133,47 @@ def test_each_group_is_delivered_in_order_and_nothing_gets_stuck(
         world.pass_ms(10)
     assert sorted(done) == sorted(groups)
     assert ready(queue) == ""
+
+
+def test_one_call_may_take_several_messages_of_an_ordered_group_and_then_of_the_next(world: World) -> None:
+    queue = world.queue(message_groups="fifo-batch")
+    world.send_all(queue, "ab", group=ONE)
+    world.send_all(queue, "xyz", group=TWO)
+    assert taken(queue, 4) == "abxy"
+    assert taken(queue) == ""
+
+
+def test_a_group_of_which_a_batch_was_taken_waits_for_all_of_it(world: World) -> None:
+    queue = world.queue(message_groups="fifo-batch")
+    world.send_all(queue, "abc", group=ONE)
+    first, second = take(queue, 2, 100)
+    queue.extend(first, first.lease, 1_000)
+    world.pass_ms(100)
+    assert taken(queue) == ""
+    ack(first)
+    assert taken(queue) == "bc"
+    assert second.deliveries == 2
+
+
+@given(st.lists(st.sampled_from(["take", "nack", "ack", "late"]), max_size=40), st.integers(0, 5))
+def test_batches_keep_the_order_of_each_group(steps: list[str], size: int) -> None:
+    world = World()
+    queue = world.queue(message_groups="fifo-batch")
+    for number in range(12):
+        world.send(queue, f"{number:02}", group=(ONE, TWO, THREE)[number % 3])
+    held: list[Held] = []
+    for step in steps:
+        if step == "take":
+            free = {each.group for each in held}
+            got = take(queue, size, 1_000)
+            assert not free & {each.group for each in got}
+            for group in (ONE, TWO, THREE):
+                mine = [text(each) for each in got if each.group == group]
+                assert mine == sorted(mine)
+            held += got
+        elif step == "late":
+            world.pass_ms(1_000)
+            held = []
+        elif held:
+            last = held.pop()
+            ack(last) if step == "ack" else queue.nack(last, last.lease, 0)

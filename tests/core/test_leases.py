@@ -179,3 +179,46 @@ def test_a_paused_queue_hands_nothing_out_also_after_a_restart(disk: World) -> N
     assert taken(queue) == ""
     disk.broker.pause_queue(queue, False)
     assert taken(queue) == "a"
+
+
+def test_a_message_whose_lease_ended_can_be_held_again(world: World) -> None:
+    queue = world.queue()
+    world.send(queue, "a")
+    held = take(queue, 1, 100)[0]
+    lease = held.lease
+    world.pass_ms(100)
+    assert queue.renew(held.seq, lease, 500)
+    assert take(queue) == []
+    queue.ack(queue.find_lease(held.seq, lease), lease)
+    assert not queue.renew(held.seq, lease, 500)
+
+
+def test_a_message_held_again_comes_back_in_time(world: World) -> None:
+    queue = world.queue()
+    world.send(queue, "a")
+    held = take(queue, 1, 100)[0]
+    world.pass_ms(100)
+    queue.renew(held.seq, 1, 500)
+    world.pass_ms(500)
+    assert take(queue)[0].deliveries == 2
+
+
+def test_a_message_that_came_back_can_be_settled_late(world: World) -> None:
+    queue = world.queue()
+    world.send(queue, "a")
+    held = take(queue, 1, 100)[0]
+    assert not browse.ack_waiting(queue, held.seq)
+    world.pass_ms(100)
+    assert browse.ack_waiting(queue, held.seq)
+    assert queue.depth == 0
+    assert not browse.ack_waiting(queue, held.seq)
+
+
+def test_the_first_delivery_is_remembered(world: World) -> None:
+    queue = world.queue()
+    world.send(queue, "a")
+    first_ms = world.now_ms
+    take(queue, 1, 100)
+    world.pass_ms(100)
+    held = take(queue)[0]
+    assert (held.first_delivered_ms, held.delivered_ms) == (first_ms, first_ms + 100)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import leveret
+from leveret.client import queue as client_queue
+from tests.rest.world import RestWorld
 
 # Small enough for a test: the defaults reserve room for a busy broker.
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "on_failure": "raise"}
@@ -19,10 +21,27 @@ def clock() -> leveret.ManualClock:
     return leveret.ManualClock()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of verbs that a client has too run on both."""
+    if "place" in metafunc.fixturenames and metafunc.definition.get_closest_marker("everywhere"):
+        metafunc.parametrize("place", ["here", "server"])
+
+
 @pytest.fixture
-def broker(clock: leveret.ManualClock) -> Iterator[leveret.Broker]:
+def place() -> str:
+    return "here"
+
+
+@pytest.fixture
+def broker(clock: leveret.ManualClock, place: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A broker in memory: its own object, or a client of a server that has it."""
     with leveret.open(clock=clock) as opened:
-        yield opened
+        if place == "here":
+            yield opened
+            return
+        monkeypatch.setattr(client_queue, "WORKER_WAIT_S", 0.05)
+        with RestWorld(opened) as world, leveret.connect(world.url, token=world.token) as client:
+            yield client
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ Reopen = Callable[[], leveret.Broker]
 PATIENCE_S = 30
 
 
+@pytest.mark.everywhere
 def test_a_topic_reaches_what_is_bound_to_it(broker: leveret.Broker) -> None:
     events = broker.exchange("events", "topic")
     new, every = broker.queue("new"), broker.queue("every")
@@ -27,10 +28,12 @@ def test_a_topic_reaches_what_is_bound_to_it(broker: leveret.Broker) -> None:
     assert len(every) == 2
 
 
+@pytest.mark.everywhere
 def test_without_a_route_there_is_no_id(broker: leveret.Broker) -> None:
     assert broker.exchange("events", "topic").publish("nobody", "x") is None
 
 
+@pytest.mark.everywhere
 def test_exchanges_are_bound_to_each_other_and_unbound(broker: leveret.Broker) -> None:
     outer, inner = broker.exchange("outer", "fanout"), broker.exchange("inner", "fanout")
     queue = broker.queue("queue")
@@ -54,6 +57,7 @@ def test_topology_survives_a_restart(reopen: Reopen) -> None:
         broker.exchange("events", "fanout")
 
 
+@pytest.mark.everywhere
 def test_a_full_queue_behind_an_exchange_is_told(broker: leveret.Broker) -> None:
     events = broker.exchange("events", "fanout")
     events.bind(broker.queue("full", max_length=0, overflow="reject-publish"))

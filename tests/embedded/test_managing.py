@@ -19,6 +19,7 @@ def bodies(messages: list[leveret.Peeked]) -> list[object]:
     return [message.body for message in messages]
 
 
+@pytest.mark.everywhere
 def test_browsing_takes_nothing(orders: leveret.Queue) -> None:
     orders.send_many(["a", "b"])
     assert bodies(orders.browse()) == bodies(orders.browse()) == ["a", "b"]
@@ -26,6 +27,7 @@ def test_browsing_takes_nothing(orders: leveret.Queue) -> None:
     assert [message.deliveries for message in orders.receive(2)] == [1, 1]
 
 
+@pytest.mark.everywhere
 def test_browsing_by_state(orders: leveret.Queue, clock: leveret.ManualClock) -> None:
     for body, delay in (("leased", None), ("backing off", None), ("ready", None), ("later", 60)):
         orders.send(body, delay=delay)
@@ -81,6 +83,7 @@ def test_a_scheduled_message_can_be_cancelled(reopen: Reopen, clock: leveret.Man
     assert [message.body for message in orders.receive(10)] == ["now"]
 
 
+@pytest.mark.everywhere
 def test_purging_leaves_what_is_leased(orders: leveret.Queue) -> None:
     orders.send_many(["leased", "a", "b"])
     (leased,) = orders.receive()
@@ -111,6 +114,7 @@ def test_a_deleted_queue_is_gone(reopen: Reopen) -> None:
     assert [queue.name for queue in reopen().queues()] == []
 
 
+@pytest.mark.everywhere
 def test_figures_of_a_queue(orders: leveret.Queue, clock: leveret.ManualClock) -> None:
     orders.send_many(["a", "b", "c", "d"], priority=2)
     orders.send("later", delay=5)
@@ -161,6 +165,7 @@ def test_queues_are_listed_by_name(broker: leveret.Broker) -> None:
     assert repr(broker.queue("a")) == "<Queue 'a'>"
 
 
+@pytest.mark.everywhere
 def test_printing_a_message_does_not_print_its_body(orders: leveret.Queue) -> None:
     orders.send("secret")
     (message,) = orders.receive()

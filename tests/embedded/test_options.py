@@ -13,6 +13,7 @@ def bodies(messages: list[leveret.Message]) -> list[object]:
     return [message.body for message in messages]
 
 
+@pytest.mark.everywhere
 def test_higher_priorities_come_first(broker: leveret.Broker) -> None:
     orders = broker.queue("orders", max_priority=10)
     for body, priority in (("low", 1), ("high", 9), ("none", None), ("high too", 9)):
@@ -20,6 +21,7 @@ def test_higher_priorities_come_first(broker: leveret.Broker) -> None:
     assert bodies(orders.receive(10)) == ["high", "high too", "low", "none"]
 
 
+@pytest.mark.everywhere
 def test_a_delayed_message_appears_when_it_is_due(broker: leveret.Broker, clock: leveret.ManualClock) -> None:
     orders = broker.queue("orders")
     orders.send("later", delay=2.0)
@@ -37,6 +39,7 @@ def test_a_delay_survives_a_restart(reopen: Reopen, clock: leveret.ManualClock) 
     assert bodies(orders.receive()) == ["later"]
 
 
+@pytest.mark.everywhere
 def test_an_expired_message_is_a_dead_letter(broker: leveret.Broker, clock: leveret.ManualClock) -> None:
     orders = broker.queue("orders", dead_letter="dlq")
     orders.send("stale", ttl=60)
@@ -45,6 +48,7 @@ def test_an_expired_message_is_a_dead_letter(broker: leveret.Broker, clock: leve
     assert broker.queue("dlq").receive()[0].headers["x-first-death-reason"] == "expired"
 
 
+@pytest.mark.everywhere
 def test_the_ttl_of_a_queue(broker: leveret.Broker, clock: leveret.ManualClock) -> None:
     orders = broker.queue("orders", ttl=10)
     orders.send("stale")
@@ -53,6 +57,7 @@ def test_the_ttl_of_a_queue(broker: leveret.Broker, clock: leveret.ManualClock) 
     assert orders.stats().expired == 1
 
 
+@pytest.mark.everywhere
 def test_messages_older_than_the_retention_go_without_a_trace(
     broker: leveret.Broker, clock: leveret.ManualClock
 ) -> None:
@@ -62,6 +67,7 @@ def test_messages_older_than_the_retention_go_without_a_trace(
     assert (len(orders), len(broker.queue("dlq"))) == (0, 0)
 
 
+@pytest.mark.everywhere
 def test_a_group_is_taken_in_order_and_one_at_a_time(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
     for body, group in (("a1", "a"), ("a2", "a"), ("b1", "b")):
@@ -72,6 +78,7 @@ def test_a_group_is_taken_in_order_and_one_at_a_time(broker: leveret.Broker) -> 
     assert bodies(orders.receive(10)) == ["a2"]
 
 
+@pytest.mark.everywhere
 def test_a_duplicate_is_stored_once_and_has_the_id_of_the_first(
     broker: leveret.Broker, clock: leveret.ManualClock
 ) -> None:
@@ -91,6 +98,7 @@ def test_a_duplicate_is_known_after_a_restart(reopen: Reopen) -> None:
     assert len(orders) == 1
 
 
+@pytest.mark.everywhere
 def test_duplicates_per_group(broker: leveret.Broker) -> None:
     orders = broker.queue("orders", dedup_scope="group", groups="fair")
     for group in ("a", "b", "a"):
@@ -98,6 +106,7 @@ def test_duplicates_per_group(broker: leveret.Broker) -> None:
     assert len(orders) == 2
 
 
+@pytest.mark.everywhere
 def test_equal_bodies_are_duplicates_when_asked_for(broker: leveret.Broker) -> None:
     orders = broker.queue("orders", content_dedup=True)
     sent = orders.send_many([b"same", b"same", b"other"])
@@ -106,6 +115,7 @@ def test_equal_bodies_are_duplicates_when_asked_for(broker: leveret.Broker) -> N
     assert len(orders) == 2
 
 
+@pytest.mark.everywhere
 def test_a_full_queue_refuses_or_drops_its_oldest(broker: leveret.Broker) -> None:
     strict = broker.queue("strict", max_length=1, overflow="reject-publish")
     strict.send("kept")
@@ -118,6 +128,7 @@ def test_a_full_queue_refuses_or_drops_its_oldest(broker: leveret.Broker) -> Non
     assert bodies(lenient.receive(10)) == ["new"]
 
 
+@pytest.mark.everywhere
 def test_send_many_takes_options_for_all_and_for_one(broker: leveret.Broker, clock: leveret.ManualClock) -> None:
     orders = broker.queue("orders", max_priority=5)
     orders.send_many(["a", leveret.Outgoing("b", priority=4), {"c": 1}], priority=2)
@@ -146,6 +157,7 @@ def test_options_that_cannot_work_are_refused(broker: leveret.Broker, options: d
     assert len(orders) == 0
 
 
+@pytest.mark.everywhere
 def test_bodies_that_are_neither_bytes_text_nor_json_are_refused(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
     for body in (object(), float("nan"), "\ud800", {1, 2}):
@@ -153,6 +165,7 @@ def test_bodies_that_are_neither_bytes_text_nor_json_are_refused(broker: leveret
             orders.send(body)
 
 
+@pytest.mark.everywhere
 def test_bodies_over_the_limit_are_refused(broker: leveret.Broker) -> None:
     small = broker.queue("small", max_message_size=10)
     small.send(b"x" * 10)
@@ -163,12 +176,14 @@ def test_bodies_over_the_limit_are_refused(broker: leveret.Broker) -> None:
         broker.queue("default").send(b"x" * (16 * 2**20 + 1))
 
 
+@pytest.mark.everywhere
 def test_a_queue_is_opened_as_it_is(broker: leveret.Broker) -> None:
     declared = broker.queue("orders", visibility_timeout=5, max_priority=3)
     assert broker.queue("orders").arguments == declared.arguments
     assert broker.queue("orders", max_priority=3).arguments == declared.arguments
 
 
+@pytest.mark.everywhere
 def test_other_options_for_an_existing_queue_are_refused(broker: leveret.Broker) -> None:
     broker.queue("orders", max_priority=3)
     with pytest.raises(leveret.PreconditionFailed) as refused:
@@ -184,6 +199,7 @@ def test_other_options_for_an_existing_queue_are_refused(broker: leveret.Broker)
         broker.queue("orders", durable=False, max_priority=3)
 
 
+@pytest.mark.everywhere
 def test_an_unknown_option_names_the_one_that_was_meant(broker: leveret.Broker) -> None:
     with pytest.raises(leveret.InvalidArgument, match="did you mean 'visibility_timeout'"):
         broker.queue("orders", visibility_timout=5)

@@ -16,11 +16,13 @@ def orders(broker: leveret.Broker) -> leveret.Queue:
     return queue
 
 
+@pytest.mark.everywhere
 def test_a_receipt_acknowledges(orders: leveret.Queue) -> None:
     orders.ack(orders.receive()[0].receipt)
     assert orders.stats().acked == 1
 
 
+@pytest.mark.everywhere
 def test_a_receipt_gives_back_extends_and_rejects(orders: leveret.Queue, clock: leveret.ManualClock) -> None:
     orders.nack(orders.receive()[0].receipt, delay=0)
     receipt = orders.receive()[0].receipt
@@ -30,6 +32,7 @@ def test_a_receipt_gives_back_extends_and_rejects(orders: leveret.Queue, clock: 
     assert orders.stats().dead["rejected"] == 1
 
 
+@pytest.mark.everywhere
 def test_a_used_receipt_is_refused(orders: leveret.Queue) -> None:
     receipt = orders.receive()[0].receipt
     orders.ack(receipt)
@@ -37,6 +40,7 @@ def test_a_used_receipt_is_refused(orders: leveret.Queue) -> None:
         orders.ack(receipt)
 
 
+@pytest.mark.everywhere
 def test_the_receipt_of_an_earlier_delivery_is_refused(orders: leveret.Queue) -> None:
     (first,) = orders.receive()
     receipt = first.receipt
@@ -47,6 +51,7 @@ def test_the_receipt_of_an_earlier_delivery_is_refused(orders: leveret.Queue) ->
     assert orders.stats().leased == 1
 
 
+@pytest.mark.everywhere
 def test_every_changed_character_is_noticed(orders: leveret.Queue) -> None:
     receipt = orders.receive()[0].receipt
     for position, character in enumerate(receipt):
@@ -62,12 +67,14 @@ def test_what_is_no_receipt_is_refused(orders: leveret.Queue, garbled: str) -> N
         orders.ack(garbled)
 
 
+@pytest.mark.everywhere
 def test_the_receipt_of_another_queue_is_refused(broker: leveret.Broker, orders: leveret.Queue) -> None:
     receipt = orders.receive()[0].receipt
     with pytest.raises(leveret.InvalidReceipt, match="another queue"):
         broker.queue("other").ack(receipt)
 
 
+@pytest.mark.everywhere
 def test_the_receipt_of_another_broker_is_refused(orders: leveret.Queue) -> None:
     with leveret.open() as stranger:
         elsewhere = stranger.queue("orders")

@@ -28,6 +28,7 @@ def dlq(broker: leveret.Broker, orders: leveret.Queue) -> leveret.Queue:
     return broker.queue("dlq")
 
 
+@pytest.mark.everywhere
 def test_messages_return_to_where_they_died(orders: leveret.Queue, dlq: leveret.Queue) -> None:
     sent = kill(orders, "a", "b")
     result = dlq.redrive()
@@ -40,6 +41,7 @@ def test_messages_return_to_where_they_died(orders: leveret.Queue, dlq: leveret.
     assert (len(dlq), dlq.stats().moved) == (0, 2)
 
 
+@pytest.mark.everywhere
 def test_to_another_queue(broker: leveret.Broker, orders: leveret.Queue, dlq: leveret.Queue) -> None:
     kill(orders, "a")
     other = broker.queue("other")
@@ -49,18 +51,21 @@ def test_to_another_queue(broker: leveret.Broker, orders: leveret.Queue, dlq: le
         dlq.redrive(to="nowhere")
 
 
+@pytest.mark.everywhere
 def test_only_what_is_meant(orders: leveret.Queue, dlq: leveret.Queue) -> None:
     kill(orders, "good 1", "bad", "good 2", "good 3")
     assert dlq.redrive(contains="good", limit=2).moved == 2
     assert [message.body for message in dlq.browse()] == ["bad", "good 3"]
 
 
+@pytest.mark.everywhere
 def test_a_dry_run_only_counts(orders: leveret.Queue, dlq: leveret.Queue) -> None:
     kill(orders, "a", "b")
     result = dlq.redrive(dry_run=True, contains="a")
     assert (result.matched, result.moved, len(dlq)) == (1, 0, 2)
 
 
+@pytest.mark.everywhere
 def test_what_never_died_and_what_has_no_room_stays(broker: leveret.Broker, orders: leveret.Queue) -> None:
     dlq = broker.queue("dlq")
     dlq.send("sent here")

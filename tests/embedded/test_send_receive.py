@@ -10,6 +10,7 @@ import leveret
 Reopen = Callable[[], leveret.Broker]
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("body", [b"\x00raw", "text äöü", {"order": 1}, [1, 2.5, None], 7, True, "", b""])
 def test_a_body_comes_out_as_it_went_in(broker: leveret.Broker, body: Any) -> None:
     orders = broker.queue("orders")
@@ -19,6 +20,7 @@ def test_a_body_comes_out_as_it_went_in(broker: leveret.Broker, body: Any) -> No
     assert type(message.body) is type(body)
 
 
+@pytest.mark.everywhere
 def test_a_message_says_what_is_known_of_it(broker: leveret.Broker) -> None:
     orders = broker.queue("orders", max_priority=9)
     orders.send({"n": 1}, priority=5, group="c1", dedup_id="k1", headers={"source": "shop"})
@@ -30,6 +32,7 @@ def test_a_message_says_what_is_known_of_it(broker: leveret.Broker) -> None:
     assert message.received_at.utcoffset() is not None
 
 
+@pytest.mark.everywhere
 def test_an_acknowledged_message_is_gone(broker: leveret.Broker) -> None:
     orders = broker.queue("orders", visibility_timeout=0.001)
     orders.send("once")
@@ -37,6 +40,7 @@ def test_an_acknowledged_message_is_gone(broker: leveret.Broker) -> None:
     assert orders.receive() == []
 
 
+@pytest.mark.everywhere
 def test_first_in_is_first_out(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
     orders.send_many([str(number) for number in range(10)])

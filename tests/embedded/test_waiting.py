@@ -20,6 +20,7 @@ def orders(broker: leveret.Broker) -> leveret.Queue:
     return broker.queue("orders", visibility_timeout=30)
 
 
+@pytest.mark.everywhere
 def test_a_send_wakes_a_receiver(orders: leveret.Queue, calls: Calls, waiting: Waiting) -> None:
     received = calls.start(orders.receive, 1, wait=20)
     waiting("orders", 1)
@@ -27,6 +28,7 @@ def test_a_send_wakes_a_receiver(orders: leveret.Queue, calls: Calls, waiting: W
     assert bodies(received.result()) == ["hello"]
 
 
+@pytest.mark.everywhere
 def test_one_message_wakes_one_of_two_and_the_other_waits_on(
     orders: leveret.Queue, calls: Calls, waiting: Waiting, clock: leveret.ManualClock
 ) -> None:
@@ -52,6 +54,7 @@ def test_nothing_came_in_time(
     assert orders.stats().waiters == 0
 
 
+@pytest.mark.everywhere
 def test_the_end_of_a_delay_wakes(
     orders: leveret.Queue, calls: Calls, waiting: Waiting, clock: leveret.ManualClock
 ) -> None:
@@ -62,6 +65,7 @@ def test_the_end_of_a_delay_wakes(
     assert bodies(received.result()) == ["later"]
 
 
+@pytest.mark.everywhere
 def test_the_end_of_a_lease_wakes(
     orders: leveret.Queue, calls: Calls, waiting: Waiting, clock: leveret.ManualClock
 ) -> None:
@@ -73,6 +77,7 @@ def test_the_end_of_a_lease_wakes(
     assert bodies(received.result()) == ["again"]
 
 
+@pytest.mark.everywhere
 def test_an_earlier_deadline_than_the_planned_one_is_kept(
     orders: leveret.Queue, calls: Calls, waiting: Waiting, clock: leveret.ManualClock
 ) -> None:
@@ -84,6 +89,7 @@ def test_an_earlier_deadline_than_the_planned_one_is_kept(
     assert bodies(received.result()) == ["later"]
 
 
+@pytest.mark.everywhere
 def test_resume_wakes(orders: leveret.Queue, calls: Calls, waiting: Waiting) -> None:
     orders.pause()
     orders.send("held back")
@@ -93,6 +99,7 @@ def test_resume_wakes(orders: leveret.Queue, calls: Calls, waiting: Waiting) -> 
     assert bodies(received.result()) == ["held back"]
 
 
+@pytest.mark.everywhere
 def test_a_redrive_wakes(broker: leveret.Broker, calls: Calls, waiting: Waiting) -> None:
     orders = broker.queue("orders", dead_letter="dlq")
     orders.send("second chance")
@@ -103,6 +110,7 @@ def test_a_redrive_wakes(broker: leveret.Broker, calls: Calls, waiting: Waiting)
     assert bodies(received.result()) == ["second chance"]
 
 
+@pytest.mark.everywhere
 def test_an_ack_lets_the_next_of_a_group_go(orders: leveret.Queue, calls: Calls, waiting: Waiting) -> None:
     orders.send_many(["a1", "a2"], group="a")
     (first,) = orders.receive(10)
@@ -112,6 +120,7 @@ def test_an_ack_lets_the_next_of_a_group_go(orders: leveret.Queue, calls: Calls,
     assert bodies(received.result()) == ["a2"]
 
 
+@pytest.mark.everywhere
 def test_closing_wakes_all(broker: leveret.Broker, orders: leveret.Queue, calls: Calls, waiting: Waiting) -> None:
     received = [calls.start(orders.receive, 1, wait=20) for _ in range(3)]
     waiting("orders", 3)
@@ -121,6 +130,7 @@ def test_closing_wakes_all(broker: leveret.Broker, orders: leveret.Queue, calls:
             each.result()
 
 
+@pytest.mark.everywhere
 def test_deleting_the_queue_wakes_all(orders: leveret.Queue, calls: Calls, waiting: Waiting) -> None:
     received = calls.start(orders.receive, 1, wait=20)
     waiting("orders", 1)
@@ -129,6 +139,7 @@ def test_deleting_the_queue_wakes_all(orders: leveret.Queue, calls: Calls, waiti
         received.result()
 
 
+@pytest.mark.everywhere
 def test_every_message_reaches_exactly_one_of_many_threads(orders: leveret.Queue, calls: Calls) -> None:
     seen: list[object] = []
     enough = threading.Event()

@@ -29,6 +29,7 @@ class Recorder:
         return self.bodies.get(timeout=PATIENCE_S)
 
 
+@pytest.mark.everywhere
 def test_it_acknowledges_what_its_function_returned_from(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
     seen = Recorder()
@@ -39,6 +40,7 @@ def test_it_acknowledges_what_its_function_returned_from(broker: leveret.Broker)
     assert orders.stats().acked == 2
 
 
+@pytest.mark.everywhere
 def test_it_gives_back_what_its_function_failed_on_and_logs_no_body(
     broker: leveret.Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -60,6 +62,7 @@ def test_it_gives_back_what_its_function_failed_on_and_logs_no_body(
     assert "top secret" not in caplog.text
 
 
+@pytest.mark.everywhere
 def test_reject_makes_a_dead_letter(broker: leveret.Broker) -> None:
     orders = broker.queue("orders", dead_letter="dlq")
 
@@ -73,6 +76,7 @@ def test_reject_makes_a_dead_letter(broker: leveret.Broker) -> None:
     assert dead.headers["x-first-death-reason"] == "rejected"
 
 
+@pytest.mark.everywhere
 def test_a_function_may_settle_by_itself(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
     seen = Recorder()
@@ -88,6 +92,7 @@ def test_a_function_may_settle_by_itself(broker: leveret.Broker) -> None:
     assert orders.stats().acked == 1
 
 
+@pytest.mark.everywhere
 def test_coroutines_run_side_by_side(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
     together = threading.Barrier(2)
@@ -182,6 +187,7 @@ def test_another_name_has_another_memory(broker: leveret.Broker) -> None:
         worker.stop()
 
 
+@pytest.mark.everywhere
 def test_stopping_finishes_what_is_at_hand(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
     started, finish = threading.Event(), threading.Event()
@@ -199,6 +205,7 @@ def test_stopping_finishes_what_is_at_hand(broker: leveret.Broker) -> None:
     assert (orders.stats().acked, len(orders)) == (1, 1)
 
 
+@pytest.mark.everywhere
 def test_closing_the_broker_drains(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
     started = threading.Event()
@@ -215,6 +222,7 @@ def test_closing_the_broker_drains(broker: leveret.Broker) -> None:
     assert finished == ["x"]
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_and_run_returns(broker: leveret.Broker, number: signal.Signals) -> None:
     orders = broker.queue("orders")
@@ -232,6 +240,7 @@ def test_a_signal_drains_and_run_returns(broker: leveret.Broker, number: signal.
     assert orders.stats().acked == 1
 
 
+@pytest.mark.everywhere
 def test_it_is_still_the_function(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
 
@@ -244,6 +253,7 @@ def test_it_is_still_the_function(broker: leveret.Broker) -> None:
     assert double(orders.receive()[0]) == "abab"
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("concurrency", [0, CONCURRENCY_MAX + 1, "8"])
 def test_the_number_of_threads_is_limited(broker: leveret.Broker, concurrency: int) -> None:
     with pytest.raises(leveret.InvalidArgument, match="concurrency"):

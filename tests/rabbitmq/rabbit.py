@@ -23,7 +23,6 @@ CONFIG = """\
 listeners.tcp.1 = 127.0.0.1:{port}
 loopback_users.guest = true
 log.console = false
-load_definitions = {directory}/definitions.json
 """
 
 
@@ -33,9 +32,20 @@ def installed() -> bool:
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[list[tuple[str, int, str]]]:
-    """A started RabbitMQ: its host and port with each of its virtual hosts."""
+def playing(directory: Path) -> Iterator[list[tuple[str, int, str]]]:
+    """A RabbitMQ for scenarios: its host and port with each of its virtual hosts."""
+    (directory / "definitions.json").write_text(json.dumps(beginning()))
+    with running(directory, settings=f"load_definitions = {directory}/definitions.json
+") as (host, port):
+        yield [(host, port, vhost) for vhost in vhosts()]
+
+
+@contextmanager
+def running(directory: Path, plugins: str = PLUGINS, settings: str = "") -> Iterator[tuple[str, int]]:
+    """A started RabbitMQ: its host and port."""
     port = free_port()
+    (directory / "plugins").write_text(plugins)
+    (directory / "rabbitmq.conf").write_text(CONFIG.format(port=port) + settings)
     process = subprocess.Popen(
         [str(SCRIPT)],
         env=environment(directory, port),
@@ -46,23 +56,19 @@ def running(directory: Path) -> Iterator[list[tuple[str, int, str]]]:
     )
     try:
         wait_for(process, port)
-        yield [("127.0.0.1", port, vhost) for vhost in vhosts()]
+        yield "127.0.0.1", port
     finally:
         stop(process)
 
 
 def environment(directory: Path, port: int) -> dict[str, str]:
     """Everything that keeps it apart from any other RabbitMQ on this machine."""
-    config = directory / "rabbitmq.conf"
-    config.write_text(CONFIG.format(port=port, directory=directory))
-    (directory / "definitions.json").write_text(json.dumps(beginning()))
-    (directory / "plugins").write_text(PLUGINS)
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(directory),
         "LANG": "C.UTF-8",
         "RABBITMQ_CONF_ENV_FILE": "/dev/null",
-        "RABBITMQ_CONFIG_FILE": str(config),
+        "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "plugins"),
         "RABBITMQ_NODENAME": f"oracle{port}@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",

@@ -9,7 +9,7 @@ from tests.rabbitmq.transcripts import RECORDED, TOPICS, played, written
 
 def main() -> None:
     """Write the transcripts of every topic."""
-    with TemporaryDirectory() as directory, rabbit.running(Path(directory)) as addresses:
+    with TemporaryDirectory() as directory, rabbit.playing(Path(directory)) as addresses:
         transcripts = played(addresses)
     RECORDED.mkdir(exist_ok=True)
     for topic in TOPICS:

@@ -35,7 +35,7 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Transcripts]:
         pytest.skip("`make rabbitmq` asks a RabbitMQ again")
     if not rabbit.installed():
         pytest.skip("RabbitMQ is not installed: on Debian, `apt-get install rabbitmq-server`")
-    with rabbit.running(tmp_path_factory.mktemp("rabbitmq")) as addresses:
+    with rabbit.playing(tmp_path_factory.mktemp("rabbitmq")) as addresses:
         yield played(addresses)
 
 

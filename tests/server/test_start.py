@@ -13,10 +13,12 @@ from tests.server.certificates import Authority
 from tests.server_process import ServerProcess
 from tests.sources import ROOT
 
+FREE_PORTS = ("--amqp-port", "0", "--http-port", "0", "--https-port", "0", "--sqs-port", "0")
+
 
 def refused(folder: Path, *flags: str, environ: dict[str, str] | None = None) -> tuple[int, str]:
     """Start a server that cannot start; give its exit code and the last thing that it said."""
-    command = [sys.executable, "-m", "leveret", "serve", "--data", str(folder / "data"), "--amqp-port", "0", *flags]
+    command = [sys.executable, "-m", "leveret", "serve", "--data", str(folder / "data"), *FREE_PORTS, *flags]
     clean = {key: value for key, value in os.environ.items() if not key.startswith("LEVERET_")}
     clean |= {"PYTHONPATH": str(ROOT / "src"), **(environ or {})}
     done = subprocess.run(command, env=clean, stderr=subprocess.PIPE, text=True, timeout=60)

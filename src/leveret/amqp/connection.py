@@ -94,6 +94,9 @@ class Connection(Session):
         self.heartbeat_ms = 0
         self.since_ms = hub.core.now_ms
         self.received_ms = self.sent_ms = self.since_ms
+        self.received_bytes = self.received_count = self.sent_bytes = self.sent_count = 0
+        self.local: tuple[str, int] = ("", 0)
+        """Which of our addresses the client has come to."""
         self.home: Vhost | None = None
         self._holds: set[Hold] = set()
         self.refusal: Refusal | None = None
@@ -107,6 +110,8 @@ class Connection(Session):
     def receive(self, data: bytes | bytearray | memoryview) -> None:
         """Take what came from the socket; never raises for what a client sent."""
         self.received_ms = self.hub.core.now_ms
+        self.received_bytes += len(data)
+        self.received_count += 1
         if self.finished or self.unreadable:
             return
         check_home(self)
@@ -123,6 +128,8 @@ class Connection(Session):
         data = self.outlet.take()
         if data:
             self.sent_ms = self.hub.core.now_ms
+            self.sent_bytes += len(data)
+            self.sent_count += 1
         if self._holds and not self.outlet.paused:
             self.let_go(Hold.OUTPUT)
         if self._header_refused:
@@ -200,6 +207,7 @@ class Connection(Session):
         self.hub.quotas.check_channel(self.user_name)
         channel = Channel(self, number)
         self.channels[number] = channel
+        self.hub.opened["channel"] += 1
         channel.say(ChannelOpenOk())
 
     def on_output_full(self) -> None:
@@ -289,8 +297,19 @@ class Connection(Session):
         self.alarmed = self.hub.alarm is not None
         self.state = State.RUNNING
         self.started = True
+        self.hub.opened["connection"] += 1
         facts = {"user": self.user_name, "vhost": vhost, "mechanism": self.mechanism, "tls": self.peer.tls}
         LOG.info("connection opened", peer=self.peer, **facts, name=self.client_properties.get("connection_name"))
+
+    @property
+    def name(self) -> str:
+        """Both ends, which is how operators know a connection."""
+        return f"{self.peer} -> {Peer(*self.local)}"
+
+    @property
+    def blocked(self) -> bool:
+        """Whether it is not heard because memory or disk is short."""
+        return Hold.ALARM in self._holds
 
     @property
     def user_name(self) -> str:

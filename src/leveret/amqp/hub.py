@@ -6,7 +6,7 @@ durable -> [lock: confirms and held replies of that frame] -> flush: one write f
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -99,6 +99,7 @@ class Hub:
         self.replies: dict[str, ReplyConsumer] = {}
         self.outbox = Outbox(wake)
         self.connections: set[Connection] = set()
+        self.opened: Counter[str] = Counter(connection=0, channel=0)
         self.durable_frame = guard.durable_frame
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._slowed: list[Connection] = []

@@ -15,12 +15,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from leveret.amqp.admission import Admission
 from leveret.amqp.connection import Peer
 from leveret.amqp.hub import Guard, Hub
 from leveret.amqp.limits import Limits
-from leveret.amqp.listener import Listener
 from leveret.amqp.sockets import Context, Socket
+from leveret.net.admission import Admission
+from leveret.net.listener import Listener
 from leveret.security.access import Access
 from leveret.telemetry.logs import Log
 

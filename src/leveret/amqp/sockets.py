@@ -67,6 +67,7 @@ class Socket(asyncio.BufferedProtocol):
         self.peer = self.peer._replace(tls=tls, certificate_name=name)
         self._connection = Connection(self._hub, self.peer)
         self._connection.socket = self
+        self._connection.local = transport.get_extra_info("sockname")[:2]
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where to read to."""

@@ -34,11 +34,12 @@ cdef class Traffic:
     cdef public bint transacting
     cdef public bint confirming
     cdef public uint64_t published          # since confirms were asked for
-    cdef uint64_t confirmed
+    cdef readonly uint64_t confirmed
     cdef bint noted                         # the connection knows that there is something to confirm
     cdef readonly list refused              # publishes that get a nack
     cdef public uint32_t prefetch           # for all consumers together; 0: no limit
     cdef readonly uint32_t pushed           # to consumers, and not settled
+    cdef readonly uint64_t publishes, acks, gets, redeliveries      # since the channel was opened
     cdef Route last
     # The content that is being received.
     cdef uint8_t expects                    # HEADER, BODY, or 0: a method

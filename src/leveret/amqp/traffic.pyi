@@ -28,9 +28,14 @@ class Traffic:
     transacting: bool
     confirming: bool
     published: int
+    confirmed: int
     refused: list[int]
     prefetch: int
     pushed: int
+    publishes: int
+    acks: int
+    gets: int
+    redeliveries: int
     def __init__(
         self, outlet: Outlet, core: Publisher, number: int, routes: dict[bytes, Route], message_bytes_max: int
     ) -> None: ...

@@ -169,6 +169,7 @@ cdef class Traffic:
             scan(header, self.header_len, &found)
         except MalformedTable as error:
             raise ProtocolError(Reply.SYNTAX_ERROR, f"basic.publish: {error}") from error
+        self.publishes += 1
         if self.confirming:
             self.published += 1
         if not (
@@ -315,6 +316,7 @@ cdef class Traffic:
         if held.state != LEASED or held.lease != lease:
             return 0
         if how == ACK:
+            self.acks += 1
             queue.counters.acked += 1
             return queue.settle(held, ACKED)
         if how == REJECT:
@@ -379,6 +381,7 @@ cdef class Traffic:
             return True
         queue.lease(held, 0, None)
         self.last_tag += 1
+        self.gets += 1
         prefix[0], prefix[1], prefix[2], prefix[3] = 0, BASIC, 0, GET_OK_METHOD
         put_tag(prefix + 4, self.last_tag)
         prefix[12] = is_redelivered(held)
@@ -399,6 +402,7 @@ cdef class Traffic:
         cdef uint32_t size, i
         cdef uint64_t position, piece
         cdef bytes content = None
+        self.redeliveries += is_redelivered(held)
         self.core.journal.locate(&held.entry, &record)
         if held.entry.flags & BLOB or (held.entry.deliveries > 1 and (<Queue>held.queue).tells_count):
             content, record.header_len = self.changed_content(held, self.core.journal.read(&held.entry))

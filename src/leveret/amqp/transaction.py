@@ -43,6 +43,11 @@ class Transaction:
         self._settled_through = 0  # a delivery tag: there is nothing more to be settled up to it
         self._bytes = 0
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many publishes and settlements were collected."""
+        return len(self._publishes), len(self._settlements)
+
     def publish(self, publish: Publish) -> None:
         """Collect a message."""
         self._bytes += len(publish.content)

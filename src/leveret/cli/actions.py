@@ -58,6 +58,7 @@ VHOST = argument("--vhost", default="/", help="the virtual host; default: /")
 ONLY_USER = argument("--user", help="only of this user")
 ONLY_VHOST = argument("--vhost", help="only in this virtual host")
 FORCE = argument("--force", action="store_true", default=None, help="do it all the same")
+TOKEN = argument("id", metavar="ID", help="its id, from the list")
 WRITE = argument("write", metavar="WRITE", help="pattern of what may be published to")
 READ = argument("read", metavar="READ", help="pattern of what may be consumed and bound")
 OPERATOR = argument("--operator", action="store_true", default=None, help="a policy that only caps settings")
@@ -93,6 +94,50 @@ ACTIONS: tuple[Action, ...] = (
         "change the limits of a user",
         (NAME, limit("max-connections", "connections he may have"), limit("max-channels", "channels he may have")),
         done="limits of user {name!r} changed",
+    ),
+    Action("keys.list", "list access keys", (ONLY_USER,), ("id", "user")),
+    Action(
+        "keys.add",
+        "add an access key, with which a user signs requests to the port for SQS",
+        (
+            USER,
+            argument("--id", help="its id; default: one that nobody has"),
+            argument("--secret", help="its secret; default: one that nobody can guess"),
+        ),
+        done="access key {id} of user {user!r} added; its secret is not shown again: {secret}",
+    ),
+    Action(
+        "keys.delete",
+        "delete an access key",
+        (argument("id", metavar="ID", help="its id"),),
+        done="access key {id!r} deleted",
+    ),
+    Action(
+        "tokens.list",
+        "list tokens of the REST API",
+        (ONLY_USER,),
+        ("id", "user", "label", "scopes", "created_ms", "expires_ms"),
+    ),
+    Action(
+        "tokens.add",
+        "add a token, with which a program uses the REST API as a user",
+        (
+            USER,
+            argument("scopes", nargs="+", metavar="SCOPE", help="what it allows: write:orders*, read:*, *:*, manage"),
+            argument("--label", metavar="TEXT", help="what it is for"),
+            argument("--days", type=int, metavar="N", help="after which it ends; default: never"),
+        ),
+        done="token {id} of user {user!r} added; it is not shown again: {token}",
+    ),
+    Action("tokens.revoke", "make a token useless at once", (TOKEN,), done="token {id!r} revoked"),
+    Action(
+        "tokens.rotate",
+        "replace a token",
+        (
+            TOKEN,
+            argument("--overlap-s", type=int, metavar="N", help="seconds that the old one is still good; default: 0"),
+        ),
+        done="token {id} replaced; the new one is not shown again: {token}",
     ),
     Action(
         "vhosts.list",
@@ -189,6 +234,8 @@ ACTIONS: tuple[Action, ...] = (
 
 NOUNS = {
     "users": "manage users",
+    "keys": "manage access keys of users",
+    "tokens": "manage tokens of the REST API",
     "vhosts": "manage virtual hosts",
     "permissions": "manage what users may do in virtual hosts",
     "topic-permissions": "manage which routing keys users may use",

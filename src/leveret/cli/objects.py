@@ -47,7 +47,7 @@ def run(given: Namespace) -> int:
     elif action.columns:
         print(as_table(result, action.columns))
     else:
-        print(action.done.format(**request))
+        print(action.done.format(**{**request, **(result if isinstance(result, dict) else {})}))
     return 0
 
 

@@ -185,7 +185,7 @@ _ROWS = (
     Argument("x-deduplication-scope", "dedup_scope", one_of("queue", "group"), optional=True),
     Argument("x-content-deduplication", "content_dedup", flag, optional=True),
     Argument("x-max-message-size", "max_message_bytes", whole(1, COUNT_MAX), by_operator=True, optional=True),
-    Argument("x-message-groups", "groups", one_of("off", "fifo", "fair"), optional=True),
+    Argument("x-message-groups", "groups", one_of("off", "fifo", "fifo-batch", "fair"), optional=True),
 )
 ARGUMENTS: dict[str, Argument] = {row.name: row for row in _ROWS}
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from leveret.core import browse, deadletter
-from leveret.core.arguments import TIME_MS_MAX, check_equivalent
+from leveret.core.arguments import ARGUMENTS, TIME_MS_MAX, check_equivalent
 from leveret.core.backoff import delay_ms
 from leveret.core.catalog import OF_VHOST, REMOVED, Catalog, Kind, dumps, key_of
 from leveret.core.declared import Kinds
 from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
-from leveret.core.equivalence import check_property
+from leveret.core.equivalence import check_argument, check_property
 from leveret.core.errors import AccessRefused, InvalidArgument, PreconditionFailed, ResourceLocked, TooMany
 from leveret.core.exchanges import Exchange
 from leveret.core.held import Held
@@ -125,9 +125,22 @@ class Broker(Publisher):
             self.journal.defined(
                 Kind.QUEUE | REMOVED, dumps({"id": queue.id, "vhost": queue.vhost, "name": queue.name})
             )
+        if self.catalog.get(Kind.QUEUE_DETAILS, vhost=queue.vhost, name=queue.name):
+            self.undefine(Kind.QUEUE_DETAILS, {"vhost": queue.vhost, "name": queue.name})
         self._forget(self.topology.vhost(queue.vhost).remove_queue(queue), queue.vhost)
         self._drop_queue(queue)
         return count
+
+    def change_queue(self, queue: Queue, arguments: Mapping[str, Any]) -> None:
+        """Give a queue other arguments; those that no policy can set must stay as they are."""
+        where = described("queue", queue.name, queue.vhost)
+        for row in ARGUMENTS.values():
+            if not row.by_policy:
+                check_argument(row.name, where, arguments, queue.arguments or {})
+        kind = self.kinds.of(arguments, queue.name, queue.vhost)
+        queue.change(kind.arguments, kind.policy_in(self.topology.vhost(queue.vhost), queue.name))
+        queue.enforce()
+        self._define_queue(queue)
 
     def pause_queue(self, queue: Queue, paused: bool) -> None:
         """Stop or resume handing out messages of a queue, also after a restart."""
@@ -375,6 +388,8 @@ class Broker(Publisher):
                 self.adopt(queue, vhost, name, kind.policy, kind.arguments, auto_delete)
                 queue.apply(policy)
             home.add_queue(queue)
+        elif queue.arguments != kind.arguments:
+            queue.change(kind.arguments, kind.policy_in(home, name))
         queue.segment = segment
         queue.pause(definition.get("paused", False))
         self.queues[number] = queue

@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
 from leveret.core.message cimport BLOB
-from leveret.core.ports cimport CANCELLED, MOVED, Entry
+from leveret.core.ports cimport ACKED, CANCELLED, MOVED, Entry
 from leveret.core.queue cimport Queue
 from leveret.core.ready cimport Fifo, Group
 
@@ -109,6 +109,16 @@ def moved(Held held not None) -> None:
     cdef Queue queue = <Queue>held.queue
     queue.counters.moved += 1
     queue.settle(held, MOVED)
+
+
+def ack_waiting(Queue queue not None, uint64_t seq) -> bool:
+    """Settle a message that was done after its lease had ended; False when it does not wait in the queue."""
+    cdef Held held = None if queue.held is None else queue.held.get(seq)
+    if held is None or held.state != GIVEN_BACK:
+        return False
+    queue.counters.acked += 1
+    queue.settle(queue.remove(seq, held.entry.priority, held.group), ACKED)
+    return True
 
 
 def depth_by_priority(Queue queue not None) -> dict[int, int]:

@@ -27,6 +27,12 @@ class Kind(IntEnum):
     PERMISSION = 9
     TOPIC_PERMISSION = 10
     VHOST_LIMITS = 11
+    API_KEY = 12
+    GLOBAL_PARAMETER = 13
+    ACCESS_KEY = 20
+    QUEUE_DETAILS = 21
+    """What an edge knows about a queue beside its arguments; goes with the queue."""
+    MOVE_TASK = 22
 
 
 OF_VHOST = (Kind.PERMISSION, Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS)
@@ -54,6 +60,11 @@ class Catalog:
     def drop(self, kind: int, key: bytes) -> bool:
         """Forget a definition; False when there is none, as of what does not last."""
         return self._rows.pop((kind, key), None) is not None
+
+    def get(self, kind: Kind, **key: Any) -> dict[str, Any] | None:
+        """The definition with this key."""
+        row = self._rows.get((kind, key_of(kind, key)))
+        return None if row is None else json.loads(row[1])
 
     def of(self, kind: Kind) -> Iterator[dict[str, Any]]:
         """The definitions of a kind."""

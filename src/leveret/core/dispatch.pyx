@@ -101,7 +101,9 @@ cdef int push(Queue queue, Consumer consumer, Held held) except -1:
         # Not at once: it would be tried, and journaled, in every turn, and all behind it would wait.
         queue.give_back(held, REQUEUED, queue.engine.now_ms + RETRY_MS)
         raise
+    queue.counters.pushed += 1
     if consumer.no_ack:
+        queue.counters.pushed_settled += 1
         queue.counters.acked += 1
         queue.settle(held, ACKED)
     return 0

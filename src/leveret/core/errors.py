@@ -64,6 +64,10 @@ class TooMany(LeveretError):
     """A configured limit on the number of objects is reached."""
 
 
+class Unreachable(LeveretError):
+    """The server did not answer: it may have done what it was asked for, or not."""
+
+
 class BrokerClosed(LeveretError):
     """The broker was closed; open it again."""
 

@@ -21,6 +21,7 @@ cdef class Held(Timer):
     cdef readonly uint64_t group
     cdef readonly uint64_t lease        # number of this delivery, 0 when not leased
     cdef readonly uint64_t delivered_ms
+    cdef readonly uint64_t first_delivered_ms   # since the start of the process; 0 for never
     cdef readonly object consumer       # who holds the lease, or None
     cdef readonly uint8_t state
     cdef Message content                # while leased

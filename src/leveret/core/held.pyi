@@ -8,6 +8,7 @@ class Held:
     group: int
     lease: int
     delivered_ms: int
+    first_delivered_ms: int
     consumer: object
     state: int
     @property

@@ -3,6 +3,8 @@
 bytes     {"$bytes": "base64"}            datetime  {"$time": "2026-01-02T03:04:05+00:00"}
 Decimal   {"$decimal": "1.50"}            nan, inf  {"$float": "nan"}
 a dict with a key that starts with "$"    {"$dict": {...}}
+
+`plain` is for people and tools instead: without tags, and without a way back.
 """
 
 import json
@@ -74,6 +76,31 @@ def canonical(value: object) -> str:
     if len(text) > CANONICAL_BYTES_MAX:
         raise InvalidArgument(f"arguments take {len(text)} bytes, the limit is {CANONICAL_BYTES_MAX}")
     return text
+
+
+def plain(value: Any) -> Any:
+    """A value of an AMQP table; what JSON does not have becomes the nearest that it has."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        return _text(value)
+    if isinstance(value, datetime):
+        return int(value.timestamp())
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _text(data: bytes) -> str:
+    """Bytes as text, or in base64 when they are none."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return b64encode(data).decode()
 
 
 def _encode_integer(value: int) -> int:

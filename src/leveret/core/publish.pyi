@@ -1,11 +1,15 @@
+from typing import Any
+
 from leveret.core.message import Message
 from leveret.core.ports import Journal
 from leveret.core.queue import Queue
 from leveret.core.restore import Restorable
 
 ORIGIN: str
+RECEIVED: str
 
 def group_key(group: str) -> int: ...
+def received_before(headers: dict[str, Any]) -> int: ...
 def route_of(exchange: str, routing_key: str) -> bytes: ...
 
 class Publisher(Restorable):
@@ -51,4 +55,4 @@ class Publisher(Restorable):
         group: int = 0,
         key: bytes | None = None,
     ) -> int: ...
-    def dead_letter(self, queue: Queue, message: Message, reason: int) -> None: ...
+    def dead_letter(self, queue: Queue, message: Message, reason: int, deliveries: int = 0) -> None: ...

@@ -22,6 +22,8 @@ from leveret.core.properties cimport make_content
 
 REASONS = {REJECTED: "rejected", EXPIRED: "expired", MAXLEN: "maxlen", DELIVERY_LIMIT: "delivery_limit"}
 ORIGIN = "x-origin-id"      # the id that a dead letter had at first
+RECEIVED = "x-received"     # how often a dead letter was delivered before it died
+RECEIVED_MAX = 1 << 30      # a publisher can write the header too
 cdef uint64_t FNV_OFFSET = 14695981039346656037U
 cdef uint64_t FNV_PRIME = 1099511628211U
 
@@ -204,13 +206,15 @@ cdef class Publisher(Restorable):
                     self.dead_letter(queue, message, reason)
                 else:
                     message = held.content if held.content is not None else self.journal.read(&held.entry)
-                    self.dead_letter(queue, message, reason)
+                    self.dead_letter(queue, message, reason, held.entry.deliveries)
                     (<Queue>queue).settle(held, reason)
         finally:
             self.burying = False
         return 0
 
-    def dead_letter(self, Queue queue not None, Message message not None, uint8_t reason) -> None:
+    def dead_letter(
+        self, Queue queue not None, Message message not None, uint8_t reason, uint32_t deliveries=0
+    ) -> None:
         """Publish a message again where its queue sends its dead."""
         vhost = self.topology.vhost(queue.vhost)
         exchange = vhost.exchanges.get(queue.policy.dead_letter_exchange)
@@ -225,6 +229,8 @@ cdef class Publisher(Restorable):
         )
         if message.seq:
             buried.headers.setdefault(ORIGIN, format_id(self.tag, message.seq))
+        if deliveries:
+            buried.headers[RECEIVED] = received_before(buried.headers) + deliveries
         key = message.routing_key if new_key is None else new_key
         targets = [
             target for target in vhost.route(exchange.name, every if new_key is None else [key], buried.headers)
@@ -251,6 +257,12 @@ cdef class Publisher(Restorable):
         if accepted:
             self.put(message, accepted)
         return 0
+
+
+def received_before(dict headers) -> int:
+    """How often a dead letter was delivered before it died."""
+    count = headers.get(RECEIVED, 0)
+    return count if isinstance(count, int) and 0 <= count < RECEIVED_MAX else 0
 
 
 def routing_keys(properties, str routing_key) -> tuple[list[str], list[str]]:

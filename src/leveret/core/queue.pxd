@@ -10,6 +10,7 @@ from leveret.core.timers cimport Timer
 cdef struct Counters:
     uint64_t published, delivered, redelivered, acked, nacked, timed_out
     uint64_t rejected, expired, maxlen, delivery_limit, refused, dropped, moved
+    uint64_t pushed, pushed_settled     # of those delivered: to consumers, and to such as need not acknowledge
 
 cdef class QueueTimer(Timer):
     cdef Queue queue
@@ -46,6 +47,7 @@ cdef class Queue(Holder):
     cdef uint32_t max_deliveries        # 0: no limit
     cdef readonly uint8_t max_priority
     cdef bint grouped
+    cdef bint batches                   # one call may take several messages of an ordered group
     cdef bint has_blobs
     cdef bint drops_head                # over its length it drops the oldest
     cdef bint limited                   # a publish may be refused
@@ -54,7 +56,7 @@ cdef class Queue(Holder):
     cdef int wait(self, Entry* entry, uint64_t group) except -1
     cdef int hold(self, Held held) except -1
     cdef int schedule(self, Held held, uint64_t due_ms) except -1
-    cdef Held next(self)
+    cdef Held next(self, uint64_t group=*)
     cdef int lease(self, Held held, uint64_t lease_ms, object consumer) except -1
     cdef int open_held(self, Held held) except -1
     cdef int put_back(self, Held held) except -1

@@ -14,6 +14,7 @@ from leveret.core.ports cimport (
 )
 
 cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
+ORDERED = frozenset(("fifo", "fifo-batch"))    # kinds of groups that wait while one of their messages is held
 
 
 cdef class QueueTimer(Timer):
@@ -44,6 +45,11 @@ cdef class Queue(Holder):
         self.used_ms = engine.now_ms
         self.apply(policy)
 
+    def change(self, arguments, policy) -> None:
+        """Take other arguments, and what they amount to."""
+        self.arguments = arguments
+        self.apply(policy)
+
     def apply(self, policy) -> None:
         """Take the settings of a policy."""
         self.policy = policy
@@ -59,6 +65,7 @@ cdef class Queue(Holder):
         self.single_active = policy.single_active_consumer
         self.tells_count = policy.queue_type == "quorum"
         self.grouped = policy.groups != "off"
+        self.batches = policy.groups == "fifo-batch"
         self.drops_head = policy.overflow == "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         self.limited = policy.max_message_bytes is not None or (
             policy.overflow != "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
@@ -72,7 +79,8 @@ cdef class Queue(Holder):
         """Tell `ready` how to choose."""
         if self.ready is None:
             self.ready = Ready.__new__(Ready)
-        self.ready.configure(self.policy.priority_mode, self.policy.priority_ageing_ms, self.policy.groups == "fifo")
+        ordered = self.policy.groups in ORDERED
+        self.ready.configure(self.policy.priority_mode, self.policy.priority_ageing_ms, ordered)
 
     # Entering
 
@@ -167,13 +175,16 @@ cdef class Queue(Holder):
 
     # Taking
 
-    cdef Held next(self):
-        """The next message that is neither expired nor delivered too often, out of its lane; or None."""
+    cdef Held next(self, uint64_t group=0):
+        """The next message that is neither expired nor delivered too often, out of its lane; or None.
+
+        With a group: of that one, of which the caller holds messages already.
+        """
         cdef Held held
         if self.paused or self.ready is None:
             return None
         while True:
-            held = self.ready.take(self, self.engine.now_ms)
+            held = self.ready.take_more(self, group) if group else self.ready.take(self, self.engine.now_ms)
             if held is None:
                 return None
             if held.entry.expiry_ms and held.entry.expiry_ms <= self.engine.now_ms:
@@ -187,7 +198,7 @@ cdef class Queue(Holder):
 
     def take(self, uint32_t count, lease_ms=None, consumer=None) -> list[Held]:
         """Lease up to `count` messages; without `lease_ms` as long as the queue's policy says."""
-        cdef uint64_t term = 0
+        cdef uint64_t term = 0, group = 0
         cdef Held held
         cdef list taken = []
         if lease_ms is None:
@@ -196,10 +207,14 @@ cdef class Queue(Holder):
             term = lease_ms
         self.use()
         while len(taken) < count:
-            held = self.next()
+            held = self.next(group)
+            if held is None and group:
+                group = 0
+                continue
             if held is None:
                 break
             self.open_held(held)
+            group = held.group if self.batches else 0
             self.lease(held, self.engine.now_ms + term if lease_ms is not None else 0, consumer)
             taken.append(held)
         return taken
@@ -227,6 +242,8 @@ cdef class Queue(Holder):
         engine.last_lease += 1
         held.lease = engine.last_lease
         held.delivered_ms = engine.now_ms
+        if held.first_delivered_ms == 0:
+            held.first_delivered_ms = engine.now_ms
         held.consumer = consumer
         if held.entry.deliveries:
             self.counters.redelivered += 1
@@ -256,6 +273,10 @@ cdef class Queue(Holder):
                 "visibility timeout passed and it went back to the queue; receive it again, or ask for a longer timeout"
             )
         return held
+
+    def has_held(self, uint64_t seq) -> bool:
+        """Whether a message that was handed out, or delayed, is still here."""
+        return self.held is not None and seq in self.held
 
     def find_lease(self, uint64_t seq, uint64_t lease) -> Held:
         """The delivery that a receipt names."""
@@ -290,6 +311,19 @@ cdef class Queue(Holder):
             self.engine.timers.remove(held)
         held.when_ms = self.engine.now_ms + lease_ms
         self.engine.timers.add(held)
+
+    def renew(self, uint64_t seq, uint64_t lease, uint64_t lease_ms) -> bool:
+        """Hold a message again whose lease has ended, if it still waits; it is no further delivery."""
+        cdef Held held = None if self.held is None else self.held.get(seq)
+        if held is None or held.state != GIVEN_BACK:
+            return False
+        self.remove(seq, held.entry.priority, held.group)
+        held.state = LEASED
+        held.lease = lease
+        self.leased += 1
+        held.when_ms = self.engine.now_ms + lease_ms
+        self.engine.timers.add(held)
+        return True
 
     cdef int end_lease(self, Held held) except -1:
         """Common to every way in which a lease ends."""

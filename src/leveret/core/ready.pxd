@@ -40,6 +40,7 @@ cdef class Ready:
     cdef int push(self, Entry* entry, uint64_t group) except -1
     cdef int give_back(self, Held held) except -1
     cdef Held take(self, Holder queue, uint64_t now_ms)
+    cdef Held take_more(self, Holder queue, uint64_t key)
     cdef int release(self, uint64_t group) except -1
     cdef Held oldest_of_least(self, Holder queue)
     cdef Held oldest_of_waiting_group(self, Holder queue)

@@ -239,6 +239,18 @@ cdef class Ready:
             held = self.take_at(priority, queue)
         return held
 
+    cdef Held take_more(self, Holder queue, uint64_t key):
+        """The next message of a group that the caller holds messages of already; None when it has no more."""
+        cdef Group members = self.groups.get(key)
+        cdef Held held
+        if members is None or members.count() == 0:
+            return None
+        held = members.take(queue, key)
+        members.busy += 1
+        self.length -= 1
+        self.bytes -= body_bytes(&held.entry)
+        return held
+
     cdef Held take_at(self, int priority, Holder queue):
         """The next message of a priority; None when only emptied groups were listed there."""
         cdef Held held = self.take_from(<Level>self.levels[priority], queue)

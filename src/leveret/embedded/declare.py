@@ -99,3 +99,12 @@ def redeclared(
     for unset in (OPTIONS[name].argument for name, value in options.items() if value is None):
         check_argument(unset, where, given, current)
     return {**current, **given}
+
+
+def changed_arguments(current: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a queue whose options change; None takes one away."""
+    unset = {OPTIONS[name].argument for name, value in options.items() if value is None}
+    if OPTIONS["dead_letter"].argument in unset:
+        unset.add(DEAD_LETTER_EXCHANGE)
+    kept = {name: value for name, value in current.items() if name not in unset}
+    return {**kept, **arguments_of(options, {})}

@@ -158,6 +158,15 @@ class Guard:
         if self.store is not None:
             self.store.commit.wait(frame)
 
+    def notify(self, frame: int, callback: Callable[[JournalFailed | None], None]) -> None:
+        """Begin to write a frame and call back when it is durable or never will be, from whatever thread wrote it."""
+        if self.store is None:
+            callback(None)
+            return
+        self.store.commit.notify(frame, callback)
+        with self.lock:
+            self.store.commit.kick()
+
     async def wait_async(self, frame: int) -> None:
         """Return when a frame is durable, while others run."""
         if self.store is None:
@@ -173,9 +182,7 @@ class Guard:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(finish, error)
 
-        self.store.commit.notify(frame, committed)
-        with self.lock:
-            self.store.commit.kick()
+        self.notify(frame, committed)
         await durable
 
     def flush(self) -> None:

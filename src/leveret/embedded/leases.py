@@ -3,29 +3,57 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from leveret.clock import NEVER_MS
+from leveret.clock import NEVER_MS, Clock
 from leveret.core.errors import LeveretError
 from leveret.embedded.ticker import Ticker
 
-if TYPE_CHECKING:
-    from leveret.embedded.message import Message
-    from leveret.embedded.queue import Queue
+
+class Job(Protocol):
+    """A message that was taken."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    def ack(self) -> None:
+        """Done."""
+
+    def nack(self, delay: float | None = None) -> None:
+        """Give it back."""
+
+    def extend(self, seconds: float) -> None:
+        """Keep it."""
+
+    def reject(self) -> None:
+        """Make it a dead letter."""
+
+
+class Leased(Protocol):
+    """A queue whose messages are taken for a time."""
+
+    @property
+    def lease_ms(self) -> int:
+        """For how long; 0: for ever."""
+
+    @property
+    def clock(self) -> Clock:
+        """What tells the time."""
 
 
 class Extender:
     """One timer for all messages at hand in a worker."""
 
-    def __init__(self, source: Queue) -> None:
+    def __init__(self, source: Leased) -> None:
         """Extend by the visibility timeout of a queue."""
         self._source = source
-        self._clock = source.guard.clock
+        self._clock: Clock = source.clock
         self._lock = threading.Lock()
-        self._due_ms: dict[Message, int] = {}
+        self._due_ms: dict[Job, int] = {}
         self._ticker = Ticker(self._clock, self._lock, self._due, "leveret-extender")
 
-    def hold(self, message: Message) -> None:
+    def hold(self, message: Job) -> None:
         """Keep a message leased until it is released."""
         lease_ms = self._source.lease_ms
         if lease_ms:
@@ -33,7 +61,7 @@ class Extender:
                 self._due_ms[message] = self._clock.now_ms() + lease_ms // 2
                 self._ticker.plan(self._due_ms[message])
 
-    def release(self, message: Message) -> None:
+    def release(self, message: Job) -> None:
         """Leave a message to itself."""
         with self._lock:
             self._due_ms.pop(message, None)
@@ -52,7 +80,7 @@ class Extender:
         with self._lock:
             return min(self._due_ms.values(), default=NEVER_MS)
 
-    def _extend(self, message: Message, now_ms: int) -> None:
+    def _extend(self, message: Job, now_ms: int) -> None:
         """Extend one lease; one that ended meanwhile is not kept any more."""
         lease_ms = self._source.lease_ms
         try:

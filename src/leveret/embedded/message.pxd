@@ -6,7 +6,7 @@ from leveret.core.queue cimport Queue as CoreQueue
 
 cdef class Peeked:
     cdef readonly object source         # the Queue of the embedded broker
-    cdef Content content
+    cdef readonly Content content       # as the core has it
     cdef readonly uint64_t seq
     cdef readonly uint32_t deliveries
     cdef readonly int priority
@@ -18,4 +18,4 @@ cdef class Peeked:
 cdef class Message(Peeked):
     cdef readonly Held held
     cdef readonly uint64_t lease
-    cdef uint64_t received_ms
+    cdef readonly uint64_t received_ms

@@ -2,6 +2,7 @@ from datetime import datetime
 from typing import Any
 
 from leveret.core.held import Held
+from leveret.core.message import Message as Content
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.managed import ManagedQueue
@@ -12,6 +13,7 @@ DEDUP: str
 
 class Peeked:
     source: ManagedQueue
+    content: Content
     seq: int
     deliveries: int
     priority: int
@@ -34,6 +36,7 @@ class Peeked:
     def group(self) -> str | None: ...
     @property
     def dedup_id(self) -> str | None: ...
+    def header(self, name: str) -> str | None: ...
     @property
     def exchange(self) -> str: ...
     @property
@@ -47,6 +50,7 @@ class Message(Peeked):
     source: Queue
     held: Held
     lease: int
+    received_ms: int
     @property
     def leased(self) -> bool: ...
     @property

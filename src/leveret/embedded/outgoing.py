@@ -56,7 +56,7 @@ class Prepared(NamedTuple):
     properties: Properties
     data: bytes
     priority: int
-    delay_ms: int
+    delay_ms: int | None
     ttl_ms: int | None
     group: int
     key: bytes | None
@@ -66,7 +66,7 @@ class Prepared(NamedTuple):
         """What the core is told beside the bytes."""
         return {
             "priority": self.priority,
-            "due_ms": now_ms + self.delay_ms if self.delay_ms else 0,
+            "due_ms": 0 if self.delay_ms is None else now_ms + self.delay_ms,
             "expiry_ms": 0 if self.ttl_ms is None else now_ms + max(1, self.ttl_ms),
             "group": self.group,
             "key": self.key,
@@ -96,7 +96,7 @@ def prepare(message: Outgoing, bytes_max: int, policy: QueuePolicy | None = None
         properties,
         data,
         priority=message.priority or 0,
-        delay_ms=0 if message.delay is None else _time("delay", message.delay),
+        delay_ms=None if message.delay is None else _time("delay", message.delay),
         ttl_ms=ttl_ms,
         group=0 if message.group is None else group_key(message.group),
         key=_key(message, data, policy),

@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
+from leveret.clock import Clock
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, QueueFull
@@ -23,7 +24,8 @@ from leveret.embedded.declare import milliseconds
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
 from leveret.embedded.outgoing import Outgoing, Prepared, prepare
-from leveret.embedded.waiters import TaskWaiter, ThreadWaiter
+from leveret.embedded.processed import Processed
+from leveret.embedded.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.embedded.worker import Handler, Worker
 
 RECEIVE_MAX = 10_000  # messages that one call takes: a lease costs memory and a timer
@@ -88,13 +90,20 @@ class Queue(ManagedQueue):
     async def asend(self, body: Any, **options: Any) -> str:
         """The same as send, for asyncio."""
         message = Outgoing(body, **options)
-        done = self._send_plain(message)
+        done = self.post(message)
         if done is None:
-            prepared = self._prepare(message)
-            done = await asyncio.to_thread(self._send, prepared) if self._is_large(prepared) else self._send(prepared)
+            done = await asyncio.to_thread(self._send, self._prepare(message))
         frame, sent = done
         await self.guard.wait_async(frame)
         return sent
+
+    def post(self, message: Outgoing) -> tuple[int, str] | None:
+        """Send without waiting: the frame to wait for, and the id. None for a large one: storing it takes time."""
+        done = self._send_plain(message)
+        if done is None:
+            prepared = self._prepare(message)
+            return None if self._is_large(prepared) else self._send(prepared)
+        return done
 
     def send_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
         """Send many messages with the same options, in one commit; an `Outgoing` among them has its own.
@@ -109,16 +118,38 @@ class Queue(ManagedQueue):
     async def asend_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
         """The same as send_many, for asyncio."""
         batch = _batch(bodies)
-        done = self._send_bytes(batch, options)
+        done = self.post_many(batch, **options)
         if done is None:
-            prepared = self._prepare_many(batch, options)
-            if any(self._is_large(each) for each in prepared):
-                done = await asyncio.to_thread(self._send_many, prepared)
-            else:
-                done = self._send_many(prepared)
+            done = await asyncio.to_thread(self._send_many, self._prepare_many(batch, options))
         frame, sent = done
         await self.guard.wait_async(frame)
         return sent
+
+    def post_many(self, batch: list[Any], **options: Any) -> tuple[int, list[str | None]] | None:
+        """The same as post, for many."""
+        done = self._send_bytes(batch, options)
+        if done is None:
+            prepared = self._prepare_many(batch, options)
+            return None if any(map(self._is_large, prepared)) else self._send_many(prepared)
+        return done
+
+    def post_bodies(self, header: bytes, bodies: list[bytes]) -> tuple[int, list[int]] | None:
+        """Send bodies that all have this content header; None when one of them is large, or compared with others."""
+        if self._core.policy.content_dedup or not all_bytes(bodies, self._plain_bytes_max):
+            return None
+        with self.guard as core:
+            numbers = core.send_many(self.core, header, bodies)
+            return self.guard.commit(), numbers
+
+    def post_prepared(self, batch: list[Prepared]) -> tuple[int, list[int]] | None:
+        """The same for messages that were checked: the frame to wait for, and their numbers, 0 for a refused one."""
+        return None if any(map(self._is_large, batch)) else self._enter(batch)
+
+    def send_prepared(self, batch: list[Prepared]) -> list[int]:
+        """Send such messages, also large ones, and return when they are durable."""
+        frame, numbers = self._publish(batch)
+        self.guard.wait(frame)
+        return numbers
 
     def _send_plain(self, message: Outgoing) -> tuple[int, str] | None:
         """The short way of a small message that is nothing but a body; None for others."""
@@ -206,7 +237,7 @@ class Queue(ManagedQueue):
 
     def receive(self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None) -> list[Message]:
         """Take up to `count` messages; when there is none, wait up to `wait` seconds for the first."""
-        lease_ms = self._lease_ms(count, visibility_timeout)
+        lease_ms = self.lease_of(count, visibility_timeout)
         waiter = None
         with self.guard as core:
             taken = wrap(self, self.core.take(count, lease_ms))
@@ -220,28 +251,33 @@ class Queue(ManagedQueue):
 
     def take_waiting(self, waiter: ThreadWaiter) -> list[Message]:
         """Take one message, however long it takes to come; nothing when the waiter is stopped."""
-        with self.guard as core:
-            taken = wrap(self, self.core.take(1))
+        taken = self.take_or_join(waiter, 1, None)
+        return taken or self._wait(waiter, self.guard.clock.now_ms() + TIME_MS_MAX, 1, None)
+
+    def take_or_join(self, waiter: Waiter, count: int, lease_ms: int | None) -> list[Message]:
+        """Take what there is; when there is nothing, let the waiter be woken when there is."""
+        with self.guard:
+            taken = wrap(self, self.core.take(count, lease_ms))
             if not taken:
                 self.guard.waiters.join(self._core, waiter)
-        return taken or self._wait(waiter, core.now_ms + TIME_MS_MAX, 1, None)
+        return taken
 
     def _wait(self, waiter: ThreadWaiter, until_ms: int, count: int, lease_ms: int | None) -> list[Message]:
         """Sleep until there is something to take, or it is time to give up."""
         try:
             while True:
                 in_time = self.guard.clock.wait(waiter.gate, until_ms)
-                taken = self._look_again(waiter, count, lease_ms)
+                taken = self.look_again(waiter, count, lease_ms)
                 if taken or not in_time or waiter.stopped:
                     return taken
         finally:
-            self._leave(waiter)
+            self.leave(waiter)
 
     async def areceive(
         self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None
     ) -> list[Message]:
         """The same as receive, for asyncio."""
-        lease_ms = self._lease_ms(count, visibility_timeout)
+        lease_ms = self.lease_of(count, visibility_timeout)
         waiter = None
         with self.guard as core:
             taken = wrap(self, self.core.take(count, lease_ms))
@@ -254,13 +290,13 @@ class Queue(ManagedQueue):
         try:
             while True:
                 in_time = await waiter.wait(max(0, until_ms - self.guard.clock.now_ms()) / 1000)
-                taken = self._look_again(waiter, count, lease_ms)
+                taken = self.look_again(waiter, count, lease_ms)
                 if taken or not in_time:
                     return taken
         finally:
-            self._leave(waiter)
+            self.leave(waiter)
 
-    def _look_again(self, waiter: ThreadWaiter | TaskWaiter, count: int, lease_ms: int | None) -> list[Message]:
+    def look_again(self, waiter: Waiter, count: int, lease_ms: int | None) -> list[Message]:
         """Take what there is after waking up; wait on when another was quicker."""
         with self.guard:
             taken = wrap(self, self.core.take(count, lease_ms))
@@ -268,12 +304,12 @@ class Queue(ManagedQueue):
                 self.guard.waiters.rejoin(self._core, waiter)
             return taken
 
-    def _leave(self, waiter: ThreadWaiter | TaskWaiter) -> None:
+    def leave(self, waiter: Waiter) -> None:
         """Stop waiting."""
         with self.guard.lock:
             self.guard.waiters.leave(self._core, waiter)
 
-    def _lease_ms(self, count: int, visibility_timeout: float | None) -> int | None:
+    def lease_of(self, count: int, visibility_timeout: float | None) -> int | None:
         """How long messages are taken for; None: as long as the queue says."""
         if type(count) is not int or not 1 <= count <= RECEIVE_MAX:
             raise InvalidArgument(f"receive takes 1 to {RECEIVE_MAX} messages at a time, not {count!r}")
@@ -305,10 +341,9 @@ class Queue(ManagedQueue):
 
     def _settle_receipt(self, receipt: str, verb: str, value: Any = None) -> None:
         """The same for a receipt."""
-        with self.guard:
-            seq, lease = self.broker.receipts.read(self._core.id, receipt)
-            (message,) = wrap(self, [self.core.find_lease(seq, lease)])
-        self.settle(message, verb, value)
+        seq, lease = self.broker.receipts.read(self._core.id, receipt)
+        with self.guard as core:
+            SETTLE[verb](core, self.core, self.core.find_lease(seq, lease), lease, value)
 
     def receipt_of(self, message: Message) -> str:
         """The receipt of a message that was taken from here."""
@@ -361,6 +396,19 @@ class Queue(ManagedQueue):
         """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
 
         return lambda handler: self._start(Worker(self, handler, **options))
+
+    @property
+    def clock(self) -> Clock:
+        """What tells the time to workers."""
+        return self.guard.clock
+
+    def flush(self) -> None:
+        """Return when everything that was done until now is durable."""
+        self.guard.flush()
+
+    def processed(self, name: str) -> Processed:
+        """What workers of that name have done."""
+        return Processed(self, name)
 
     def _start(self, worker: Worker, awaited: bool = False) -> Worker:
         """Let a worker begin."""

@@ -67,20 +67,32 @@ class Redrive:
 
     def run(self, progress: Callable[[RedriveResult], None] | None) -> RedriveResult:
         """Step by step until the end; `progress` hears of every step."""
-        with self._guard as core:
-            self._last_seq = core.last_seq
-            if self._to is not None:
-                core.topology.vhost(self._source.vhost).queue(self._to)
-        while self._cursor is not None:
+        self.begin()
+        while not self.ended:
             before = self.result.moved
-            with self._guard as core:
-                self._step(core)
-                frame = self._guard.commit()
-            self._guard.wait(frame)
+            self._guard.wait(self.step())
             if progress is not None:
                 progress(self.result)
             self._pause(self.result.moved - before)
         return self.result
+
+    def begin(self) -> None:
+        """Note what is there now; what comes later is left alone."""
+        with self._guard as core:
+            self._last_seq = core.last_seq
+            if self._to is not None:
+                core.topology.vhost(self._source.vhost).queue(self._to)
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything was looked at."""
+        return self._cursor is None
+
+    def step(self) -> int:
+        """Move some messages; give the frame to wait for."""
+        with self._guard as core:
+            self._step(core)
+            return self._guard.commit()
 
     def _step(self, core: Core) -> None:
         """Look at some messages, and move those that are meant."""

@@ -13,24 +13,46 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, LeveretError, QueueNotFound
-from leveret.embedded.leases import Extender
-from leveret.embedded.processed import Processed
+from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, LeveretError, QueueNotFound, Unreachable
+from leveret.embedded.leases import Extender, Job, Leased
 from leveret.embedded.signals import DRAIN
 from leveret.embedded.waiters import ThreadWaiter
 
-if TYPE_CHECKING:
-    from leveret.embedded.message import Message
-    from leveret.embedded.queue import Queue
-
 CONCURRENCY_MAX = 1_000  # each is a thread
 JOIN_SLICE_S = 0.5
-Handler = Callable[["Message"], Any]
+Handler = Callable[[Any], Any]
 _log = logging.getLogger("leveret.worker")
+
+
+class Memory(Protocol):
+    """What remembers the messages that were handled."""
+
+    def has(self, message: Any) -> bool:
+        """Whether a message was handled before."""
+
+    def finish(self, message: Any) -> None:
+        """Remember a handled message and acknowledge it."""
+
+
+class Source(Leased, Protocol):
+    """A queue that workers can work on: here, or on a server."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    def take_waiting(self, waiter: ThreadWaiter) -> Sequence[Job]:
+        """Take a message, however long it takes to come; nothing when the waiter is stopped."""
+
+    def flush(self) -> None:
+        """Return when what was done is durable."""
+
+    def processed(self, name: str) -> Memory:
+        """The memory of workers of that name."""
 
 
 class Reject(Exception):
@@ -44,14 +66,14 @@ class Worker:
     """
 
     def __init__(
-        self, source: Queue, handler: Handler, *, concurrency: int = 8, idempotent: bool = False, name: str = "worker"
+        self, source: Source, handler: Handler, *, concurrency: int = 8, idempotent: bool = False, name: str = "worker"
     ) -> None:
         """Use queue.worker() or queue.run(); `name` is whose memory `idempotent` uses."""
         if type(concurrency) is not int or not 1 <= concurrency <= CONCURRENCY_MAX:
             raise InvalidArgument(f"concurrency is 1 to {CONCURRENCY_MAX}, not {concurrency!r}")
         self._source = source
         self._handler = handler
-        self._processed = Processed(source, name) if idempotent else None
+        self._processed = source.processed(name) if idempotent else None
         self._extender = Extender(source)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiters = [ThreadWaiter() for _ in range(concurrency)]
@@ -62,7 +84,7 @@ class Worker:
         self._closer = threading.Thread(target=self._close, name=f"leveret-{source.name}-end", daemon=True)
         self.failure: LeveretError | None = None  # what ended it, when nobody asked for the end
 
-    def __call__(self, message: Message) -> Any:
+    def __call__(self, message: Any) -> Any:
         """Call the function itself."""
         return self._handler(message)
 
@@ -109,7 +131,7 @@ class Worker:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
         with suppress(LeveretError):
-            self._source.guard.flush()
+            self._source.flush()
         DRAIN.leave(self.stop_soon)
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -130,7 +152,7 @@ class Worker:
             self.stop_soon()
             _log.exception("a worker of queue %r stops", self._source.name)
 
-    def _work(self, message: Message) -> None:
+    def _work(self, message: Job) -> None:
         """Handle one message and settle it."""
         if self._processed is not None and self._processed.has(message):
             self._settle(message, message.ack)
@@ -148,21 +170,23 @@ class Worker:
         finally:
             self._extender.release(message)
 
-    def _call(self, message: Message) -> None:
+    def _call(self, message: Job) -> None:
         """Run the handler, on the loop if it is a coroutine function."""
         if self._loop is None:
             self._handler(message)
         else:
             asyncio.run_coroutine_threadsafe(self._handler(message), self._loop).result()
 
-    def _finish(self, message: Message) -> Callable[[], None]:
+    def _finish(self, message: Job) -> Callable[[], None]:
         """What settles a handled message."""
         processed = self._processed
         return message.ack if processed is None else lambda: processed.finish(message)
 
-    def _settle(self, message: Message, verb: Callable[[], None]) -> None:
+    def _settle(self, message: Job, verb: Callable[[], None]) -> None:
         """Settle a message; the handler may have done so itself, or its lease may have ended."""
         try:
             verb()
         except InvalidReceipt as error:
             _log.debug("message %s was settled before its handler ended: %s", message.id, error)
+        except Unreachable as error:
+            _log.warning("message %s was handled and may come again: %s", message.id, error)

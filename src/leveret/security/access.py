@@ -11,6 +11,8 @@ from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
 from leveret.core.errors import NotFound, PreconditionFailed
 from leveret.core.topology import Vhost, VhostDetails
+from leveret.security.access_keys import AccessKey, AccessKeys
+from leveret.security.api_keys import ApiKeys
 from leveret.security.passwords import DEFAULT_COST, Cost, hash_password
 from leveret.security.permissions import Permission, Permissions, TopicPermission
 from leveret.security.users import User, Users, tag_set
@@ -29,10 +31,14 @@ class Access:
         self._core = core
         self.users = Users(cost)
         self.permissions = Permissions()
+        self.access_keys = AccessKeys()
+        self.api_keys = ApiKeys(core)
         self.generation = 0
         self._limits: dict[str, VhostLimits] = {}
         for stored in core.catalog.of(Kind.USER):
             self.users.put(User.from_dict(stored))
+        for stored in core.catalog.of(Kind.ACCESS_KEY):
+            self.access_keys.put(AccessKey.from_dict(stored))
         for stored in core.catalog.of(Kind.PERMISSION):
             self.permissions.put(Permission.from_dict(stored))
         for stored in core.catalog.of(Kind.TOPIC_PERMISSION):
@@ -84,6 +90,9 @@ class Access:
         for permission in [each for each in self.permissions if each.user == name]:
             self._core.undefine(Kind.PERMISSION, permission.to_dict())
         self.permissions.drop_user(name)
+        for key in self.access_keys.of(name):
+            self.delete_key(key.id)
+        self.api_keys.drop_user(name)
         self._core.undefine(Kind.USER, {"name": user.name})
         self.users.delete(name)
         self.generation += 1
@@ -102,6 +111,22 @@ class Access:
             raise PreconditionFailed(
                 f"the user '{name}' is the last administrator: give somebody else the tag first, or force it"
             )
+
+    # Access keys
+
+    def add_key(self, user: str, id: str, secret: str) -> AccessKey:
+        """A key that a user can sign requests with."""
+        key = AccessKey(id, self.users.get(user).name, secret, self._core.now_ms)
+        self.access_keys.put(key)
+        self._core.define(Kind.ACCESS_KEY, key.to_dict())
+        self.generation += 1
+        return key
+
+    def delete_key(self, id: str) -> None:
+        """What is signed with a key is refused from now on."""
+        key = self.access_keys.drop(id)
+        self._core.undefine(Kind.ACCESS_KEY, {"name": key.id, "user": key.user})
+        self.generation += 1
 
     # Permissions
 

@@ -1,10 +1,12 @@
 """Where a login comes from: whether that is this machine, and whom to blame for a wrong password."""
 
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 _IPV6_PREFIX_BITS = 64  # one customer has a whole /64: counting single addresses would count nothing
 
 
+@lru_cache(maxsize=10_000)  # it is asked for each request of HTTP, and reading an address takes longer than the rest
 def is_loopback(peer: str) -> bool:
     """Whether the address is of this machine; what is not an address is not."""
     address = _address(peer)

@@ -1,13 +1,16 @@
 """TLS of a server: its certificate, which clients it trusts, and the name that a client's certificate stands for."""
 
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from leveret.core.errors import InvalidArgument
 
 ALTERNATIVES = ("DNS", "email", "URI")
+VERSION, GENERALIZED_TIME = 0xA0, 0x18  # tags of DER
 
 
 class BadCertificate(InvalidArgument):
@@ -35,6 +38,39 @@ class Certificates:
             _read(lambda: context.load_verify_locations(client_ca), f"the certificates of {client_ca}")
             context.verify_mode = ssl.CERT_REQUIRED if self.verify_client else ssl.CERT_OPTIONAL
         return context
+
+    def ends_ms(self) -> int | None:
+        """Until when the certificate is valid; None when the file does not tell."""
+        found = re.search(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", _text(self.cert), re.DOTALL)
+        return None if found is None else _validity_ms(ssl.PEM_cert_to_DER_cert(found[0]))
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:
+        return file.read()
+
+
+def _validity_ms(der: bytes) -> int:
+    """The second time of the validity: of what is signed, after version, serial number, algorithm and issuer."""
+    body = _parts(_parts(der)[0][1])[0][1]
+    fields = [value for tag, value in _parts(body) if tag != VERSION]
+    tag, text = _parts(fields[3])[1]
+    years = "" if tag == GENERALIZED_TIME else "20" if text[:2] < b"50" else "19"
+    ends = datetime.strptime(years + text.decode("ascii"), "%Y%m%d%H%M%SZ")
+    return int(ends.replace(tzinfo=UTC).timestamp() * 1_000)
+
+
+def _parts(data: bytes) -> list[tuple[int, bytes]]:
+    """The tags and values that lie side by side in DER."""
+    found, at = [], 0
+    while at < len(data):
+        tag, size, start = data[at], data[at + 1], at + 2
+        if size & 0x80:
+            start += size & 0x7F
+            size = int.from_bytes(data[at + 2 : start])
+        found.append((tag, data[start : start + size]))
+        at = start + size
+    return found
 
 
 def _read(load: Any, what: str) -> None:

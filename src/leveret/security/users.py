@@ -147,6 +147,13 @@ class Users:
         self._failures_by_name.forget(name)
         return Login(user, rehash=needs_rehash(user.password_hash, self._cost))
 
+    def recall(self, name: str, password: str | bytes, peer: str, now_ms: int) -> User | None:
+        """The user, if this login was right a minute ago at most; None says nothing. Hashes no password."""
+        user = self._users.get(name)
+        if user is None or not user.password_hash or (name in self._loopback_users and not is_loopback(peer)):
+            return None
+        return user if self._verified.knows(user.password_hash, passwords.encoded(password), now_ms) else None
+
     def _hashed(self, password: str | bytes | None) -> str:
         """What is stored for a password."""
         return NO_PASSWORD if password is None else hash_password(password, self._cost)

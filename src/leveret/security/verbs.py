@@ -78,12 +78,12 @@ def authorize(
     permissions.check_vhost(user, vhost)
     for need in needs:
         if need.only_with is None or need.only_with in names:
-            permissions.check(user, vhost, _resource(need.role, names[need.role]), need.access)
+            permissions.check(user, vhost, resource(need.role, names[need.role]), need.access)
     topic = TOPIC_NEEDS.get(verb)
     if topic is not None and topic_key is not None:
         permissions.check_topic(user, vhost, names[topic.role], topic_key, topic.access)
 
 
-def _resource(role: Role, name: str) -> Resource:
+def resource(role: Role, name: str) -> Resource:
     """Whatever is not the queue is an exchange."""
     return Resource("queue" if role == "queue" else "exchange", name)

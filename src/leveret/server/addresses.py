@@ -4,17 +4,26 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from leveret.amqp.listener import bind
 from leveret.config import ServerOptions
+from leveret.net.listener import bind
 from leveret.server.exits import CannotListen
 
 Sockets = dict[str, list[socket.socket]]
+
+WITH_TLS = ("amqps", "https", "sqs+tls")
 
 
 @contextmanager
 def bound_sockets(options: ServerOptions) -> Iterator[Sockets]:
     """A socket for each address, by protocol."""
-    ports = {"amqp": options.amqp_port, "amqps": options.amqps_port if options.tls_cert else None}
+    ports = {
+        "amqp": options.amqp_port,
+        "amqps": options.amqps_port if options.tls_cert else None,
+        "http": options.http_port,
+        "https": options.https_port if options.tls_cert else None,
+        "sqs": options.sqs_port,
+        "sqs+tls": options.sqs_tls_port if options.tls_cert else None,
+    }
     hosts = [host.strip() for host in options.host.split(",")]
     sockets: Sockets = {}
     try:

@@ -21,6 +21,7 @@ from leveret.core.errors import InvalidArgument, LeveretError, PreconditionFaile
 from leveret.embedded.guard import Guard
 from leveret.server.administration.site import Site
 from leveret.server.administration.verbs import call
+from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log
 
 SOCKET_NAME = "control.sock"
@@ -30,6 +31,8 @@ REQUEST_S = 30.0  # for the next request to come, and for an answer to be taken
 CONNECTIONS_MAX = 16
 SHOWN = ("name", "user", "vhost", "exchange", "section")  # the arguments that the log tells
 QUESTIONS = ("list", "export", "status")  # verbs that change nothing: monitoring asks all the time
+
+OPERATOR = "(operator)"
 
 LOG = Log("control")
 
@@ -71,8 +74,9 @@ def listening_socket(directory: str) -> socket.socket:
 class ControlServer:
     """Listens on the control socket in the event loop of the server."""
 
-    def __init__(self, guard: Guard, site: Site, directory: str) -> None:
-        """Serve a site from the data directory that this process holds."""
+    def __init__(self, guard: Guard, site: Site, directory: str, audit: Audit | None = None) -> None:
+        """Serve a site from the data directory that this process holds; what is changed is noted in the audit log."""
+        self._audit = audit
         self._guard = guard
         self._site = site
         self._directory = directory
@@ -135,9 +139,18 @@ class ControlServer:
         except Exception as error:
             LOG.error("control request failed", error)
             return {"error": LeveretError.__name__, "message": "the server failed: its log says why"}
-        log = LOG.debug if str(verb).endswith(QUESTIONS) else LOG.info
-        log("control", verb=verb, **{name: request[name] for name in SHOWN if name in request})
+        self._note(str(verb), {name: request[name] for name in SHOWN if name in request})
         return {"result": result}
+
+    def _note(self, verb: str, shown: dict[str, Any]) -> None:
+        """Tell what was done; a question is nothing to be noted."""
+        if verb.endswith(QUESTIONS):
+            LOG.debug("control", verb=verb, **shown)
+            return
+        LOG.info("control", verb=verb, **shown)
+        if self._audit is not None:
+            # Whoever may open the socket is the one who runs the server.
+            self._audit.note(OPERATOR, verb, **shown)
 
 
 def parsed(line: bytes) -> dict[str, Any]:

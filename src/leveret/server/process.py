@@ -1,4 +1,4 @@
-"""The server process: joins broker, access, AMQP and control, starts them, and stops them in order.
+"""The server process: joins broker, access, AMQP, HTTP and control, starts them, and stops them in order.
 
 bind ports -> open the broker -> accept -> ready -> ... SIGTERM -> accept no more -> clients leave -> broker closes
 """
@@ -17,22 +17,26 @@ from typing import Any
 
 import uvloop
 
-from leveret.amqp.admission import Admission
 from leveret.amqp.limits import Limits
 from leveret.amqp.replies import Reply
 from leveret.amqp.server import AmqpServer
 from leveret.config import ServerOptions
 from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker, open
+from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.tls import Certificates
 from leveret.server import memory
-from leveret.server.addresses import Sockets, address, bound_sockets
+from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets
 from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.control import ControlServer
+from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.settings import broker_options
+from leveret.server.sqs import SqsServer
+from leveret.server.web import Web
+from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
 CLOSE_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
@@ -131,16 +135,24 @@ class Server:
             # Under the lock: no frame becomes durable between what the hub knows and what it is told.
             amqp = AmqpServer(guard, access, limits_of(options), admission)
             guard.on_durable(amqp.durable)
-        control = ControlServer(guard, Site(core, access, partial(self._facts, amqp)), options.data)
+        audit = Audit(guard.clock, options.data)
+        ground = Site(core, access, partial(self._facts, amqp))
+        web = Web(options, self._broker, access, admission, audit, guard.clock)
+        site = management_site(options, web.desk, ground, amqp, self._sockets, self._certificates, audit)
+        web.manage(site)
+        control = ControlServer(guard, ground, options.data, audit)
+        sqs = SqsServer(self._broker, access, admission, options)
         self._handle_signals()
         for name, sockets in self._sockets.items():
+            edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
             for bound in sockets:
-                amqp.listen(bound, self._current_context if name == "amqps" else None)
+                edge.listen(bound, self._current_context if name in WITH_TLS else None)
         await control.start()
         self._announce()
-        background = [asyncio.create_task(self._watch(amqp)), asyncio.create_task(self._stay_alive())]
+        running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run())
+        background = [asyncio.create_task(each) for each in running]
         await self._stopping.wait()
-        await self._stop(amqp)
+        await self._stop(amqp, web, sqs)
         await control.stop()
         for task in background:
             task.cancel()
@@ -198,12 +210,17 @@ class Server:
 
     # In the background
 
-    async def _watch(self, amqp: AmqpServer) -> None:
+    async def _watch(self, amqp: AmqpServer, sqs: SqsServer) -> None:
         """Look at memory and disk."""
+
+        def tell(reason: str | None) -> None:
+            amqp.set_alarm(reason)
+            sqs.set_alarm(reason)
+
         options, guard = self._options, self._broker.guard
         limit = memory.limit_bytes(options.memory_limit, memory.available_bytes())
         full = partial(getattr, guard.core.journal, "full")
-        alarms = Alarms(gauges(options.data, full), limit, options.disk_alarm_bytes, amqp.set_alarm)
+        alarms = Alarms(gauges(options.data, full), limit, options.disk_alarm_bytes, tell)
         while True:
             alarms.check()
             await asyncio.sleep(ALARM_CHECK_S)
@@ -214,11 +231,15 @@ class Server:
             self._supervisor.alive()
             await asyncio.sleep(self._supervisor.watchdog_s)
 
-    async def _stop(self, amqp: AmqpServer) -> None:
+    async def _stop(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
         """Send clients away."""
-        amqp.stop_listening()
+        for edge in (amqp, web, sqs):
+            edge.stop_listening()
         self._supervisor.stopping()
         LOG.info("stopping", signal=self._signal)
-        closed = await amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, self._options.drain_s)
-        if closed:
-            LOG.warning("clients did not close in time", connections=closed)
+        drain_s = self._options.drain_s
+        closed = await asyncio.gather(
+            amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, drain_s), web.drain(drain_s), sqs.drain(drain_s)
+        )
+        if any(closed):
+            LOG.warning("clients did not close in time", connections=sum(closed))

@@ -101,6 +101,8 @@ def _check(options: ServerOptions) -> None:
         raise InvalidArgument("tls_verify_client needs tls_client_ca, which says whom to trust")
     if options.amqp_port is None and (options.amqps_port is None or not options.tls_cert):
         raise InvalidArgument("there is no port to listen on: give amqp_port, or tls_cert with amqps_port")
+    if bool(options.jwt_issuer) != bool(options.jwt_keys):
+        raise InvalidArgument("jwt_issuer and jwt_keys belong together: give both, or none")
     default = ServerOptions()
     if (
         options.default_user not in (None, default.default_user)

@@ -5,6 +5,7 @@ from typing import Any
 
 from leveret.core.jsonable import encode
 from leveret.core.names import RESERVED_PREFIX
+from leveret.core.parameters import all_parameters
 from leveret.core.topology import Vhost
 from leveret.security.passwords import exported
 from leveret.server.administration.site import Site
@@ -47,6 +48,11 @@ def parameters(site: Site) -> Rows:
             value = policy.to_dict()
             del value["operator"]
             yield {"component": "operator_policy", "vhost": home.name, "name": value.pop("name"), "value": value}
+
+
+def global_parameters(site: Site) -> Rows:
+    """Values that tools keep in the broker."""
+    return ({"name": name, "value": value} for name, value in all_parameters(site.core).items())
 
 
 def policies(site: Site) -> Rows:
@@ -94,6 +100,7 @@ EXPORTS: dict[str, Callable[[Site], Rows]] = {
     "permissions": permissions,
     "topic_permissions": topic_permissions,
     "parameters": parameters,
+    "global_parameters": global_parameters,
     "policies": policies,
     "exchanges": exchanges,
     "queues": queues,

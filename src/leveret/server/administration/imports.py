@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from leveret.core.errors import InvalidArgument
+from leveret.core.parameters import put_parameter as put_parameter_value
 from leveret.core.policy import Policy
 from leveret.security.users import TAGS, User, tag_set
 from leveret.server.administration import vhosts
@@ -62,6 +63,11 @@ def put_parameter(site: Site, row: Row) -> None:
         raise InvalidArgument(f"parameters of {component} mean nothing here")
 
 
+def put_global_parameter(site: Site, row: Row) -> None:
+    """A value that tools keep in the broker."""
+    put_parameter_value(site.core, field(row, "name", str), row.get("value"))
+
+
 def put_exchange(site: Site, row: Row) -> None:
     """An exchange."""
     site.core.declare_exchange(
@@ -108,6 +114,7 @@ IMPORTS: dict[str, Callable[[Site, Row], None]] = {
     "permissions": put_permission,
     "topic_permissions": put_topic_permission,
     "parameters": put_parameter,
+    "global_parameters": put_global_parameter,
     "policies": put_policy,
     "exchanges": put_exchange,
     "queues": put_queue,

@@ -7,11 +7,13 @@ from types import UnionType
 from typing import Any, get_args, get_origin
 
 from leveret.core.errors import InvalidArgument
-from leveret.server.administration import definitions, permissions, policies, status, users, vhosts
+from leveret.server.administration import definitions, keys, permissions, policies, status, tokens, users, vhosts
 from leveret.server.administration.site import Site, Verb
 
 VERBS: dict[str, Verb] = {
     **users.VERBS,
+    **keys.VERBS,
+    **tokens.VERBS,
     **vhosts.VERBS,
     **permissions.VERBS,
     **policies.VERBS,

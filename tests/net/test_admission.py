@@ -1,4 +1,4 @@
-from leveret.amqp.admission import Admission
+from leveret.net.admission import Admission
 
 
 def admission(connections_max: int = 100, per_address_max: int = 100, half_open_max: int = 100) -> Admission:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from leveret.amqp import listener
-from leveret.amqp.listener import Listener, bind
+from leveret.net import listener
+from leveret.net.listener import Listener, bind
 
 
 class Exhausted:

@@ -23,7 +23,7 @@ OPTIONS = {
 }
 
 Accepted = Callable[[socket.socket, str, int], None]
-LOG = Log("amqp")
+LOG = Log("net")
 
 
 def bind(host: str, port: int) -> socket.socket:

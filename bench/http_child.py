@@ -1,0 +1,71 @@
+"""The server of bench_http, a process of its own: its CPU time is what is measured."""
+
+import asyncio
+import resource
+import sys
+import tempfile
+
+import uvloop
+
+import leveret
+from leveret.clock import SystemClock
+from leveret.embedded.outgoing import Outgoing
+from leveret.http.desk import Desk
+from leveret.http.limits import Limits
+from leveret.http.request import Request
+from leveret.http.response import JSON, Response, json_response
+from leveret.http.router import Answer, Endpoint, Router
+from leveret.http.server import HttpServer
+from leveret.net.admission import Admission
+from leveret.net.listener import bind
+
+HELLO = Response(200, b'{"hello":"world"}', JSON)
+NOTHING = Response(204)
+
+
+def hello(request: Request) -> Response:
+    return HELLO
+
+
+def routes(desk: Desk) -> dict[tuple[str, str], Endpoint]:
+    """The least that a queue over HTTP has to do: no authentication, no JSON in requests."""
+
+    def send(request: Request) -> Answer | asyncio.Future[Answer]:
+        queue = desk.queue(request.parameters["queue"])
+        return desk.send(queue, Outgoing(request.body), lambda sent: json_response({"id": sent}, 201))  # type: ignore[return-value]
+
+    def receive(request: Request) -> Answer | asyncio.Future[Answer]:
+        queue = desk.queue(request.parameters["queue"])
+        return desk.receive(queue, lambda taken: Response(200, taken[0].receipt.encode()), wait_s=10)
+
+    def ack(request: Request) -> Answer | asyncio.Future[Answer]:
+        desk.queue(request.parameters["queue"]).ack(request.body.decode())
+        return desk.committed(NOTHING)
+
+    return {
+        ("GET", "/"): hello,
+        ("POST", "/queues/{queue}/messages"): send,
+        ("POST", "/queues/{queue}/dequeue"): receive,
+        ("POST", "/queues/{queue}/ack"): ack,
+    }
+
+
+async def serve(broker: leveret.Broker) -> None:
+    """Serve until the standard input ends; each line of it is answered with the CPU seconds so far."""
+    broker.queue("orders")
+    desk = Desk(broker)
+    server = HttpServer(Router(routes(desk)), Limits(), Admission(2_000, 2_000, 2_000), SystemClock())
+    bound = bind("127.0.0.1", 0)
+    server.listen(bound)
+    print(bound.getsockname()[1], flush=True)
+    loop = asyncio.get_running_loop()
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        print(usage.ru_utime + usage.ru_stime, flush=True)
+    server.stop_listening()
+    await server.drain(1)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder, leveret.open(folder) as opened:
+        uvloop.run(serve(opened))

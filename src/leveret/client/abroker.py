@@ -1,0 +1,127 @@
+"""A server as its clients in asyncio see it: leveret.aconnect()."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from leveret.client import calls
+from leveret.client.address import Address, address_of
+from leveret.client.apool import AsyncPool
+from leveret.client.aqueue import AsyncRemoteQueue
+from leveret.client.calls import Call
+from leveret.client.exchange import AsyncRemoteExchange
+from leveret.client.pool import Lost
+from leveret.client.retry import REQUEST_S, RETRIES, Again, Attempts
+from leveret.client.wire import request_bytes
+from leveret.core.errors import BrokerClosed, ExchangeNotFound
+
+T = TypeVar("T")
+
+
+class AsyncRemoteBroker:
+    """A broker on a server, from leveret.aconnect(), for the tasks of one loop. See leveret.RemoteBroker."""
+
+    def __init__(self, address: Address, timeout_s: float, retries: int, idempotent: bool) -> None:
+        """Use leveret.aconnect()."""
+        self._address = address
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._idempotent = idempotent
+        self._pool = AsyncPool(address)
+        self._closed = False
+
+    async def run(self, call: Call[T]) -> T:
+        """Ask until there is an answer, or no hope."""
+        request = request_bytes(call.method, self._address.base + call.path, self._address.head, call.body, call.key)
+        attempts = Attempts(self._retries)
+        while True:
+            if self._closed:
+                raise BrokerClosed("the client was closed: open it again with leveret.aconnect()")
+            try:
+                answer = await self._pool.ask(request, self._timeout_s + call.wait_s)
+            except Lost as lost:
+                delay_s = attempts.lost(call, lost.sent, lost.reason)
+            else:
+                found = attempts.answered(call, answer)
+                if not isinstance(found, Again):
+                    return found
+                delay_s = found.delay_s
+            await asyncio.sleep(delay_s)
+
+    def new_key(self) -> str | None:
+        """What makes the attempts to send a message the same one."""
+        return secrets.token_hex(16) if self._idempotent else None
+
+    async def queue(
+        self,
+        name: str,
+        *,
+        declare: bool = True,
+        durable: bool = True,
+        arguments: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> AsyncRemoteQueue:
+        """The queue of that name, made if need be; options that contradict an existing one are refused.
+
+        declare=False asks nothing: for those who may only send or receive.
+        """
+        if declare:
+            await self.run(calls.declare(name, durable, arguments, options))
+        return AsyncRemoteQueue(self, name)
+
+    async def queues(self) -> list[AsyncRemoteQueue]:
+        """Every queue that one may use, by name."""
+        found: list[AsyncRemoteQueue] = []
+        after: str | None = ""
+        while after is not None:
+            rows, after = await self.run(calls.list_queues(after))
+            found += [AsyncRemoteQueue(self, row["name"]) for row in rows]
+        return found
+
+    async def exchange(self, name: str, type: str | None = None, **options: Any) -> AsyncRemoteExchange:
+        """The exchange of that name, made if need be (direct unless told otherwise)."""
+        if type is None:
+            try:
+                await self.run(calls.describe_exchange(name))
+                return AsyncRemoteExchange(self, name)
+            except ExchangeNotFound:
+                type = "direct"
+        await self.run(calls.declare_exchange(name, {"type": type, **options}))
+        return AsyncRemoteExchange(self, name)
+
+    async def close(self) -> None:
+        """Close the connections; once more is no error."""
+        self._closed = True
+        await self._pool.close()
+
+    async def __aenter__(self) -> Self:
+        """Close at the end of a block."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    def __repr__(self) -> str:
+        """Where it is, without what is secret."""
+        return f"<AsyncRemoteBroker {self._address!r}>"
+
+
+def aconnect(
+    url: str = "http://127.0.0.1:15672",
+    *,
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    timeout: float = REQUEST_S,
+    retries: int = RETRIES,
+    idempotent: bool = True,
+) -> AsyncRemoteBroker:
+    """The same as connect, for asyncio: `async with leveret.aconnect(url) as broker`, then the same verbs, awaited."""
+    return AsyncRemoteBroker(address_of(url, token, tls), timeout, retries, idempotent)

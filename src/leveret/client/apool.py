@@ -1,0 +1,105 @@
+"""The same as pool.py for asyncio."""
+
+import asyncio
+from contextlib import suppress
+
+from leveret.client.address import Address
+from leveret.client.pool import CONNECT_S, IDLE_MAX, READ_BYTES, Lost
+from leveret.client.wire import Answer, AnswerReader
+from leveret.core.errors import Unreachable
+
+
+class AsyncLink:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Use open()."""
+        self._in = reader
+        self._out = writer
+        self._reader = AnswerReader()
+
+    @classmethod
+    async def open(cls, address: Address) -> "AsyncLink":
+        """Connect."""
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return cls(*await asyncio.open_connection(address.host, address.port, ssl=address.tls))
+        except (OSError, TimeoutError) as error:
+            reason = error or "it took too long"
+            raise Lost(Unreachable(f"cannot connect to {address!r} ({reason}): see whether it runs"), False) from None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the server has not closed it meanwhile."""
+        return not self._in.at_eof() and not self._out.is_closing()
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another request may be sent."""
+        return self._reader.keep_alive
+
+    async def ask(self, request: bytes, timeout_s: float) -> Answer:
+        """Send a request and wait for the answer."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._out.write(request)
+                await self._out.drain()
+                while True:
+                    data = await self._in.read(READ_BYTES)
+                    if not data:
+                        raise ConnectionError("the server closed the connection")
+                    answer = self._reader.feed(data)
+                    if answer is not None:
+                        return answer
+        except (OSError, TimeoutError) as error:
+            raise Lost(Unreachable(f"no answer came ({error or 'it took too long'}): try again"), True) from None
+
+    def abort(self) -> None:
+        """Close it without waiting."""
+        self._out.transport.abort()
+
+    async def close(self) -> None:
+        """Close it."""
+        self._out.close()
+        with suppress(OSError):
+            await self._out.wait_closed()
+
+
+class AsyncPool:
+    """The connections of a client, in one loop."""
+
+    def __init__(self, address: Address) -> None:
+        """None is open yet."""
+        self._address = address
+        self._idle: list[AsyncLink] = []
+        self._closed = False
+
+    async def ask(self, request: bytes, timeout_s: float) -> Answer:
+        """Send a request by any connection."""
+        link = self._take() or await AsyncLink.open(self._address)
+        try:
+            answer = await link.ask(request, timeout_s)
+        except BaseException:
+            # Also when the task is cancelled: the answer to this request must not be taken for that to another one.
+            link.abort()
+            raise
+        if link.reusable and not self._closed and len(self._idle) < IDLE_MAX:
+            self._idle.append(link)
+        else:
+            await link.close()
+        return answer
+
+    def _take(self) -> AsyncLink | None:
+        while self._idle:
+            link = self._idle.pop()
+            if link.fresh:
+                return link
+            link.abort()
+        return None
+
+    async def close(self) -> None:
+        """Close what is idle now, and everything else when its answer has come."""
+        self._closed = True
+        idle, self._idle = self._idle, []
+        for link in idle:
+            await link.close()

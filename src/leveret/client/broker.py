@@ -1,0 +1,143 @@
+"""A server as its clients see it: leveret.connect()."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from weakref import WeakSet
+
+from leveret.client import calls
+from leveret.client.address import Address, address_of
+from leveret.client.calls import Call
+from leveret.client.exchange import RemoteExchange
+from leveret.client.pool import Lost, Pool
+from leveret.client.queue import RemoteQueue
+from leveret.client.retry import REQUEST_S, RETRIES, Again, Attempts
+from leveret.client.wire import request_bytes
+from leveret.clock import SystemClock
+from leveret.core.errors import BrokerClosed, ExchangeNotFound
+from leveret.embedded.worker import Worker
+
+T = TypeVar("T")
+
+
+class RemoteBroker:
+    """A broker on a server, from leveret.connect(); safe to use from any number of threads.
+
+    The verbs are those of leveret.Broker and its queues. A request whose answer is lost is sent again, with an
+    Idempotency-Key if it sends a message, so that it is never there twice.
+    """
+
+    def __init__(self, address: Address, timeout_s: float, retries: int, idempotent: bool) -> None:
+        """Use leveret.connect()."""
+        self.clock = SystemClock()
+        self.running: WeakSet[Worker] = WeakSet()
+        self._address = address
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._idempotent = idempotent
+        self._pool = Pool(address)
+        self._closed = threading.Event()
+
+    def run(self, call: Call[T]) -> T:
+        """Ask until there is an answer, or no hope."""
+        request = request_bytes(call.method, self._address.base + call.path, self._address.head, call.body, call.key)
+        attempts = Attempts(self._retries)
+        while True:
+            if self._closed.is_set():
+                raise BrokerClosed("the client was closed: open it again with leveret.connect()")
+            try:
+                answer = self._pool.ask(request, self._timeout_s + call.wait_s, call.wait_s > 0)
+            except Lost as lost:
+                delay_s = attempts.lost(call, lost.sent, lost.reason)
+            else:
+                found = attempts.answered(call, answer)
+                if not isinstance(found, Again):
+                    return found
+                delay_s = found.delay_s
+            self._closed.wait(delay_s)
+
+    def new_key(self) -> str | None:
+        """What makes the attempts to send a message the same one."""
+        return secrets.token_hex(16) if self._idempotent else None
+
+    def queue(
+        self,
+        name: str,
+        *,
+        declare: bool = True,
+        durable: bool = True,
+        arguments: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> RemoteQueue:
+        """The queue of that name, made if need be; options that contradict an existing one are refused.
+
+        declare=False asks nothing: for those who may only send or receive.
+        """
+        row = self.run(calls.declare(name, durable, arguments, options)) if declare else None
+        return RemoteQueue(self, name, row)
+
+    def queues(self) -> list[RemoteQueue]:
+        """Every queue that one may use, by name."""
+        found: list[RemoteQueue] = []
+        after: str | None = ""
+        while after is not None:
+            rows, after = self.run(calls.list_queues(after))
+            found += [RemoteQueue(self, row["name"], row) for row in rows]
+        return found
+
+    def exchange(self, name: str, type: str | None = None, **options: Any) -> RemoteExchange:
+        """The exchange of that name, made if need be (direct unless told otherwise)."""
+        if type is None:
+            try:
+                self.run(calls.describe_exchange(name))
+                return RemoteExchange(self, name)
+            except ExchangeNotFound:
+                type = "direct"
+        self.run(calls.declare_exchange(name, {"type": type, **options}))
+        return RemoteExchange(self, name)
+
+    def flush(self) -> None:
+        """Everything that was answered is durable already; here because the embedded broker has it."""
+
+    def close(self) -> None:
+        """Let workers finish, then close the connections; once more is no error."""
+        for worker in list(self.running):
+            worker.stop()
+        self._closed.set()
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        """Close at the end of a block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Where it is, without what is secret."""
+        return f"<RemoteBroker {self._address!r}>"
+
+
+def connect(
+    url: str = "http://127.0.0.1:15672",
+    *,
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    timeout: float = REQUEST_S,
+    retries: int = RETRIES,
+    idempotent: bool = True,
+) -> RemoteBroker:
+    """A client of the server at a URL, which may have a user and a password in it; nothing is asked yet.
+
+    `timeout` is in seconds, for each attempt. With idempotent=False messages carry no key, and one whose fate is
+    unknown raises Unreachable instead of being sent again.
+    """
+    return RemoteBroker(address_of(url, token, tls), timeout, retries, idempotent)

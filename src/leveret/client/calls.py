@@ -1,0 +1,291 @@
+"""Every verb as a request and the reading of its answer: what the clients for threads and for asyncio share."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+from leveret.client.wire import Answer
+from leveret.core.jsonable import decode, encode
+from leveret.embedded.bodies import encode as encode_body
+from leveret.embedded.outgoing import Outgoing
+from leveret.embedded.redrive import RedriveResult
+from leveret.embedded.stats import QueueStats
+
+ATTRIBUTES = {
+    "content_type": "contentType",
+    "content_encoding": "contentEncoding",
+    "correlation_id": "correlationId",
+    "reply_to": "replyTo",
+    "message_id": "messageId",
+    "timestamp": "timestamp",
+    "type": "type",
+    "user_id": "userId",
+    "app_id": "appId",
+}
+ANY_ID = "-"
+
+T_co = TypeVar("T_co", covariant=True)
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T_co]):
+    """A request and what its answer means. `again`: it may be repeated when nobody knows whether it was done."""
+
+    method: str
+    path: str
+    read: Callable[[Answer], T_co]
+    body: Any = None
+    key: str | None = None
+    wait_s: float = 0
+    again: bool = True
+    ends: datetime | None = None
+    """When the lease ends that it settles."""
+
+
+def _nothing(answer: Answer) -> None:
+    """The answer is that it was done."""
+
+
+def _path(*parts: str) -> str:
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _whole(name: str) -> Callable[[Answer], int]:
+    def read(answer: Answer) -> int:
+        return int(answer.json()[name])
+
+    return read
+
+
+# Messages
+
+
+def message_json(message: Outgoing) -> dict[str, Any]:
+    """A message as it is sent: its bytes as they are, so that no number or space in it changes on the way."""
+    content_type, data = encode_body(message.body)
+    properties = {"content_type": content_type, **(message.properties or {})}
+    told: dict[str, Any] = {
+        "payload_base64": base64.b64encode(data).decode(),
+        "attributes": {ATTRIBUTES.get(name, name): value for name, value in properties.items()},
+        "priority": message.priority or None,
+        "delay_seconds": message.delay,
+        "ttl_seconds": message.ttl,
+        "group_id": message.group,
+        "idempotency_key": message.dedup_id,
+        "headers": encode(message.headers) if message.headers else None,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def send(queue: str, message: Outgoing, key: str | None) -> Call[str]:
+    """Send one message."""
+    again = key is not None or message.dedup_id is not None
+    return Call(
+        "POST",
+        _path("queues", queue, "messages"),
+        lambda answer: str(answer.json()["message_id"]),
+        message_json(message),
+        key,
+        again=again,
+    )
+
+
+def send_many(queue: str, messages: Iterable[Outgoing], key: str | None) -> Call[list[str | None]]:
+    """Send many messages."""
+    body = {"messages": [message_json(each) for each in messages]}
+    path = _path("queues", queue, "messages", "batch")
+
+    def read(answer: Answer) -> list[str | None]:
+        return [row.get("message_id") for row in answer.json()["messages"]]
+
+    return Call("POST", path, read, body, key, again=key is not None)
+
+
+def receive(queue: str, count: int, wait_s: float, lease_s: float | None) -> Call[list[Row]]:
+    """Take messages; a lost answer leaves them leased until their time is over."""
+    body: dict[str, Any] = {"max_messages": count, "encoding": "base64"}
+    if wait_s:
+        body["wait_seconds"] = wait_s
+    if lease_s is not None:
+        body["visibility_timeout"] = lease_s
+    return Call("POST", _path("queues", queue, "dequeue"), _messages, body, wait_s=wait_s)
+
+
+def _messages(answer: Answer) -> list[Row]:
+    found: list[Row] = answer.json()["messages"]
+    return found
+
+
+def ack(queue: str, message_id: str, receipt: str, ends: datetime | None = None) -> Call[None]:
+    """Done with a message."""
+    path = _path("queues", queue, "messages", message_id)
+    return Call("DELETE", path, _nothing, {"receipt_handle": receipt}, ends=ends)
+
+
+def nack(queue: str, message_id: str, receipt: str, delay_s: float | None, ends: datetime | None = None) -> Call[None]:
+    """Give a message back."""
+    body = {"receipt_handle": receipt, **({} if delay_s is None else {"delay_seconds": delay_s})}
+    return Call("POST", _path("queues", queue, "messages", message_id, "nack"), _nothing, body, ends=ends)
+
+
+def reject(queue: str, message_id: str, receipt: str, ends: datetime | None = None) -> Call[None]:
+    """Make a message a dead letter."""
+    path = _path("queues", queue, "messages", message_id, "reject")
+    return Call("POST", path, _nothing, {"receipt_handle": receipt}, ends=ends)
+
+
+def extend(queue: str, message_id: str, receipt: str, seconds: float) -> Call[str]:
+    """Keep a message longer; gives the time until when."""
+    return Call(
+        "PATCH",
+        _path("queues", queue, "messages", message_id, "visibility"),
+        lambda answer: str(answer.json()["visible_until"]),
+        {"receipt_handle": receipt, "visibility_timeout": seconds},
+    )
+
+
+def ack_many(queue: str, receipts: list[str]) -> Call[list[Row]]:
+    """Done with many; gives those that were not leased any more."""
+
+    def read(answer: Answer) -> list[Row]:
+        found: list[Row] = answer.json()["failed"]
+        return found
+
+    return Call("POST", _path("queues", queue, "acknowledge"), read, {"receipt_handles": receipts})
+
+
+# Queues
+
+
+def declare(name: str, durable: bool, arguments: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Call[Row]:
+    """Make a queue as the embedded broker would: without what REST gives by default."""
+    body = {"durable": durable, "arguments": encode(arguments or {}), **options}
+    return Call("PUT", f"{_path('queues', name)}?defaults=none", lambda answer: dict(answer.json()), body)
+
+
+def describe(name: str) -> Call[Row]:
+    """Look at a queue."""
+    return Call("GET", _path("queues", name), lambda answer: dict(answer.json()))
+
+
+def list_queues(after: str) -> Call[tuple[list[Row], str | None]]:
+    """One page of queues, and where the next one begins."""
+
+    def read(answer: Answer) -> tuple[list[Row], str | None]:
+        found = answer.json()
+        return found["queues"], found["next"]
+
+    return Call("GET", f"/queues?{urlencode({'after': after, 'limit': 1000})}", read)
+
+
+def stats(queue: str) -> Call[QueueStats]:
+    """The figures of a queue."""
+
+    def read(answer: Answer) -> QueueStats:
+        found = {**answer.json(), "name": queue}
+        found["depth_by_priority"] = {int(priority): depth for priority, depth in found["depth_by_priority"].items()}
+        return QueueStats(**{each.name: found[each.name] for each in fields(QueueStats)})
+
+    return Call("GET", _path("queues", queue, "stats"), read)
+
+
+def browse(queue: str, limit: int, state: str, conditions: Mapping[str, Any]) -> Call[list[Row]]:
+    """Look at messages."""
+    query = {"limit": limit, "state": state, "encoding": "base64", **conditions_json(conditions)}
+    return Call("GET", f"{_path('queues', queue, 'messages')}?{urlencode(query)}", _messages)
+
+
+def cancel(queue: str, message_id: str) -> Call[None]:
+    """Remove a scheduled message."""
+    return Call("DELETE", _path("queues", queue, "scheduled", message_id), _nothing)
+
+
+def purge(queue: str) -> Call[int]:
+    """Remove what is ready."""
+    return Call("POST", _path("queues", queue, "purge"), _whole("purged"))
+
+
+def pause(queue: str, paused: bool) -> Call[None]:
+    """Hand nothing out, or do so again."""
+    return Call("POST", _path("queues", queue, "pause" if paused else "resume"), _nothing)
+
+
+def delete(queue: str, if_unused: bool, if_empty: bool) -> Call[int]:
+    """Delete a queue."""
+    query = urlencode({"if_unused": str(if_unused).lower(), "if_empty": str(if_empty).lower()})
+    return Call("DELETE", f"{_path('queues', queue)}?{query}", _whole("deleted"))
+
+
+def redrive(
+    queue: str, to: str | None, limit: int | None, rate: float | None, dry_run: bool, conditions: Mapping[str, Any]
+) -> Call[RedriveResult]:
+    """Move messages; never repeated by itself, because it would count less the second time."""
+    told = {"to": to, "limit": limit, "rate_per_second": rate, "dry_run": dry_run or None}
+    body: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
+    if conditions:
+        body["filter"] = conditions_json(conditions)
+    wait_s = 0 if rate is None or limit is None else limit / rate
+    path = _path("queues", queue, "redrive")
+    return Call("POST", path, lambda answer: RedriveResult(**answer.json()), body, wait_s=wait_s, again=False)
+
+
+def conditions_json(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions with times as numbers."""
+    return {
+        name: value.timestamp() if isinstance(value, datetime) else value
+        for name, value in conditions.items()
+        if value is not None
+    }
+
+
+# Exchanges
+
+
+def declare_exchange(name: str, options: Mapping[str, Any]) -> Call[None]:
+    """Make an exchange."""
+    body = {**options, "arguments": encode(options.get("arguments") or {})}
+    return Call("PUT", _path("exchanges", name), _nothing, body)
+
+
+def describe_exchange(name: str) -> Call[Row]:
+    """Look at an exchange."""
+    return Call("GET", _path("exchanges", name), lambda answer: dict(answer.json()))
+
+
+def publish(exchange: str, routing_key: str, message: Outgoing, key: str | None) -> Call[str | None]:
+    """Publish a message."""
+    body = {**message_json(message), "routing_key": routing_key}
+    path = _path("exchanges", exchange, "messages")
+    again = key is not None or message.dedup_id is not None
+    return Call("POST", path, lambda answer: answer.json()["message_id"], body, key, again=again)
+
+
+def bind(
+    exchange: str, destination: str, kind: str, key: str, arguments: Mapping[str, Any] | None, bound: bool
+) -> Call[None]:
+    """Bind, or remove a binding."""
+    body = {
+        "destination": destination,
+        "destination_type": kind,
+        "routing_key": key,
+        "arguments": encode(arguments or {}),
+    }
+    return Call("POST" if bound else "DELETE", _path("exchanges", exchange, "bindings"), _nothing, body)
+
+
+def delete_exchange(name: str, if_unused: bool) -> Call[None]:
+    """Delete an exchange."""
+    query = urlencode({"if_unused": str(if_unused).lower()})
+    return Call("DELETE", f"{_path('exchanges', name)}?{query}", _nothing)
+
+
+def decoded_arguments(row: Row) -> dict[str, Any]:
+    """The arguments of a queue that was looked at."""
+    found: dict[str, Any] = decode(row["arguments"])
+    return found

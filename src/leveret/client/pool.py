@@ -1,0 +1,143 @@
+"""Connections to a server for threads: kept open between requests, each used by one thread at a time."""
+
+import select
+import socket
+import threading
+from contextlib import suppress
+
+from leveret.client.address import Address
+from leveret.client.wire import Answer, AnswerReader
+from leveret.core.errors import Unreachable
+
+READ_BYTES = 262_144
+CONNECT_S = 10.0
+IDLE_MAX = 64  # connections that are kept for the next request
+
+
+class Lost(Exception):
+    """No answer came; `sent`: the server may have done it all the same."""
+
+    def __init__(self, reason: Unreachable, sent: bool) -> None:
+        """Say why."""
+        super().__init__(str(reason))
+        self.reason = reason
+        self.sent = sent
+
+
+class Link:
+    """One connection."""
+
+    def __init__(self, address: Address) -> None:
+        """Connect."""
+        try:
+            plain = socket.create_connection((address.host, address.port), CONNECT_S)
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            raise Lost(Unreachable(f"cannot connect to {address!r} ({error}): see whether it runs"), False) from None
+        try:
+            self._socket = (
+                plain if address.tls is None else address.tls.wrap_socket(plain, server_hostname=address.host)
+            )
+        except OSError as error:
+            plain.close()
+            raise Lost(Unreachable(f"cannot agree on TLS with {address!r}: {error}"), False) from None
+        self._reader = AnswerReader()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the server has not closed it meanwhile."""
+        return not select.select([self._socket], [], [], 0)[0]
+
+    def ask(self, request: bytes, timeout_s: float) -> Answer:
+        """Send a request and wait for the answer."""
+        self._socket.settimeout(timeout_s)
+        try:
+            self._socket.sendall(request)
+            while True:
+                data = self._socket.recv(READ_BYTES)
+                if not data:
+                    raise ConnectionError("the server closed the connection")
+                answer = self._reader.feed(data)
+                if answer is not None:
+                    return answer
+        except OSError as error:
+            raise Lost(Unreachable(f"no answer came ({error or 'it took too long'}): try again"), True) from None
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another request may be sent."""
+        return self._reader.keep_alive
+
+    def stop(self) -> None:
+        """Let whoever waits for an answer know that none comes."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+
+class Pool:
+    """The connections of a client."""
+
+    def __init__(self, address: Address) -> None:
+        """None is open yet."""
+        self._address = address
+        self._idle: list[Link] = []
+        self._waiting: set[Link] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def ask(self, request: bytes, timeout_s: float, waits: bool = False) -> Answer:
+        """Send a request by any connection; one that `waits` for messages ends when the pool is closed."""
+        link = self._take() or Link(self._address)
+        try:
+            if waits:
+                self._wait(link)
+            answer = link.ask(request, timeout_s)
+        except BaseException:
+            self._drop(link)
+            raise
+        self._give(link)
+        return answer
+
+    def _wait(self, link: Link) -> None:
+        with self._lock:
+            if self._closed:
+                raise Lost(Unreachable("the client was closed: connect again"), False)
+            self._waiting.add(link)
+
+    def _drop(self, link: Link) -> None:
+        with self._lock:
+            self._waiting.discard(link)
+        link.close()
+
+    def _take(self) -> Link | None:
+        """The connection that was used last, if the server has kept it."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                link = self._idle.pop()
+            if link.fresh:
+                return link
+            link.close()
+
+    def _give(self, link: Link) -> None:
+        with self._lock:
+            self._waiting.discard(link)
+            if link.reusable and not self._closed and len(self._idle) < IDLE_MAX:
+                self._idle.append(link)
+                return
+        link.close()
+
+    def close(self) -> None:
+        """Close what is idle or waits for messages now, and everything else when its answer has come."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            for link in self._waiting:
+                link.stop()
+        for link in idle:
+            link.close()

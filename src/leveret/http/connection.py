@@ -1,0 +1,403 @@
+"""One connection: requests in, answers out in the same order, one handler at a time.
+
+bytes -> Reader -> handler -> Response          answered at once, without a task
+                           -> awaitable         what comes meanwhile waits: some requests, then some bytes, then TCP
+                           -> Stream            parts as fast as the client reads
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast
+
+from leveret.core.errors import LeveretError
+from leveret.http.reader import Phase, Reader
+from leveret.http.request import Peer, Refusal, Request
+from leveret.http.response import NO_BODY, Headers, Response, Stream, field_lines
+from leveret.security.tls import certificate_name
+from leveret.telemetry.logs import Log
+
+if TYPE_CHECKING:
+    from leveret.http.server import HttpServer
+
+HELD_BYTES_MAX = 65_536  # read while an answer is being made: enough to notice that the client goes
+SLICE_BYTES = 8_192  # read in one turn of the loop: many small requests in one piece do not stop the others
+BODY_SLICE_BYTES = 65_536
+OUTPUT_BYTES_HIGH = 262_144  # of answers that the client has not read, before no more are made
+LINGER_BYTES_MAX = 1 << 20
+BODY_BYTES_PER_S = 1_024
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+
+STREAMED = object()  # what work on a stream gives
+
+LOG = Log("http")
+Answer = Response | Stream
+
+
+class Connection(asyncio.Protocol):
+    """A client that was let in."""
+
+    def __init__(self, server: HttpServer, host: str, port: int) -> None:
+        """Nothing has been said yet."""
+        self.host = host
+        self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._server = server
+        self._port = port
+        self._transport: asyncio.Transport | None = None
+        self._reader = Reader(server.limits, Peer(host, port), self._received)
+        self._pending: deque[tuple[Request, bool]] = deque()
+        self._work: asyncio.Future[object] | None = None
+        self._current: tuple[Request, bool] | None = None
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._reading = True
+        self._bodies_bytes = 0
+        self._fault: LeveretError | None = None
+        self._closing = False
+        self._lingered_bytes = 0
+        self._resumed: asyncio.Event | None = None
+        self._since_s = server.now_s
+        self._served = False
+
+    @property
+    def opened(self) -> bool:
+        """Whether the socket is there, and TLS is agreed upon."""
+        return self._transport is not None
+
+    # From the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The client is there, and its certificate was verified if it has one."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
+        self._since_s = self._server.now_s
+        if transport.get_extra_info("ssl_object") is not None:
+            name = certificate_name(transport.get_extra_info("peercert"))
+            peer = Peer(self.host, self._port, True, name)
+            self._reader = Reader(self._server.limits, peer, self._received)
+
+    def data_received(self, data: bytes) -> None:
+        """Something was read."""
+        if self._closing or self._fault is not None:
+            self._linger(len(data))
+        elif self._work is None and self._resumed is None and not self._held:
+            self._feed(data)
+        else:
+            self._hold(data)
+
+    def eof_received(self) -> bool:
+        """The client says nothing more; mostly that is because it is gone, so nothing more is made for it."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The client does not read: make no more answers."""
+        self._resumed = asyncio.Event()
+        self._since_s = self._server.now_s
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        assert self._resumed is not None, "it was paused"
+        self._resumed.set()
+        self._resumed = None
+        self._continue()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone: nobody waits for an answer any more."""
+        self._closing = True
+        self._pending.clear()
+        self._held.clear()
+        if self._work is not None:
+            self._work.cancel()
+        if self._resumed is not None:
+            self._resumed.set()
+        self._server.bodies_bytes -= self._bodies_bytes
+        self._server.leave(self)
+
+    # Requests
+
+    def _feed(self, data: bytes) -> None:
+        """Read requests and answer those that can be answered at once, so many that others have their turn as well."""
+        while self._work is None and self._resumed is None and not self._closing and self._fault is None:
+            size = BODY_SLICE_BYTES if self._reader.phase is Phase.BODY else SLICE_BYTES
+            if len(data) <= size:
+                self._read(data)
+                return
+            self._read(data[:size])
+            data = data[size:]
+            if self._reader.phase is not Phase.BODY:
+                self._server.call_soon(self._continue)
+                break
+        if self._fault is None and not self._closing:
+            self._hold(data)
+
+    def _read(self, data: bytes) -> None:
+        """Hand bytes to the reader."""
+        reader = self._reader
+        if reader.phase is Phase.IDLE:
+            self._since_s = self._server.now_s
+        try:
+            reader.feed(data)
+        except LeveretError as error:
+            self._refuse(error)
+            return
+        except Exception as error:
+            self._refuse(self._internal(error, None))
+            return
+        if reader.phase is Phase.BODY:
+            self._count_body(reader)
+
+    def _count_body(self, reader: Reader) -> None:
+        """See that all bodies together are not too much; tell the client to send its one if it asks."""
+        if self._server.bodies_bytes + reader.body_bytes > self._server.limits.bodies_bytes_max:
+            self._refuse(Refusal(503, "the server has too many bodies in memory: try again", (("Retry-After", "1"),)))
+        elif reader.awaits_continue and self._work is None and not self._pending:
+            reader.awaits_continue = False
+            self._write(CONTINUE)
+
+    def _received(self, request: Request, keep_alive: bool) -> None:
+        """A request is complete: answer it now, or after those before it."""
+        if not self._served:
+            self._served = True
+            self._server.known(self)
+        size = len(request.body)
+        if size:
+            self._bodies_bytes += size
+            self._server.bodies_bytes += size
+        if self._work is None and self._resumed is None and not self._pending:
+            self._handle(request, keep_alive)
+        elif len(self._pending) < self._server.limits.pipelined_max:
+            self._pending.append((request, keep_alive))
+        else:
+            raise Refusal(429, f"over {self._server.limits.pipelined_max} requests wait for their turn: send less")
+
+    def _handle(self, request: Request, keep_alive: bool) -> None:
+        """Let the handler answer a request."""
+        try:
+            answer = self._server.handler(request)
+            if not isinstance(answer, Response):
+                self._await(request, keep_alive, answer)
+                return
+        except Exception as error:
+            answer = self._failed(error, request)
+        self._answer(request, keep_alive, answer)
+
+    def _await(self, request: Request, keep_alive: bool, answer: Stream | Awaitable[Answer]) -> None:
+        """Go on when an answer is there, or, if it is a stream, when all of it was written."""
+        work: Awaitable[object] = self._stream(request, keep_alive, answer) if isinstance(answer, Stream) else answer
+        self._current = (request, keep_alive)
+        self._work = asyncio.ensure_future(work)
+        self._work.add_done_callback(self._finished)
+
+    def _finished(self, work: asyncio.Future[object]) -> None:
+        """The work on a request is done."""
+        assert self._current is not None, "there was something to work on"
+        self._work = None
+        request, keep_alive = self._current
+        error = None if work.cancelled() else work.exception()
+        if self._closing:
+            return
+        if work.cancelled():
+            answer: object = self._failed(Refusal(503, "the server is stopping: try another one"), request)
+        elif isinstance(error, Exception):
+            answer = self._failed(error, request)
+        else:
+            answer = work.result()
+        if isinstance(answer, Stream):
+            self._await(request, keep_alive, answer)
+            return
+        if answer is not STREAMED:
+            if not isinstance(answer, Response):
+                answer = self._failed(TypeError(f"a handler gave {type(answer)}"), request)
+            self._answer(request, keep_alive, answer)
+        self._continue()
+
+    def _continue(self) -> None:
+        """Go on with what came while something else was to be done."""
+        while self._work is None and self._resumed is None and not self._closing:
+            if self._pending:
+                self._handle(*self._pending.popleft())
+            elif self._fault is not None:
+                self._write_fault(self._fault)
+            elif self._held:
+                self._feed(self._take_held())
+                if self._held:
+                    return
+            else:
+                if self._reader.phase is Phase.BODY:
+                    self._count_body(self._reader)
+                return
+
+    def _hold(self, data: bytes) -> None:
+        """Keep what comes while an answer is being made, and what is too much for one turn."""
+        if not self._held:
+            self._since_s = self._server.now_s
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes > HELD_BYTES_MAX and self._reading and self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _take_held(self) -> bytes:
+        """What was kept; when it was much, the client may send more."""
+        data = b"".join(self._held)
+        self._held.clear()
+        self._held_bytes = 0
+        if not self._reading and self._transport is not None:
+            self._reading = True
+            self._transport.resume_reading()
+        return data
+
+    # Answers
+
+    def _answer(self, request: Request, keep_alive: bool, response: Response) -> None:
+        """Write an answer."""
+        body = response.body
+        length = b"" if response.status in NO_BODY else b"Content-Length: %d\r\n" % len(body)
+        try:
+            head = self._head(request, keep_alive, response.status, response.content_type, response.headers, length)
+        except Exception as error:
+            self._answer(request, keep_alive, self._failed(error, request))
+            return
+        self._write(head if request.method == "HEAD" or response.status in NO_BODY else head + body)
+        self._end(request, keep_alive)
+
+    def _head(
+        self, request: Request, keep_alive: bool, status: int, content_type: str | None, headers: Headers, length: bytes
+    ) -> bytes:
+        """The head of an answer."""
+        fields = field_lines(content_type, headers) if content_type or headers else b""
+        if not keep_alive or self._server.draining:
+            fields += b"Connection: close\r\n"
+        elif request.version == "1.0":
+            fields += b"Connection: keep-alive\r\n"
+        return self._server.head(status) + fields + length + b"\r\n"
+
+    def _end(self, request: Request, keep_alive: bool) -> None:
+        """An answer was written; it may have been the last one."""
+        size = len(request.body)
+        if size:
+            self._bodies_bytes -= size
+            self._server.bodies_bytes -= size
+        self._since_s = self._server.now_s
+        if (not keep_alive or self._server.draining) and self._transport is not None:
+            self._closing = True
+            self._transport.close()
+
+    async def _stream(self, request: Request, keep_alive: bool, stream: Stream) -> object:
+        """Write an answer in parts; what fails in the middle ends the connection, so that nobody takes it for all."""
+        chunked = stream.length is None and request.version != "1.0"
+        keep_alive = keep_alive and (chunked or stream.length is not None)
+        length = b"Transfer-Encoding: chunked\r\n" if chunked else b""
+        if stream.length is not None:
+            length = b"Content-Length: %d\r\n" % stream.length
+        head = self._head(request, keep_alive, stream.status, stream.content_type, stream.headers, length)
+        self._write(head)
+        try:
+            async with aclosing(stream.parts) as parts:
+                if request.method != "HEAD":
+                    await self._write_parts(parts, chunked)
+        except Exception as error:
+            self._internal(error, request)
+            self.abort()
+            return STREAMED
+        self._end(request, keep_alive)
+        return STREAMED
+
+    async def _write_parts(self, parts: AsyncIterator[bytes], chunked: bool) -> None:
+        """Write parts as fast as the client reads them."""
+        async for part in parts:
+            if part:
+                self._write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+            if self._resumed is not None:
+                await self._resumed.wait()
+        if chunked:
+            self._write(LAST_CHUNK)
+
+    def _failed(self, error: Exception, request: Request | None) -> Response:
+        """The answer to a request that was refused, or that broke something."""
+        try:
+            return self._server.refuse(error if isinstance(error, LeveretError) else self._internal(error, request))
+        except Exception as second:
+            self._internal(second, request)
+            return Response(500)
+
+    def _internal(self, error: Exception, request: Request | None) -> Refusal:
+        """What is told about an error of ours: where to look for it."""
+        number = secrets.token_hex(8)
+        what = {} if request is None else {"method": request.method, "path": request.raw_path}
+        LOG.error("request failed", error, request=number, peer=self.peer, **what)
+        return Refusal(500, f"the server failed; its log says how, under request {number}")
+
+    # The end
+
+    def _refuse(self, error: LeveretError) -> None:
+        """Answer what is no request after those before it, and read no more of them."""
+        self._fault = error
+        self._held.clear()
+        self._continue()
+
+    def _write_fault(self, error: LeveretError) -> None:
+        """Say what was wrong and stop listening; the rest of it is read, because closing would destroy the answer."""
+        assert self._transport is not None, "something was read from it"
+        response = self._failed(error, None)
+        head = b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(response.body)
+        fields = field_lines(response.content_type, response.headers)
+        self._write(self._server.head(response.status) + fields + head + response.body)
+        self._closing = True
+        self._since_s = self._server.now_s
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def _linger(self, size: int) -> None:
+        """Throw away what comes after the end, not for ever."""
+        self._lingered_bytes += size
+        if self._lingered_bytes > LINGER_BYTES_MAX and self._closing:
+            self.abort()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def abort(self) -> None:
+        """Close at once, whatever is still to be written."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # From the server
+
+    def drain(self) -> None:
+        """Close if nothing is being done; otherwise the next answer is the last one."""
+        if (
+            self._work is None
+            and not self._pending
+            and self._reader.phase is Phase.IDLE
+            and self._transport is not None
+        ):
+            self._transport.close()
+
+    def check(self, now_s: float) -> None:
+        """Look whether the client takes too long."""
+        limits, waited_s = self._server.limits, now_s - self._since_s
+        if self._closing:
+            if waited_s > limits.linger_s + (limits.write_s if self._resumed is not None else 0):
+                self.abort()
+        elif self._resumed is not None:
+            if waited_s > limits.write_s:
+                self.abort()
+        elif self._work is not None or self._fault is not None:
+            return
+        elif self._reader.phase is Phase.HEAD:
+            if waited_s > limits.head_s:
+                self._refuse(Refusal(408, f"the headers took over {limits.head_s:g} s: send the request at once"))
+        elif self._reader.phase is Phase.BODY:
+            if waited_s > limits.body_s + self._reader.body_bytes / BODY_BYTES_PER_S:
+                self._refuse(Refusal(408, f"the body took over {limits.body_s:g} s: send the request at once"))
+        elif waited_s > (limits.idle_s if self._served else limits.head_s) and self._transport is not None:
+            self._transport.close()

@@ -1,0 +1,222 @@
+"""The broker as handlers of HTTP use it: in the thread of the loop, without a task or a thread for each request.
+
+    send    -> under the lock -> frame of the journal -> answered when that is on the disk
+    receive -> under the lock -> answered at once, or a Poll that is woken by what comes
+
+Each verb gives its answer or a future of it, which is what a handler may give. Answers that wait for the same frame are
+woken by one call from the thread that wrote it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from leveret.core.broker import Broker as Core
+from leveret.core.errors import JournalFailed, LeveretError, QueueNotFound, TooMany
+from leveret.embedded.broker import VHOST, Broker
+from leveret.embedded.declare import milliseconds
+from leveret.embedded.message import Message
+from leveret.embedded.outgoing import Outgoing
+from leveret.embedded.queue import Queue
+
+POLLS_MAX = 20_000  # each has a timer, a future and a place in a line
+
+T = TypeVar("T")
+
+
+class Desk:
+    """One for all requests of a loop; to be closed before the broker is."""
+
+    def __init__(self, broker: Broker, polls_max: int = POLLS_MAX) -> None:
+        """Serve the running loop."""
+        self.broker = broker
+        self.guard = broker.guard
+        self.loop = asyncio.get_running_loop()
+        self.polls: set[Poll] = set()
+        self._polls_max = polls_max
+        self._thread = threading.get_ident()
+        self._waiting: dict[int, list[tuple[asyncio.Future[Any], Any]]] = {}
+
+    def close(self) -> None:
+        """Answer everybody who waits for messages: there are none."""
+        for poll in list(self.polls):
+            poll.finish([])
+
+    def queue(self, name: str, vhost: str = VHOST) -> Queue:
+        """The queue of that name; QueueNotFound when there is none."""
+        # Without the lock: it is one look into a dictionary, and the verbs look again whether the queue is still there.
+        found = self.guard.core.topology.vhost(vhost).queues.get(name)
+        if found is None:
+            raise QueueNotFound(f"no queue '{name}' in vhost '{vhost}': create it first")
+        return Queue(self.broker, found)
+
+    # What waits for the disk
+
+    def change(self, action: Callable[[Core], T]) -> T | asyncio.Future[T]:
+        """Do something to the core, under its lock; give the result when it is durable."""
+        with self.guard as core:
+            result = action(core)
+            frame = self.guard.commit()
+        return self.when_durable(frame, result)
+
+    def committed(self, result: T) -> T | asyncio.Future[T]:
+        """Give a result when everything that was done until now is durable: after an ack, say."""
+        with self.guard:
+            frame = self.guard.commit()
+        return self.when_durable(frame, result)
+
+    def when_durable(self, frame: int, result: T) -> T | asyncio.Future[T]:
+        """Give a result when a frame is durable."""
+        if frame <= self.guard.durable_frame:
+            return result
+        future: asyncio.Future[T] = self.loop.create_future()
+        waiting = self._waiting.get(frame)
+        if waiting is not None:
+            waiting.append((future, result))
+        else:
+            self._waiting[frame] = [(future, result)]
+            # At the end of this turn of the loop: what the other requests of the turn do is in the same frame.
+            self.loop.call_soon(self._write, frame)
+        return future
+
+    def _write(self, frame: int) -> None:
+        """Have a frame written."""
+        try:
+            self.guard.notify(frame, partial(self._written, frame))
+        except JournalFailed as error:
+            self._answer(frame, error)
+
+    def _written(self, frame: int, error: JournalFailed | None) -> None:
+        """A frame is on the disk or never will be; in whatever thread."""
+        self.call(self._answer, frame, error)
+
+    def _answer(self, frame: int, error: JournalFailed | None) -> None:
+        for future, result in self._waiting.pop(frame, ()):
+            if not future.done():
+                future.set_result(result) if error is None else future.set_exception(error)
+
+    def elsewhere(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Call a function that waits (the verbs of Broker and Queue for operators, hashing) in another thread."""
+        return self.loop.run_in_executor(None, function)
+
+    # Messages
+
+    def send(self, queue: Queue, message: Outgoing, answer: Callable[[str], T]) -> T | Awaitable[T]:
+        """Send a message; give what `answer` makes of its id when it is durable."""
+        done = queue.post(message)
+        if done is None:
+            return self._send_large(queue, message, answer)
+        frame, sent = done
+        return self.when_durable(frame, answer(sent))
+
+    def send_many(
+        self, queue: Queue, messages: list[Outgoing], answer: Callable[[list[str | None]], T]
+    ) -> T | Awaitable[T]:
+        """Send many in one commit; an id is None where the queue was full."""
+        done = queue.post_many(messages)
+        if done is None:
+            return self._send_many_large(queue, messages, answer)
+        frame, sent = done
+        return self.when_durable(frame, answer(sent))
+
+    async def _send_large(self, queue: Queue, message: Outgoing, answer: Callable[[str], T]) -> T:
+        return answer(await queue.asend(**message._asdict()))
+
+    async def _send_many_large(
+        self, queue: Queue, messages: list[Outgoing], answer: Callable[[list[str | None]], T]
+    ) -> T:
+        return answer(await queue.asend_many(messages))
+
+    def receive(
+        self,
+        queue: Queue,
+        answer: Callable[[list[Message]], T],
+        count: int = 1,
+        *,
+        wait_s: float = 0,
+        lease_s: float | None = None,
+    ) -> T | asyncio.Future[T]:
+        """Take messages; when there is none, wait up to `wait_s` for the first. Gives what `answer` makes of them."""
+        taken = queue.receive(count, visibility_timeout=lease_s)
+        if taken or wait_s <= 0:
+            return answer(taken)
+        if len(self.polls) >= self._polls_max:
+            raise TooMany(
+                f"{self._polls_max} requests wait for messages, which is the limit: ask again without waiting"
+            )
+        poll = Poll(self, queue, answer, count, queue.lease_of(count, lease_s))
+        return poll.start(milliseconds("wait", wait_s) / 1000)
+
+    # Threads
+
+    def call(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a function in the loop soon, from whatever thread; a loop that has ended needs to know nothing more."""
+        if threading.get_ident() == self._thread:
+            self.loop.call_soon(function, *arguments)
+        elif not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(function, *arguments)
+
+
+class Poll:
+    """A request that waits for messages of a queue; see Waiters."""
+
+    __slots__ = ("_answer", "_count", "_desk", "_future", "_lease_ms", "_queue", "_timer")
+
+    def __init__(
+        self, desk: Desk, queue: Queue, answer: Callable[[list[Message]], Any], count: int, lease_ms: int | None
+    ) -> None:
+        """Wait for so many messages."""
+        self._desk = desk
+        self._queue = queue
+        self._answer = answer
+        self._count = count
+        self._lease_ms = lease_ms
+        self._future: asyncio.Future[Any] = desk.loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, wait_s: float) -> asyncio.Future[Any]:
+        """Look once more, and wait when there is nothing."""
+        taken = self._queue.take_or_join(self, self._count, self._lease_ms)
+        if taken:
+            self._future.set_result(self._answer(taken))
+            return self._future
+        self._desk.polls.add(self)
+        self._timer = self._desk.loop.call_later(wait_s, self.finish, [])
+        self._future.add_done_callback(self._leave)
+        return self._future
+
+    def wake(self) -> None:
+        """There may be something to take; under the lock of the broker, in whatever thread."""
+        self._desk.call(self._look)
+
+    def _look(self) -> None:
+        """Take what there is; wait on when another was quicker."""
+        if self._future.done():
+            return
+        try:
+            taken = self._queue.look_again(self, self._count, self._lease_ms)
+        except LeveretError as error:
+            self._future.set_exception(error)
+            return
+        if taken:
+            self.finish(taken)
+
+    def finish(self, taken: list[Message]) -> None:
+        """Answer."""
+        if self._future.done():
+            return
+        try:
+            self._future.set_result(self._answer(taken))
+        except Exception as error:
+            self._future.set_exception(error)
+
+    def _leave(self, future: asyncio.Future[Any]) -> None:
+        """Wait no more; what is still there is for the next one."""
+        self._desk.polls.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._queue.leave(self)

@@ -1,0 +1,34 @@
+"""What one client may ask of an HTTP server, and how long it may take."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Without them a stranger could fill the memory with bodies, or take all sockets with requests that never end."""
+
+    target_bytes_max: int = 8_192
+    """The path and the query: 414."""
+    headers_max: int = 100
+    head_bytes_max: int = 32_768
+    """All names and values of the headers: 431."""
+    body_bytes_max: int = 16 << 20
+    """One body: 413."""
+    bodies_bytes_max: int = 256 << 20
+    """The bodies of all requests that are being received or answered: 503."""
+    pipelined_max: int = 100
+    """Requests of one connection that wait for the answer to an earlier one: 429."""
+    half_open_max: int = 1_000
+    """Connections that have not sent a request yet; one more, and the one that waits longest is closed."""
+    handshake_s: float = 10
+    """TLS."""
+    head_s: float = 10
+    """From the first byte of a request to the end of its headers, and from the connection to that byte: 408."""
+    body_s: float = 30
+    """For a body: 408. Each KiB that has come gives a second more."""
+    idle_s: float = 75
+    """Between two requests of a connection."""
+    write_s: float = 60
+    """That a client may leave an answer unread."""
+    linger_s: float = 2
+    """That the rest of a refused request is read and thrown away: closing at once would destroy the answer."""

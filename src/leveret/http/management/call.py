@@ -1,0 +1,158 @@
+"""One request as endpoints see it: who asks, what the path names, and the body as checked JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from leveret.core.errors import InvalidArgument, VhostNotFound
+from leveret.core.jsonable import decode
+from leveret.core.topology import Vhost
+from leveret.http.management.refusals import BadRequest, Missing
+from leveret.http.request import Request
+from leveret.http.router import Answer
+from leveret.security.identity import Identity
+from leveret.security.verbs import NEEDS, Role, authorize, resource
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping
+
+    from leveret.core.broker import Broker
+    from leveret.core.queue import Queue
+    from leveret.http.management.site import Site
+
+T = TypeVar("T")
+DEFAULT_EXCHANGE = "amq.default"  # what paths call the exchange without a name
+MISSING: Any = object()
+NAMES: dict[type, str] = {bool: "boolean", int: "int", str: "string", dict: "object", list: "list"}
+
+
+class Call:
+    """A request of somebody who is known, unless the endpoint is open to everybody."""
+
+    def __init__(self, request: Request, site: Site) -> None:
+        """Nothing is checked yet."""
+        self.request = request
+        self.site = site
+
+    @property
+    def identity(self) -> Identity:
+        """Who asks."""
+        assert self.request.identity is not None, "only endpoints that are open to everybody are asked by nobody"
+        return self.request.identity
+
+    @property
+    def user(self) -> str:
+        """His name."""
+        return self.identity.user
+
+    def named(self, name: str) -> str:
+        """What stands in a place of the path."""
+        return self.request.parameters[name]
+
+    def named_exchange(self, name: str = "exchange") -> str:
+        """The name of an exchange in the path."""
+        found = self.named(name)
+        return "" if found == DEFAULT_EXCHANGE else found
+
+    # Objects; all of them under the lock
+
+    def home(self, core: Broker) -> Vhost:
+        """The virtual host that the path names."""
+        try:
+            return core.topology.vhost(self.named("vhost"))
+        except VhostNotFound:
+            raise Missing() from None
+
+    def queue(self, core: Broker) -> Queue:
+        """The queue that the path names."""
+        found: Queue | None = self.home(core).queues.get(self.named("queue"))
+        if found is None:
+            raise Missing()
+        return found
+
+    def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
+        """Refuse what the user may not do by AMQP either; a token must have a scope for it as well."""
+        vhost, permissions = self.named("vhost"), self.site.access.permissions
+        for need in () if self.identity.scopes is None else NEEDS[verb]:
+            if need.only_with is None or need.only_with in names:
+                self.identity.check(permissions, vhost, resource(need.role, names[need.role]), need.access)
+        if self.identity.local:
+            authorize(permissions, self.user, vhost, verb, names, topic_key)
+
+    def change(self, action: Callable[[Broker], Answer]) -> Answer | Awaitable[Answer]:
+        """Change something and answer when that is durable."""
+        return self.site.desk.change(action)
+
+    # The body
+
+    @cached_property
+    def body(self) -> dict[str, Any]:
+        """The JSON object that was sent; without a body an empty one."""
+        value = parsed(self.request.body) if self.request.body.strip() else {}
+        if not isinstance(value, dict):
+            raise BadRequest("not_json")
+        return value
+
+    def need(self, *names: str) -> None:
+        """Refuse a body that lacks a field."""
+        lacking = [f"{{key_missing,{name}}}" for name in names if name not in self.body]
+        if lacking:
+            raise BadRequest(f"[{','.join(lacking)}]")
+
+    def field(self, name: str, kind: type[T], default: T = MISSING) -> T:
+        """A field of the body; without a default it must be there. Numbers and truths may come as text."""
+        if default is MISSING:
+            self.need(name)
+        value = self.body.get(name, default)
+        if isinstance(value, str) and kind in (bool, int):
+            value = _spelled(value, kind)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise BadRequest(f"{name} is not a {NAMES[kind]}: send one")
+        return value
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of a queue, an exchange or a binding."""
+        given: dict[str, Any] = self.field("arguments", dict, {})
+        try:
+            found: dict[str, Any] = decode(given)
+        except (ValueError, TypeError, ArithmeticError, AttributeError):
+            raise BadRequest("the arguments cannot be read: send names and plain values") from None
+        return found
+
+    # The query
+
+    def flag(self, name: str) -> bool:
+        """Whether a condition is asked for."""
+        return self.request.query.get(name) == "true"
+
+    def number(self, name: str) -> int | None:
+        """A whole number of the query."""
+        text = self.request.query.get(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) <= 18):
+            raise BadRequest(f"{name} is not a whole number: correct it")
+        return int(text)
+
+
+def _spelled(text: str, kind: type) -> object:
+    """What rabbitmqadmin means by a text: it sends everything as text that it is given as such."""
+    if kind is bool:
+        return {"true": True, "false": False}.get(text, text)
+    return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 18 else text
+
+
+def parsed(data: bytes, word: str = "not_json") -> Any:
+    """JSON without what JSON does not have."""
+    try:
+        return json.loads(data, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise BadRequest(word) from None
+
+
+def _no_number(name: str) -> NoReturn:
+    """Refuse NaN and infinities."""
+    raise InvalidArgument(f"{name} is not JSON")

@@ -1,0 +1,246 @@
+"""Lists: filtered by name, sorted, cut into pages, reduced to some columns; long ones are sent in parts.
+
+page, page_size     which part, at most 500 rows         sort, sort_reverse   by a column, `a.b` is b in a
+name, use_regex     what is in the name, or matches it   columns              `a,b.c`: nothing but these
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leveret.http.management.call import Call
+from leveret.http.management.rates import Range
+from leveret.http.management.refusals import NO_CACHE, BadRequest, answer
+from leveret.http.response import JSON, Stream
+from leveret.http.router import Answer
+
+Row = dict[str, Any]
+Make = Callable[[Any], Row | None]
+
+PAGE_ROWS = 100
+PAGE_ROWS_MAX = 500
+STEP = 200  # rows that are made in one turn of the loop
+SORTED_MAX = 100_000  # rows that are all made for one answer
+COLUMNS_MAX = 100
+NAME_CHARS_MAX = 255
+PATTERN_CHARS_MAX = 200
+REPEATS_MAX = 3  # in a pattern: the time for one name grows with its length to this power
+SAMPLES_MAX = 500  # points of one graph
+RANGES = ("lengths", "msg_rates", "data_rates", "node_stats")
+
+_REPEAT = re.compile(r"[*+{]")
+_REPEATED_GROUP = re.compile(r"\)[*+{]")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a request wants of a list."""
+
+    page: int | None
+    page_rows: int
+    fits: Callable[[str], bool] | None
+    sort: str | None
+    reverse: bool
+    columns: tuple[str, ...]
+
+
+def wanted(call: Call) -> Wanted:
+    """What the query says, checked."""
+    query = call.request.query
+    for name in RANGES:
+        range_of(call, name)
+    page, size = _whole(query.get("page")), _whole(query.get("page_size"))
+    if size is not None and page is None:
+        page = 1
+    if page is not None:
+        size = PAGE_ROWS if size is None else size
+        if page < 1 or not 1 <= size <= PAGE_ROWS_MAX:
+            reason = f"Invalid pagination parameters: page number {page}, page size {size}"
+            raise BadRequest(reason, "invalid_pagination_parameters")
+    sort = query.get("sort") or None
+    reverse = query.get("sort_reverse") == "true"
+    return Wanted(page, size or PAGE_ROWS, _filter(query), sort, reverse, columns_of(call))
+
+
+def _whole(text: str | None) -> int | None:
+    """A whole number, if there is one."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise BadRequest("Pagination parameters are invalid")
+    return int(text)
+
+
+def _filter(query: dict[str, str]) -> Callable[[str], bool] | None:
+    """What names must be like."""
+    name = query.get("name", "")
+    if not name:
+        return None
+    if query.get("use_regex") != "true":
+        if len(name) > NAME_CHARS_MAX:
+            raise BadRequest(f"name has {len(name)} characters, the limit is {NAME_CHARS_MAX}: shorten it")
+        folded = name.casefold()
+        return lambda text: folded in text.casefold()
+    if len(name) > PATTERN_CHARS_MAX or len(_REPEAT.findall(name)) > REPEATS_MAX or _REPEATED_GROUP.search(name):
+        raise BadRequest(
+            f"a pattern has at most {PATTERN_CHARS_MAX} characters and {REPEATS_MAX} repeats, and repeats no group"
+        )
+    try:
+        pattern = re.compile(name, re.IGNORECASE)
+    except (re.error, RecursionError, OverflowError, Warning):
+        raise BadRequest("Pagination parameters are invalid") from None
+    return lambda text: pattern.search(text) is not None
+
+
+def columns_of(call: Call) -> tuple[str, ...]:
+    """The columns that are asked for; none: all."""
+    columns = tuple(each for each in call.request.query.get("columns", "").split(",") if each)
+    if len(columns) > COLUMNS_MAX:
+        raise BadRequest(f"{len(columns)} columns are asked for, the limit is {COLUMNS_MAX}")
+    return columns
+
+
+def range_of(call: Call, name: str) -> Range | None:
+    """The samples that are asked for beside rates."""
+    age_s, step_s = call.number(f"{name}_age"), call.number(f"{name}_incr")
+    if age_s is None or step_s is None:
+        return None
+    if not age_s or not step_s or age_s // step_s > SAMPLES_MAX:
+        reason = f"Invalid range parameters: age {age_s}, incr {step_s}"
+        raise BadRequest(reason, "invalid_range_parameters")
+    return Range(age_s, step_s)
+
+
+# Answering
+
+
+def as_it_is(row: Row) -> Row:
+    """The row of a handle that is one."""
+    return row
+
+
+def named(row: Row) -> str:
+    """The name of a row."""
+    return str(row.get("name", ""))
+
+
+def one(call: Call, row: Row) -> Answer:
+    """The answer with a single object."""
+    return answer(reduced(row, columns_of(call)))
+
+
+def listed(
+    call: Call, handles: Sequence[Any], make: Make = as_it_is, name: Callable[[Any], str] = named
+) -> Answer | Awaitable[Answer]:
+    """The answer with a list. `make` makes the row of a handle, None if it is gone; `name` is what filters see."""
+    want = wanted(call)
+    fitting = handles if want.fits is None else [each for each in handles if want.fits(name(each))]
+    if want.sort is None and want.page is not None:
+        return answer(_page(want, len(handles), len(fitting), list(_rows(_slice(want, fitting), make))))
+    if len(fitting) <= STEP:
+        return _answered(want, len(handles), list(_rows(fitting, make)))
+    if want.sort is None:
+        return Stream(_parts(want, fitting, make), JSON, NO_CACHE)
+    if len(fitting) > SORTED_MAX:
+        raise BadRequest(f"{len(fitting)} rows cannot be sorted, the limit is {SORTED_MAX}: ask for pages without sort")
+    return _gathered(want, len(handles), fitting, make)
+
+
+def _rows(handles: Iterable[Any], make: Make) -> Iterable[Row]:
+    return (row for row in map(make, handles) if row is not None)
+
+
+async def _gathered(want: Wanted, total: int, handles: Sequence[Any], make: Make) -> Answer:
+    """Make all rows, some in each turn of the loop."""
+    rows: list[Row] = []
+    for start in range(0, len(handles), STEP):
+        rows += _rows(handles[start : start + STEP], make)
+        await asyncio.sleep(0)
+    return _answered(want, total, rows)
+
+
+async def _parts(want: Wanted, handles: Sequence[Any], make: Make) -> AsyncGenerator[bytes, None]:
+    """A long list as JSON, some rows in each turn of the loop."""
+    before = b"["
+    for start in range(0, len(handles), STEP):
+        rows = [reduced(row, want.columns) for row in _rows(handles[start : start + STEP], make)]
+        if rows:
+            yield before + json.dumps(rows, separators=(",", ":"))[1:-1].encode()
+            before = b","
+        await asyncio.sleep(0)
+    yield b"]" if before == b"," else b"[]"
+
+
+def _answered(want: Wanted, total: int, rows: list[Row]) -> Answer:
+    """Rows that are all there, sorted and cut."""
+    if want.sort is not None:
+        path = want.sort.split(".")
+        rows.sort(key=lambda row: sort_key(at(row, path)), reverse=want.reverse)
+    if want.page is None:
+        return answer([reduced(row, want.columns) for row in rows])
+    return answer(_page(want, total, len(rows), _slice(want, rows)))
+
+
+def _slice(want: Wanted, rows: Sequence[Any]) -> Sequence[Any]:
+    """The rows of a page."""
+    assert want.page is not None, "only pages are cut"
+    start = (want.page - 1) * want.page_rows
+    if start >= len(rows) and want.page > 1:
+        reason = f"Page out of range, page: {want.page} page size: {want.page_rows}, len: {len(rows)}"
+        raise BadRequest(reason, "page_out_of_range")
+    return rows[start : start + want.page_rows]
+
+
+def _page(want: Wanted, total: int, filtered: int, rows: Sequence[Row]) -> Row:
+    """A page and where it lies."""
+    return {
+        "filtered_count": filtered,
+        "item_count": len(rows),
+        "items": [reduced(row, want.columns) for row in rows],
+        "page": want.page,
+        "page_count": max(1, -(-filtered // want.page_rows)),
+        "page_size": want.page_rows,
+        "total_count": total,
+    }
+
+
+# Rows
+
+
+def at(row: Any, path: list[str]) -> Any:
+    """What lies at a path in a row."""
+    for part in path:
+        row = row.get(part) if isinstance(row, dict) else None
+    return row
+
+
+def sort_key(value: Any) -> tuple[int, Any]:
+    """A place for every value: none, then numbers, then text, then the rest as text."""
+    if value is None:
+        return 0, 0
+    if isinstance(value, int | float):
+        return 1, value
+    return (2, value) if isinstance(value, str) else (3, json.dumps(value, sort_keys=True))
+
+
+def reduced(row: Any, columns: Iterable[str]) -> Any:
+    """A row with some columns only; a column may be inside of another, or of the rows of a list."""
+    columns = tuple(columns)
+    if not columns:
+        return row
+    if isinstance(row, list):
+        return [reduced(each, columns) for each in row]
+    if not isinstance(row, dict):
+        return row
+    inside: dict[str, list[str]] = {}
+    for column in columns:
+        head, _, tail = column.partition(".")
+        inside.setdefault(head, []).append(tail)
+    return {
+        key: value if "" in inside[key] else reduced(value, inside[key]) for key, value in row.items() if key in inside
+    }

@@ -1,0 +1,34 @@
+"""Moving messages from a queue to another, which RabbitMQ leaves to shovels."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from leveret.core.filters import Filter
+from leveret.embedded.redrive import Redrive, RedriveResult
+from leveret.http.management.call import Call
+from leveret.http.management.refusals import BadRequest, answer
+from leveret.http.router import Answer
+
+
+def move(call: Call) -> Answer | Awaitable[Answer]:
+    """Move what waits to another queue, or each message to where it died first."""
+    to = call.field("destination", str) if "destination" in call.body else None
+    limit = call.field("limit", int) if "limit" in call.body else None
+    if limit is not None and limit < 1:
+        raise BadRequest("limit is a number of messages, at least 1")
+    desk = call.site.desk
+    with desk.guard as core:
+        queue = call.queue(core)
+        call.authorize("basic.get", {"queue": queue.name})
+        call.authorize("basic.publish", {"exchange": ""})
+        core.check_owner(queue, None)
+        if to is not None:
+            core.check_owner(call.home(core).queue(to), None)
+    redrive = Redrive(desk.guard, queue, to, Filter(), limit, None, False)
+    return _moved(desk.elsewhere(lambda: redrive.run(None)))
+
+
+async def _moved(running: Awaitable[RedriveResult]) -> Answer:
+    result = await running
+    return answer({"matched": result.matched, "moved": result.moved, "skipped": result.skipped})

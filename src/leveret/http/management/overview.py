@@ -1,0 +1,115 @@
+"""What the broker is, how much is in it and how fast it goes."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from leveret.core.broker import Broker
+from leveret.core.exchanges import TYPES
+from leveret.http.management.call import Call
+from leveret.http.management.listing import one, range_of
+from leveret.http.management.parameters import cluster_name
+from leveret.http.management.queues import totals
+from leveret.http.management.rates import DEPTHS, HISTORY, SAMPLE_S, Rates, message_stats
+from leveret.http.management.refusals import answer
+from leveret.http.management.rules import sees
+from leveret.http.management.site import API_VERSION, PRODUCT, Listening, Row, Site
+from leveret.http.router import Answer
+
+HISTORY_S = int(HISTORY * SAMPLE_S)
+CONTEXT = {"description": "RabbitMQ Management", "path": "/"}
+
+
+def look(call: Call) -> Answer:
+    """The whole broker, as far as the user sees it."""
+    lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
+    site, process = call.site, call.site.process
+    with site.desk.guard as core:
+        homes = [home for home in core.topology.vhosts.values() if sees(call, home.name)]
+        queues = [queue for home in homes for queue in home.queues.values()]
+        depth: Row = totals(queues)
+        objects = {
+            **site.clients.counts(),
+            "exchanges": sum(len(home.exchanges) for home in homes),
+            "queues": len(queues),
+        }
+        name, churn = cluster_name(core), churn_rates(site.rates, core)
+    for index, each in enumerate(DEPTHS):
+        depth[f"{each}_details"] = site.rates.depth.details(index, lengths)
+    found: Row = {
+        "management_version": API_VERSION,
+        "rabbitmq_version": API_VERSION,
+        "product_name": PRODUCT,
+        "product_version": process.version,
+        "erlang_version": "none",
+        "erlang_full_version": f"none: Python {platform.python_version()}",
+        "rates_mode": "basic",
+        "sample_retention_policies": {"global": [HISTORY_S], "basic": [HISTORY_S], "detailed": [HISTORY_S]},
+        "exchange_types": exchange_types(),
+        "cluster_name": name,
+        "release_series_support_status": "supported",
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "message_stats": message_stats(site.rates.total.last, site.rates.total, rates),
+        "churn_rates": churn,
+        "queue_totals": depth,
+        "object_totals": objects,
+        "statistics_db_event_queue": 0,
+        "node": process.node,
+        "listeners": listeners(site),
+        "contexts": contexts(site, named=True),
+    }
+    return one(call, found)
+
+
+def churn_rates(rates: Rates, core: Broker) -> Row:
+    """What has come and gone, and how fast; under the lock."""
+    found: Row = {}
+    for index, (name, value) in enumerate(rates.churn(core).items()):
+        found[name] = value
+        found[f"{name}_details"] = rates.churned.details(index)
+    return found
+
+
+def exchange_types() -> list[Row]:
+    """The types of exchanges that there are."""
+    return [{"name": name, "description": f"Exchange of the type {name}", "enabled": True} for name in sorted(TYPES)]
+
+
+def listeners(site: Site) -> list[Row]:
+    """The addresses that clients can come to."""
+    return [
+        {
+            "node": site.process.node,
+            "protocol": protocol_of(each),
+            "ip_address": each.host,
+            "port": each.port,
+            "tls": each.tls,
+            "socket_opts": {},
+        }
+        for each in site.process.listening()
+    ]
+
+
+def protocol_of(listening: Listening) -> str:
+    """What RabbitMQ calls the protocol of a listener."""
+    names = {"amqps": "amqp/ssl"}
+    return names.get(listening.protocol, listening.protocol)
+
+
+def contexts(site: Site, *, named: bool = False) -> list[Row]:
+    """Where this API is."""
+    found = [each for each in site.process.listening() if each.protocol in ("http", "https")]
+    node: dict[str, Any] = {"node": site.process.node} if named else {}
+    return [{**node, **CONTEXT, "ip": each.host, "port": str(each.port), "ssl_opts": []} for each in found]
+
+
+def extensions(call: Call) -> Answer:
+    """What plugins add to RabbitMQ's page: nothing here."""
+    return answer([])
+
+
+def auth(call: Call) -> Answer:
+    """How to log in to RabbitMQ's page: by name and password."""
+    return answer({"oauth_enabled": False, "enable_uaa": False, "uaa_client_id": "", "uaa_location": ""})

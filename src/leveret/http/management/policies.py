@@ -1,0 +1,111 @@
+"""Policies, and those of operators: the same endpoints for both."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from leveret.core.broker import Broker
+from leveret.core.policy import Policy
+from leveret.core.topology import Vhost
+from leveret.http.management.call import Call
+from leveret.http.management.listing import listed, one
+from leveret.http.management.refusals import BadRequest, Missing, done
+from leveret.http.management.rules import sees
+from leveret.http.management.site import Row
+from leveret.http.router import Answer
+
+Ask = Callable[[Call], Answer | Awaitable[Answer]]
+
+
+def shown(home: Vhost, policy: Policy) -> Row:
+    """A policy; which sort it is tells its path."""
+    row = policy.to_dict()
+    del row["operator"]
+    return {"vhost": home.name, **row}
+
+
+def rows(home: Vhost, operator: bool) -> list[Row]:
+    """The policies of one sort in a virtual host."""
+    found = home.operator_policies if operator else home.policies
+    return [shown(home, policy) for _, policy in sorted(found.items())]
+
+
+def list_all(operator: bool) -> Ask:
+    """Those of every virtual host that the user sees."""
+
+    def ask(call: Call) -> Answer | Awaitable[Answer]:
+        with call.site.desk.guard as core:
+            homes = [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
+            found = [row for home in homes for row in rows(home, operator)]
+        return listed(call, found)
+
+    return ask
+
+
+def list_vhost(operator: bool) -> Ask:
+    """Those of one."""
+
+    def ask(call: Call) -> Answer | Awaitable[Answer]:
+        with call.site.desk.guard as core:
+            found = rows(call.home(core), operator)
+        return listed(call, found)
+
+    return ask
+
+
+def look(operator: bool) -> Ask:
+    """One policy."""
+
+    def ask(call: Call) -> Answer | Awaitable[Answer]:
+        with call.site.desk.guard as core:
+            return one(call, _find(call, call.home(core), operator))
+
+    return ask
+
+
+def _find(call: Call, home: Vhost, operator: bool) -> Row:
+    found = next((row for row in rows(home, operator) if row["name"] == call.named("policy")), None)
+    if found is None:
+        raise Missing()
+    return found
+
+
+def put(operator: bool) -> Ask:
+    """Add or replace a policy."""
+
+    def ask(call: Call) -> Answer | Awaitable[Answer]:
+        call.need("definition", "pattern")
+        if not call.field("definition", dict):
+            raise BadRequest("Validation failed\n\nno policy provided\n")
+        policy = Policy(
+            call.named("policy"),
+            call.field("pattern", str),
+            call.field("priority", int, 0),
+            call.field("apply-to", str, "all"),
+            call.field("definition", dict),
+            operator,
+        )
+
+        def keep(core: Broker) -> Answer:
+            home = call.home(core)
+            known = policy.name in (home.operator_policies if operator else home.policies)
+            core.set_policy(home.name, policy)
+            return done(204 if known else 201)
+
+        return call.change(keep)
+
+    return ask
+
+
+def delete(operator: bool) -> Ask:
+    """Remove a policy."""
+
+    def ask(call: Call) -> Answer | Awaitable[Answer]:
+        def remove(core: Broker) -> Answer:
+            home = call.home(core)
+            core.delete_policy(home.name, _find(call, home, operator)["name"], operator)
+            return done()
+
+        return call.change(remove)
+
+    return ask

@@ -1,0 +1,91 @@
+"""Virtual hosts, with what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from leveret.core.broker import Broker
+from leveret.core.topology import Vhost, VhostDetails
+from leveret.http.management.call import Call
+from leveret.http.management.listing import listed, one
+from leveret.http.management.rates import DEPTH_INDEXES, DEPTHS, message_stats
+from leveret.http.management.refusals import BadRequest, done
+from leveret.http.management.rules import sees
+from leveret.http.management.site import Row, Site
+from leveret.http.router import Answer
+from leveret.security.users import tag_set
+
+UNDEFINED = "undefined"  # RabbitMQ's word for no default queue type
+
+
+def shown(site: Site, home: Vhost) -> Row:
+    """A virtual host; what is in it is as old as the last sample."""
+    details, series = home.details, site.rates.of_vhost(home.name)
+    depths = {name: series.last[index] for name, index in zip(DEPTHS, DEPTH_INDEXES, strict=True)}
+    rates = {f"{name}_details": series.details(index) for name, index in zip(DEPTHS, DEPTH_INDEXES, strict=True)}
+    return {
+        "name": home.name,
+        "description": details.description,
+        "tags": list(details.tags),
+        "default_queue_type": details.default_queue_type or UNDEFINED,
+        "metadata": {"description": details.description, "tags": list(details.tags)},
+        "tracing": False,
+        "cluster_state": {site.process.node: "running"},
+        **depths,
+        **rates,
+        "message_stats": message_stats(series.last, series),
+    }
+
+
+def list_all(call: Call) -> Answer | Awaitable[Answer]:
+    """Those that the user sees."""
+    with call.site.desk.guard as core:
+        homes = [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
+    return listed(call, homes, lambda home: shown(call.site, home), lambda home: home.name)
+
+
+def look(call: Call) -> Answer:
+    """One virtual host."""
+    with call.site.desk.guard as core:
+        return one(call, shown(call.site, call.home(core)))
+
+
+def put(call: Call) -> Answer | Awaitable[Answer]:
+    """Make a virtual host, or say something else about one."""
+    name, body = call.named("vhost"), call.body
+    described = "description" in body or "tags" in body or "default_queue_type" in body
+    queue_type = body.get("default_queue_type")
+    details = VhostDetails(
+        call.field("description", str, ""),
+        tuple(sorted(tag_set(body.get("tags", "")))),
+        None if queue_type in (None, UNDEFINED) else call.field("default_queue_type", str),
+    )
+
+    def keep(core: Broker) -> Answer:
+        known = name in core.topology.vhosts
+        call.site.access.declare_vhost(name, details if described or not known else None)
+        if not known:
+            # As in RabbitMQ: who makes a virtual host by this API may use it.
+            call.site.access.set_permission(call.user, name, ".*", ".*", ".*")
+        return done(204 if known else 201)
+
+    return call.change(keep)
+
+
+def delete(call: Call) -> Answer | Awaitable[Answer]:
+    """Delete a virtual host with everything in it."""
+
+    def remove(core: Broker) -> Answer:
+        call.site.access.delete_vhost(call.home(core).name)
+        return done()
+
+    return call.change(remove)
+
+
+def start(call: Call) -> Answer:
+    """A virtual host runs as long as the node does; another node is not known."""
+    with call.site.desk.guard as core:
+        call.home(core)
+    if call.named("node") != call.site.process.node:
+        raise BadRequest(f"there is no node '{call.named('node')}' here: this one is '{call.site.process.node}'")
+    return done()

@@ -1,0 +1,110 @@
+"""A request as handlers see it: what was sent, decoded only where somebody asks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from leveret.core.errors import LeveretError
+from leveret.security.identity import Identity
+
+FIELDS_MAX = 1_000  # of a query or a form: each costs a string and a place in a dictionary
+
+
+class Refusal(LeveretError):
+    """What is refused for a reason of HTTP: a status, a sentence for the client, and headers if need be."""
+
+    def __init__(self, status: int, detail: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        """Refuse with a status."""
+        super().__init__(detail)
+        self.status = status
+        self.headers = headers
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end of a connection."""
+
+    host: str
+    port: int
+    tls: bool = False
+    certificate_name: str | None = None
+    """Of a client certificate that was verified."""
+
+
+class Request:
+    """One request, complete with its body. Names of headers are lower-case bytes."""
+
+    def __init__(
+        self, method: str, target: bytes, headers: dict[bytes, bytes], peer: Peer, version: str = "1.1"
+    ) -> None:
+        """A request whose body is still to come."""
+        self.method = method
+        self.target = target
+        self.raw_path, _, self.raw_query = target.partition(b"?")
+        self.headers = headers
+        self.peer = peer
+        self.version = version
+        self.body = b""
+        self.parameters: Mapping[str, str] = {}
+        """What stood in the places of a route's names; set by the router."""
+        self.identity: Identity | None = None
+        """Who asks; set by the authentication."""
+
+    def header(self, name: bytes) -> str:
+        """The value of a header as text, "" when it is not there."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    @cached_property
+    def path(self) -> str:
+        """The path with its percent signs decoded: for logs and exact matches, not to be split."""
+        return _text(self.raw_path, "path")
+
+    @cached_property
+    def segments(self) -> tuple[str, ...]:
+        """The parts of the path between slashes, each decoded once: an encoded slash stays inside of its segment."""
+        parts = self.raw_path[1:].split(b"/")
+        if b"%" not in self.raw_path and self.raw_path.isascii():
+            return tuple(part.decode() for part in parts)
+        return tuple(_text(part, "path") for part in parts)
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        """The fields of the query."""
+        return parse_fields(self.raw_query, "query")
+
+    @cached_property
+    def form(self) -> dict[str, str]:
+        """The fields of a body that is application/x-www-form-urlencoded."""
+        return parse_fields(self.body, "form")
+
+    @property
+    def media_type(self) -> str:
+        """The content type without its parameters, in lower case."""
+        return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+
+
+def parse_fields(data: bytes, what: str) -> dict[str, str]:
+    """Fields of a query or a form; each may be given once, since nobody could say which of two counts."""
+    if not data:
+        return {}
+    try:
+        pairs = parse_qsl(
+            data.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX, separator="&"
+        )
+    except ValueError:
+        raise Refusal(
+            400, f"the {what} has over {FIELDS_MAX} fields, or bytes that are no percent-encoded UTF-8: correct it"
+        ) from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise Refusal(400, f"the {what} has a field twice: give each once")
+    return fields
+
+
+def _text(part: bytes, what: str) -> str:
+    """Percent-decoded UTF-8."""
+    try:
+        return unquote_to_bytes(part).decode()
+    except UnicodeDecodeError:
+        raise Refusal(400, f"the {what} is not UTF-8 when it is decoded: encode it with percent signs") from None

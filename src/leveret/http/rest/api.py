@@ -1,0 +1,118 @@
+"""The API as a table of routes, made of the operations of each resource."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from importlib.resources import files
+
+from leveret.core.errors import LeveretError
+from leveret.http.desk import Desk
+from leveret.http.request import Refusal, Request
+from leveret.http.response import Response, json_response
+from leveret.http.rest import exchanges, leases, messages, moving, queues
+from leveret.http.rest.fields import Record, Whole, json_body
+from leveret.http.rest.openapi import document
+from leveret.http.rest.operation import Answer, Call, Operation, Scans
+from leveret.http.router import Endpoint
+from leveret.security.access import ADMINISTRATOR, Access
+from leveret.telemetry.audit import ACTS_MAX, Audit
+
+PAGE = "docs.html"
+SCRIPT = "docs.js"
+OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js"))
+"""What needs no login: it says nothing about the server but what is public anyway."""
+
+
+def audit(call: Call) -> Answer:
+    """The last administrative acts."""
+    return json_response({"acts": call.audit.recent(call.query.get("limit", 100))})
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    *messages.OPERATIONS,
+    *leases.OPERATIONS,
+    *moving.OPERATIONS,
+    *queues.OPERATIONS,
+    *exchanges.OPERATIONS,
+    Operation(
+        "GET",
+        "/audit",
+        "List administrative acts, the newest first",
+        audit,
+        None,
+        {200: ("Acts.", {"type": "object"})},
+        query=Record("How many.", {"limit": Whole("Default: 100.", 1, ACTS_MAX)}),
+        tag=ADMINISTRATOR,
+    ),
+)
+
+
+class RestApi:
+    """Every operation on the broker behind a desk. Requests have their identity by then: see Auth.wrap."""
+
+    def __init__(self, desk: Desk, access: Access, audit: Audit) -> None:
+        """Use what the server has."""
+        self._desk = desk
+        self._access = access
+        self._audit = audit
+        self._scans = Scans(desk)
+
+    def routes(self) -> dict[tuple[str, str], Endpoint]:
+        """The table for a router."""
+        made: dict[tuple[str, str], Endpoint] = {
+            (each.method, each.path): partial(self._run, each) for each in OPERATIONS
+        }
+        described = json_response(document(OPERATIONS))
+        return {
+            **made,
+            ("GET", "/openapi.json"): lambda request: described,
+            ("GET", "/docs"): partial(_asset, PAGE, "text/html; charset=utf-8"),
+            ("GET", "/docs/docs.js"): partial(_asset, SCRIPT, "text/javascript; charset=utf-8"),
+        }
+
+    def _run(self, operation: Operation, request: Request) -> Answer | Awaitable[Answer]:
+        """Check a request and do what it asks for."""
+        identity = request.identity
+        if identity is None:
+            raise Refusal(401, "nobody is logged in: send credentials")
+        call = Call(self._desk, self._access, self._audit, self._scans, request, identity)
+        if operation.audited:
+            return self._audited(operation, call)
+        self._check(operation, call)
+        return operation.run(call)
+
+    def _check(self, operation: Operation, call: Call) -> None:
+        """Refuse who may not, then what makes no sense."""
+        request, need = call.request, operation.need
+        if operation.tag is not None:
+            call.identity.check_tag(operation.tag)
+        if need is not None:
+            call.check(need.access, need.kind, request.parameters[need.kind])
+        if operation.body is not None:
+            call.body = operation.body.read("the body", json_body(request))
+        if operation.query is not None:
+            call.query = operation.query.parse_all(request.query) if request.raw_query else {}
+        elif request.raw_query:
+            raise Refusal(400, f"{request.method} {request.path} takes no query: leave it out")
+
+    async def _audited(self, operation: Operation, call: Call) -> Answer:
+        """Do something that is noted, whether it is allowed or not."""
+        facts = {"path": call.request.path, "peer": call.request.peer.host}
+        act = f"{operation.method} {operation.path}"
+        try:
+            self._check(operation, call)
+            answer = operation.run(call)
+            done = await answer if isinstance(answer, Awaitable) else answer
+        except LeveretError as error:
+            self._audit.note(call.identity.user, act, str(error), **facts)
+            raise
+        self._audit.note(call.identity.user, act, **facts)
+        return done
+
+
+def _asset(name: str, content_type: str, request: Request) -> Response:
+    """A file of the page; it asks no other server for anything."""
+    body = (files("leveret.http.rest") / "page" / name).read_bytes()
+    policy = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'"
+    return Response(200, body, content_type, (("Content-Security-Policy", policy),))

@@ -1,0 +1,227 @@
+"""/exchanges: list, make, delete, bind, publish."""
+
+from collections.abc import Callable
+from typing import Any
+
+from leveret.core.broker import Broker as Core
+from leveret.core.errors import AccessRefused
+from leveret.core.jsonable import decode
+from leveret.embedded.broker import VHOST
+from leveret.embedded.exchange import Exchange
+from leveret.http.response import Response, json_response
+from leveret.http.rest.fields import Choice, Flag, Record, Table, Text, Whole
+from leveret.http.rest.leases import DONE
+from leveret.http.rest.messages import KEY_HELP
+from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
+from leveret.http.rest.shapes import MESSAGE_FIELDS, SHORT_CHARS_MAX, idempotency_key, outgoing
+
+BINDINGS_MAX = 10_000  # in one answer
+TOPIC = "topic"
+
+
+def list_all(call: Call) -> Answer:
+    """The exchanges that the caller may use, by name."""
+    limit, after = call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
+    with call.desk.guard as core:
+        known = core.topology.vhost(VHOST).exchanges
+        rows: list[dict[str, Any]] = []
+        for name in sorted(each for each in known if each > after):
+            if any(call.allows(access, "exchange", name) for access in ("read", "write", "configure")):
+                if len(rows) == limit:
+                    return json_response({"exchanges": rows, "next": rows[-1]["name"]})
+                rows.append(known[name].to_dict())
+    return json_response({"exchanges": rows, "next": None})
+
+
+def get(call: Call) -> Answer:
+    """One exchange."""
+    with call.desk.guard as core:
+        return json_response(core.topology.vhost(VHOST).exchange(call.exchange).to_dict())
+
+
+async def declare(call: Call) -> Answer:
+    """Make an exchange; the same one again is no error."""
+    name, body = call.exchange, dict(call.body)
+    arguments = decode(body.pop("arguments", {}))
+    alternate = arguments.get("alternate-exchange")
+    if isinstance(alternate, str):
+        call.check("read", "exchange", name)
+        call.check("write", "exchange", alternate)
+    body.setdefault("type", "direct")
+    with call.desk.guard as core:
+        known = name in core.topology.vhost(VHOST).exchanges
+    await call.desk.elsewhere(lambda: call.desk.broker.exchange(name, arguments=arguments, **body))
+    with call.desk.guard as core:
+        return json_response(core.topology.vhost(VHOST).exchange(name).to_dict(), 200 if known else 201)
+
+
+async def delete(call: Call) -> Answer:
+    """Delete an exchange; one that is not there is refused."""
+    with call.desk.guard as core:
+        core.topology.vhost(VHOST).exchange(call.exchange)
+    await call.desk.elsewhere(lambda: Exchange(call.desk.broker, VHOST, call.exchange).delete(**call.query))
+    return Response(204)
+
+
+async def publish(call: Call) -> Answer:
+    """Publish a message to whatever is bound."""
+    body = dict(call.body)
+    routing_key = body.pop("routing_key", "")
+    _check_topic(call, call.exchange, routing_key, "write")
+    with call.desk.guard as core:
+        if core.topology.vhost(VHOST).exchange(call.exchange).internal:
+            raise AccessRefused(f"exchange '{call.exchange}' is internal: publish to one that is bound to it")
+    message = outgoing(body, idempotency_key(call.request))
+    options = message._asdict()
+    sent = await Exchange(call.desk.broker, VHOST, call.exchange).apublish(routing_key, options.pop("body"), **options)
+    return json_response({"message_id": sent, "routed": sent is not None}, 200 if sent is None else 201)
+
+
+def _check_topic(call: Call, exchange: str, key: str, access: Any) -> None:
+    """Refuse a key that the caller may not use with a topic exchange."""
+    with call.desk.guard as core:
+        found = core.topology.vhost(VHOST).exchanges.get(exchange)
+        if call.identity.local and found is not None and found.type == TOPIC:
+            call.access.permissions.check_topic(call.identity.user, VHOST, exchange, key, access)
+
+
+def bindings(call: Call) -> Answer:
+    """What is bound to an exchange."""
+    with call.desk.guard as core:
+        found = list(core.topology.vhost(VHOST).exchange(call.exchange).bindings.values())
+        return json_response({"bindings": [each.to_dict() for each in found[:BINDINGS_MAX]], "total": len(found)})
+
+
+def _binding(call: Call) -> tuple[str, str, str, dict[str, Any]]:
+    """What a request is about, checked for access."""
+    body = call.body
+    kind, name, key = body.get("destination_type", "queue"), body["destination"], body.get("routing_key", "")
+    call.check("write", kind, name)
+    _check_topic(call, call.exchange, key, "read")
+    return name, kind, key, decode(body.get("arguments", {}))
+
+
+def _changed(call: Call, change: Callable[[Core], None]) -> Any:
+    """Do something to the core; answer when it is on the disk."""
+    with call.desk.guard as core:
+        change(core)
+        frame = call.desk.guard.commit()
+    return call.desk.when_durable(frame, Response(204))
+
+
+def bind(call: Call) -> Any:
+    """Bind a queue or an exchange."""
+    name, kind, key, arguments = _binding(call)
+    return _changed(call, lambda core: core.bind(VHOST, call.exchange, name, key, arguments, kind))
+
+
+def unbind(call: Call) -> Any:
+    """Remove a binding; a missing one is no error."""
+    name, kind, key, arguments = _binding(call)
+    return _changed(call, lambda core: core.unbind(VHOST, call.exchange, name, key, arguments, kind))
+
+
+_EXCHANGE = {"type": "object", "required": ["name", "type", "durable", "auto_delete", "internal", "arguments"]}
+_BINDING = Record(
+    "A binding.",
+    {
+        "destination": Text("The queue or exchange that gets messages.", SHORT_CHARS_MAX, 1, required=True),
+        "destination_type": Choice("Which of both; default: queue.", "queue", "exchange"),
+        "routing_key": Text("Which messages; what it means depends on the exchange.", SHORT_CHARS_MAX),
+        "arguments": Table("For headers exchanges and others.", ARGUMENTS_MAX),
+    },
+)
+_WHICH = {
+    "after": Text("Only names after this one.", SHORT_CHARS_MAX),
+    "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
+}
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/exchanges",
+        "List exchanges",
+        list_all,
+        None,
+        {200: ("Exchanges; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+        query=Record("Which ones.", _WHICH),
+    ),
+    Operation(
+        "PUT",
+        "/exchanges/{exchange}",
+        "Make an exchange",
+        declare,
+        Need("configure", "exchange"),
+        {201: ("It is made.", _EXCHANGE), 200: ("It is there.", _EXCHANGE)},
+        body=Record(
+            "What it is.",
+            {
+                "type": Text("direct, fanout, topic, headers or another type; default: direct.", SHORT_CHARS_MAX, 1),
+                "durable": Flag("Whether it survives a restart; default: true."),
+                "auto_delete": Flag("Whether it goes with its last binding."),
+                "internal": Flag("Whether only exchanges publish to it."),
+                "arguments": Table("Arguments of AMQP.", ARGUMENTS_MAX),
+            },
+        ),
+        audited=True,
+    ),
+    Operation(
+        "GET",
+        "/exchanges/{exchange}",
+        "Look at an exchange",
+        get,
+        Need("read", "exchange"),
+        {200: ("The exchange.", _EXCHANGE)},
+    ),
+    Operation(
+        "DELETE",
+        "/exchanges/{exchange}",
+        "Delete an exchange and its bindings",
+        delete,
+        Need("configure", "exchange"),
+        DONE,
+        query=Record("Only if.", {"if_unused": Flag("Only if nothing is bound.")}),
+        audited=True,
+    ),
+    Operation(
+        "POST",
+        "/exchanges/{exchange}/messages",
+        "Publish a message to whatever is bound to an exchange",
+        publish,
+        Need("write", "exchange"),
+        {
+            201: ("It is on the disk.", {"type": "object"}),
+            200: ("No queue is bound that it matches: nobody has it.", {"type": "object"}),
+        },
+        body=Record("A message.", {**MESSAGE_FIELDS, "routing_key": Text("Which queues get it.", SHORT_CHARS_MAX)}),
+        headers=KEY_HELP,
+    ),
+    Operation(
+        "GET",
+        "/exchanges/{exchange}/bindings",
+        "List what is bound to an exchange",
+        bindings,
+        Need("read", "exchange"),
+        {200: (f"Bindings, at most {BINDINGS_MAX}.", {"type": "object"})},
+    ),
+    Operation(
+        "POST",
+        "/exchanges/{exchange}/bindings",
+        "Bind a queue or an exchange",
+        bind,
+        Need("read", "exchange"),
+        DONE,
+        body=_BINDING,
+        audited=True,
+    ),
+    Operation(
+        "DELETE",
+        "/exchanges/{exchange}/bindings",
+        "Remove a binding",
+        unbind,
+        Need("read", "exchange"),
+        DONE,
+        body=_BINDING,
+        audited=True,
+    ),
+)

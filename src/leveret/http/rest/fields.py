@@ -1,0 +1,256 @@
+"""What a request may say: each field reads its value, and describes itself in the OpenAPI document.
+
+Written by hand and not with a validation framework: reading a message takes about a microsecond for each field.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from leveret.core.errors import InvalidArgument
+from leveret.http.request import Request
+
+Schema = dict[str, Any]
+
+DEPTH_ERROR = "the body is nested too deep: flatten it"
+FLAGS = {"true": True, "false": False}
+
+
+class Field:
+    """Anything that JSON can say."""
+
+    def __init__(self, help: str, *, required: bool = False, nullable: bool = False, **schema: Any) -> None:
+        """`schema` is what JSON Schema calls its limits."""
+        self.required = required
+        self.nullable = nullable
+        self.schema: Schema = {**schema, "description": help}
+        if nullable and "type" in schema:
+            self.schema["type"] = [schema["type"], "null"]
+
+    def read(self, name: str, value: Any) -> Any:
+        """The value, checked."""
+        if value is None and self.nullable:
+            return None
+        return self.check(name, value)
+
+    def check(self, name: str, value: Any) -> Any:
+        """The same for one that is there."""
+        return value
+
+    def parse(self, name: str, text: str) -> Any:
+        """The value of a field of the query, which is text."""
+        return self.check(name, text)
+
+
+class Whole(Field):
+    """A whole number."""
+
+    def __init__(self, help: str, at_least: int, at_most: int, **options: Any) -> None:
+        """In a range."""
+        super().__init__(help, type="integer", minimum=at_least, maximum=at_most, **options)
+        self._range = (at_least, at_most)
+
+    def check(self, name: str, value: Any) -> int:
+        """See Field; 5.0 is whole as well, as in JSON Schema."""
+        least, most = self._range
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidArgument(f"{name} is a whole number from {least} to {most}, not {_shown(value)}")
+        return value
+
+    def parse(self, name: str, text: str) -> int:
+        """See Field."""
+        return self.check(name, int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text)
+
+
+class Number(Field):
+    """A number, mostly of seconds."""
+
+    def __init__(self, help: str, at_least: float, at_most: float, **options: Any) -> None:
+        """In a range."""
+        super().__init__(help, type="number", minimum=at_least, maximum=at_most, **options)
+        self._range = (at_least, at_most)
+
+    def check(self, name: str, value: Any) -> float:
+        """See Field."""
+        least, most = self._range
+        if type(value) not in (int, float) or not math.isfinite(value) or not least <= value <= most:
+            raise InvalidArgument(f"{name} is a number from {least} to {most}, not {_shown(value)}")
+        number: float = value
+        return number
+
+    def parse(self, name: str, text: str) -> float:
+        """See Field."""
+        try:
+            return self.check(name, float(text))
+        except ValueError:
+            return self.check(name, text)
+
+
+class Text(Field):
+    """Text of a bounded length."""
+
+    def __init__(self, help: str, chars_max: int, chars_min: int = 0, **options: Any) -> None:
+        """So many characters."""
+        super().__init__(help, type="string", minLength=chars_min, maxLength=chars_max, **options)
+        self._range = (chars_min, chars_max)
+
+    def check(self, name: str, value: Any) -> str:
+        """See Field."""
+        least, most = self._range
+        if not isinstance(value, str) or not least <= len(value) <= most:
+            raise InvalidArgument(f"{name} is a string of {least} to {most} characters")
+        return value
+
+
+class Choice(Field):
+    """One of some words."""
+
+    def __init__(self, help: str, *words: str, **options: Any) -> None:
+        """These words."""
+        super().__init__(help, type="string", enum=list(words), **options)
+        self._words = words
+
+    def check(self, name: str, value: Any) -> str:
+        """See Field."""
+        if not isinstance(value, str) or value not in self._words:
+            raise InvalidArgument(f"{name} is one of {', '.join(self._words)}, not {_shown(value)}")
+        return value
+
+
+class Flag(Field):
+    """True or false."""
+
+    def __init__(self, help: str, **options: Any) -> None:
+        """True or false."""
+        super().__init__(help, type="boolean", **options)
+
+    def check(self, name: str, value: Any) -> bool:
+        """See Field."""
+        if not isinstance(value, bool):
+            raise InvalidArgument(f"{name} is true or false, not {_shown(value)}")
+        return value
+
+    def parse(self, name: str, text: str) -> bool:
+        """See Field."""
+        return self.check(name, FLAGS.get(text, text))
+
+
+class Table(Field):
+    """Names with values of any kind; who uses them checks what is inside."""
+
+    def __init__(self, help: str, entries_max: int, **options: Any) -> None:
+        """So many names."""
+        super().__init__(help, type="object", maxProperties=entries_max, **options)
+        self._entries_max = entries_max
+
+    def check(self, name: str, value: Any) -> dict[str, Any]:
+        """See Field."""
+        if not isinstance(value, dict) or len(value) > self._entries_max:
+            raise InvalidArgument(f"{name} is an object of at most {self._entries_max} names and values")
+        return value
+
+
+class Listed(Field):
+    """Several values of one kind."""
+
+    def __init__(self, help: str, each: Field | Record, count_max: int, count_min: int = 1, **options: Any) -> None:
+        """So many of them."""
+        items = each.schema
+        super().__init__(help, type="array", items=items, minItems=count_min, maxItems=count_max, **options)
+        self._each = each
+        self._range = (count_min, count_max)
+
+    def check(self, name: str, value: Any) -> list[Any]:
+        """See Field."""
+        least, most = self._range
+        if not isinstance(value, list) or not least <= len(value) <= most:
+            raise InvalidArgument(f"{name} is an array of {least} to {most} values: split it up")
+        return [self._each.read(f"{name}[{number}]", each) for number, each in enumerate(value)]
+
+
+class Record(Field):
+    """An object with known fields; one that is unknown is refused, since it would be without effect."""
+
+    def __init__(self, help: str, fields: Mapping[str, Field], **options: Any) -> None:
+        """These fields."""
+        self.fields = dict(fields)
+        self._required = frozenset(name for name, field in fields.items() if field.required)
+        schema: Schema = {
+            "properties": {name: field.schema for name, field in fields.items()},
+            "additionalProperties": False,
+        }
+        if self._required:
+            schema["required"] = sorted(self._required)
+        super().__init__(help, type="object", **schema, **options)
+
+    def check(self, name: str, value: Any) -> dict[str, Any]:
+        """See Field."""
+        if not isinstance(value, dict):
+            raise InvalidArgument(f"{name} is a JSON object, not {_shown(value)}")
+        known = self.fields
+        try:
+            found = {key: known[key].read(key, each) for key, each in value.items()}
+        except KeyError:
+            raise self._unknown(value) from None
+        self._check_required(found)
+        return found
+
+    def parse_all(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """The fields of a query."""
+        if not query.keys() <= self.fields.keys():
+            raise self._unknown(query)
+        found = {key: self.fields[key].parse(key, text) for key, text in query.items()}
+        self._check_required(found)
+        return found
+
+    def _check_required(self, found: Mapping[str, Any]) -> None:
+        missing = self._required - found.keys()
+        if missing:
+            raise InvalidArgument(f"{min(missing)} is missing: {self.fields[min(missing)].schema['description']}")
+
+    def _unknown(self, given: Mapping[str, Any]) -> InvalidArgument:
+        """The refusal of a field that does not exist."""
+        name = min(given.keys() - self.fields.keys())
+        near = get_close_matches(name, self.fields, n=1)
+        advice = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(self.fields)}"
+        return InvalidArgument(f"unknown field {_shown(name)}: {advice}")
+
+
+NOTHING = Record("Nothing.", {})
+
+
+def json_body(request: Request) -> Any:
+    """The body of a request; none is an empty object."""
+    body = request.body
+    if not body:
+        return {}
+    try:
+        value = STRICT_DECODER.decode(body.decode())
+        if b"\\u" in body:
+            # An escaped half of a character is JSON, but no text that could be sent on.
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except RecursionError:
+        raise InvalidArgument(DEPTH_ERROR) from None
+    except ValueError as error:
+        raise InvalidArgument(f"the body is not JSON ({error}): correct it") from None
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not a number of JSON")
+
+
+STRICT_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+"""Takes nothing that other languages would refuse: NaN and the like."""
+
+
+def _shown(value: Any) -> str:
+    """A value in an error text: not all of it."""
+    text = json.dumps(value) if isinstance(value, str | int | float | bool | None) else type(value).__name__
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,96 @@
+"""Messages that are scheduled, and messages that are moved: /queues/{queue}/scheduled, /queues/{queue}/redrive."""
+
+from dataclasses import asdict
+from typing import Any
+
+from leveret.core.errors import InvalidArgument, MessageNotFound
+from leveret.http.response import Response, json_response
+from leveret.http.rest.fields import Flag, Listed, Number, Record, Table, Text, Whole
+from leveret.http.rest.leases import DONE
+from leveret.http.rest.messages import BROWSE_DEFAULT, BROWSE_MAX, CONDITIONS, ENCODING
+from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.shapes import LOOKED_AT, SHORT_CHARS_MAX, looked_at
+
+REDRIVE_S_MAX = 300  # that a redrive with a rate may take: the client waits for it
+REDRIVEN_MAX = 10_000_000
+
+
+async def scheduled(call: Call) -> Answer:
+    """Messages whose delay has not ended."""
+    queue, raw = call.queue, call.query.get("encoding") == "base64"
+    limit = call.query.get("limit", BROWSE_DEFAULT)
+    rows = await call.scans.run(lambda: [looked_at(each, raw) for each in queue.scheduled(limit)])
+    return json_response({"messages": rows})
+
+
+async def cancel(call: Call) -> Answer:
+    """Remove a scheduled message."""
+    queue, message_id = call.queue, call.request.parameters["message_id"]
+    if not await call.desk.elsewhere(lambda: queue.cancel(message_id)):
+        raise MessageNotFound(f"no message {message_id} is scheduled in queue '{queue.name}': it may be ready already")
+    return Response(204)
+
+
+async def redrive(call: Call) -> Answer:
+    """Move messages."""
+    body = call.body
+    to, rate, limit = body.get("to"), body.get("rate_per_second"), body.get("limit")
+    if to is not None:
+        call.check("write", "queue", to)
+    if rate is not None and (limit is None or limit / rate > REDRIVE_S_MAX):
+        raise InvalidArgument(
+            f"with a rate_per_second there is a limit, of at most {REDRIVE_S_MAX} seconds at that rate: repeat the call"
+        )
+    queue = call.queue
+    conditions: dict[str, Any] = body.get("filter", {})
+    dry_run = body.get("dry_run", False)
+    moved = await call.scans.run(lambda: queue.redrive(to, limit=limit, rate=rate, dry_run=dry_run, **conditions))
+    return json_response(asdict(moved))
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/queues/{queue}/scheduled",
+        "List messages that are scheduled for later, the next one first",
+        scheduled,
+        Need("read"),
+        {200: ("Messages.", {"type": "object", "properties": {"messages": {"type": "array", "items": LOOKED_AT}}})},
+        query=Record("How many.", {"limit": Whole(f"Default: {BROWSE_DEFAULT}.", 1, BROWSE_MAX), "encoding": ENCODING}),
+    ),
+    Operation(
+        "DELETE",
+        "/queues/{queue}/scheduled/{message_id}",
+        "Cancel a message that is scheduled for later",
+        cancel,
+        Need("configure"),
+        DONE,
+        audited=True,
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/redrive",
+        "Move messages to another queue, by default each to the one where it died first",
+        redrive,
+        Need("configure"),
+        {200: ("How many matched, were moved, and could not be moved.", {"type": "object"})},
+        body=Record(
+            "Which ones, where to, and how fast.",
+            {
+                "to": Text("The queue that they are moved to.", SHORT_CHARS_MAX, 1),
+                "limit": Whole("How many at most.", 1, REDRIVEN_MAX),
+                "rate_per_second": Number("How many in a second at most.", 0.01, 1e6),
+                "dry_run": Flag("Only count."),
+                "filter": Record(
+                    "Conditions, all of which a message must meet.",
+                    {
+                        **CONDITIONS,
+                        "headers": Table("Only with these headers; null: whatever their value.", 32),
+                        "message_ids": Listed("Only these.", Text("An id.", 255, 1), 1_000),
+                    },
+                ),
+            },
+        ),
+        audited=True,
+    ),
+)

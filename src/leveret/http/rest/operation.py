@@ -1,0 +1,119 @@
+"""An operation of the API: the one row from which it is routed, checked, audited and described."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from leveret.core.errors import AccessRefused, ResourceLocked, TooMany
+from leveret.embedded.broker import VHOST
+from leveret.embedded.queue import Queue
+from leveret.http.desk import Desk
+from leveret.http.request import Request
+from leveret.http.response import Response, Stream
+from leveret.http.rest.fields import Record
+from leveret.security.access import Access
+from leveret.security.identity import Identity
+from leveret.security.permissions import Access as Verb
+from leveret.security.permissions import Resource
+from leveret.telemetry.audit import Audit
+
+SCANS_MAX = 4
+
+T = TypeVar("T")
+Answer = Response | Stream
+Run = Callable[["Call"], Answer | Awaitable[Answer]]
+
+
+class Need(NamedTuple):
+    """An access to the queue or exchange that the path names."""
+
+    access: Verb
+    kind: Literal["queue", "exchange"] = "queue"
+
+
+class Operation(NamedTuple):
+    """A method of a path. `answers` have for each status a sentence, and the schema of the body if there is one."""
+
+    method: str
+    path: str
+    summary: str
+    run: Run
+    need: Need | None
+    answers: Mapping[int, tuple[str, Mapping[str, Any] | None]]
+    body: Record | None = None
+    query: Record | None = None
+    headers: Mapping[str, str] = {}
+    audited: bool = False
+    tag: str | None = None
+    """Who may, of those who have tags; for what concerns the whole server."""
+
+
+class Scans:
+    """Work that looks at a whole queue, in threads of which there are few: a bounded number at the same time."""
+
+    def __init__(self, desk: Desk, at_once_max: int = SCANS_MAX) -> None:
+        """Nothing is looked at yet."""
+        self._desk = desk
+        self._at_once_max = at_once_max
+        self._running = 0
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Do it in another thread."""
+        if self._running >= self._at_once_max:
+            raise TooMany(f"{self._at_once_max} requests look through queues, which is the limit: try again later")
+        self._running += 1
+        work = self._desk.elsewhere(function)
+        work.add_done_callback(self._done)
+        # A client that goes does not end the work in the thread: it counts until it is done.
+        return await asyncio.shield(work)
+
+    def _done(self, work: asyncio.Future[Any]) -> None:
+        self._running -= 1
+        if not work.cancelled():
+            work.exception()  # nobody may be there any more to hear of it
+
+
+class Call:
+    """One request as operations see it."""
+
+    __slots__ = ("access", "audit", "body", "desk", "identity", "query", "request", "scans")
+
+    def __init__(
+        self, desk: Desk, access: Access, audit: Audit, scans: Scans, request: Request, identity: Identity
+    ) -> None:
+        """A request whose body and query are still to be read."""
+        self.desk = desk
+        self.access = access
+        self.audit = audit
+        self.scans = scans
+        self.request = request
+        self.identity = identity
+        self.body: dict[str, Any] = {}
+        self.query: dict[str, Any] = {}
+
+    @property
+    def queue(self) -> Queue:
+        """The queue that the path names."""
+        queue = self.desk.queue(self.request.parameters["queue"])
+        if queue.anyway.owner is not None:
+            raise ResourceLocked(f"queue '{queue.name}' belongs to one connection of AMQP: use another one")
+        return queue
+
+    @property
+    def exchange(self) -> str:
+        """The exchange that the path names."""
+        return self.request.parameters["exchange"]
+
+    def check(self, access: Verb, kind: Literal["queue", "exchange"], name: str) -> None:
+        """Refuse an access that the caller does not have: scopes and permissions both."""
+        self.identity.check(self.access.permissions, VHOST, Resource(kind, name), access)
+
+    def allows(self, access: Verb, kind: Literal["queue", "exchange"], name: str) -> bool:
+        """The same as a question."""
+        try:
+            self.check(access, kind, name)
+        except AccessRefused:
+            return False
+        return True

@@ -1,0 +1,336 @@
+"""/queues: list, make, look at, delete, purge, pause."""
+
+import json
+from collections.abc import Awaitable
+from dataclasses import asdict
+from hashlib import blake2b
+from typing import Any
+
+from leveret.core.errors import TooMany
+from leveret.core.jsonable import decode, encode
+from leveret.embedded.broker import VHOST
+from leveret.embedded.declare import DAY_S, OPTIONS, changed_arguments
+from leveret.embedded.managed import ManagedQueue
+from leveret.http.request import Refusal
+from leveret.http.response import Response, json_response
+from leveret.http.rest.fields import NOTHING, Choice, Field, Flag, Number, Record, Table, Text, Whole
+from leveret.http.rest.leases import DONE
+from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX
+
+LIST_MAX = 1_000
+LIST_DEFAULT = 100
+COUNT_MAX = (1 << 63) - 1
+ARGUMENTS_MAX = 64
+DEFAULTS = {"max_priority": PRIORITY_MAX, "dedup_window": DAY_S}
+"""What a queue has that is made here and is told nothing else: the priorities of messages, and keys for a day."""
+
+
+def _seconds(help: str) -> Number:
+    return Number(help, 0, SECONDS_MAX, nullable=True)
+
+
+def _count(help: str, at_least: int = 1, at_most: int = COUNT_MAX) -> Whole:
+    return Whole(help, at_least, at_most, nullable=True)
+
+
+def _word(help: str, *words: str) -> Choice:
+    # null is among the words, because JSON Schema has it in both places.
+    field = Choice(help, *words, nullable=True)
+    field.schema["enum"] = [*words, None]
+    return field
+
+
+SETTINGS: dict[str, Field] = {
+    "visibility_timeout": _seconds("How long a message is taken for; default: 30."),
+    "max_retries": _count("How often a message is handed out before it is a dead letter; 3 if there is dead_letter."),
+    "dead_letter": Text("The queue for dead letters, made if need be.", SHORT_CHARS_MAX, 1, nullable=True),
+    "max_priority": _count("The highest priority; default: 10.", 1, 255),
+    "priority_mode": _word("Who comes first; default: strict.", "strict", "weighted", "ageing"),
+    "ageing": _seconds("In which a message that waits rises by one priority."),
+    "delay": _seconds("How long messages are hidden at first."),
+    "ttl": _seconds("After which messages expire."),
+    "expires": _seconds("After which a queue that nobody uses is deleted."),
+    "max_length": _count("How many messages may be ready.", 0),
+    "max_bytes": _count("How many bytes they may have.", 0),
+    "overflow": _word("What happens at the limit.", "drop-head", "reject-publish", "reject-publish-dlx"),
+    "retention": _seconds("After which messages are dropped, whatever happens; default: 14 days."),
+    "backoff": Field("exponential, none or a list of seconds: how long a message rests that was given back."),
+    "backoff_jitter": Number("Share of the backoff that chance decides about.", 0, 1, nullable=True),
+    "dedup_window": _seconds("How long an Idempotency-Key is remembered; default: one day."),
+    "dedup_scope": _word("Where keys are compared.", "queue", "group"),
+    "content_dedup": Flag("Whether equal bodies are the same message.", nullable=True),
+    "groups": _word("What groups do.", "off", "fifo", "fair"),
+    "max_message_size": _count("Largest body in bytes."),
+    "single_active_consumer": Flag("Whether only one consumer of AMQP gets messages.", nullable=True),
+}
+assert SETTINGS.keys() == OPTIONS.keys(), "every option of a queue can be set"
+
+
+def shown(queue: ManagedQueue) -> dict[str, Any]:
+    """A queue. Under the lock."""
+    core = queue.core
+    return {
+        "name": queue.name,
+        "durable": queue.durable,
+        "paused": core.paused,
+        "arguments": encode(queue.arguments),
+        "visibility_timeout": queue.lease_ms / 1000 or None,
+        "ready": core.depth,
+        "leased": core.leased,
+        "scheduled": core.scheduled,
+        "backing_off": core.backing_off,
+        "consumers": len(core.consumers or ()),
+    }
+
+
+def _one(call: Call, status: int = 200) -> Response:
+    queue = call.queue
+    with queue.guard:
+        return json_response(shown(queue), status, (("ETag", etag(queue)),))
+
+
+def etag(queue: ManagedQueue) -> str:
+    """What changes with the settings of a queue."""
+    told = json.dumps(encode(queue.arguments), sort_keys=True)
+    return f'"{blake2b(told.encode(), digest_size=8).hexdigest()}"'
+
+
+def list_all(call: Call) -> Answer:
+    """The queues that the caller may use, by name."""
+    limit, after, prefix = (
+        call.query.get("limit", LIST_DEFAULT),
+        call.query.get("after", ""),
+        call.query.get("prefix", ""),
+    )
+    with call.desk.guard as core:
+        known = core.topology.vhost(VHOST).queues
+        names = sorted(name for name in known if name > after and name.startswith(prefix) and known[name].owner is None)
+        rows: list[dict[str, Any]] = []
+        for name in names:
+            if any(call.allows(access, "queue", name) for access in ("read", "write", "configure")):
+                if len(rows) == limit:
+                    return json_response({"queues": rows, "next": rows[-1]["name"]})
+                rows.append(shown(ManagedQueue(call.desk.broker, known[name])))
+    return json_response({"queues": rows, "next": None})
+
+
+async def declare(call: Call) -> Answer:
+    """Make a queue; one that exists with these settings is no error."""
+    name, body = call.request.parameters["queue"], dict(call.body)
+    durable, arguments = body.pop("durable", True), decode(body.pop("arguments", {}))
+    _check_dead_letter(call, body.get("dead_letter"))
+    exchange = arguments.get("x-dead-letter-exchange")
+    if isinstance(exchange, str):
+        call.check("write", "exchange", exchange)
+    with call.desk.guard as core:
+        known = name in core.topology.vhost(VHOST).queues
+        if not known:
+            _check_room(call, len(core.topology.vhost(VHOST).queues))
+    options = body if known or call.query.get("defaults") == "none" else {**DEFAULTS, **body}
+    broker = call.desk.broker
+    await call.desk.elsewhere(lambda: broker.queue(name, durable=durable, arguments=arguments, **options))
+    return _one(call, 200 if known else 201)
+
+
+def _check_room(call: Call, count: int) -> None:
+    """Refuse one more queue than there may be."""
+    most = call.access.vhost_limits(VHOST).queues_max
+    if most is not None and count >= most:
+        raise TooMany(f"vhost '{VHOST}' has {most} queues, which is its limit: delete some, or raise it")
+
+
+def _check_dead_letter(call: Call, name: str | None) -> None:
+    """Refuse a place for dead letters that the caller may not make and send to."""
+    if name is not None:
+        call.check("configure", "queue", name)
+        call.check("write", "queue", name)
+
+
+async def update(call: Call) -> Answer:
+    """Change the settings of a queue; those that are not named stay."""
+    queue, options = call.queue, call.body
+    _check_dead_letter(call, options.get("dead_letter"))
+    wanted = call.request.header(b"if-match")
+    if wanted not in ("", "*", etag(queue)):
+        raise Refusal(412, "the queue has other settings by now: look at it again")
+    dead_letter = options.get("dead_letter")
+    if dead_letter is not None:
+        await call.desk.elsewhere(lambda: call.desk.broker.queue(dead_letter))
+    changed = call.desk.change(lambda core: core.change_queue(queue.core, changed_arguments(queue.arguments, options)))
+    if isinstance(changed, Awaitable):
+        await changed
+    return _one(call)
+
+
+def get(call: Call) -> Answer:
+    """One queue."""
+    return _one(call)
+
+
+async def delete(call: Call) -> Answer:
+    """Delete a queue."""
+    queue = call.queue
+    count = await call.desk.elsewhere(lambda: queue.delete(**call.query))
+    return json_response({"deleted": count})
+
+
+async def purge(call: Call) -> Answer:
+    """Remove what is ready."""
+    return json_response({"purged": await call.desk.elsewhere(call.queue.purge)})
+
+
+async def pause(call: Call) -> Answer:
+    """Hand nothing out."""
+    await call.desk.elsewhere(call.queue.pause)
+    return Response(204)
+
+
+async def resume(call: Call) -> Answer:
+    """Hand messages out again."""
+    await call.desk.elsewhere(call.queue.resume)
+    return Response(204)
+
+
+def stats(call: Call) -> Answer:
+    """The figures of a queue."""
+    queue = call.queue
+    figures = asdict(queue.stats())
+    depths = figures["depth_by_priority"]
+    figures["depth_by_priority"] = {str(priority): depth for priority, depth in depths.items()}
+    age_s = figures["oldest_age"]
+    named = {str(priority): depths.get(priority, 0) for priority in range(10, 6, -1)}
+    rest = sum(depths.values()) - sum(named.values())
+    return json_response(
+        {
+            "queue_name": figures.pop("name"),
+            "approximate_message_count": figures["ready"],
+            "messages_by_priority": {**named, "6-1": rest},
+            "oldest_message_age_seconds": 0 if age_s is None else int(age_s),
+            "in_flight_count": figures["leased"],
+            "dlq_count": _dead_letters(queue),
+            **figures,
+        }
+    )
+
+
+def _dead_letters(queue: ManagedQueue) -> int:
+    """How many messages wait where the dead letters of a queue go."""
+    policy = queue.anyway.policy
+    if policy.dead_letter_exchange is None:
+        return 0
+    with queue.guard as core:
+        home = core.topology.vhost(VHOST)
+        key = policy.dead_letter_routing_key or queue.name
+        if policy.dead_letter_exchange not in home.exchanges:
+            return 0
+        return sum(each.depth for each in home.route(policy.dead_letter_exchange, [key], None, None))
+
+
+_QUEUE = {"type": "object", "required": ["name", "durable", "paused", "arguments", "ready"]}
+_FIGURES = {
+    "type": "object",
+    "required": [
+        "queue_name",
+        "approximate_message_count",
+        "messages_by_priority",
+        "oldest_message_age_seconds",
+        "in_flight_count",
+        "dlq_count",
+    ],
+}
+_COUNT = {"type": "object"}
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/queues",
+        "List queues",
+        list_all,
+        None,
+        {200: ("Queues; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+        query=Record(
+            "Which ones.",
+            {
+                "prefix": Text("Only names that begin with this.", SHORT_CHARS_MAX),
+                "after": Text("Only names after this one.", SHORT_CHARS_MAX),
+                "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
+            },
+        ),
+    ),
+    Operation(
+        "PUT",
+        "/queues/{queue}",
+        "Make a queue",
+        declare,
+        Need("configure"),
+        {201: ("It is made.", _QUEUE), 200: ("It is there with these settings.", _QUEUE)},
+        body=Record(
+            "Its settings; null is none, also where there is a default.",
+            {
+                **SETTINGS,
+                "durable": Flag("Whether it survives a restart; default: true."),
+                "arguments": Table("Arguments of AMQP, for what has no setting.", ARGUMENTS_MAX),
+            },
+        ),
+        query=Record("How it begins.", {"defaults": Choice("none: max_priority and dedup_window have none.", "none")}),
+        audited=True,
+    ),
+    Operation(
+        "PATCH",
+        "/queues/{queue}",
+        "Change the settings of a queue",
+        update,
+        Need("configure"),
+        {200: ("It has these settings from now on.", _QUEUE), 412: ("Somebody else was quicker.", None)},
+        body=Record("The settings that change; null: none.", SETTINGS),
+        headers={"If-Match": "The ETag of the settings that are meant to be changed."},
+        audited=True,
+    ),
+    Operation("GET", "/queues/{queue}", "Look at a queue", get, Need("read"), {200: ("The queue.", _QUEUE)}),
+    Operation(
+        "DELETE",
+        "/queues/{queue}",
+        "Delete a queue and what is in it",
+        delete,
+        Need("configure"),
+        {200: ("How many messages were ready.", _COUNT)},
+        query=Record(
+            "Only if.",
+            {"if_unused": Flag("Only if nobody consumes."), "if_empty": Flag("Only if nothing is ready.")},
+        ),
+        audited=True,
+    ),
+    Operation(
+        "GET", "/queues/{queue}/stats", "The figures of a queue", stats, Need("read"), {200: ("Figures.", _FIGURES)}
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/purge",
+        "Remove everything that is ready",
+        purge,
+        Need("configure"),
+        {200: ("How many messages it were.", _COUNT)},
+        body=NOTHING,
+        audited=True,
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/pause",
+        "Hand nothing out until it is resumed",
+        pause,
+        Need("configure"),
+        DONE,
+        body=NOTHING,
+        audited=True,
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/resume",
+        "Hand messages out again",
+        resume,
+        Need("configure"),
+        DONE,
+        body=NOTHING,
+        audited=True,
+    ),
+)

@@ -1,0 +1,168 @@
+"""An HTTP server in an event loop: listeners, connections, and the once-a-second look at all of them.
+
+    server = HttpServer(handler, Limits(), admission, SystemClock())
+    server.listen(bind("127.0.0.1", 8080))
+    ...
+    server.stop_listening()
+    await server.drain(timeout_s)
+
+A handler takes a Request and gives a Response, a Stream, or something to await that gives one of them. It is called in
+the loop: one that gives a Response costs no task, and one that gives a future neither. What it raises becomes an
+answer by `refuse`, which maps errors of the core and Refusal; other exceptions are logged and become a 500 first.
+When the client goes, what is awaited is cancelled.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from email.utils import formatdate
+from functools import partial
+
+from leveret.clock import Clock
+from leveret.core.errors import LeveretError
+from leveret.http.connection import Connection
+from leveret.http.limits import Limits
+from leveret.http.problem import problem
+from leveret.http.request import Request
+from leveret.http.response import Response, Stream, status_line
+from leveret.net.admission import Admission
+from leveret.net.listener import Listener
+from leveret.telemetry.logs import Log
+
+SWEEP_S = 1.0
+
+Answer = Response | Stream
+Handler = Callable[[Request], Answer | Awaitable[Answer]]
+Refuse = Callable[[LeveretError], Response]
+Context = Callable[[], ssl.SSLContext]
+LOG = Log("http")
+
+
+class HttpServer:
+    """Listeners of one handler, and the connections that they accepted."""
+
+    def __init__(
+        self, handler: Handler, limits: Limits, admission: Admission, clock: Clock, refuse: Refuse = problem
+    ) -> None:
+        """Serve in the running loop; nothing is listened on yet. `admission` may be shared with other servers."""
+        self._loop = asyncio.get_running_loop()
+        self.call_soon = self._loop.call_soon
+        self.handler = handler
+        self.limits = limits
+        self.refuse = refuse
+        self.draining = False
+        self.bodies_bytes = 0
+        """Of all requests that have come and are not answered yet."""
+        self.now_s = self._loop.time()
+        self._admission = admission
+        self._clock = clock
+        self._listeners: list[Listener] = []
+        self._connections: dict[Connection, asyncio.Task[None]] = {}
+        self._half_open: dict[Connection, None] = {}
+        self._heads: dict[int, bytes] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._sweep = self._loop.call_later(SWEEP_S, self._tick)
+
+    def __len__(self) -> int:
+        """How many connections there are."""
+        return len(self._connections)
+
+    # Coming and going
+
+    def listen(self, bound: socket.socket, context: Context | None = None) -> None:
+        """Accept connections; with a context, by TLS."""
+        self._listeners.append(Listener(bound, partial(self._accepted, context)))
+
+    def _accepted(self, context: Context | None, client: socket.socket, host: str, port: int) -> None:
+        """Let a client in, or send it away."""
+        reason = self._admission.refusal(host)
+        if reason is not None or self.draining:
+            LOG.warning("connection refused", peer=host, reason=reason or "the server is stopping")
+            client.close()
+            return
+        connection = Connection(self, host, port)
+        self._admission.enter(host)
+        self._admission.log_in()
+        self._half_open[connection] = None
+        if len(self._half_open) > self.limits.half_open_max:
+            # Not the new one: whoever means well has sent its request long before it is the oldest.
+            self._close(next(iter(self._half_open)))
+        self._idle.clear()
+        opening = self._loop.create_task(self._open(connection, client, context))
+        opening.add_done_callback(partial(self._opened, connection, client))
+        self._connections[connection] = opening
+
+    def _opened(self, connection: Connection, client: socket.socket, opening: asyncio.Task[None]) -> None:
+        """A connection is open or never will be, perhaps because it was closed before its turn came."""
+        if not connection.opened:
+            client.close()
+            self.leave(connection)
+
+    async def _open(self, connection: Connection, client: socket.socket, context: Context | None) -> None:
+        """Shake hands if it is TLS, then begin to talk."""
+        timeout_s = self.limits.handshake_s if context else None
+        tls = context() if context else None
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection, client, ssl=tls, ssl_handshake_timeout=timeout_s
+            )
+        except (OSError, TimeoutError) as error:
+            LOG.info("tls handshake failed", peer=connection.peer, reason=error or "it took too long")
+
+    def _close(self, connection: Connection) -> None:
+        """Close a connection at once, also one that is not open yet."""
+        self._half_open.pop(connection, None)
+        self._connections[connection].cancel()
+        connection.abort()
+
+    def known(self, connection: Connection) -> None:
+        """A connection has sent its first request."""
+        self._half_open.pop(connection, None)
+
+    def leave(self, connection: Connection) -> None:
+        """A connection is gone."""
+        if self._connections.pop(connection, None) is not None:
+            self._half_open.pop(connection, None)
+            self._admission.leave(connection.host, True)
+            if not self._connections:
+                self._idle.set()
+
+    def stop_listening(self) -> None:
+        """Accept no more."""
+        for listener in self._listeners:
+            listener.close()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Let requests at hand be answered; give how many connections did not end in time, and close those."""
+        self.draining = True
+        for connection in list(self._connections):
+            connection.drain()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+        left = list(self._connections)
+        for connection in left:
+            self._close(connection)
+        await self._idle.wait()
+        self._sweep.cancel()
+        return len(left)
+
+    # Once a second
+
+    def _tick(self) -> None:
+        """Look at every connection."""
+        self._sweep = self._loop.call_later(SWEEP_S, self._tick)
+        self.now_s = self._loop.time()
+        self._heads.clear()
+        for connection in list(self._connections):
+            connection.check(self.now_s)
+
+    def head(self, status: int) -> bytes:
+        """The lines that all answers with a status begin with; made once a second."""
+        head = self._heads.get(status)
+        if head is None:
+            date = formatdate(self._clock.now_ms() / 1000, usegmt=True)
+            head = self._heads[status] = status_line(status) + f"Server: Leveret\r\nDate: {date}\r\n".encode()
+        return head

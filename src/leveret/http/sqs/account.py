@@ -1,0 +1,43 @@
+"""What all requests of the port for SQS share: the broker, its queues, who may do what."""
+
+from __future__ import annotations
+
+from leveret.embedded.broker import Broker
+from leveret.http.desk import Desk
+from leveret.http.sqs.attempts import Attempts
+from leveret.http.sqs.move_tasks import MoveTasks
+from leveret.http.sqs.queues import Queues, SqsQueue
+from leveret.http.sqs.settings import Settings
+from leveret.security.access import Access
+
+DELETED_MAX = 10_000  # names of queues that were deleted within the last minute
+
+
+class Account:
+    """One for all requests; to be used in the thread of the loop."""
+
+    def __init__(self, broker: Broker, access: Access, desk: Desk, settings: Settings) -> None:
+        """Take up what a restart has interrupted."""
+        self.settings = settings
+        self.access = access
+        self.desk = desk
+        self.guard = broker.guard
+        self.core = broker.guard.core
+        self.receipts = broker.receipts
+        self.tag = broker.guard.core.tag
+        self.queues = Queues(broker, settings)
+        self.attempts = Attempts()
+        self.tasks = MoveTasks(self.guard, self.queues, desk)
+        self.deleted_ms: dict[str, int] = {}
+        self.alarm: str | None = None
+        """What the server is short of; nobody sends then."""
+
+    def now_ms(self) -> int:
+        """The time."""
+        return self.guard.clock.now_ms()
+
+    def note_deleted(self, queue: SqsQueue) -> None:
+        """A queue was deleted: its name is not for use for a minute."""
+        if len(self.deleted_ms) >= DELETED_MAX:
+            del self.deleted_ms[next(iter(self.deleted_ms))]
+        self.deleted_ms[queue.name] = self.now_ms()

@@ -1,0 +1,76 @@
+"""One request after decoding: the same for both protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import quote
+
+from leveret.http.request import Request
+from leveret.http.response import Response
+from leveret.http.sqs.errors import SqsError
+from leveret.http.sqs.parameters import Parameters, required
+
+if TYPE_CHECKING:
+    from leveret.http.sqs.account import Account
+    from leveret.http.sqs.queues import SqsQueue
+
+Answer = Response | Awaitable[Response]
+
+
+class Wire(Protocol):
+    """A protocol: a module with these functions."""
+
+    decode: Callable[[Request], tuple[str, Parameters]]
+    encode: Callable[[str, dict[str, Any] | None, str], Response]
+    refuse: Callable[[SqsError, str], Response]
+
+
+class Caller(NamedTuple):
+    """Who sent a request; without a user when signatures are not checked."""
+
+    user: str | None
+    arn: str
+    host: str
+    tls: bool
+
+
+class Call:
+    """An action with its parameters."""
+
+    __slots__ = ("account", "action", "base_url", "caller", "parameters", "request_id", "wire")
+
+    def __init__(
+        self,
+        account: Account,
+        wire: Wire,
+        request_id: str,
+        action: str,
+        parameters: Parameters,
+        caller: Caller,
+        base_url: str,
+    ) -> None:
+        """A call of somebody; URLs of queues begin with `base_url`."""
+        self.account = account
+        self.wire = wire
+        self.request_id = request_id
+        self.action = action
+        self.parameters = parameters
+        self.caller = caller
+        self.base_url = base_url
+
+    def answer(self, result: dict[str, Any] | None = None) -> Response:
+        """The answer with a result."""
+        return self.wire.encode(self.action, result, self.request_id)
+
+    def durable(self, frame: int, result: dict[str, Any] | None = None) -> Answer:
+        """The same, when a frame of the journal is on the disk."""
+        return self.account.desk.when_durable(frame, self.answer(result))
+
+    def queue(self) -> SqsQueue:
+        """The queue that the request is about."""
+        return self.account.queues.of_url(required(self.parameters, "QueueUrl"))
+
+    def url(self, queue: SqsQueue) -> str:
+        """The URL of a queue for this client."""
+        return f"{self.base_url}/{self.account.settings.account}/{quote(queue.name, safe='', errors='surrogateescape')}"

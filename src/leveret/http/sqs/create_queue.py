@@ -1,0 +1,61 @@
+"""CreateQueue: make a queue, or find the same one."""
+
+import re
+
+from leveret.http.sqs.attributes import check_attributes, defaults, parsed
+from leveret.http.sqs.call import Answer, Call
+from leveret.http.sqs.errors import SqsError, invalid
+from leveret.http.sqs.parameters import required, texts
+from leveret.http.sqs.queue_attributes import check_values, with_encryption
+from leveret.http.sqs.queue_tags import check_tags
+from leveret.http.sqs.queues import FIFO_SUFFIX, SqsQueue
+
+NAME_CHARS_MAX = 80
+RECREATE_MS = 60_000
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+def create_queue(call: Call) -> Answer:
+    """The queue of that name, made if need be."""
+    name: str = required(call.parameters, "QueueName")
+    account = call.account
+    given = check_attributes(texts(call.parameters, "Attributes"), _is_fifo(call, name))
+    tags = texts(call.parameters, "tags") or texts(call.parameters, "Tags")
+    check_tags(tags)
+    with account.guard:
+        existing = account.queues.find(name)
+        if existing is not None:
+            _check_same(existing, given)
+            return call.answer({"QueueUrl": call.url(existing)})
+        deleted_ms = account.deleted_ms.get(name)
+        if account.settings.guards and deleted_ms is not None and account.now_ms() - deleted_ms < RECREATE_MS:
+            raise SqsError("QueueDeletedRecently")
+        fifo = name.endswith(FIFO_SUFFIX)
+        check_values(account, name, fifo, given)
+        stored = {each: value for each, value in given.items() if each != "FifoQueue"}
+        queue = account.queues.create(name, {**defaults(fifo), **with_encryption(stored)}, tags)
+        frame = account.guard.commit()
+    return call.durable(frame, {"QueueUrl": call.url(queue)})
+
+
+def _is_fifo(call: Call, name: str) -> bool:
+    """Whether it is to be a FIFO queue; its name has to say so too."""
+    wanted = texts(call.parameters, "Attributes").get("FifoQueue", "").lower() == "true"
+    if wanted and not (name.endswith(FIFO_SUFFIX) and _NAME.fullmatch(name.removesuffix(FIFO_SUFFIX))):
+        raise invalid(
+            "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with "
+            ".fifo suffix and be 1 to 80 in length"
+        )
+    if (not wanted and not _NAME.fullmatch(name)) or len(name) > NAME_CHARS_MAX:
+        raise invalid("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
+    return wanted
+
+
+def _check_same(queue: SqsQueue, given: dict[str, str]) -> None:
+    """Refuse a queue that exists with other attributes."""
+    current = queue.attributes
+    for name, value in given.items():
+        has = current.get(name, "")
+        if has != value and (not value or parsed(has) != parsed(value) or parsed(value) is None):
+            raise SqsError("QueueNameExists", name=name)

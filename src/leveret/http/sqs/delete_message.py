@@ -1,0 +1,40 @@
+"""DeleteMessage and DeleteMessageBatch."""
+
+from leveret.core import browse
+from leveret.core.errors import InvalidReceipt
+from leveret.http.sqs import batches
+from leveret.http.sqs.call import Answer, Call
+from leveret.http.sqs.parameters import Parameters
+from leveret.http.sqs.queues import SqsQueue
+from leveret.http.sqs.receipt_handles import read_handle, refused
+
+
+def delete_message(call: Call, queue: SqsQueue) -> Answer:
+    """Done with a message."""
+    with call.account.guard:
+        _delete(call, queue, call.parameters)
+        frame = call.account.guard.commit()
+    return call.durable(frame)
+
+
+def delete_message_batch(call: Call, queue: SqsQueue) -> Answer:
+    """Done with up to ten messages."""
+    given = batches.entries(call)
+    with call.account.guard:
+        result = batches.each(given, lambda entry: _delete(call, queue, entry))
+        frame = call.account.guard.commit()
+    return call.durable(frame, result)
+
+
+def _delete(call: Call, queue: SqsQueue, given: Parameters) -> None:
+    """Settle a message. A handle that was used before is no error; neither is an old one, but for FIFO queues."""
+    seq, lease = read_handle(call, queue, given)
+    core = queue.core
+    try:
+        held = core.find_lease(seq, lease)
+    except InvalidReceipt:
+        if queue.fifo and core.has_held(seq):
+            raise refused(given["ReceiptHandle"], "The receipt handle has expired.") from None
+        browse.ack_waiting(core, seq)
+        return
+    core.ack(held, lease)

@@ -1,0 +1,89 @@
+"""StartMessageMoveTask, CancelMessageMoveTask and ListMessageMoveTasks."""
+
+from typing import Any
+
+from leveret.http.response import Response
+from leveret.http.sqs.authorization import authorize
+from leveret.http.sqs.call import Answer, Call
+from leveret.http.sqs.errors import SqsError, invalid
+from leveret.http.sqs.move_tasks import CANCELLING, RUNNING, MoveTask
+from leveret.http.sqs.parameters import number, required
+from leveret.http.sqs.queues import SqsQueue
+
+RATE_MAX = 500
+RESULTS_MAX = 10
+NO_ARN = (
+    "You must use this format to specify the SourceArn: arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
+)
+
+
+def start_message_move_task(call: Call) -> Answer:
+    """Begin to move the messages of a queue for dead letters."""
+    given = call.parameters
+    source = _source(call)
+    rate = number(given, "MaxNumberOfMessagesPerSecond", RATE_MAX, least=1)
+    destination = None
+    with call.account.guard:
+        sources = call.account.queues.sources(source.name)
+    if not sources:
+        raise invalid("Source queue must be configured as a Dead Letter Queue.")
+    if given.get("DestinationArn"):
+        target = _queue(call, given["DestinationArn"])
+        destination, sources = target.name, [target]
+    for target in sources:
+        authorize(call, target, "SendMessage")
+    task = call.account.tasks.start(source, destination, rate)
+    with call.account.guard:
+        frame = call.account.guard.commit()
+    return call.durable(frame, {"TaskHandle": task.handle(source.arn)})
+
+
+def cancel_message_move_task(call: Call) -> Response:
+    """Stop a task; what it has moved stays moved."""
+    task = call.account.tasks.find(required(call.parameters, "TaskHandle"))
+    authorize(call, call.account.queues.get(task.source), "ReceiveMessage")
+    task.status = CANCELLING
+    return call.answer({"ApproximateNumberOfMessagesMoved": task.moved})
+
+
+def list_message_move_tasks(call: Call) -> Response:
+    """The newest tasks of a queue."""
+    source = _source(call)
+    count = number(call.parameters, "MaxResults", RESULTS_MAX, least=1) or 1
+    found = [_shown(call, source, task) for task in call.account.tasks.of(source.name)]
+    return call.answer({"Results": found[:count]})
+
+
+def _source(call: Call) -> SqsQueue:
+    source = _queue(call, required(call.parameters, "SourceArn"))
+    authorize(call, source, "ReceiveMessage")
+    return source
+
+
+def _queue(call: Call, arn: str) -> SqsQueue:
+    """The queue of an ARN."""
+    if arn.count(":") < 5 or not arn.startswith("arn:"):
+        raise invalid(NO_ARN)
+    name = call.account.settings.queue_of(arn)
+    queue = None if name is None else call.account.queues.find(name)
+    if queue is None:
+        raise SqsError("ResourceNotFound", "The resource that you specified for the SourceArn parameter doesn't exist.")
+    return queue
+
+
+def _shown(call: Call, source: SqsQueue, task: MoveTask) -> dict[str, Any]:
+    """A task as an answer has it; only one that runs can be named."""
+    told: dict[str, Any] = {"TaskHandle": task.handle(source.arn)} if task.status == RUNNING else {}
+    told |= {"Status": task.status, "SourceArn": source.arn}
+    if task.destination is not None:
+        told["DestinationArn"] = call.account.settings.arn(task.destination)
+    if task.rate is not None:
+        told["MaxNumberOfMessagesPerSecond"] = task.rate
+    told |= {
+        "ApproximateNumberOfMessagesMoved": task.moved,
+        "ApproximateNumberOfMessagesToMove": task.to_move,
+        "StartedTimestamp": task.started_ms,
+    }
+    if task.failure is not None:
+        told["FailureReason"] = task.failure
+    return told

@@ -1,0 +1,89 @@
+"""GetQueueAttributes and SetQueueAttributes."""
+
+from leveret.http.response import Response
+from leveret.http.sqs.account import Account
+from leveret.http.sqs.attributes import ALL, READABLE, check_attributes
+from leveret.http.sqs.call import Answer, Call
+from leveret.http.sqs.errors import SqsError, invalid
+from leveret.http.sqs.parameters import names, required, texts
+from leveret.http.sqs.queue_policy import check_policy
+from leveret.http.sqs.queues import SqsQueue
+from leveret.http.sqs.redrive_policy import allows_source, check_allow_policy, read_redrive_policy
+
+
+def get_queue_attributes(call: Call, queue: SqsQueue) -> Response:
+    """The attributes that are asked for."""
+    wanted = names(call.parameters, "AttributeNames")
+    for name in wanted:
+        if name not in READABLE and name != ALL:
+            raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
+    if not wanted:
+        return call.answer({})
+    with call.account.guard:
+        known = {**described(queue), **queue.attributes}
+    found = known if ALL in wanted else {name: known[name] for name in wanted if name in known}
+    return call.answer({"Attributes": found} if found else {})
+
+
+def described(queue: SqsQueue) -> dict[str, str]:
+    """The attributes that cannot be set."""
+    core, details = queue.core, queue.details
+    return {
+        "QueueArn": queue.arn,
+        "ApproximateNumberOfMessages": str(core.depth),
+        "ApproximateNumberOfMessagesNotVisible": str(core.leased + core.backing_off),
+        "ApproximateNumberOfMessagesDelayed": str(core.scheduled),
+        "CreatedTimestamp": str(details["created_s"]),
+        "LastModifiedTimestamp": str(details["modified_s"]),
+    }
+
+
+def set_queue_attributes(call: Call, queue: SqsQueue) -> Answer:
+    """Other values for some attributes."""
+    required(call.parameters, "Attributes")
+    given = check_attributes(texts(call.parameters, "Attributes"), queue.fifo)
+    if "FifoQueue" in given:
+        raise SqsError("InvalidAttributeName", "Unknown Attribute FifoQueue.")
+    account = call.account
+    with account.guard:
+        check_values(account, queue.name, queue.fifo, {**queue.attributes, **given}, changed=given)
+        account.queues.change(queue, with_encryption(given))
+        frame = account.guard.commit()
+    return call.durable(frame)
+
+
+def check_values(
+    account: Account, name: str, fifo: bool, attributes: dict[str, str], changed: dict[str, str] | None = None
+) -> None:
+    """Refuse attributes that contradict each other, or queues that are not there. Under the lock."""
+    given = attributes if changed is None else changed
+    if attributes.get("FifoThroughputLimit") == "perMessageGroupId" and (
+        attributes.get("DeduplicationScope", "queue") != "messageGroup"
+    ):
+        raise SqsError("InvalidAttributeValue", name="FifoThroughputLimit")
+    if "Policy" in given:
+        check_policy(given["Policy"])
+    if "RedriveAllowPolicy" in given:
+        check_allow_policy(given["RedriveAllowPolicy"])
+    if "RedrivePolicy" in given:
+        _check_redrive(account, name, fifo, given["RedrivePolicy"])
+
+
+def _check_redrive(account: Account, name: str, fifo: bool, value: str) -> None:
+    """Refuse a place for dead letters that is not there, of another type, or does not want them."""
+    policy = read_redrive_policy(value, account.settings)
+    if policy is None:
+        return
+    start = f"Value {value} for parameter RedrivePolicy is invalid. Reason: "
+    target = account.queues.find(policy.target)
+    if target is None:
+        raise invalid(start + "Dead letter target does not exist.")
+    if target.fifo != fifo:
+        raise invalid(start + "Dead-letter queue must be same type of queue as the source.")
+    if not allows_source(target.kept.get("RedriveAllowPolicy"), account.settings.arn(name)):
+        raise invalid(start + "Dead letter target does not allow this queue as its source.")
+
+
+def with_encryption(given: dict[str, str]) -> dict[str, str]:
+    """Attributes with what a key of KMS implies: Amazon's own encryption is off then."""
+    return {**given, "SqsManagedSseEnabled": "false"} if given.get("KmsMasterKeyId") else given

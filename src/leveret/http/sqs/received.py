@@ -1,0 +1,116 @@
+"""A message on its way out: what ReceiveMessage tells about it."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import md5
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leveret.core.ids import format_id
+from leveret.core.properties import Properties
+from leveret.core.publish import received_before
+from leveret.embedded.message import Message
+from leveret.http.sqs import message_attributes
+from leveret.http.sqs.drafts import FLAGS_AT, PLAIN_SENDERS
+from leveret.http.sqs.message_attributes import Value
+from leveret.http.sqs.parameters import is_forbidden
+from leveret.http.sqs.queues import SqsQueue
+
+if TYPE_CHECKING:
+    from leveret.http.sqs.account import Account
+
+SEQUENCE_BASE = 10**19  # so that sequence numbers have the twenty digits of Amazon's
+BODY_ENCODING = "leveret.body_encoding"
+BASE64 = Value("String", "base64")
+SYSTEM = (
+    "SenderId",
+    "SentTimestamp",
+    "ApproximateReceiveCount",
+    "ApproximateFirstReceiveTimestamp",
+    "SequenceNumber",
+    "MessageDeduplicationId",
+    "MessageGroupId",
+    "AWSTraceHeader",
+    "DeadLetterQueueSourceArn",
+)
+
+
+class Wanted(NamedTuple):
+    """What a receiver wants to know beside the body."""
+
+    system: frozenset[str]
+    attributes: list[str]
+
+
+def sequence_number(seq: int) -> str:
+    """The place of a message among all others."""
+    return str(SEQUENCE_BASE + seq)
+
+
+def shown(account: Account, queue: SqsQueue, message: Message, wanted: Wanted) -> dict[str, Any]:
+    """A message as an answer has it."""
+    content = message.content
+    plain = content.content[FLAGS_AT : content.header_len] in PLAIN_SENDERS
+    data = message.data
+    body, encoded = _text(data)
+    told: dict[str, Any] = {
+        "MessageId": format_id(message.source.tag, message.seq) if plain else message.id,
+        "ReceiptHandle": account.receipts.write(queue.core.id, message.seq, message.lease),
+        "MD5OfBody": md5(body.encode() if encoded else data, usedforsecurity=False).hexdigest(),
+        "Body": body,
+    }
+    if wanted.system:
+        facts = _system(account, queue, message)
+        attributes = {name: facts[name] for name in SYSTEM if name in wanted.system and name in facts}
+        if attributes:
+            told["Attributes"] = attributes
+    if wanted.attributes and (encoded or not plain):
+        values = message_attributes.load(content.properties)
+        if encoded:
+            values[BODY_ENCODING] = BASE64
+        values = message_attributes.selected(values, wanted.attributes)
+        if values:
+            told["MD5OfMessageAttributes"] = message_attributes.digest(values)
+            told["MessageAttributes"] = {name: value.shown() for name, value in values.items()}
+    return told
+
+
+def _text(data: bytes) -> tuple[str, bool]:
+    """A body as text; what is none is encoded."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return b64encode(data).decode(), True
+    return (b64encode(data).decode(), True) if is_forbidden(text, data) else (text, False)
+
+
+def _system(account: Account, queue: SqsQueue, message: Message) -> dict[str, str]:
+    """What the broker knows about a message."""
+    content, properties = message.content, message.content.properties
+    headers = properties.headers or {}
+    here = headers.get("x-first-death-queue") == queue.name
+    facts = {
+        "SenderId": properties.user_id or account.settings.account,
+        "SentTimestamp": str(content.enqueued_ms),
+        "ApproximateReceiveCount": str(message.deliveries + (0 if here else received_before(headers))),
+        "ApproximateFirstReceiveTimestamp": str(message.held.first_delivered_ms or message.received_ms),
+    }
+    if queue.fifo:
+        facts["SequenceNumber"] = sequence_number(message.seq)
+    for name, value in (
+        ("MessageDeduplicationId", message.dedup_id),
+        ("MessageGroupId", message.group),
+        ("AWSTraceHeader", message.header(message_attributes.TRACE)),
+    ):
+        if value is not None:
+            facts[name] = value
+    died_in = _died_in(properties)
+    if died_in is not None and not here:
+        facts["DeadLetterQueueSourceArn"] = account.settings.arn(died_in)
+    return facts
+
+
+def _died_in(properties: Properties) -> str | None:
+    """The queue that a dead letter came from."""
+    name = (properties.headers or {}).get("x-last-death-queue")
+    return name if isinstance(name, str) else None

@@ -1,0 +1,98 @@
+"""SendMessage and SendMessageBatch."""
+
+from functools import partial
+from typing import Any
+
+from leveret.core.errors import LeveretError
+from leveret.core.ids import format_id
+from leveret.http.response import Response
+from leveret.http.sqs import batches
+from leveret.http.sqs.call import Answer, Call
+from leveret.http.sqs.drafts import MESSAGE_BYTES_MAX, Draft, draft, plain_header
+from leveret.http.sqs.errors import SqsError
+from leveret.http.sqs.parameters import Parameters
+from leveret.http.sqs.queues import SqsQueue
+from leveret.http.sqs.received import sequence_number
+
+
+def told(call: Call, queue: SqsQueue, sent: Draft, seq: int) -> dict[str, str]:
+    """What the sender of a message is told."""
+    if seq == 0:
+        raise SqsError("OverLimit", f"The queue {queue.name} is full.")
+    return sent.answer(format_id(call.account.tag, seq), sequence_number(seq) if queue.fifo else None)
+
+
+def check_alarm(call: Call) -> None:
+    """Refuse what would make a shortage worse."""
+    if call.account.alarm is not None:
+        raise SqsError("ServiceUnavailable", f"The server is short of {call.account.alarm}: try again later.")
+
+
+def send_message(call: Call, queue: SqsQueue) -> Answer:
+    """Put a message into a queue."""
+    check_alarm(call)
+    one = draft(queue, call.parameters, call.caller.user)
+    done = _post(call, queue, [one])
+    if done is None:
+        return _send_large(call, queue, one)
+    frame, numbers = done
+    return call.durable(frame, told(call, queue, one, numbers[0]))
+
+
+def _post(call: Call, queue: SqsQueue, drafts: list[Draft]) -> tuple[int, list[int]] | None:
+    """Send without waiting: the frame to wait for, and the numbers of the messages; None when one of them is large."""
+    if all(one.plain for one in drafts):
+        done = queue.handle.post_bodies(plain_header(call.caller.user), [one.prepared.data for one in drafts])
+        if done is not None:
+            return done
+    return queue.handle.post_prepared([one.prepared for one in drafts])
+
+
+async def _send_large(call: Call, queue: SqsQueue, one: Draft) -> Response:
+    numbers = await call.account.desk.elsewhere(partial(queue.handle.send_prepared, [one.prepared]))
+    return call.answer(told(call, queue, one, numbers[0]))
+
+
+def send_message_batch(call: Call, queue: SqsQueue) -> Answer:
+    """Put up to ten messages into a queue, by one commit."""
+    check_alarm(call)
+    good: list[tuple[Parameters, Draft]] = []
+    refused: list[dict[str, Any]] = []
+    for entry in batches.entries(call):
+        try:
+            good.append((entry, draft(queue, entry, call.caller.user)))
+        except LeveretError as error:
+            refused.append(batches.failed(entry, error))
+    size = sum(one.size_bytes for _, one in good)
+    if size > MESSAGE_BYTES_MAX:
+        raise SqsError("BatchRequestTooLong", most=MESSAGE_BYTES_MAX, size=size)
+    done = _post(call, queue, [one for _, one in good])
+    if done is None:
+        return _send_large_batch(call, queue, good, refused)
+    frame, numbers = done
+    return call.durable(frame, _outcomes(call, queue, good, numbers, refused))
+
+
+async def _send_large_batch(
+    call: Call, queue: SqsQueue, good: list[tuple[Parameters, Draft]], refused: list[dict[str, Any]]
+) -> Response:
+    prepared = [one.prepared for _, one in good]
+    numbers = await call.account.desk.elsewhere(partial(queue.handle.send_prepared, prepared))
+    return call.answer(_outcomes(call, queue, good, numbers, refused))
+
+
+def _outcomes(
+    call: Call,
+    queue: SqsQueue,
+    good: list[tuple[Parameters, Draft]],
+    numbers: list[int],
+    refused: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """What became of each entry."""
+    successful = []
+    for (entry, one), seq in zip(good, numbers, strict=True):
+        try:
+            successful.append({"Id": entry["Id"], **told(call, queue, one, seq)})
+        except SqsError as error:
+            refused.append(batches.failed(entry, error))
+    return batches.outcomes(successful, refused)

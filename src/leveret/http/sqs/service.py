@@ -1,0 +1,146 @@
+"""The port for SQS: from a request to its action and back, by both protocols."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import cast
+
+from leveret.core.errors import LeveretError
+from leveret.http.request import Request
+from leveret.http.response import Response
+from leveret.http.sqs import (
+    change_visibility,
+    create_queue,
+    delete_message,
+    delete_queue,
+    json_protocol,
+    list_queues,
+    message_move,
+    permissions,
+    query_protocol,
+    queue_attributes,
+    queue_tags,
+    receive_message,
+    send_message,
+)
+from leveret.http.sqs.account import Account
+from leveret.http.sqs.authorization import authorize, authorize_name
+from leveret.http.sqs.call import Answer, Call, Caller, Wire
+from leveret.http.sqs.errors import SqsError, sqs_error
+from leveret.http.sqs.parameters import check_types, required
+from leveret.http.sqs.queues import SqsQueue
+from leveret.security.sigv4 import SignatureRefused, SignedRequest, Verifier
+
+JSON = cast(Wire, json_protocol)
+QUERY = cast(Wire, query_protocol)
+REQUEST_IDS = 1 << 48
+
+QUEUE_ACTIONS: dict[str, Callable[[Call, SqsQueue], Answer]] = {
+    "AddPermission": permissions.add_permission,
+    "ChangeMessageVisibility": change_visibility.change_message_visibility,
+    "ChangeMessageVisibilityBatch": change_visibility.change_message_visibility_batch,
+    "DeleteMessage": delete_message.delete_message,
+    "DeleteMessageBatch": delete_message.delete_message_batch,
+    "DeleteQueue": delete_queue.delete_queue,
+    "GetQueueAttributes": queue_attributes.get_queue_attributes,
+    "ListDeadLetterSourceQueues": list_queues.list_dead_letter_source_queues,
+    "ListQueueTags": queue_tags.list_queue_tags,
+    "PurgeQueue": delete_queue.purge_queue,
+    "ReceiveMessage": receive_message.receive_message,
+    "RemovePermission": permissions.remove_permission,
+    "SendMessage": send_message.send_message,
+    "SendMessageBatch": send_message.send_message_batch,
+    "SetQueueAttributes": queue_attributes.set_queue_attributes,
+    "TagQueue": queue_tags.tag_queue,
+    "UntagQueue": queue_tags.untag_queue,
+}
+ACTIONS: dict[str, Callable[[Call], Answer]] = {
+    "CancelMessageMoveTask": message_move.cancel_message_move_task,
+    "CreateQueue": create_queue.create_queue,
+    "GetQueueUrl": list_queues.get_queue_url,
+    "ListMessageMoveTasks": message_move.list_message_move_tasks,
+    "ListQueues": list_queues.list_queues,
+    "StartMessageMoveTask": message_move.start_message_move_task,
+}
+"""What is about no queue, or about one that is not named by its URL."""
+
+
+class Service:
+    """The handler of the port."""
+
+    def __init__(self, account: Account) -> None:
+        """Serve an account."""
+        self._account = account
+        self._verifier = Verifier("sqs", account.access.access_keys.find)
+        self._nobody = account.settings.user_arn("anonymous")
+        self._prefix = secrets.token_hex(10)
+        self._numbers = count(secrets.randbelow(REQUEST_IDS))
+
+    def __call__(self, request: Request) -> Answer:
+        """Answer a request."""
+        wire = JSON if b"x-amz-target" in request.headers else QUERY
+        request_id = self._request_id()
+        try:
+            answer = self._perform(request, wire, request_id)
+        except LeveretError as error:
+            return wire.refuse(sqs_error(error), request_id)
+        if isinstance(answer, Response) or wire is JSON:
+            return answer
+        return _in_words_of(wire, request_id, answer)
+
+    def refuse(self, error: LeveretError) -> Response:
+        """The answer to what is refused before or after a handler has it."""
+        return JSON.refuse(sqs_error(error), self._request_id())
+
+    def _request_id(self) -> str:
+        """A name for a request, in the form that AWS has."""
+        head = self._prefix
+        tail = next(self._numbers) % REQUEST_IDS
+        return f"{head[:8]}-{head[8:12]}-4{head[12:15]}-8{head[15:18]}-{tail:012x}"
+
+    def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
+        """Do what a request asks for, if its sender may."""
+        caller = self._caller(request)
+        action, parameters = wire.decode(request)
+        on_queue = request.method == "GET" and len(request.raw_path) > 1
+        known = action in QUEUE_ACTIONS or (action in ACTIONS and not on_queue)
+        if not known:
+            raise SqsError("InvalidAction" if wire is QUERY else "UnknownOperation", action=action[:100])
+        check_types(parameters)
+        if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
+            parameters["QueueUrl"] = request.raw_path.decode("latin-1")
+        call = Call(self._account, wire, request_id, action, parameters, caller, self._base_url(request))
+        function = QUEUE_ACTIONS.get(action)
+        if function is not None:
+            queue = call.queue()
+            authorize(call, queue, action)
+            return function(call, queue)
+        if action == "CreateQueue":
+            authorize_name(call, required(parameters, "QueueName"), action)
+        return ACTIONS[action](call)
+
+    def _caller(self, request: Request) -> Caller:
+        """Who sent a request, by its signature."""
+        peer = request.peer
+        if not self._account.settings.auth:
+            return Caller(None, self._nobody, peer.host, peer.tls)
+        signed = SignedRequest(request.method, request.raw_path, request.raw_query, request.headers, request.body)
+        try:
+            key = self._verifier.verify(signed, self._account.now_ms())
+        except SignatureRefused as error:
+            raise SqsError(error.reason, str(error)) from None
+        return Caller(key.user, self._account.settings.user_arn(key.user), peer.host, peer.tls)
+
+    def _base_url(self, request: Request) -> str:
+        """What the URLs of queues begin with, as this client sees the server."""
+        return f"{'https' if request.peer.tls else 'http'}://{request.header(b'host')}"
+
+
+async def _in_words_of(wire: Wire, request_id: str, answer: Awaitable[Response]) -> Response:
+    """Wait for an answer; a refusal is told in the protocol of the request."""
+    try:
+        return await answer
+    except LeveretError as error:
+        return wire.refuse(sqs_error(error), request_id)

@@ -1,0 +1,32 @@
+"""Verbs on access keys, which sign requests to the port for SQS. A secret is shown once: to whoever adds the key."""
+
+from typing import Any
+
+from leveret.security.access_keys import AccessKey, new_id, new_secret
+from leveret.server.administration.site import Site, Verb
+
+
+def shown(key: AccessKey) -> dict[str, Any]:
+    """A key without its secret."""
+    return {"id": key.id, "user": key.user, "created_ms": key.created_ms}
+
+
+def list_all(site: Site, user: str | None = None) -> list[dict[str, Any]]:
+    """Every key, or those of a user."""
+    return sorted(
+        (shown(key) for key in site.access.access_keys if user in (None, key.user)), key=lambda row: row["id"]
+    )
+
+
+def add(site: Site, user: str, id: str | None = None, secret: str | None = None) -> dict[str, Any]:
+    """A new key; id and secret are made here unless they are given."""
+    key = site.access.add_key(user, id or new_id(), secret or new_secret())
+    return {**shown(key), "secret": key.secret}
+
+
+def delete(site: Site, id: str) -> None:
+    """A key goes."""
+    site.access.delete_key(id)
+
+
+VERBS: dict[str, Verb] = {"keys.list": list_all, "keys.add": add, "keys.delete": delete}

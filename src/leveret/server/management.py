@@ -1,0 +1,96 @@
+"""What the management API works on, joined: the broker, AMQP's clients, files of definitions, facts of the process."""
+
+import os
+import resource
+import shutil
+import socket
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from leveret.amqp.description import Description
+from leveret.amqp.server import AmqpServer
+from leveret.config import ServerOptions
+from leveret.http.desk import Desk
+from leveret.http.management.rates import Rates
+from leveret.http.management.site import Listening, Process, Row, Site
+from leveret.security.tls import Certificates
+from leveret.server import memory
+from leveret.server.addresses import WITH_TLS, Sockets
+from leveret.server.administration import definitions
+from leveret.server.administration.exports import EXPORTS
+from leveret.server.administration.site import Site as Ground
+from leveret.telemetry.audit import Audit
+
+
+class Definitions:
+    """Files of definitions, by the verbs that the command line has too."""
+
+    def __init__(self, ground: Ground) -> None:
+        """Of a core and who may use it."""
+        self._ground = ground
+
+    def give_out(self, section: str) -> Iterable[Row]:
+        """The objects of a section."""
+        return EXPORTS[section](self._ground)
+
+    def take_in(self, section: str, objects: list[Any], vhost: str) -> list[str]:
+        """Add objects; why some were left out."""
+        taken = definitions.take_in(self._ground, section, objects, vhost)
+        return [f"{row['object']}: {row['reason']}" for row in taken["skipped"]]
+
+
+def management_site(
+    options: ServerOptions,
+    desk: Desk,
+    ground: Ground,
+    amqp: AmqpServer,
+    sockets: Sockets,
+    certificates: Certificates | None,
+    audit: Audit,
+) -> Site:
+    """Everything that the endpoints use."""
+    node = f"leveret@{socket.gethostname()}"
+    clients = Description(amqp.hub, node, amqp.flush_soon)
+    process = Process(
+        node=node,
+        version=product_version(),
+        data=os.path.abspath(options.data),
+        pid=os.getpid(),
+        started_ms=desk.guard.clock.now_ms(),
+        memory_bytes_max=memory.limit_bytes(options.memory_limit, memory.available_bytes()),
+        free_bytes_min=options.disk_alarm_bytes,
+        files_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        memory_bytes=memory.resident_bytes,
+        free_bytes=lambda: shutil.disk_usage(options.data).free,
+        alarm=lambda: amqp.hub.alarm,
+        listening=lambda: listening(sockets),
+        certificate_ends_ms=lambda: None if certificates is None else certificates.ends_ms(),
+    )
+    return Site(
+        desk=desk,
+        access=ground.access,
+        clients=clients,
+        definitions=Definitions(ground),
+        process=process,
+        rates=Rates(desk.guard, clients.churn),
+        audit=audit,
+    )
+
+
+def listening(sockets: Sockets) -> list[Listening]:
+    """The addresses that clients can come to."""
+    found = []
+    for protocol, bound in sockets.items():
+        for each in bound:
+            host, port = each.getsockname()[:2]
+            found.append(Listening(protocol, host, port, protocol in WITH_TLS))
+    return found
+
+
+def product_version() -> str:
+    """The version that is installed; a source tree that is not has none."""
+    try:
+        return version("leveret")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,90 @@
+"""HTTP as the server has it: one router for everything behind its port, who asks, and how often."""
+
+import socket
+from collections.abc import Awaitable, Callable
+
+from leveret.clock import Clock
+from leveret.config import MIB, ServerOptions
+from leveret.embedded.broker import Broker
+from leveret.http.auth import Auth
+from leveret.http.cors import cross_origin
+from leveret.http.desk import Desk
+from leveret.http.limits import Limits
+from leveret.http.management.handler import Management, owns
+from leveret.http.management.site import Site
+from leveret.http.origins import own_pages_only
+from leveret.http.problem import problem
+from leveret.http.request import Request
+from leveret.http.rest.api import OPEN_PATHS, RestApi
+from leveret.http.router import Answer, Router
+from leveret.http.server import Context, Handler, HttpServer
+from leveret.http.throttle import throttled
+from leveret.net.admission import Admission
+from leveret.security.access import Access
+from leveret.security.ratelimit import RateLimit
+from leveret.security.web_tokens import Issuer, WebTokens
+from leveret.telemetry.audit import Audit
+
+BASE64_GROWTH = 4 / 3
+
+
+class Web:
+    """The HTTP server and what it needs; in the running loop."""
+
+    def __init__(
+        self, options: ServerOptions, broker: Broker, access: Access, admission: Admission, audit: Audit, clock: Clock
+    ) -> None:
+        """Nothing is listened on yet."""
+        self.desk = Desk(broker)
+        self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
+        self._limit = limiter(options, clock)
+        self._management: Management | None = None
+        self._rest = self._auth.wrap(self._limit(Router(RestApi(self.desk, access, audit).routes())), OPEN_PATHS)
+        origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
+        handler = own_pages_only(self._answer, origins)
+        self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
+
+    def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer by the API that the path belongs to."""
+        return self._management(request) if self._management is not None and owns(request) else self._rest(request)
+
+    def manage(self, site: Site) -> None:
+        """Answer the management API too."""
+        self._management = Management(site, self._auth, self._limit)
+
+    def listen(self, bound: socket.socket, context: Context | None = None) -> None:
+        """Accept connections; with a context, by TLS."""
+        self.server.listen(bound, context)
+
+    def stop_listening(self) -> None:
+        """Accept no more, and let nobody wait for messages any longer."""
+        self.server.stop_listening()
+        self.desk.close()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Answer what was asked; give how many connections did not end in time."""
+        return await self.server.drain(timeout_s)
+
+
+def limits_of(options: ServerOptions) -> Limits:
+    """What one client may ask for: a message of the largest size fits, in base64 with something around it."""
+    return Limits(
+        body_bytes_max=int(options.message_bytes_max * BASE64_GROWTH) + MIB,
+        half_open_max=options.half_open_max,
+        handshake_s=options.handshake_timeout_s,
+    )
+
+
+def limiter(options: ServerOptions, clock: Clock) -> Callable[[Handler], Handler]:
+    """Makes handlers for those who do not ask too often, of all of them together."""
+    if not options.http_rate_max:
+        return lambda handler: handler
+    rate = RateLimit(options.http_rate_max, options.http_burst_max)
+    return lambda handler: throttled(handler, rate, clock)
+
+
+def web_tokens_of(options: ServerOptions) -> WebTokens | None:
+    """Whose tokens are taken, if anybody's."""
+    if options.jwt_issuer is None or options.jwt_keys is None:
+        return None
+    return WebTokens(Issuer(issuer=options.jwt_issuer, audience=options.jwt_audience, keys=options.jwt_keys))

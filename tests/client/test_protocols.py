@@ -1,0 +1,46 @@
+"""A message that one protocol sent is taken by the others, with its properties."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pika
+
+import leveret
+from tests.server_process import ServerProcess
+
+HEADERS = {"tenant": "a", "n": 7, "flag": True, "nested": {"list": [1, 2, "x"]}}
+PROPERTIES = {
+    "correlation_id": "c1",
+    "reply_to": "answers",
+    "message_id": "m1",
+    "timestamp": 1_700_000_000,
+    "type": "order",
+    "app_id": "shop",
+    "content_encoding": "identity",
+}
+
+
+def test_client_and_amqp_see_the_same(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server, closing(pika.BlockingConnection(pika.URLParameters(server.url))) as amqp:
+        channel = amqp.channel()
+        channel.confirm_delivery()
+        with leveret.connect(f"http://guest:guest@127.0.0.1:{server.ports['http']}") as client:
+            orders = client.queue("orders", max_priority=9)
+            orders.send({"total": 1.50}, priority=5, headers=HEADERS, properties=PROPERTIES, ttl=60, group="g")
+            method, properties, body = channel.basic_get("orders")
+            assert (body, properties.content_type) == (b'{"total":1.5}', "application/json")
+            assert {name: getattr(properties, name) for name in PROPERTIES} == PROPERTIES
+            assert (properties.priority, properties.expiration, properties.delivery_mode) == (5, "60000", 2)
+            assert {name: properties.headers[name] for name in HEADERS} == HEADERS
+            assert properties.headers["x-group-id"] == "g"
+            channel.basic_ack(method.delivery_tag)
+
+            headers = {**HEADERS, "raw": b"\xff"}
+            sent = pika.BasicProperties("text/plain", priority=3, headers=headers, expiration="60000", **PROPERTIES)
+            channel.basic_publish("", "orders", b"text", sent)
+            (message,) = orders.receive(wait=5)
+            assert (message.body, message.priority) == ("text", 3)
+            assert {name: getattr(message.properties, name) for name in PROPERTIES} == PROPERTIES
+            assert message.headers == {**HEADERS, "raw": b"\xff"}
+            message.ack()
+            assert orders.stats().acked == 2

@@ -1,0 +1,215 @@
+"""Who may ask over HTTP: passwords, keys, tokens, and what the wrong ones get."""
+
+import asyncio
+import base64
+from collections.abc import Iterator
+
+import pytest
+
+import leveret
+from leveret.clock import SystemClock
+from leveret.http import auth as auth_module
+from leveret.http.auth import Auth
+from leveret.http.cors import cross_origin
+from leveret.http.problem import problem
+from leveret.http.request import Peer, Refusal, Request
+from leveret.http.response import Response, json_response
+from leveret.http.server import Answer, Handler
+from leveret.http.throttle import throttled
+from leveret.security import failures
+from leveret.security.access import Access
+from leveret.security.identity import BadToken, Identity
+from leveret.security.passwords import Cost, hash_password
+from leveret.security.ratelimit import RateLimit
+from leveret.security.web_tokens import WebTokens
+from tests.http.world import World
+
+CHEAP = Cost(n=2, r=1, p=1)
+
+
+@pytest.fixture
+def access(monkeypatch: pytest.MonkeyPatch) -> Iterator[Access]:
+    monkeypatch.setattr(failures, "DELAYS_MS", (50, 50))
+    with leveret.open() as broker:
+        with broker.guard as core:
+            made = Access(core, cost=CHEAP)
+            made.add_user("alice", hash_password("right", CHEAP), ["monitoring"])
+        yield made
+
+
+def basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+def request(authorization: str | None = None, peer: Peer | None = None, **headers: str) -> Request:
+    lines = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    if authorization is not None:
+        lines[b"authorization"] = authorization.encode()
+    return Request("GET", b"/x", lines, peer or Peer("127.0.0.1", 1))
+
+
+def identify(auth: Auth, asked: Request) -> Identity:
+    async def decide() -> Identity:
+        who = auth.identify(asked)
+        return who if isinstance(who, Identity) else await who
+
+    return asyncio.run(decide())
+
+
+def refusal(auth: Auth, asked: Request) -> int:
+    with pytest.raises(Refusal) as refused:
+        identify(auth, asked)
+    return refused.value.status
+
+
+def test_a_password_is_checked_once_and_then_recalled(access: Access) -> None:
+    auth = Auth(access, SystemClock())
+    assert identify(auth, request(basic("alice:right"))) == Identity("alice", frozenset({"monitoring"}))
+    assert auth.identify(request(basic("alice:right"))) == Identity("alice", frozenset({"monitoring"}))
+
+
+@pytest.mark.parametrize(
+    "given", ["alice:wrong", "nobody:right", "alice:", ":right", "alice:right:", "alice", "guest:wrong"]
+)
+def test_a_wrong_password_is_refused(access: Access, given: str) -> None:
+    auth = Auth(access, SystemClock())
+    identify(auth, request(basic("alice:right")))
+    assert refusal(auth, request(basic(given))) == 401
+
+
+@pytest.mark.parametrize("given", [None, "", "Basic", "Basic !!!", "Basic /w==", "Digest x", "Bearer", "Bearer x.y.z"])
+def test_what_proves_nothing_is_refused(access: Access, given: str | None) -> None:
+    assert refusal(Auth(access, SystemClock()), request(given)) == 401
+
+
+def test_an_api_key_has_scopes_and_no_tags_without_the_one_to_manage(access: Access) -> None:
+    auth = Auth(access, SystemClock())
+    _, token = access.api_keys.add("alice", ["write:a"], 0)
+    assert identify(auth, request(f"Bearer {token}")) == Identity("alice", frozenset(), ("write:a",))
+    _, managing = access.api_keys.add("alice", ["manage"], 0)
+    assert identify(auth, request(f"bearer {managing}")).tags == {"monitoring"}
+    assert refusal(auth, request(f"Bearer {token[:-1]}x")) == 401
+
+
+def test_a_web_token_is_verified_elsewhere_and_recalled(access: Access) -> None:
+    class Tokens(WebTokens):
+        def __init__(self) -> None:
+            self.good = Identity("bob", local=False, scopes=())
+            self.known: dict[str, Identity] = {}
+
+        def recall(self, token: str, now_ms: int) -> Identity | None:
+            return self.known.get(token)
+
+        def verify(self, token: str, now_ms: int) -> Identity:
+            if token != "good":
+                raise BadToken("forged")
+            return self.known.setdefault(token, self.good)
+
+    tokens = Tokens()
+    auth = Auth(access, SystemClock(), tokens)
+    assert identify(auth, request("Bearer good")) is tokens.good
+    assert auth.identify(request("Bearer good")) is tokens.good
+    assert refusal(auth, request("Bearer bad")) == 401
+
+
+def test_secrets_come_by_tls_or_from_this_machine(access: Access) -> None:
+    far = Peer("192.0.2.1", 1)
+    assert refusal(Auth(access, SystemClock()), request(basic("alice:right"), far)) == 403
+    assert identify(Auth(access, SystemClock()), request(basic("alice:right"), Peer("192.0.2.1", 1, tls=True)))
+    assert identify(Auth(access, SystemClock(), secrets_in_clear=True), request(basic("alice:right"), far))
+    assert refusal(Auth(access, SystemClock(), secrets_in_clear=True), request(basic("guest:guest"), far)) == 401
+
+
+def test_only_some_logins_of_an_address_are_decided_at_once(access: Access) -> None:
+    auth = Auth(access, SystemClock())
+
+    async def flood() -> list[int]:
+        attempts = [auth.identify(request(basic(f"alice:{number}"))) for number in range(20)]
+        outcomes = await asyncio.gather(*attempts, return_exceptions=True)  # type: ignore[arg-type]
+        return [outcome.status for outcome in outcomes if isinstance(outcome, Refusal)]
+
+    statuses = asyncio.run(flood())
+    assert statuses.count(401) == auth_module.DECIDING_PER_ORIGIN_MAX
+    assert statuses.count(429) == 20 - auth_module.DECIDING_PER_ORIGIN_MAX
+    assert identify(auth, request(basic("alice:right"))).user == "alice"
+
+
+def whoami(request: Request) -> Response:
+    return json_response(None if request.identity is None else request.identity.user)
+
+
+def test_handlers_learn_who_asks(access: Access) -> None:
+    async def later(request: Request) -> Response:
+        return whoami(request)
+
+    for inner in (whoami, later):
+        auth = Auth(access, SystemClock())
+        with World(auth.wrap(inner, frozenset({b"/open"}))) as world:
+            client = world.connect()
+            for _ in range(2):
+                header = f"Authorization: {basic('alice:right')}"
+                assert client.request("GET /", header).body == b'"alice"'
+            assert client.request("GET /open").body == b"null"
+            refused = client.request("GET /")
+            assert (refused.status, refused.headers["www-authenticate"]) == (401, 'Bearer realm="leveret"')
+            assert client.request("GET /", f"Authorization: {basic('alice:wrong')}").status == 401
+
+
+def test_too_many_requests_are_told_to_wait(access: Access) -> None:
+    clock = leveret.ManualClock()
+    handler = throttled(whoami, RateLimit(0.5, 2), clock)
+    assert [_status(handler, request()) for _ in range(3)] == [200, 200, 429]
+    with pytest.raises(Refusal) as refused:
+        handler(request())
+    assert refused.value.headers == (("Retry-After", "2"),)
+    assert _status(handler, request(peer=Peer("127.0.0.2", 1))) == 200
+    known = request()
+    known.identity = Identity("alice")
+    assert _status(handler, known) == 200
+    clock.advance(2)
+    assert _status(handler, request()) == 200
+
+
+def _status(handler: Handler, asked: Request) -> int:
+    try:
+        answer = handler(asked)
+    except Refusal as error:
+        return error.status
+    assert isinstance(answer, Response)
+    return answer.status
+
+
+def test_pages_of_named_origins_may_read_answers_and_refusals() -> None:
+    def sometimes(request: Request) -> Response:
+        if request.raw_path == b"/refused":
+            raise Refusal(404, "nothing")
+        return Response(200)
+
+    async def later(request: Request) -> Answer:
+        return sometimes(request)
+
+    for inner in (sometimes, later):
+        with World(cross_origin(inner, problem, frozenset({"https://app.example"}))) as world:
+            client = world.connect()
+            for path in ("/", "/refused"):
+                good = client.request(f"GET {path}", "Origin: https://app.example")
+                assert good.headers["access-control-allow-origin"] == "https://app.example"
+                bad = client.request(f"GET {path}", "Origin: https://evil.example")
+                assert "access-control-allow-origin" not in bad.headers
+            preflight = ("Origin: https://app.example", "Access-Control-Request-Method: PUT")
+            answer = client.request("OPTIONS /", *preflight, "Access-Control-Request-Headers: authorization")
+            assert (answer.status, answer.headers["access-control-allow-headers"]) == (204, "authorization")
+
+
+def test_an_answer_that_is_used_again_keeps_its_headers() -> None:
+    shared = Response(200)
+    handler = cross_origin(lambda request: shared, problem, frozenset({"*"}))
+    for _ in range(2):
+        answer = handler(request(origin="https://app.example"))
+        assert isinstance(answer, Response)
+        assert len(answer.headers) == 2
+    assert not shared.headers
+
+
+def test_without_origins_nothing_is_said() -> None:
+    assert cross_origin(whoami, problem, frozenset()) is whoami

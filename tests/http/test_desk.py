@@ -1,0 +1,195 @@
+"""The broker as handlers use it: durable answers and long polls in the loop."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+import leveret
+from leveret.core.errors import JournalFailed, QueueNotFound, TooMany
+from leveret.embedded.outgoing import Outgoing
+from leveret.http.desk import Desk
+
+SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "on_failure": "raise", "blob_bytes": 1_000}
+T = TypeVar("T")
+Scenario = Callable[[Desk], Coroutine[Any, Any, Any]]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[leveret.Broker]:
+    with leveret.open(str(tmp_path / "data"), **SMALL) as opened:
+        yield opened
+
+
+def run(broker: leveret.Broker, scenario: Scenario) -> Any:
+    async def inside() -> Any:
+        return await scenario(Desk(broker))
+
+    return asyncio.run(inside())
+
+
+async def value(given: T | Awaitable[T]) -> T:
+    return await given if isinstance(given, Awaitable) else given
+
+
+def bodies(messages: list[leveret.Message]) -> list[object]:
+    return [message.body for message in messages]
+
+
+def test_a_send_is_answered_when_it_is_on_the_disk(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> None:
+        waits = desk.send(orders, Outgoing(b"x"), lambda sent: f"sent {sent}")
+        assert isinstance(waits, asyncio.Future)
+        answer = await waits
+        assert broker.guard.store is not None
+        assert broker.guard.durable_frame >= broker.guard.store.journal.pending - 1
+        (message,) = orders.receive()
+        assert answer == f"sent {message.id}"
+
+    run(broker, scenario)
+
+
+def test_sends_of_one_turn_share_frames(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> None:
+        await asyncio.gather(*(value(desk.send(orders, Outgoing(b"x"), str)) for _ in range(200)))
+
+    assert (before := broker.stats().journal) is not None
+    run(broker, scenario)
+    assert (after := broker.stats().journal) is not None
+    assert after.frames - before.frames < 100
+    assert len(orders) == 200
+
+
+def test_large_bodies_are_stored_in_another_thread(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+    large = b"x" * 5_000
+
+    async def scenario(desk: Desk) -> tuple[str, list[str | None]]:
+        one = await value(desk.send(orders, Outgoing(large), str))
+        return one, await value(desk.send_many(orders, [Outgoing(large), Outgoing(b"small")], list))
+
+    one, many = run(broker, scenario)
+    taken = orders.receive(3)
+    assert [message.id for message in taken] == [one, *many]
+    assert bodies(taken) == [large, large, b"small"]
+
+
+def test_a_change_of_definitions_is_answered_when_it_is_durable(broker: leveret.Broker) -> None:
+    async def scenario(desk: Desk) -> str:
+        await value(desk.change(lambda core: core.declare_queue("/", "made", {})))
+        return desk.queue("made").name
+
+    assert run(broker, scenario) == "made"
+
+
+def test_a_queue_that_is_not_there_is_refused(broker: leveret.Broker) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.queue("nothing")
+
+    with pytest.raises(QueueNotFound, match="create it first"):
+        run(broker, scenario)
+
+
+def test_a_receive_that_finds_something_needs_no_future(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send_many([b"a", b"b", b"c"])
+
+    async def scenario(desk: Desk) -> None:
+        assert desk.receive(orders, bodies, 2, wait_s=10) == [b"a", b"b"]
+        assert desk.receive(orders, bodies, 2) == [b"c"]
+        assert desk.receive(orders, bodies) == []
+
+    run(broker, scenario)
+
+
+def test_a_poll_is_woken_by_this_loop_and_by_other_threads(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> None:
+        for send in (lambda: orders.post(Outgoing(b"x")), lambda: asyncio.to_thread(orders.send, b"x")):
+            poll = desk.receive(orders, bodies, wait_s=20)
+            assert isinstance(poll, asyncio.Future)
+            await asyncio.gather(*([sent] if isinstance(sent := send(), Awaitable) else []))
+            assert await poll == [b"x"]
+        assert not desk.polls
+
+    run(broker, scenario)
+    assert orders.stats().waiters == 0
+
+
+def test_a_poll_ends_with_its_time(broker: leveret.Broker) -> None:
+    async def scenario(desk: Desk) -> Any:
+        return await value(desk.receive(broker.queue("orders"), bodies, wait_s=0.01))
+
+    assert run(broker, scenario) == []
+    assert broker.queue("orders").stats().waiters == 0
+
+
+def test_a_client_that_goes_leaves_the_message_to_the_next(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> Any:
+        gone, stays = (desk.receive(orders, bodies, wait_s=20) for _ in range(2))
+        assert isinstance(gone, asyncio.Future)
+        orders.send(b"x")
+        gone.cancel()
+        return await value(stays)
+
+    assert run(broker, scenario) == [b"x"]
+    assert orders.stats().waiters == 0
+
+
+def test_polls_are_limited_in_number(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(_: Desk) -> None:
+        desk = Desk(broker, polls_max=2)
+        polls = [desk.receive(orders, bodies, wait_s=20) for _ in range(2)]
+        with pytest.raises(TooMany, match="ask again without waiting"):
+            desk.receive(orders, bodies, wait_s=20)
+        desk.close()
+        assert [await value(poll) for poll in polls] == [[], []]
+
+    run(broker, scenario)
+
+
+def test_a_poll_for_a_queue_that_is_deleted_is_refused(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> None:
+        poll = desk.receive(orders, bodies, wait_s=20)
+        await desk.elsewhere(orders.delete)
+        with pytest.raises(QueueNotFound):
+            await value(poll)
+
+    run(broker, scenario)
+
+
+def test_many_polls_get_one_message_each(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> list[Any]:
+        polls = [desk.receive(orders, bodies, wait_s=20) for _ in range(1_000)]
+        await desk.elsewhere(lambda: orders.send_many([b"%d" % number for number in range(1_000)]))
+        return await asyncio.gather(*(value(poll) for poll in polls))
+
+    assert sorted(run(broker, scenario)) == sorted([[b"%d" % number] for number in range(1_000)])
+
+
+def test_a_failed_journal_is_told_to_who_waits(broker: leveret.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = broker.queue("orders")
+    store = broker.guard.store
+    assert store is not None
+
+    async def scenario(desk: Desk) -> None:
+        monkeypatch.setattr(store.commit, "_write", lambda frame: bool(store.commit.fail(OSError("gone"))) and False)
+        with pytest.raises(JournalFailed):
+            await value(desk.send(orders, Outgoing(b"x"), str))
+
+    run(broker, scenario)

@@ -1,0 +1,64 @@
+"""Health checks, alarms and what the process tells of itself."""
+
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from leveret.security.tls import Certificates
+from tests.management.scene import Api
+from tests.server.certificates import Authority
+from tests.server_process import ServerProcess
+
+CHECKS = "/health/checks"
+
+
+def test_listeners_are_found_by_port_and_protocol(api: Api, server: ServerProcess) -> None:
+    assert api.get(f"{CHECKS}/port-listener/{server.port}") == {"status": "ok", "port": server.port}
+    status, told, _ = api.call("GET", f"{CHECKS}/port-listener/1")
+    assert (status, told["reason"], told["missing"]) == (503, "No active listener", 1)
+    assert api.get(f"{CHECKS}/protocol-listener/http")["status"] == "ok"
+    status, told, _ = api.call("GET", f"{CHECKS}/protocol-listener/mqtt")
+    assert (status, told["missing"]) == (503, "mqtt")
+    assert "amqp" in told["protocols"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["port-listener/x", "port-listener/999999", "certificate-expiration/1/eons", "certificate-expiration/x/days"],
+)
+def test_a_check_is_refused(api: Api, path: str) -> None:
+    assert api.call("GET", f"{CHECKS}/{path}").status == 400
+
+
+def test_an_alarm_is_told(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--disk-alarm-bytes", str(1 << 60)) as server:
+        server.wait_for("alarm")
+        api = Api(server.ports["http"])
+        for check in ("alarms", "local-alarms"):
+            status, told, _ = api.call("GET", f"{CHECKS}/{check}")
+            assert status == 503
+            assert [each["resource"] for each in told["alarms"]] == ["disk"]
+        assert api.get("/nodes")[0]["disk_free_alarm"]
+
+
+def test_the_end_of_a_certificate_is_read(tmp_path: Path, api: Api) -> None:
+    issued = Authority(tmp_path).issue("localhost")
+    ends = x509.load_pem_x509_certificate(issued.cert.read_bytes()).not_valid_after_utc
+    assert Certificates(str(issued.cert)).ends_ms() == int(ends.timestamp() * 1_000)
+    assert api.get(f"{CHECKS}/certificate-expiration/1/weeks") == {"status": "ok"}
+
+
+def test_features_are_on_and_nothing_is_deprecated(api: Api) -> None:
+    names = {row["name"] for row in api.get("/feature-flags") if row["state"] == "enabled"}
+    assert "quorum_queue" in names
+    api.put("/feature-flags/quorum_queue/enable")
+    assert api.call("PUT", "/feature-flags/nope/enable").status == 400
+    assert api.get("/deprecated-features/used") == []
+    assert {row["deprecation_phase"] for row in api.get("/deprecated-features")} == {"removed"}
+
+
+def test_the_overview_tells_who_this_is(api: Api) -> None:
+    told = api.get("/overview")
+    assert (told["product_name"], told["node"]) == ("Leveret", api.get("/nodes")[0]["name"])
+    assert {each["protocol"] for each in told["listeners"]} >= {"amqp", "http"}

@@ -1,0 +1,145 @@
+"""Pages, sorting, columns and filters."""
+
+import asyncio
+import json
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leveret.http.management import listing
+from leveret.http.management.call import Call
+from leveret.http.management.refusals import BadRequest
+from leveret.http.management.site import Site
+from leveret.http.request import Peer, Request
+from leveret.http.response import Response, Stream
+from tests.management.scene import VHOST, Api
+
+NAMES = st.lists(st.text("abAB.", max_size=4), max_size=30)
+
+
+def asked(query: str, rows: list[dict[str, Any]]) -> Any:
+    """What a list answers to a query."""
+    call = Call(Request("GET", f"/api/x?{query}".encode(), {}, Peer("127.0.0.1", 1)), cast("Site", None))
+    answer = listing.listed(call, rows)
+    if not isinstance(answer, Response | Stream):
+        answer = asyncio.run(cast("Any", answer))
+    if isinstance(answer, Stream):
+        answer = Response(body=asyncio.run(collected(answer)))
+    return json.loads(cast("Response", answer).body)
+
+
+async def collected(stream: Stream) -> bytes:
+    return b"".join([part async for part in stream.parts])
+
+
+@given(names=NAMES, size=st.integers(1, 10), reverse=st.booleans())
+def test_pages_together_are_the_sorted_list(names: list[str], size: int, reverse: bool) -> None:
+    rows = [{"name": name, "at": {"number": number}} for number, name in enumerate(names)]
+    sort = f"sort=at.number&sort_reverse={'true' if reverse else 'false'}"
+    whole = asked(sort, rows)
+    assert [row["at"]["number"] for row in whole] == sorted(range(len(rows)), reverse=reverse)
+    pages = max(1, -(-len(rows) // size))
+    gathered = []
+    for page in range(1, pages + 1):
+        found = asked(f"page={page}&page_size={size}&{sort}", rows)
+        assert (found["page_count"], found["total_count"]) == (pages, len(rows))
+        assert found["item_count"] == len(found["items"]) <= size
+        gathered += found["items"]
+    assert gathered == whole
+    if rows:
+        with pytest.raises(BadRequest, match="Page out of range"):
+            asked(f"page={pages + 1}&page_size={size}", rows)
+
+
+@given(names=NAMES, part=st.text("abAB.", min_size=1, max_size=2))
+def test_a_filter_leaves_what_has_the_text_in_its_name(names: list[str], part: str) -> None:
+    rows = [{"name": name} for name in names]
+    found = asked(f"page=1&page_size=500&name={part}", rows)
+    assert [row["name"] for row in found["items"]] == [name for name in names if part.lower() in name.lower()]
+    assert (found["filtered_count"], found["total_count"]) == (found["item_count"], len(names))
+
+
+def test_a_pattern_filters() -> None:
+    rows = [{"name": name} for name in ("abc", "bcd", "cde")]
+    found = asked("page=1&name=^(a|b).*d?$&use_regex=true", rows)
+    assert [row["name"] for row in found["items"]] == ["abc", "bcd"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("ab", max_size=3),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from("abc"), inside, max_size=3),
+    max_leaves=10,
+)
+ROW = st.dictionaries(st.sampled_from("abc"), JSON, max_size=3)
+
+
+@given(rows=st.lists(ROW, max_size=8), sort=st.sampled_from("abc"))
+def test_whatever_is_in_a_column_can_be_sorted_by(rows: list[dict[str, Any]], sort: str) -> None:
+    found = asked(f"sort={sort}", list(rows))
+    assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, rows))
+
+
+@given(row=ROW, columns=st.lists(st.sampled_from(["a", "b.a", "c.b.a"]), min_size=1))
+def test_columns_leave_nothing_else(row: dict[str, Any], columns: list[str]) -> None:
+    found = listing.reduced(row, columns)
+    assert set(found) == set(row) & {column.partition(".")[0] for column in columns}
+    assert listing.reduced(found, columns) == found
+    for name in set(columns) & set(row):
+        assert found[name] == row[name]
+
+
+def test_a_long_list_comes_in_parts() -> None:
+    rows = [{"name": str(number), "other": 1} for number in range(3 * listing.STEP + 1)]
+    assert asked("columns=name", rows) == [{"name": row["name"]} for row in rows]
+    assert asked("sort=name&page=1&page_size=1", rows)["items"] == [rows[0]]
+
+
+def test_rows_that_are_gone_are_left_out() -> None:
+    call = Call(Request("GET", b"/api/x", {}, Peer("127.0.0.1", 1)), cast("Site", None))
+    rows = list(range(2 * listing.STEP))
+    answer = listing.listed(call, rows, lambda number: {"name": number} if number % 2 else None, str)
+    found = json.loads(asyncio.run(collected(cast("Stream", answer))))
+    assert [row["name"] for row in found] == rows[1::2]
+    gone = listing.listed(call, rows, lambda number: None, str)
+    assert json.loads(asyncio.run(collected(cast("Stream", gone)))) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        ("page=0", "invalid_pagination_parameters"),
+        ("page=1&page_size=0", "invalid_pagination_parameters"),
+        ("page=1&page_size=501", "invalid_pagination_parameters"),
+        ("page=x", "bad_request"),
+        ("page=-1", "bad_request"),
+        ("page=99999999999", "bad_request"),
+        ("page=2&page_size=500", "page_out_of_range"),
+        (f"name={'x' * 256}&page=1", "bad_request"),
+        (f"name={'x' * 201}&use_regex=true&page=1", "bad_request"),
+        ("name=(&use_regex=true&page=1", "bad_request"),
+        ("name=(a%2B)%2B$&use_regex=true&page=1", "bad_request"),
+        ("name=.*.*.*.*x&use_regex=true&page=1", "bad_request"),
+        (f"columns={','.join(['a'] * 101)}", "bad_request"),
+        *((f"{name}_age=60000000&{name}_incr=1", "invalid_range_parameters") for name in listing.RANGES),
+        *((f"{name}_age=60&{name}_incr=0", "invalid_range_parameters") for name in listing.RANGES),
+        *((f"{name}_age=x&{name}_incr=1", "bad_request") for name in listing.RANGES),
+        *((f"{name}_age={'9' * 30}&{name}_incr=1", "bad_request") for name in listing.RANGES),
+    ],
+)
+def test_a_query_is_refused(api: Api, query: str, error: str) -> None:
+    status, told, _ = api.call("GET", f"/queues?{query}")
+    assert (status, told["error"]) == (400, error)
+
+
+def test_too_many_rows_are_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "SORTED_MAX", listing.STEP)
+    with pytest.raises(BadRequest, match="cannot be sorted"):
+        asked("sort=name", [{"name": "x"}] * (listing.STEP + 1))
+
+
+def test_queues_are_listed_by_page(api: Api) -> None:
+    found = api.get(f"/queues/{VHOST}?page=1&page_size=1&name=ORD&columns=name,message_stats.publish_details.rate")
+    assert found["items"] == [{"name": "orders", "message_stats": {"publish_details": {"rate": 0.0}}}]
+    assert api.get("/queues/detailed?columns=name") == api.get("/queues?columns=name")

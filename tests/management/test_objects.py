@@ -1,0 +1,213 @@
+"""Queues, exchanges, bindings, users and settings: made, changed, looked at, deleted, refused."""
+
+from typing import Any
+
+import pytest
+
+from tests.management.scene import VHOST, Api
+
+QUEUES, EXCHANGES = f"/queues/{VHOST}", f"/exchanges/{VHOST}"
+BETWEEN = f"/bindings/{VHOST}/e/orders/q/orders"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (f"{QUEUES}/made", {"durable": True, "arguments": {"x-queue-type": "quorum"}}),
+        (f"{EXCHANGES}/made", {"type": "headers", "durable": True, "internal": True}),
+        ("/vhosts/made", {"description": "d", "tags": "a,b", "default_queue_type": "quorum"}),
+        ("/users/made", {"password": "secret", "tags": ["monitoring"]}),
+        (f"/policies/{VHOST}/made", {"pattern": "^x", "definition": {"max-length": 1}}),
+        (f"/operator-policies/{VHOST}/made", {"pattern": "^x", "definition": {"max-length": 1}}),
+        ("/global-parameters/made", {"value": [1, "two", None]}),
+    ],
+)
+def test_an_object_is_made_changed_and_deleted(api: Api, path: str, body: Any) -> None:
+    assert api.call("GET", path).status == 404
+    assert api.call("DELETE", path).status == 404
+    assert api.call("PUT", path, body).status == 201
+    assert api.call("PUT", path, body).status == 204
+    assert api.call("HEAD", path).status == 200
+    assert api.get(path)["name"] == "made"
+    api.delete(path)
+    status, told, _ = api.call("GET", path)
+    assert (status, told) == (404, {"error": "Object Not Found", "reason": "Not Found"})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "reason"),
+    [
+        ("PUT", f"{QUEUES}/orders", {"durable": False}, 400, "inequivalent arg 'durable' for queue 'orders'"),
+        ("PUT", f"{QUEUES}/bad", {"durable": "x"}, 400, "durable is not a boolean"),
+        ("PUT", f"{QUEUES}/bad", {"arguments": {"x-queue-type": "nope"}}, 400, "x-queue-type"),
+        ("PUT", f"{QUEUES}/bad", {"arguments": {"$nope": 1}}, 400, "arguments"),
+        ("PUT", f"{QUEUES}/bad", {"arguments": {"x-queue-type": "quorum"}}, 400, "non-durable"),
+        ("PUT", f"{QUEUES}/bad", b"[]", 400, "not_json"),
+        ("PUT", f"{QUEUES}/bad", b"{", 400, "not_json"),
+        ("PUT", f"{QUEUES}/amq.bad", {}, 401, "reserved prefix"),
+        ("PUT", "/queues/nowhere/bad", {}, 404, "Not Found"),
+        ("PUT", f"{QUEUES}/{'q' * 300}", {}, 400, "the limit is 255"),
+        ("DELETE", f"{QUEUES}/idle?if-empty=maybe", None, 204, None),
+        ("PUT", f"{EXCHANGES}/orders", {"type": "topic"}, 400, "inequivalent arg 'durable' for exchange 'orders'"),
+        ("PUT", f"{EXCHANGES}/bad", {"type": "nope"}, 400, "exchange type 'nope'"),
+        ("DELETE", f"{EXCHANGES}/amq.direct", None, 401, "not allowed"),
+        ("DELETE", f"{EXCHANGES}/orders?if-unused=true", None, 400, "exchange 'orders' in vhost 'scene' in use"),
+        ("POST", f"/bindings/{VHOST}/e/nope/q/orders", {}, 404, "Not Found"),
+        ("POST", f"/bindings/{VHOST}/e/orders/x/orders", {}, 404, "Not Found"),
+        ("POST", f"/bindings/{VHOST}/e/amq.default/q/orders", {}, 401, "default exchange"),
+        ("POST", BETWEEN, {"routing_key": "k" * 256}, 400, "the limit is 255"),
+        ("PUT", "/users/bad", {"password": "x"}, 400, "tags_not_present"),
+        ("PUT", "/users/bad", {"password": "x", "password_hash": "x", "tags": ""}, 400, "both_password"),
+        ("PUT", "/users/bad", {"password_hash": "x", "tags": ""}, 400, "password hash cannot be read"),
+        ("PUT", "/users/bad", {"password": "x" * 2_000, "tags": ""}, 400, "the limit is 1024"),
+        ("PUT", "/users/bad", {"password": "x", "tags": "emperor"}, 400, "'emperor'"),
+        ("DELETE", "/users/guest", None, 400, "last administrator"),
+        ("POST", "/users/bulk-delete", {"users": ["alice", "missing"]}, 400, "no_such_user: missing"),
+        ("POST", "/users/bulk-delete", {}, 400, "[{key_missing,users}]"),
+        ("POST", "/users/bulk-delete", {"users": ["x"] * 1_001}, 400, "the limit is 1000"),
+        ("PUT", f"/permissions/{VHOST}/missing", {"configure": "", "write": "", "read": ""}, 400, "vhost_or_user"),
+        ("PUT", f"/permissions/{VHOST}/alice", {"configure": "", "write": ""}, 400, "[{key_missing,read}]"),
+        ("PUT", f"/permissions/{VHOST}/alice", {"configure": "(", "write": "", "read": ""}, 400, "expression"),
+        ("PUT", f"/policies/{VHOST}/bad", {"pattern": "(", "definition": {"max-length": 1}}, 400, "expression"),
+        ("PUT", f"/policies/{VHOST}/bad", {"pattern": "", "definition": {"nope": 1}}, 400, "not a recognised"),
+        ("PUT", f"/policies/{VHOST}/bad", {"pattern": "", "definition": {}}, 400, "no policy provided"),
+        ("PUT", f"/policies/{VHOST}/bad", {"pattern": "x"}, 400, "[{key_missing,definition}]"),
+        ("PUT", f"/parameters/shovel/{VHOST}/x", {"value": {}}, 400, "component shovel not found"),
+        ("PUT", "/global-parameters/x", {}, 400, "[{key_missing,value}]"),
+        ("PUT", "/global-parameters/x", {"value": "x" * 70_000}, 400, "over 65536 bytes"),
+        ("PUT", f"/vhost-limits/{VHOST}/nope", {"value": 1}, 400, "'nope' is not known"),
+        ("PUT", f"/vhost-limits/{VHOST}/max-queues", {"value": "x"}, 400, "value is not a int"),
+        ("PUT", "/user-limits/alice/nope", {"value": 1}, 400, "'nope' is not known"),
+        ("PUT", "/user-limits/missing/max-channels", {"value": 1}, 404, "Not Found"),
+        ("POST", f"{QUEUES}/orders/actions", {"action": "dance"}, 400, "'dance' is not known"),
+    ],
+)
+def test_a_change_is_refused(api: Api, method: str, path: str, body: Any, status: int, reason: str | None) -> None:
+    answer = api.call(method, path, body)
+    assert answer.status == status, answer.body
+    if reason is not None:
+        assert reason in answer.body["reason"]
+
+
+@pytest.mark.parametrize(("method", "path"), [("PATCH", f"{QUEUES}/orders"), ("POST", "/overview")])
+def test_a_method_that_is_not_there(api: Api, method: str, path: str) -> None:
+    answer = api.call(method, path)
+    assert (answer.status, answer.body) == (405, b"")
+    assert "GET" in answer.headers["allow"]
+
+
+def test_nothing_is_at_an_unknown_path(api: Api) -> None:
+    assert api.call("GET", "/nosuch").body == {"error": "Object Not Found", "reason": "Not Found"}
+
+
+# Bindings
+
+
+@pytest.mark.parametrize("quoting", ["{key}", "{quoted}"])
+@pytest.mark.parametrize(
+    ("routing_key", "arguments"),
+    [("", {}), ("#", {}), ("a b/c~d", {}), ("é", {"x": 1}), ("", {"x": [1, {"y": True}]}), ("%23", {})],
+)
+def test_a_binding_is_found_by_its_key(api: Api, routing_key: str, arguments: Any, quoting: str) -> None:
+    from urllib.parse import quote, unquote
+
+    status, _, headers = api.call("POST", BETWEEN, {"routing_key": routing_key, "arguments": arguments})
+    assert status == 201
+    key = unquote(headers["location"].split("/", 1)[1])
+    row = next(row for row in api.get(BETWEEN) if row["properties_key"] == key)
+    assert (row["routing_key"], row["arguments"]) == (routing_key, arguments)
+    path = f"{BETWEEN}/{quoting.format(key=key.replace(' ', '%20'), quoted=quote(key, safe=''))}"
+    if routing_key != "%23" or quoting == "{quoted}":
+        assert api.get(path)["routing_key"] == routing_key
+    api.delete(f"{BETWEEN}/{quote(key, safe='')}")
+    assert all(row["properties_key"] != key for row in api.get(BETWEEN))
+
+
+def test_every_queue_is_bound_to_the_default_exchange(api: Api) -> None:
+    row = api.get(f"{QUEUES}/orders/bindings")[0]
+    assert (row["source"], row["destination"], row["properties_key"]) == ("", "orders", "orders")
+    assert row in api.get(f"{EXCHANGES}/amq.default/bindings/source")
+
+
+def test_exchanges_are_bound_to_exchanges(api: Api) -> None:
+    rows = api.get(f"{EXCHANGES}/copies/bindings/destination")
+    assert [(row["source"], row["destination_type"]) for row in rows] == [("orders", "exchange")]
+    assert rows == api.get(f"/bindings/{VHOST}/e/orders/e/copies")
+
+
+# Settings
+
+
+def test_a_queue_tells_which_policies_it_has(api: Api) -> None:
+    queue = api.get(f"{QUEUES}/orders")
+    assert (queue["policy"], queue["operator_policy"]) == ("long", "cap")
+    assert queue["effective_policy_definition"] == {"max-length": 1000, "message-ttl": 600_000}
+
+
+def test_limits_of_a_virtual_host_hold_for_the_api_too(api: Api) -> None:
+    api.put("/vhosts/small")
+    api.put("/vhost-limits/small/max-queues", {"value": 1})
+    assert api.get("/vhost-limits/small") == [{"vhost": "small", "value": {"max-queues": 1}}]
+    api.put("/queues/small/one", {"durable": True})
+    status, told, _ = api.call("PUT", "/queues/small/two", {"durable": True})
+    assert (status, told["error"]) == (400, "bad_request")
+    api.delete("/vhost-limits/small/max-queues")
+    assert api.get("/vhost-limits/small") == []
+    api.put("/queues/small/two", {"durable": True})
+    api.delete("/vhosts/small")
+
+
+def test_a_parameter_is_a_limit_or_the_policy_of_an_operator(api: Api) -> None:
+    value = {"pattern": "^p", "definition": {"expires": 1_000}, "priority": 1, "apply-to": "queues"}
+    path = f"/parameters/operator_policy/{VHOST}/by-parameter"
+    api.put(path, {"value": value})
+    assert api.get(path)["value"] == value
+    assert api.get(f"/operator-policies/{VHOST}/by-parameter")["priority"] == 1
+    api.delete(path)
+    assert api.call("GET", path).status == 404
+
+
+def test_the_cluster_has_a_name(api: Api) -> None:
+    api.put("/cluster-name", {"name": "hare"})
+    assert api.get("/cluster-name") == {"name": "hare"}
+    assert api.get("/overview")["cluster_name"] == "hare"
+
+
+def test_a_queue_is_paused_and_resumed(api: Api) -> None:
+    api.put(f"{QUEUES}/sleepy", {"durable": True})
+    for action, state in (("pause", "paused"), ("resume", "running")):
+        api.post(f"{QUEUES}/sleepy/actions", {"action": action})
+        assert api.get(f"{QUEUES}/sleepy")["state"] == state
+
+
+# Users
+
+
+def test_a_hash_of_the_api_opens_the_door(api: Api) -> None:
+    hashed = api.get("/auth/hash_password/open%20sesame")["ok"]
+    api.put("/users/ali", {"password_hash": hashed, "tags": "management"})
+    assert Api(api.port, "ali", "open sesame").get("/whoami") == {"name": "ali", "tags": ["management"]}
+    assert api.get("/users/ali")["password_hash"] == hashed
+    api.post("/users/bulk-delete", {"users": ["ali"]})
+
+
+def test_our_own_hash_can_be_put_back(api: Api) -> None:
+    api.put("/users/baba", {"password": "secret", "tags": "management"})
+    shown = api.get("/users/baba")
+    api.delete("/users/baba")
+    api.put("/users/baba", shown)
+    assert Api(api.port, "baba", "secret").get("/whoami")["name"] == "baba"
+    api.delete("/users/baba")
+
+
+def test_changing_a_user_keeps_his_limits(api: Api) -> None:
+    api.put("/users/alice", {"password": "wonderland", "tags": "management,policymaker"})
+    assert api.get("/users/alice")["limits"] == {"max-connections": 10}
+
+
+def test_secrets_are_not_logged(api: Api, server: Any) -> None:
+    api.get("/auth/hash_password/verysecret1")
+    api.put("/users/quiet", {"password": "verysecret2", "tags": ""})
+    api.delete("/users/quiet")
+    server.wait_for("DELETE /api/users/quiet")
+    assert "verysecret" not in server.text

@@ -1,0 +1,179 @@
+"""Who may do what: permissions of users, and policies of queues."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from leveret.http.request import Request
+from leveret.http.sqs.queue_policy import Asked, decide
+from leveret.http.sqs.service import ACTIONS, QUEUE_ACTIONS
+from leveret.security.access_keys import AccessKey
+from leveret.security.sigv4 import Verifier
+from tests.sqs.world import Answer, World
+
+QUEUE = "arn:aws:sqs:us-east-1:000000000000:orders"
+ADA = "arn:aws:iam::000000000000:user/ada"
+NEEDS = {
+    "configure": ("DeleteQueue", "SetQueueAttributes", "TagQueue", "UntagQueue", "AddPermission", "RemovePermission"),
+    "write": ("SendMessage", "SendMessageBatch"),
+    "read": (
+        "ReceiveMessage",
+        "DeleteMessage",
+        "DeleteMessageBatch",
+        "ChangeMessageVisibility",
+        "ChangeMessageVisibilityBatch",
+        "PurgeQueue",
+    ),
+}
+ANY = ("GetQueueAttributes", "ListDeadLetterSourceQueues", "ListQueueTags")
+
+
+class Guarded(World):
+    """A service whose requests come from a user, without the work of signing."""
+
+    def __init__(self) -> None:
+        super().__init__(auth=True)
+        self.user = "ada"
+        with self.broker.guard as core:
+            for name in ("ada", "bob"):
+                self.access.add_user(name, "")
+            core.declare_queue("/", "orders", {})
+
+    def permit(self, **patterns: str) -> None:
+        """Let the user into the virtual host, with these permissions only."""
+        given = [patterns.get(access, "") for access in ("configure", "write", "read")]
+        with self.broker.guard:
+            self.access.set_permission(self.user, "/", *given)
+
+    def policy(self, *statements: dict[str, Any]) -> None:
+        """Give the queue a policy."""
+        queue = self.account.queues.get("orders")
+        with self.broker.guard:
+            self.account.queues.change(queue, {"Policy": json.dumps({"Statement": statements})})
+
+    def handle(self, *requests: Request) -> list[Answer]:
+        with patch.object(Verifier, "verify", return_value=AccessKey("AKIA", self.user, "x")):
+            return super().handle(*requests)
+
+    def denied(self, action: str, **parameters: Any) -> bool:
+        answer = self.json(action, **{"QueueUrl": "orders", **parameters})
+        return answer.status == 403 and answer.json["__type"].endswith("#AccessDeniedException")
+
+
+@pytest.fixture
+def guarded() -> Iterator[Guarded]:
+    world = Guarded()
+    yield world
+    world.end()
+
+
+def statement(
+    effect: str = "Allow", action: Any = "sqs:SendMessage", principal: Any = ADA, **more: Any
+) -> dict[str, Any]:
+    return {"Effect": effect, "Action": action, "Principal": {"AWS": principal}, "Resource": QUEUE, **more}
+
+
+def test_every_action_on_a_queue_has_its_need() -> None:
+    assert {*(action for actions in NEEDS.values() for action in actions), *ANY} == set(QUEUE_ACTIONS)
+    assert len(QUEUE_ACTIONS) + len(ACTIONS) == 23
+
+
+@pytest.mark.parametrize("access", NEEDS)
+@pytest.mark.parametrize("action", sorted(QUEUE_ACTIONS))
+def test_an_action_needs_one_permission(guarded: Guarded, access: str, action: str) -> None:
+    guarded.permit(**{access: "^orders$"})
+    assert guarded.denied(action) == (action not in (*NEEDS[access], *ANY))
+
+
+@pytest.mark.parametrize("action", sorted(QUEUE_ACTIONS))
+def test_without_a_permission_nothing_is_allowed(guarded: Guarded, action: str) -> None:
+    assert guarded.denied(action)
+    guarded.permit(configure="^other$", write="^other$", read="^other$")
+    assert guarded.denied(action)
+
+
+def test_queues_are_made_where_one_may_configure(guarded: Guarded) -> None:
+    guarded.permit(configure="^mine-")
+    assert not guarded.denied("CreateQueue", QueueName="mine-1")
+    assert guarded.denied("CreateQueue", QueueName="yours")
+
+
+def test_queues_that_one_may_not_use_are_not_seen(guarded: Guarded) -> None:
+    guarded.permit(read="^mine")
+    assert guarded.do("ListQueues") == {}
+    answer = guarded.json("GetQueueUrl", QueueName="orders")
+    assert answer.json["__type"].endswith("#QueueDoesNotExist")
+    guarded.permit(read="^orders$")
+    assert len(guarded.do("ListQueues")["QueueUrls"]) == 1
+
+
+def test_move_tasks_need_read_on_the_source_and_write_on_the_target(guarded: Guarded) -> None:
+    guarded.permit(write=".*")
+    assert guarded.denied("StartMessageMoveTask", SourceArn=QUEUE)
+    assert guarded.denied("ListMessageMoveTasks", SourceArn=QUEUE)
+
+
+def test_the_text_of_a_refusal(guarded: Guarded) -> None:
+    text = f"User: {ADA} is not authorized to perform: sqs:sendmessage on resource: {QUEUE}"
+    assert guarded.json("SendMessage", QueueUrl="orders", MessageBody="a").json["message"] == text
+
+
+@pytest.mark.parametrize(
+    ("statements", "allowed"),
+    [
+        ([statement()], True),
+        ([statement(principal="*")], True),
+        ([statement(principal=["bob", ADA])], True),
+        ([statement(principal="000000000000")], True),
+        ([statement(principal="arn:aws:iam::000000000000:root")], True),
+        ([statement(principal="arn:aws:iam::000000000000:user/bob")], False),
+        ([statement(action=["SQS:Send*"])], True),
+        ([statement(action="*")], True),
+        ([statement(action="sqs:ReceiveMessage")], False),
+        ([statement(Resource="arn:aws:sqs:*:*:other")], False),
+        ([statement(), statement("Deny")], False),
+        ([statement(Condition={"IpAddress": {"aws:SourceIp": "127.0.0.0/8"}})], True),
+        ([statement(Condition={"NotIpAddress": {"aws:SourceIp": "127.0.0.0/8"}})], False),
+        ([statement(Condition={"Bool": {"aws:SecureTransport": "true"}})], False),
+        ([statement(Condition={"ArnLike": {"aws:SourceArn": "arn:aws:sns:*"}})], False),
+        ([statement(Condition={"ArnLike": {"aws:PrincipalArn": "arn:aws:iam::*:user/a*"}})], True),
+    ],
+)
+def test_a_policy_allows_what_permissions_do_not(
+    guarded: Guarded, statements: list[dict[str, Any]], allowed: bool
+) -> None:
+    guarded.policy(*statements)
+    assert guarded.denied("SendMessage", MessageBody="a") != allowed
+
+
+def test_a_policy_denies_what_permissions_allow(guarded: Guarded) -> None:
+    guarded.permit(write=".*", read=".*")
+    guarded.policy(statement("Deny", Condition={"ForAnyValue:StringLike": {"aws:Unknown": "x"}}))
+    assert guarded.denied("SendMessage", MessageBody="a")
+    assert not guarded.denied("ReceiveMessage")
+
+
+@pytest.mark.parametrize("policy", ["", "{}", "[]", "x", '{"Statement": 5}', '{"Statement": [5, {}]}'])
+def test_policies_that_say_nothing(policy: str) -> None:
+    assert decide(policy, Asked("0", ADA, "SendMessage", QUEUE, "127.0.0.1", False)) is None
+
+
+def test_permissions_are_added_and_removed_by_label(world: World) -> None:
+    url = world.create("orders")
+    given = {"AWSAccountIds": ["111111111111", ADA], "Actions": ["SendMessage", "ReceiveMessage"]}
+    world.do("AddPermission", QueueUrl=url, Label="friends", **given)
+    policy = json.loads(world.attributes(url)["Policy"])
+    assert policy["Statement"] == [
+        {
+            "Sid": "friends",
+            "Effect": "Allow",
+            "Principal": {"AWS": ["arn:aws:iam::111111111111:root", ADA]},
+            "Action": ["SQS:SendMessage", "SQS:ReceiveMessage"],
+            "Resource": QUEUE,
+        }
+    ]
+    world.do("RemovePermission", QueueUrl=url, Label="friends")
+    assert "Policy" not in world.attributes(url)
