@@ -35,8 +35,7 @@ def installed() -> bool:
 def playing(directory: Path) -> Iterator[list[tuple[str, int, str]]]:
     """A RabbitMQ for scenarios: its host and port with each of its virtual hosts."""
     (directory / "definitions.json").write_text(json.dumps(beginning()))
-    with running(directory, settings=f"load_definitions = {directory}/definitions.json
-") as (host, port):
+    with running(directory, settings=f"load_definitions = {directory}/definitions.json\n") as (host, port):
         yield [(host, port, vhost) for vhost in vhosts()]
 
 
