@@ -113,3 +113,20 @@ def test_a_message_that_cannot_be_read_does_not_hold_up_its_queue(world: World, 
     assert (queue.backing_off, queue.counts["redelivered"]) == (1, 0)
     world.pass_ms(1_000)
     assert queue.counts["redelivered"] == 1
+
+
+@pytest.mark.parametrize("overflow", ["drop-head", "reject-publish"])
+def test_who_publishes_to_a_full_queue_does_not_suffer_from_its_damage(
+    world: World, client: Client, tmp_path: Path, overflow: str
+) -> None:
+    client.queue(durable=True, arguments={"x-max-length": 1, "x-overflow": overflow})
+    client.publish(body=POISON, delivery_mode=2)
+    damage(world, tmp_path)
+    consumer = world.client()
+    consumer.call(BasicConsume("q", "c"), BasicConsumeOk)
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    world.clock.advance(1)
+    client.publish(body=b"good", delivery_mode=2)
+    assert client.next(BasicAck) == BasicAck(1, False)
+    world.pass_ms(1)
+    assert [each.body for each in consumer.received()] == [b"good"]

@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core import deadletter
 from leveret.core.dispatch import pump
-from leveret.core.errors import DiskFull, InvalidArgument, MessageTooLarge, QueueFull
+from leveret.core.errors import DiskFull, InvalidArgument, JournalFailed, MessageTooLarge, QueueFull
 from leveret.core.filters import GROUP_HEADER
 from leveret.core.held cimport Held, Holder
 from leveret.core.ids import format_id
@@ -146,8 +146,10 @@ cdef class Publisher(Restorable):
         """Whether a queue is full and rejects."""
         if queue.policy.overflow == "drop-head" or not queue.would_overflow(body_bytes(message)):
             return False
-        if queue.consumers and pump(queue) and not queue.would_overflow(body_bytes(message)):
-            return False
+        if queue.consumers:
+            self.push(queue)
+            if not queue.would_overflow(body_bytes(message)):
+                return False
         queue.counters.refused += 1
         if queue.policy.overflow == "reject-publish-dlx":
             queue.counters.maxlen += 1
@@ -175,8 +177,13 @@ cdef class Publisher(Restorable):
     # Dead letters
 
     cdef int push(self, Holder queue) except -1:
-        """See Engine."""
-        pump(queue)
+        """See Engine; whoever publishes is not the one to hear of a message that cannot be delivered."""
+        try:
+            pump(queue)
+        except JournalFailed:
+            raise
+        except Exception:
+            (<Queue>queue).signal()     # it is tried again, and then the owner of the lock hears of it
         return 0
 
     cdef int queue_expired(self, Holder queue) except -1:
