@@ -31,6 +31,13 @@ def test_a_delayed_message_appears_when_it_is_due(broker: leveret.Broker, clock:
     assert bodies(orders.receive(10)) == ["later"]
 
 
+def test_a_delay_of_0_goes_before_that_of_the_queue(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders", delay=60)
+    orders.send("later")
+    orders.send("now", delay=0)
+    assert [message.body for message in orders.receive(10)] == ["now"]
+
+
 def test_a_delay_survives_a_restart(reopen: Reopen, clock: leveret.ManualClock) -> None:
     reopen().queue("orders").send("later", delay=60)
     orders = reopen().queue("orders")

@@ -12,8 +12,11 @@ from leveret.http.sqs.service import Service
 from leveret.http.sqs.settings import Settings
 from leveret.net.admission import Admission
 from leveret.security.access import Access
+from leveret.telemetry.logs import Log
 
 BODY_BYTES_MAX = 8 << 20  # a form with ten messages of together 1 MiB, each byte percent-encoded, and the rest
+
+LOG = Log("sqs")
 
 
 class SqsServer:
@@ -28,6 +31,8 @@ class SqsServer:
             auth=options.sqs_auth == "on",
             guards=options.sqs_guards,
         )
+        if not settings.auth and options.sqs_port is not None:
+            LOG.warning("signatures not checked", advice="sqs_auth is off: everybody who can connect may do everything")
         self._desk = Desk(broker)
         self._account = Account(broker, access, self._desk, settings)
         service = Service(self._account)

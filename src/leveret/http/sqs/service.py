@@ -32,10 +32,13 @@ from leveret.http.sqs.errors import SqsError, sqs_error
 from leveret.http.sqs.parameters import check_types, required
 from leveret.http.sqs.queues import SqsQueue
 from leveret.security.sigv4 import SignatureRefused, SignedRequest, Verifier
+from leveret.telemetry.logs import Log
 
 JSON = cast(Wire, json_protocol)
 QUERY = cast(Wire, query_protocol)
 REQUEST_IDS = 1 << 48
+
+LOG = Log("sqs")
 
 QUEUE_ACTIONS: dict[str, Callable[[Call, SqsQueue], Answer]] = {
     "AddPermission": permissions.add_permission,
@@ -130,6 +133,7 @@ class Service:
         try:
             key = self._verifier.verify(signed, self._account.now_ms())
         except SignatureRefused as error:
+            LOG.warning("signature refused", peer=peer.host, reason=error.reason)
             raise SqsError(error.reason, str(error)) from None
         return Caller(key.user, self._account.settings.user_arn(key.user), peer.host, peer.tls)
 
