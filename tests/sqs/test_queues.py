@@ -186,3 +186,31 @@ def test_a_queue_chooses_whose_dead_letters_it_takes(world: World) -> None:
     world.create("friend", RedrivePolicy=policy)
     with refused("InvalidParameterValueException", "does not allow this queue"):
         world.create("stranger", RedrivePolicy=policy)
+
+
+def test_a_policy_of_another_region_is_kept_and_has_no_effect(tmp_path: Path) -> None:
+    path = str(tmp_path / "data")
+    world = World(path)
+    redriven(world)
+    world.end()
+    moved = World(path, region="eu-west-1")
+    try:
+        assert "us-east-1" in moved.attributes("orders")["RedrivePolicy"]
+        assert moved.do("ListDeadLetterSourceQueues", QueueUrl="dead") == {"queueUrls": []}
+        moved.do("DeleteQueue", QueueUrl="dead")
+    finally:
+        moved.end()
+
+
+def test_dead_letters_are_found_again_after_a_restart(tmp_path: Path) -> None:
+    world = World(str(tmp_path / "data"))
+    try:
+        orders, dead = redriven(world)
+        world.restart()
+        world.do("DeleteQueue", QueueUrl=dead)
+        world.send(orders, "a")
+        for _ in range(2):
+            assert world.bodies(orders) == ["a"]
+            world.later(1)
+    finally:
+        world.end()

@@ -192,6 +192,16 @@ def test_a_link_without_a_part(signed_world: World, part: bytes) -> None:
     assert answer.text("Error/Code") == "IncompleteSignature"
 
 
+@pytest.mark.parametrize(
+    "added", [{b"x-amz-target": b"AmazonSQS.DeleteQueue"}, {b"x-amz-content-sha256": b"UNSIGNED-PAYLOAD"}]
+)
+def test_nobody_can_make_something_else_of_a_link(signed_world: World, added: dict[bytes, bytes]) -> None:
+    headers = {b"host": b"sqs.test", **added}
+    answer = signed_world.handle(Request("GET", link(signed_world), headers, Peer("127.0.0.1", 1)))[0]
+    assert answer.status == 403
+    assert b"IncompleteSignature" in answer.body
+
+
 # Keys
 
 

@@ -136,9 +136,7 @@ def _claim_in_header(header: str, request: SignedRequest) -> Claim:
     key_id, date, region, service, names, signature = match.groups()
     time = request.headers.get(b"x-amz-date", b"").decode("latin-1")
     signed = names.split(";")
-    present = {name for name in ALWAYS_SIGNED if name.encode() in request.headers}
-    if not present <= set(signed):
-        raise _incomplete(f"These headers have to be signed: {', '.join(sorted(present))}")
+    _check_signed(signed, request)
     return Claim(key_id, date, region, service, signed, signature, time, _sorted_query(request.query), None)
 
 
@@ -149,13 +147,19 @@ def _claim_in_query(request: SignedRequest) -> Claim:
     if credential is None or fields.get("X-Amz-Algorithm") != ALGORITHM or not expires.isdecimal():
         raise _incomplete("A signed link has X-Amz-Algorithm, X-Amz-Credential, X-Amz-Date and X-Amz-Expires")
     signed = fields.get("X-Amz-SignedHeaders", "").split(";")
-    if "host" not in signed:
-        raise _incomplete("The header host has to be signed")
+    _check_signed(signed, request)
     expires_s = min(int(expires[:9]), LINK_S_MAX)
     query = _sorted_query(request.query, without="X-Amz-Signature")
     signature, time = fields["X-Amz-Signature"], fields.get("X-Amz-Date", "")
     key_id, date, region, service = credential.groups()
     return Claim(key_id, date, region, service, signed, signature, time, query, expires_s)
+
+
+def _check_signed(names: list[str], request: SignedRequest) -> None:
+    """Refuse a signature without what decides about the request: somebody else could have added it."""
+    present = {"host"} | {name for name in ALWAYS_SIGNED if name.encode() in request.headers}
+    if not present <= set(names):
+        raise _incomplete(f"These headers have to be signed: {', '.join(sorted(present))}")
 
 
 def _incomplete(text: str) -> SignatureRefused:

@@ -77,6 +77,11 @@ class Queues:
         self._core = broker.guard.core
         self._settings = settings
         self._known: dict[int, SqsQueue] = {}
+        self._sources: dict[str, set[str]] = {}
+        """Names of queues that have, or once had, a redrive policy, by the queue that their dead letters go to."""
+        for row in self._core.catalog.of(Kind.QUEUE_DETAILS):
+            if row["vhost"] == settings.vhost:
+                self._note_target(row["name"], row["attributes"])
 
     def find(self, name: str) -> SqsQueue | None:
         """The queue of that name, unless it belongs to a connection."""
@@ -136,6 +141,7 @@ class Queues:
         self.keep(queue)
         arguments = {**(queue.core.arguments or {}), **core_arguments(attributes)}
         if "RedrivePolicy" in attributes:
+            self._note_target(queue.name, attributes)
             arguments = self._redriven(queue, arguments)
         self._apply(queue, arguments)
 
@@ -158,27 +164,36 @@ class Queues:
 
     def redrive_policy(self, queue: SqsQueue) -> RedrivePolicy | None:
         """Where the dead letters of a queue go."""
-        return read_redrive_policy(queue.attributes.get("RedrivePolicy", ""), self._settings)
+        return self._read(queue.attributes)
+
+    def _read(self, attributes: dict[str, str]) -> RedrivePolicy | None:
+        """The redrive policy in attributes; one that names another account or region (they were changed) is none."""
+        try:
+            return read_redrive_policy(attributes.get("RedrivePolicy", ""), self._settings)
+        except SqsError:
+            return None
+
+    def _note_target(self, source: str, attributes: dict[str, str]) -> None:
+        policy = self._read(attributes)
+        if policy is not None:
+            self._sources.setdefault(policy.target, set()).add(source)
 
     def sources(self, name: str) -> list[SqsQueue]:
         """The queues whose dead letters go to a queue. Under the lock."""
-        found = []
-        for each in self:
-            policy = self.redrive_policy(each)
-            if policy is not None and policy.target == name:
-                found.append(each)
-        return found
+        policies = ((each, self.redrive_policy(each)) for each in self)
+        return [each for each, policy in policies if policy is not None and policy.target == name]
 
     def reconnect(self, name: str) -> None:
         """A queue came or went: messages that would die for it wait in their own queue as long as it is not there."""
-        for source in self.sources(name):
-            if "RedrivePolicy" in source.kept:
+        for source in map(self.find, sorted(self._sources.get(name, ()))):
+            policy = None if source is None else self._read(source.kept)
+            if source is not None and policy is not None and policy.target == name:
                 self._apply(source, self._redriven(source, dict(source.core.arguments or {})))
 
     def _redriven(self, queue: SqsQueue, arguments: dict[str, Any]) -> dict[str, Any]:
         """Arguments with the dead letters where the redrive policy wants them, if there is such a queue."""
         others = {name: value for name, value in arguments.items() if name not in NAMES}
-        policy = read_redrive_policy(queue.kept.get("RedrivePolicy", ""), self._settings)
+        policy = self._read(queue.kept)
         if policy is None or self.find(policy.target) is None:
             return others
         return {**others, **policy.arguments()}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import NamedTuple, cast
+from typing import cast
 
 from leveret.core.errors import LeveretError
 from leveret.http.request import Request
@@ -67,13 +67,6 @@ ACTIONS: dict[str, Callable[[Call], Answer]] = {
 """What is about no queue, or about one that is not named by its URL."""
 
 
-class Exchange(NamedTuple):
-    """How a request is answered."""
-
-    wire: Wire
-    request_id: str
-
-
 class Service:
     """The handler of the port."""
 
@@ -87,14 +80,15 @@ class Service:
 
     def __call__(self, request: Request) -> Answer:
         """Answer a request."""
-        exchange = Exchange(JSON if b"x-amz-target" in request.headers else QUERY, self._request_id())
+        wire = JSON if b"x-amz-target" in request.headers else QUERY
+        request_id = self._request_id()
         try:
-            answer = self._perform(request, exchange)
+            answer = self._perform(request, wire, request_id)
         except LeveretError as error:
-            return exchange.wire.refuse(sqs_error(error), exchange.request_id)
-        if isinstance(answer, Response) or exchange.wire is JSON:
+            return wire.refuse(sqs_error(error), request_id)
+        if isinstance(answer, Response) or wire is JSON:
             return answer
-        return _in_words_of(exchange, answer)
+        return _in_words_of(wire, request_id, answer)
 
     def refuse(self, error: LeveretError) -> Response:
         """The answer to what is refused before or after a handler has it."""
@@ -106,20 +100,18 @@ class Service:
         tail = next(self._numbers) % REQUEST_IDS
         return f"{head[:8]}-{head[8:12]}-4{head[12:15]}-8{head[15:18]}-{tail:012x}"
 
-    def _perform(self, request: Request, exchange: Exchange) -> Answer:
+    def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
         """Do what a request asks for, if its sender may."""
         caller = self._caller(request)
-        action, parameters = exchange.wire.decode(request)
+        action, parameters = wire.decode(request)
         on_queue = request.method == "GET" and len(request.raw_path) > 1
         known = action in QUEUE_ACTIONS or (action in ACTIONS and not on_queue)
         if not known:
-            raise SqsError("InvalidAction" if exchange.wire is QUERY else "UnknownOperation", action=action[:100])
+            raise SqsError("InvalidAction" if wire is QUERY else "UnknownOperation", action=action[:100])
         check_types(parameters)
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
             parameters["QueueUrl"] = request.raw_path.decode("latin-1")
-        call = Call(
-            self._account, exchange.wire, exchange.request_id, action, parameters, caller, self._base_url(request)
-        )
+        call = Call(self._account, wire, request_id, action, parameters, caller, self._base_url(request))
         function = QUEUE_ACTIONS.get(action)
         if function is not None:
             queue = call.queue()
@@ -146,10 +138,9 @@ class Service:
         return f"{'https' if request.peer.tls else 'http'}://{request.header(b'host')}"
 
 
-async def _in_words_of(exchange: Exchange, answer: Answer) -> Response:
+async def _in_words_of(wire: Wire, request_id: str, answer: Awaitable[Response]) -> Response:
     """Wait for an answer; a refusal is told in the protocol of the request."""
-    assert not isinstance(answer, Response), "there is something to wait for"
     try:
         return await answer
     except LeveretError as error:
-        return exchange.wire.refuse(sqs_error(error), exchange.request_id)
+        return wire.refuse(sqs_error(error), request_id)

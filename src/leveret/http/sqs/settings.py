@@ -1,6 +1,12 @@
 """What an operator decides about the port for SQS."""
 
+import re
 from dataclasses import dataclass
+
+from leveret.core.errors import InvalidArgument
+
+_ACCOUNT = re.compile(r"[0-9]{12}")
+_REGION = re.compile(r"[a-z0-9-]{1,32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +22,13 @@ class Settings:
     """Whether a queue is purged once a minute at most, and made again a minute after its deletion at the earliest."""
     in_flight_max: int = 120_000
     """Messages of a queue that are received and not deleted."""
+
+    def __post_init__(self) -> None:
+        """Refuse names that no ARN could have in it."""
+        if not _ACCOUNT.fullmatch(self.account):
+            raise InvalidArgument(f"sqs_account has twelve digits, unlike {self.account!r}")
+        if not _REGION.fullmatch(self.region):
+            raise InvalidArgument(f"sqs_region has letters, digits and hyphens, unlike {self.region!r}")
 
     def arn(self, queue: str) -> str:
         """The name of a queue in all of AWS."""
