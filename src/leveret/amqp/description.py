@@ -33,11 +33,10 @@ class Entry(NamedTuple):
 class Description:
     """Tells who is connected to a hub."""
 
-    def __init__(self, hub: Hub, node: str, flush: Callable[[], None]) -> None:
-        """`node` is what this process is called; `flush` makes the loop write what was said."""
+    def __init__(self, hub: Hub, node: str) -> None:
+        """`node` is what this process is called."""
         self._hub = hub
         self._node = node
-        self._flush = flush
 
     def connections(self) -> list[Entry]:
         """Every connection that is open, the oldest first."""
@@ -86,7 +85,6 @@ class Description:
         for connection in self._open():
             if connection.name == name:
                 connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - {reason}")
-                self._flush()
                 return True
         return False
 

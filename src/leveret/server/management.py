@@ -51,7 +51,7 @@ def management_site(
 ) -> Site:
     """Everything that the endpoints use."""
     node = f"leveret@{socket.gethostname()}"
-    clients = Description(amqp.hub, node, amqp.flush_soon)
+    clients = Description(amqp.hub, node)
     process = Process(
         node=node,
         version=product_version(),
