@@ -24,6 +24,10 @@ OURS = (
         re.compile(r", 'x-origin-id': '[^']*'"),
         "a dead letter names the message that it was, so that a redrive finds it",
     ),
+    Detail(
+        re.compile(r", 'x-received': \d+"),
+        "a dead letter says how often it was delivered before it died: receivers by SQS go on counting",
+    ),
 )
 THEIRS = (
     Detail(

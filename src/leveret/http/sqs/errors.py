@@ -136,6 +136,7 @@ KINDS: dict[type[errors.LeveretError], str] = {
     errors.TooMany: "OverLimit",
     errors.NotSupported: "UnsupportedOperation",
     errors.BrokerClosed: "ServiceUnavailable",
+    errors.Unreachable: "ServiceUnavailable",
     errors.JournalError: "InternalFailure",
     errors.JournalFailed: "InternalFailure",
     errors.DiskFull: "ServiceUnavailable",
