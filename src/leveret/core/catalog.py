@@ -27,12 +27,14 @@ class Kind(IntEnum):
     PERMISSION = 9
     TOPIC_PERMISSION = 10
     VHOST_LIMITS = 11
+    CONSUMER_GROUP = 12
+    GROUP_OFFSET = 13
 
 
-OF_VHOST = (Kind.PERMISSION, Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS)
+OF_VHOST = (Kind.PERMISSION, Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS, Kind.CONSUMER_GROUP, Kind.GROUP_OFFSET)
 """What goes with its virtual host, and that nothing in the topology knows."""
 
-_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange")
+_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange", "stream", "partition")
 
 
 def dumps(definition: dict[str, Any]) -> bytes:

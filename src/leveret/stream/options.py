@@ -8,8 +8,6 @@ from leveret.core.errors import InvalidArgument
 SEGMENT_BYTES_MIN = 1 << 10
 SEGMENT_BYTES_MAX = 3_000_000_000
 """As for RabbitMQ; retention frees whole segments, so larger ones would keep too much."""
-PARTITIONS_MAX = 1_024
-"""Each has files of its own."""
 
 
 @dataclass(frozen=True)

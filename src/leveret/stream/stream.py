@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.core.exchanges.hashing import stable_hash
+from leveret.core.membership import PARTITIONS_MAX
 from leveret.journal.commit import stop_process
 from leveret.journal.disk import Disk
 from leveret.stream.log import Log
-from leveret.stream.options import PARTITIONS_MAX, StreamOptions
+from leveret.stream.options import StreamOptions
 from leveret.stream.reader import offset_at
 from leveret.stream.segments import Share
 
