@@ -12,4 +12,4 @@ def world(tmp_path: Path) -> Iterator[World]:
     """A stream of small segments on a real disk."""
     world = World(Disk(tmp_path), segment_bytes=1 << 10, sync="never")
     yield world
-    world.log.close(world.now_ms)
+    world.log.abandon()
