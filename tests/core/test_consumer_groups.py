@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from leveret.core import consumer_groups as limits
+from leveret.core.catalog import Kind
 from leveret.core.consumer_groups import OFFSET_MAX, ConsumerGroup, ConsumerGroups
 from leveret.core.errors import (
     InvalidArgument,
@@ -103,6 +104,13 @@ def test_groups_go_with_their_stream_and_with_their_vhost(disk: World) -> None:
     assert [(group.vhost, group.stream) for group in groups] == left
     disk.restart()
     assert [(group.vhost, group.stream) for group in ConsumerGroups(disk.broker)] == left
+
+
+def test_offsets_whose_group_was_lost_do_not_keep_a_salvaged_broker_from_starting(disk: World) -> None:
+    group = declared(ConsumerGroups(disk.broker))
+    group.commit("ada", group.join("ada", 0).generation, {0: 5}, 0)
+    disk.broker.undefine(Kind.CONSUMER_GROUP, {"vhost": "/", "stream": "events", "name": "billing"})
+    assert list(ConsumerGroups(disk.broker)) == []
 
 
 def test_a_commit_of_an_older_generation_is_refused(groups: ConsumerGroups) -> None:

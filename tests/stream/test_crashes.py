@@ -1,13 +1,17 @@
 """Power cuts and failing disks: what was committed stays, in order and without gaps."""
 
 import errno
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
-from leveret.core.errors import DiskFull, JournalFailed
+from leveret.core.errors import DamagedJournal, DiskFull, JournalFailed
 from leveret.stream.log import Log
 from leveret.stream.options import StreamOptions
+from leveret.stream.producers import Producers
+from leveret.stream.writer import Writer
 from tests.sim.simdisk import SHORT, SimDisk
 from tests.stream.world import HEADER, ROUTE, drained
 
@@ -42,11 +46,20 @@ class Run:
             self.first_max = self.log.segments[-1].base if self.log.segments else 0
             self.log.retain(self.now_ms, max_bytes=3 << 10)
         elif roll < 0.9:
-            self.log.close(self.now_ms)
-            self.log = self.opened()
+            try:
+                self.log.close(self.now_ms)
+            finally:
+                self.log = self.opened()
         else:
             self.log.abandon()
             self.log = self.opened()
+
+    def step_when_there_is_room(self) -> None:
+        """One random thing; after a full disk what waits is committed, and life goes on."""
+        try:
+            self.step()
+        except DiskFull:
+            self.committed = self.log.commit(self.now_ms)
 
     def append(self, count: int) -> None:
         for _ in range(count):
@@ -75,8 +88,8 @@ class Run:
         again.abandon()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_power_cut_at_any_call_loses_nothing_that_was_committed(seed: int) -> None:
+def cut_power_everywhere(seed: int) -> int:
+    """Check what is left after power cuts before and after the calls of a run; give their number."""
     rng = Random(seed)
     disk = SimDisk()
     run = Run(rng, disk)
@@ -93,7 +106,36 @@ def test_a_power_cut_at_any_call_loses_nothing_that_was_committed(seed: int) -> 
     for _ in range(STEPS):
         run.step()
     run.log.abandon()
-    assert cuts > STEPS
+    return cuts
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_power_cut_at_any_call_loses_nothing_that_was_committed(seed: int) -> None:
+    assert cut_power_everywhere(seed) > STEPS
+
+
+def without_sync(writer: Writer) -> None:
+    writer.synced = writer.written
+
+
+def without_copy(producers: Producers) -> Producers:
+    return producers
+
+
+def without_names(disk: SimDisk) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("mutated", "name", "mutant"),
+    [(Writer, "sync", without_sync), (Producers, "copy", without_copy), (SimDisk, "sync_dir", without_names)],
+)
+def test_power_cuts_find_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, mutated: type, name: str, mutant: Callable[[Any], object]
+) -> None:
+    monkeypatch.setattr(mutated, name, mutant)
+    with pytest.raises((AssertionError, DamagedJournal)):
+        sum(map(cut_power_everywhere, range(20)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -106,11 +148,24 @@ def test_a_disk_that_fails_once_loses_nothing_that_was_committed(seed: int, faul
         disk.faults[call] = fault
         try:
             for _ in range(STEPS):
-                run.step()
-        except (JournalFailed, DiskFull, OSError):
+                run.step_when_there_is_room()
+        except (JournalFailed, OSError):
             pass
         for after in (disk.killed(), disk.crash(Random(seed)), disk.killed().crash(Random(seed))):
             run.check(after)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_no_rotten_bit_goes_unnoticed(seed: int) -> None:
+    rng = Random(seed)
+    disk = SimDisk()
+    run = Run(rng, disk)
+    for _ in range(4):
+        run.append(10)
+    run.log.close(run.now_ms)
+    disk.flip(rng, rng.choice(disk.names()))
+    with pytest.raises(DamagedJournal, match=r"stream-\d+"):
+        drained(run.opened().reader(0))
 
 
 def test_what_only_the_page_cache_holds_is_written_anew() -> None:

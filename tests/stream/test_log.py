@@ -151,6 +151,13 @@ def test_filters(world: World) -> None:
     assert world.bodies(offset=30, wanted=[b"us"]) == numbered(range(30, 40))
 
 
+def test_a_reader_looks_for_a_limited_number_of_values(world: World) -> None:
+    values = [b"%d" % number for number in range(257)]
+    assert world.bodies(wanted=values[:256]) == []
+    with pytest.raises(InvalidArgument, match="up to 256 filter values"):
+        world.log.reader(0, values)
+
+
 def test_limits_of_a_record(world: World) -> None:
     for refused in ({"filter_value": bytes(256)}, {"producer": bytes(256)}):
         with pytest.raises(InvalidArgument, match="shorten them"):

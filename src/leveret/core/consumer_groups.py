@@ -144,8 +144,9 @@ class ConsumerGroups:
             key = (stored["vhost"], stored["stream"], stored["name"])
             self._groups[key] = ConsumerGroup(core, key, stored["partitions"], stored["generation"])
         for stored in core.catalog.of(Kind.GROUP_OFFSET):
-            group = self._groups[stored["vhost"], stored["stream"], stored["name"]]
-            group.offsets[stored["partition"]] = stored["offset"]
+            group = self._groups.get((stored["vhost"], stored["stream"], stored["name"]))
+            if group is not None:  # a salvaged log may have lost it
+                group.offsets[stored["partition"]] = stored["offset"]
 
     def __iter__(self) -> Iterator[ConsumerGroup]:
         """Every group."""

@@ -8,11 +8,11 @@ from leveret.core.ports cimport Content
 from leveret.stream.blocks cimport Block
 
 cdef class Appender:
-    """Numbers records and packs them; whoever writes takes the blocks in their order."""
+    """Numbers records and packs them; whoever writes gets the blocks in their order."""
 
     cdef readonly uint64_t next_offset
     cdef readonly uint64_t last_ms
-    cdef readonly uint64_t sealed_bytes     # of blocks that nobody has taken yet, without the one being filled
+    cdef readonly uint64_t sealed_bytes     # of blocks that are not written, without the one being filled
     cdef public object refusal              # why nothing is taken now, or None
     cdef uint64_t block_bytes
     cdef object producers
@@ -86,22 +86,16 @@ cdef class Appender:
         self.sealed_bytes += block.content.size
         return 0
 
-    def take(self) -> Block | None:
-        """The oldest block that is to be written; None when there is nothing."""
-        cdef Block block
+    def oldest(self) -> Block | None:
+        """The block that is to be written next, which stays here until it was; None when there is nothing."""
         if not self.sealed:
             if self.block.count == 0:
                 return None
             self.seal()
-        block = self.sealed.pop(0)
+        return self.sealed[0]
+
+    def wrote(self) -> None:
+        """Forget the oldest block, and use its memory again."""
+        cdef Block block = self.sealed.pop(0)
         self.sealed_bytes -= block.content.size
-        return block
-
-    def put_back(self, Block block not None) -> None:
-        """Give back a block that could not be written now."""
-        self.sealed.insert(0, block)
-        self.sealed_bytes += block.content.size
-
-    def recycle(self, Block block not None) -> None:
-        """Use the memory of a written block again."""
         self.spare = block

@@ -11,6 +11,7 @@ cdef enum:
     ROUTE_BYTES_MAX = 512           # two short strings
     UNFILTERED = 1                  # flag of a block: some record has no filter value
     PRODUCED = 2                    # flag of a block: some record names its producer
+    ENCRYPTED = 4                   # flag of a block
 
 cdef packed struct BlockHeader:
     uint32_t magic

@@ -9,6 +9,7 @@
              synced is how many records of the stream were known durable when this block was written: a bad block
              below the `synced` of a later one was durable once, so it is damage and not a torn write.
              filters has two bits for each filter value: a block that lacks them need not be looked into.
+             An encrypted block has its records sealed (sealing.py), and size is what they take then.
     record   | size 4 | header_len 4 | timestamp_ms 8 | sequence 8 | route_len 2 | filter_len 1 | producer_len 1 |
              | route: exchange and routing key, short strings | filter value | producer | content |
              size is that of the whole record. content is the properties, header_len long, and the body, as they came.
@@ -30,6 +31,9 @@ crc32c_prepare()
 assert sizeof(BlockHeader) == BLOCK_HEADER_BYTES
 assert sizeof(RecordHeader) == RECORD_HEADER_BYTES
 
+MAGIC = b"LBLK"
+"""How every block begins."""
+HEAD_BYTES = BLOCK_HEADER_BYTES
 RECORD_BYTES_MAX = 32 << 20
 """Room for the largest message and its properties; a reader has to hold one at least."""
 BLOCK_BYTES_MAX = 64 << 20
@@ -120,22 +124,27 @@ cdef class Block:
         self.count += 1
         return 0
 
-    def finish(self, uint32_t salt, uint64_t synced) -> memoryview:
-        """The whole block with its header; the view is good for as long as the block is not begun anew."""
+    def finish(self, uint32_t salt, uint64_t synced, uint32_t sealing_bytes=0) -> memoryview:
+        """The whole block with its header; the view is good for as long as the block is not begun anew.
+
+        If its records are going to be sealed, and be so much longer then, the checksum is left to whoever does it.
+        """
         cdef BlockHeader* header = <BlockHeader*>self.content.data
         cdef size_t size = self.content.size
         header.magic = BLOCK_MAGIC
-        header.size = <uint32_t>(size - BLOCK_HEADER_BYTES)
+        header.size = <uint32_t>(size - BLOCK_HEADER_BYTES) + sealing_bytes
         header.count = self.count
         header.first = self.first
         header.first_ms = self.first_ms
         header.last_ms = self.last_ms
         header.synced = synced
         header.salt = salt
-        header.flags = self.flags
+        header.flags = self.flags | (ENCRYPTED if sealing_bytes else 0)
         header.filters = self.filters
-        with nogil:
-            header.crc = crc32c_of(0, <uint8_t*>header + 8, size - 8)
+        header.crc = 0
+        if sealing_bytes == 0:
+            with nogil:
+                header.crc = crc32c_of(0, <uint8_t*>header + 8, size - 8)
         return PyMemoryView_FromMemory(<char*>self.content.data, <Py_ssize_t>size, PyBUF_READ)
 
 
@@ -172,6 +181,19 @@ cdef class Head:
     def names_producers(self) -> bool:
         """Whether some record has a producer."""
         return self.flags & PRODUCED != 0
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the records are sealed."""
+        return self.flags & ENCRYPTED != 0
+
+    def alone(self, Py_ssize_t size) -> Head:
+        """The same header for the same block, when that is all there is and has this size."""
+        cdef Head head = Head()
+        head.first, head.count, head.flags = self.first, self.count, self.flags
+        head.first_ms, head.last_ms, head.synced, head.filters = self.first_ms, self.last_ms, self.synced, self.filters
+        head.start, head.end = 0, size
+        return head
 
     def may_match(self, wanted, bint match_unfiltered) -> bool:
         """Whether a record in here may have one of these filter values."""

@@ -9,7 +9,7 @@ DiskFull and keeps what it could not write; the next one tries again, and until 
 """
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from leveret.core.errors import DiskFull, JournalFailed
 from leveret.journal.commit import stop_process
@@ -39,13 +39,14 @@ class Log(Appender):
     ) -> None:
         """Open the log that a directory holds, or begin one."""
         share = share or Share()
-        found = recover(disk, share)
+        found = recover(disk, share, options.keys)
         segments = found.segments
         end = segments[-1].end if segments else 0
         last_ms = max((segment.last_ms for segment in segments), default=0)
         written = Producers() if found.last is None else found.last.producers
         super().__init__(end, last_ms, options.block_bytes, written.copy())
         self.disk = disk
+        self.keys = options.keys
         self.segments = segments
         self.recovered = found
         self._on_failure = on_failure
@@ -80,22 +81,25 @@ class Log(Appender):
 
     def commit(self, now_ms: int) -> int:
         """Write what was appended and make it as durable as was asked for; everything before the result is."""
-        with self._attempt():
-            last = self.last_block
-            while (block := self.take()) is not None:
-                try:
-                    self._writer.commit(block)
-                except NoRoom:
-                    self.put_back(block)
-                    raise
-                last = block.first
-                self.recycle(block)
-            self._writer.sync_if_due(now_ms)
-            self._writer.checkpoint_if_due()
+        try:
+            with self._attempt():
+                while (block := self.oldest()) is not None:
+                    self._writer.write(block)
+                    self.wrote()
+                self._writer.sync_if_due(now_ms)
+                self._writer.checkpoint_if_due()
+        except DiskFull as full:
+            self.refusal = full
+            raise
         self.refusal = None
-        self.last_block = last
         self.committed = self._writer.written
+        self.last_block = max((segment.last_block for segment in self.segments[-2:]), default=0)
         return self.committed
+
+    def checkpoint(self) -> None:
+        """Note durably where the log ends: what is before needs no reading when it is opened, and no proof."""
+        with self._attempt():
+            self._writer.checkpoint()
 
     def retain(self, now_ms: int, max_age_ms: int | None = None, max_bytes: int | None = None) -> int:
         """Remove the oldest segments that are too old, or too much; give their number. The last one stays."""
@@ -124,8 +128,8 @@ class Log(Appender):
         try:
             if not isinstance(self.refusal, JournalFailed):
                 self.commit(now_ms)
-                with self._attempt():
-                    self._writer.checkpoint()
+                with suppress(DiskFull):  # then the end is read again when the log is opened
+                    self.checkpoint()
         finally:
             self._writer.close()
 
@@ -147,8 +151,7 @@ class Log(Appender):
         try:
             yield
         except NoRoom as error:
-            self.refusal = DiskFull("no room for the stream: free some space, or let retention remove old segments")
-            raise self.refusal from error
+            raise DiskFull("no room for the stream: free some space, or keep less in it") from error
         except OSError as error:
             self.refusal = JournalFailed(
                 f"the stream stopped, nothing more is accepted: {error}; free or repair the disk and restart"

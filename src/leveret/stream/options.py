@@ -1,9 +1,10 @@
 """What can be chosen about a stream."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from leveret.core.errors import InvalidArgument
+from leveret.journal.encryption import Keys
 
 SEGMENT_BYTES_MIN = 1 << 10
 SEGMENT_BYTES_MAX = 3_000_000_000
@@ -22,6 +23,8 @@ class StreamOptions:
     """Records are packed into blocks of about this size when many come at once."""
     checkpoint_bytes: int = 64 << 20
     """What is written between two checkpoints, and so the most that is read again after a crash."""
+    keys: Keys = field(default_factory=Keys)
+    """For encryption at rest; none: nothing is encrypted."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

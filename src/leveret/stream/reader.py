@@ -7,16 +7,19 @@ two calls but its place.
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from leveret.core.errors import DamagedJournal
+from leveret.core.errors import DamagedJournal, InvalidArgument
 from leveret.journal.disk import Disk
-from leveret.stream.blocks import Head, Record, block_bytes, read_head, records_in
+from leveret.stream.blocks import HEAD_BYTES, Head, Record, block_bytes, read_head, records_in
 from leveret.stream.index import Rows, read_index
+from leveret.stream.sealing import opened
 from leveret.stream.segments import HEADER_BYTES, REMEDY, Segment, holding
 
 if TYPE_CHECKING:
     from leveret.stream.log import Log
 
 PIECE_BYTES = 1 << 20
+FILTERS_MAX = 256
+"""Values that one reader may look for: each costs a look at every block."""
 
 
 class SegmentFile:
@@ -44,7 +47,7 @@ class SegmentFile:
         """The header of a block in a piece; None when the piece ends within it."""
         claimed = block_bytes(data, at)
         left = self.segment.size - self.position - at
-        if at and (claimed > len(data) - at or len(data) - at < HEADER_BYTES) and claimed <= left:
+        if at and (claimed > len(data) - at or len(data) - at < HEAD_BYTES) and claimed <= left:
             return None
         head = read_head(data, at, self.segment.salt)
         if head is None:
@@ -64,7 +67,7 @@ def rows_of(log: "Log", segment: Segment) -> Rows:
     """The index of a segment: that of the last one is in memory, others are read."""
     if log.last_index is not None and log.last_index.segment is segment:
         return log.last_index.rows
-    index = read_index(log.disk, segment.base)
+    index = read_index(log.disk, segment.base, log.keys)
     return index.rows if index is not None else Rows()
 
 
@@ -75,6 +78,8 @@ class Reader:
         self, log: "Log", offset: int, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False
     ) -> None:
         """Start at an offset: the oldest record if it is gone, the next one if it is yet to come."""
+        if wanted is not None and len(wanted) > FILTERS_MAX:
+            raise InvalidArgument(f"a reader looks for up to {FILTERS_MAX} filter values, not {len(wanted)}")
         self._log = log
         self._wanted = None if wanted is None else frozenset(wanted)
         self._match_unfiltered = match_unfiltered
@@ -95,7 +100,12 @@ class Reader:
         records: list[Record] = []
         at = 0
         while at < len(data):
-            head = file.head(data, at)
+            try:
+                head = file.head(data, at)
+            except DamagedJournal:
+                if not records:
+                    raise
+                break  # what was good comes first
             if head is None or head.first >= self._log.committed:
                 break
             records += self._records(file, data, head)
@@ -116,7 +126,8 @@ class Reader:
             return []
         if self._wanted is not None and not head.may_match(self._wanted, self._match_unfiltered):
             return []
-        found = records_in(data, head, self.offset, 0, self._wanted, self._match_unfiltered)
+        plain = opened(self._log.keys, data, head)
+        found = records_in(*plain, self.offset, 0, self._wanted, self._match_unfiltered)
         if found is None:
             raise file.damage(head.start)
         return found
@@ -131,7 +142,10 @@ class Reader:
         self.offset = max(self.offset, self._log.first_offset)
         segment = holding(self._log.segments, self.offset)
         assert segment is not None
-        self._file = SegmentFile(self._log.disk, segment, rows_of(self._log, segment).before_offset(self.offset))
+        position = HEADER_BYTES
+        if self.offset > segment.base:
+            position = rows_of(self._log, segment).before_offset(self.offset)
+        self._file = SegmentFile(self._log.disk, segment, position)
         return self._file
 
 
@@ -147,7 +161,7 @@ def offset_at(log: "Log", timestamp_ms: int) -> int:
             at = 0
             while at < len(data) and (head := file.head(data, at)) is not None:
                 if head.last_ms >= timestamp_ms:
-                    records = records_in(data, head, 0, timestamp_ms)
+                    records = records_in(*opened(log.keys, data, head), 0, timestamp_ms)
                     if not records:
                         raise file.damage(at)
                     return min(records[0].offset, log.committed)

@@ -13,15 +13,16 @@ syncing them again does nothing. It is therefore written anew, into a segment of
 ends (and takes the place of a segment that the index says nothing about); then the old segment is cut there.
 """
 
-import struct
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from leveret.core.errors import DamagedJournal, PreconditionFailed
 from leveret.journal.disk import NO_ROOM, TEMPORARY, Disk, write_all
-from leveret.stream.blocks import Head, block_bytes, read_head, records_in
+from leveret.journal.encryption import Keys
+from leveret.stream.blocks import HEAD_BYTES, MAGIC, Head, block_bytes, read_head, records_in
 from leveret.stream.index import SUFFIX, Index, Rows, index_name, read_index, write_index
 from leveret.stream.producers import Producers
+from leveret.stream.sealing import opened
 from leveret.stream.segments import (
     HEADER_BYTES,
     REMEDY,
@@ -34,7 +35,6 @@ from leveret.stream.segments import (
 )
 
 PIECE_BYTES = 1 << 20
-_BLOCK_MAGIC = struct.pack("<I", 0x4B4C424C)
 
 
 @dataclass
@@ -52,10 +52,11 @@ class Recovered:
 class Scan:
     """Reads a segment block by block from a position on, and adds to its index what it finds."""
 
-    def __init__(self, disk: Disk, index: Index) -> None:
+    def __init__(self, disk: Disk, index: Index, keys: Keys) -> None:
         """Go on where the index ends."""
         self._disk = disk
         self._index = index
+        self._keys = keys
         self._size = disk.size(index.segment.name)
 
     def run(self, last: bool) -> int:
@@ -75,7 +76,7 @@ class Scan:
 
     def _block(self, fd: int, position: int) -> tuple[bytes, Head] | None:
         """A good block and its header; None when there is none at a position."""
-        claimed = block_bytes(self._disk.pread(fd, HEADER_BYTES, position), 0)
+        claimed = block_bytes(self._disk.pread(fd, HEAD_BYTES, position), 0)
         if not 0 < claimed <= self._size - position:
             return None
         data = self._disk.pread(fd, claimed, position)
@@ -84,18 +85,11 @@ class Scan:
 
     def _note(self, data: bytes, head: Head) -> None:
         """Take a block into the index."""
-        segment = self._index.segment
+        producers = {}
         if head.names_producers:
-            for record in records_in(data, head) or ():
-                if record.producer:
-                    self._index.producers.note(record.producer, record.sequence, record.timestamp_ms)
-        self._index.rows.note(head.first, segment.size, head.first_ms)
-        if segment.end == segment.base:
-            segment.first_ms = head.first_ms
-        segment.last_ms = head.last_ms
-        segment.last_block = head.first
-        segment.end += head.count
-        segment.size += len(data)
+            records = records_in(*opened(self._keys, data, head)) or ()
+            producers = {record.producer: record.sequence for record in records if record.producer}
+        self._index.add(head, len(data), producers)
 
     def _refuse_damage(self, fd: int, last: bool) -> None:
         """Refuse a bad block if it was durable once."""
@@ -107,30 +101,30 @@ class Scan:
         """Whether a block after a position says that more than the first `end` records were durable."""
         while position < self._size:
             piece = self._disk.pread(fd, PIECE_BYTES, position)
-            at = piece.find(_BLOCK_MAGIC)
+            at = piece.find(MAGIC)
             while at >= 0:
                 found = self._block(fd, position + at)
                 if found is not None and found[1].synced > end:
                     return True
-                at = piece.find(_BLOCK_MAGIC, at + 1)
+                at = piece.find(MAGIC, at + 1)
             # The magic may lie across the ends of two pieces.
-            position += max(1, len(piece) - len(_BLOCK_MAGIC) + 1)
+            position += max(1, len(piece) - len(MAGIC) + 1)
         return False
 
 
-def recover(disk: Disk, share: Share) -> Recovered:
+def recover(disk: Disk, share: Share, keys: Keys) -> Recovered:
     """Read what a directory holds, and leave a log that can be appended to."""
     _remove_leftovers(disk)
     found = bases(disk)
     result = Recovered()
     producers = Producers()
     for base, following in pairwise(found):
-        index = _known(disk, base, producers, share)
-        _check_sealed(disk, index, following)
+        index = _known(disk, base, producers, share, keys)
+        _check_sealed(disk, index, following, keys)
         producers = index.producers
         result.segments.append(index.segment)
     if found:
-        _recover_last(disk, _known(disk, found[-1], producers, share), share, result)
+        _recover_last(disk, _known(disk, found[-1], producers, share, keys), share, keys, result)
     return result
 
 
@@ -149,7 +143,7 @@ def _remove_leftovers(disk: Disk) -> None:
             disk.sync_dir()
 
 
-def _known(disk: Disk, base: int, producers: Producers, share: Share) -> Index:
+def _known(disk: Disk, base: int, producers: Producers, share: Share, keys: Keys) -> Index:
     """The index of a segment as far as it was written; an empty one when it is missing."""
     name = segment_name(base)
     fd = disk.open_read(name)
@@ -165,7 +159,7 @@ def _known(disk: Disk, base: int, producers: Producers, share: Share) -> Index:
             f"{name} is partition {written_as.partition} of {written_as.partitions}, not {share.partition} of "
             f"{share.partitions}: open the stream with the number of partitions that it was made with"
         )
-    index = read_index(disk, base)
+    index = read_index(disk, base, keys)
     if index is None:
         return Index(Segment(base, salt, base), Rows(), producers.copy())
     if index.segment.salt != salt:
@@ -175,12 +169,12 @@ def _known(disk: Disk, base: int, producers: Producers, share: Share) -> Index:
     return index
 
 
-def _check_sealed(disk: Disk, index: Index, following: int) -> None:
+def _check_sealed(disk: Disk, index: Index, following: int, keys: Keys) -> None:
     """Refuse a segment that does not reach to the next one."""
     segment = index.segment
     if segment.end < following:
-        Scan(disk, index).run(last=False)
-        write_index(disk, index)
+        Scan(disk, index, keys).run(last=False)
+        write_index(disk, index, keys)
     if segment.end != following:
         raise DamagedJournal(
             f"{segment.name} ends with record {segment.end}, the next segment begins with {following}: {REMEDY}"
@@ -190,13 +184,13 @@ def _check_sealed(disk: Disk, index: Index, following: int) -> None:
         _cut(disk, segment)
 
 
-def _recover_last(disk: Disk, index: Index, share: Share, result: Recovered) -> None:
+def _recover_last(disk: Disk, index: Index, share: Share, keys: Keys, result: Recovered) -> None:
     """Read the end of the last segment again, and write it anew."""
     segment = index.segment
     durable = replace(segment)
     if index_name(segment.base) in disk.names():
         result.checkpoint_bytes = segment.size
-    result.torn_bytes = Scan(disk, index).run(last=True)
+    result.torn_bytes = Scan(disk, index, keys).run(last=True)
     result.read_again_bytes = segment.size - durable.size
     result.segments.append(segment)
     result.last = index
@@ -216,7 +210,7 @@ def _recover_last(disk: Disk, index: Index, share: Share, result: Recovered) -> 
     disk.rename(segment_name(durable.end) + TEMPORARY, segment_name(durable.end))
     disk.sync_dir()
     moved = Index(Segment(durable.end, segment.salt, durable.end), Rows(), index.producers)
-    Scan(disk, moved).run(last=False)
+    Scan(disk, moved, keys).run(last=False)
     result.last = moved
     result.segments[-1] = moved.segment
     if durable.end > durable.base:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from leveret.core.errors import InvalidArgument, JournalFailed
+from leveret.core.errors import DiskFull, InvalidArgument, JournalFailed
 from leveret.core.exchanges.hashing import stable_hash
 from leveret.core.membership import PARTITIONS_MAX
 from leveret.journal.commit import stop_process
@@ -43,8 +43,14 @@ class Stream:
 
     def commit(self, now_ms: int) -> None:
         """Make what was appended to any partition as durable as was asked for."""
+        full = None
         for log in self.partitions:
-            log.commit(now_ms)
+            try:
+                log.commit(now_ms)
+            except DiskFull as error:
+                full = error
+        if full is not None:
+            raise full
 
     def retain(self, now_ms: int, max_age_ms: int | None = None, max_bytes: int | None = None) -> int:
         """Remove the oldest segments that are too old, or too much for a partition; give their number."""
