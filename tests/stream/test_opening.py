@@ -207,6 +207,9 @@ def test_what_is_read_again_is_bounded_by_checkpoints(tmp_path: Path) -> None:
     world.fill(200)
     world.kill()
     assert 0 < world.log.recovered.read_again_bytes < 2_200
+    assert [path.stat().st_size for path in sorted(tmp_path.glob("*.log"))] == [
+        segment.size for segment in world.log.segments
+    ]
     assert world.bodies() == numbered(range(200))
     world.log.close(0)
 

@@ -51,6 +51,19 @@ def test_producers_outlive_their_records(world: World, come_back: str) -> None:
     assert send(world, 7) is None
 
 
+def test_producers_outlive_a_segment_that_was_removed_before_its_successor_had_an_index(world: World) -> None:
+    send(world, 7)
+    world.commit()
+    world.log.checkpoint()
+    world.append(b"after the index")
+    world.commit()
+    world.kill()
+    assert world.log.retain(world.now_ms, max_bytes=0) == 1
+    world.kill()
+    assert world.bodies() == [b"after the index"]
+    assert send(world, 7) is None
+
+
 def test_too_many_active_producers_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PRODUCERS_MAX", 2)
     for name in (b"a", b"b"):
