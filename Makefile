@@ -15,8 +15,8 @@ BENCHES := $(wildcard bench/bench_$(or $(BENCH),*).py)
 LOAD := $(wildcard bench/amqp/load/*.[ch])
 EXAMPLES := $(wildcard examples/$(or $(EXAMPLE),*).py)
 FUZZERS := $(wildcard tests/fuzz/fuzz_$(or $(FUZZ),*).py)
-# What reads bytes from outside or handles raw memory: the codec, the queues and the journal.
-SANITIZED := $(wildcard tests/core tests/journal tests/amqp)
+# What reads bytes from outside or handles raw memory: the codec, the queues, the journal and streams.
+SANITIZED := $(wildcard tests/core tests/journal tests/stream tests/amqp)
 PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
 
 .NOTPARALLEL:

@@ -15,6 +15,7 @@ ARROWS: dict[str, set[str]] = {
     "clock": set(),
     "config": set(),
     "journal": {"core"} | SHARED,
+    "stream": {"core", "journal"} | SHARED,
     "security": {"core"} | SHARED,
     "telemetry": {"core"} | SHARED,
     "cluster": {"core"} | SHARED,

@@ -29,16 +29,18 @@ class Kind(IntEnum):
     VHOST_LIMITS = 11
     API_KEY = 12
     GLOBAL_PARAMETER = 13
-    ACCESS_KEY = 20
-    QUEUE_DETAILS = 21
+    ACCESS_KEY = 14
+    QUEUE_DETAILS = 15
     """What an edge knows about a queue beside its arguments; goes with the queue."""
-    MOVE_TASK = 22
+    MOVE_TASK = 16
+    CONSUMER_GROUP = 17
+    GROUP_OFFSET = 18
 
 
-OF_VHOST = (Kind.PERMISSION, Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS)
+OF_VHOST = (Kind.PERMISSION, Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS, Kind.CONSUMER_GROUP, Kind.GROUP_OFFSET)
 """What goes with its virtual host, and that nothing in the topology knows."""
 
-_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange")
+_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange", "stream", "partition")
 
 
 def dumps(definition: dict[str, Any]) -> bytes:

@@ -36,6 +36,10 @@ class InvalidArgument(PreconditionFailed, ValueError):
     """An argument is of the wrong type or outside its range."""
 
 
+class StaleGeneration(PreconditionFailed):
+    """The members of a consumer group have changed since this one got its partitions."""
+
+
 class AccessRefused(LeveretError):
     """The name is reserved, or the object is not to be used in this way."""
 

@@ -17,6 +17,7 @@ STATUSES: dict[type[errors.LeveretError], int] = {
     errors.PreconditionFailed: 409,
     errors.InvalidArgument: 400,
     errors.AccessRefused: 403,
+    errors.StaleGeneration: 409,
     errors.ResourceLocked: 409,
     errors.InvalidReceipt: 409,
     errors.NotSupported: 422,

@@ -14,6 +14,7 @@ WORDS: dict[type[errors.LeveretError], tuple[int, str]] = {
     errors.ExchangeNotFound: (404, "not_found"),
     errors.MessageNotFound: (404, "not_found"),
     errors.PreconditionFailed: (400, "bad_request"),
+    errors.StaleGeneration: (400, "bad_request"),
     errors.InvalidArgument: (400, "bad_request"),
     errors.AccessRefused: (401, "not_authorised"),
     errors.ResourceLocked: (400, "bad_request"),

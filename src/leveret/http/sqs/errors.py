@@ -129,6 +129,7 @@ KINDS: dict[type[errors.LeveretError], str] = {
     errors.PreconditionFailed: "InvalidParameterValue",
     errors.InvalidArgument: "InvalidParameterValue",
     errors.AccessRefused: "InvalidParameterValue",
+    errors.StaleGeneration: "InvalidParameterValue",
     errors.ResourceLocked: "UnsupportedOperation",
     errors.InvalidReceipt: "InvalidParameterValue",
     errors.QueueFull: "OverLimit",

@@ -1,0 +1,207 @@
+"""Consumer groups: how far each group has read each partition of a stream, and who reads it now.
+
+Offsets and generations are definitions of the core, so they survive restarts; members do not, they join again. An
+offset that is committed is that of the next record to read.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, Protocol
+
+from leveret.core.broker import Broker
+from leveret.core.catalog import Kind
+from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
+from leveret.core.membership import SESSION_MS, Assignment, Membership
+from leveret.core.names import check_new_name
+
+GROUPS_MAX = 10_000
+"""Each has an offset for each partition in memory and in every checkpoint."""
+OFFSET_MAX = (1 << 63) - 1
+
+Key = tuple[str, str, str]
+Target = Literal["earliest", "latest"] | int
+"""Where a reset goes; a number is a time in ms."""
+
+
+class Positions(Protocol):
+    """What a group has to know about its stream."""
+
+    def earliest(self, partition: int) -> int:
+        """The offset of the oldest record."""
+
+    def latest(self, partition: int) -> int:
+        """The offset after the newest record."""
+
+    def at(self, partition: int, timestamp_ms: int) -> int:
+        """The offset of the first record of a time or later."""
+
+
+class ConsumerGroup:
+    """One group of readers of one stream."""
+
+    def __init__(self, core: Broker, key: Key, partitions: int, generation: int = 0) -> None:
+        """Nobody has read anything."""
+        self._core = core
+        self.vhost, self.stream, self.name = key
+        self.membership = Membership(partitions, generation)
+        self.offsets: dict[int, int] = {}
+        self._journaled = generation
+
+    def join(self, member: str, now_ms: int, session_ms: int = SESSION_MS) -> Assignment:
+        """Come in, or learn what to read after a change; a sign of life."""
+        try:
+            return self.membership.join(member, now_ms, session_ms)
+        finally:
+            self._keep_generation()
+
+    def heartbeat(self, member: str, generation: int, now_ms: int) -> None:
+        """Give a sign of life; StaleGeneration means: join again."""
+        try:
+            self.membership.heartbeat(member, generation, now_ms)
+        finally:
+            self._keep_generation()
+
+    def leave(self, member: str, now_ms: int) -> None:
+        """Go, so that others take over at once."""
+        self.membership.leave(member, now_ms)
+        self._keep_generation()
+
+    def expire(self, now_ms: int) -> list[str]:
+        """Put out those who gave no sign of life for too long."""
+        gone = self.membership.expire(now_ms)
+        self._keep_generation()
+        return gone
+
+    def commit(self, member: str, generation: int, offsets: Mapping[int, int], now_ms: int) -> None:
+        """Note how far a member has read its partitions: all of them or, if one is refused, none."""
+        for partition, offset in offsets.items():
+            _check_offset(partition, offset)
+        try:
+            self.membership.check_owner(member, generation, offsets, now_ms)
+        finally:
+            self._keep_generation()
+        for partition, offset in offsets.items():
+            self._keep_offset(partition, offset)
+
+    def position(self, partition: int, positions: Positions) -> int:
+        """The offset of the next record to read; the oldest one where nothing was committed, or it is gone."""
+        return max(self.offsets.get(partition, 0), positions.earliest(partition))
+
+    def lag(self, positions: Positions) -> dict[int, int]:
+        """How many records of each partition are yet to be read."""
+        return {
+            partition: max(0, positions.latest(partition) - self.position(partition, positions))
+            for partition in range(self.membership.partitions)
+        }
+
+    def reset(self, positions: Positions, to: Target) -> dict[int, int]:
+        """Go to the oldest record, after the newest one, or to a time in ms; members have to join again."""
+        for partition in range(self.membership.partitions):
+            if isinstance(to, str):
+                offset = positions.earliest(partition) if to == "earliest" else positions.latest(partition)
+            else:
+                offset = positions.at(partition, to)
+            self._keep_offset(partition, offset)
+        self.membership.rebalance()
+        self._keep_generation()
+        return dict(self.offsets)
+
+    def keep(self) -> None:
+        """Journal the group."""
+        self._journaled = self.membership.generation
+        facts = {"partitions": self.membership.partitions, "generation": self._journaled}
+        self._core.define(Kind.CONSUMER_GROUP, {**self._key(), **facts})
+
+    def forget(self) -> None:
+        """Journal that the group is gone."""
+        for partition in self.offsets:
+            self._core.undefine(Kind.GROUP_OFFSET, {**self._key(), "partition": partition})
+        self._core.undefine(Kind.CONSUMER_GROUP, self._key())
+
+    def _keep_generation(self) -> None:
+        """Journal the generation if it has changed: after a restart there must not be an older one."""
+        if self.membership.generation != self._journaled:
+            self.keep()
+
+    def _keep_offset(self, partition: int, offset: int) -> None:
+        """Note an offset, in memory and in the journal."""
+        if self.offsets.get(partition) != offset:
+            self.offsets[partition] = offset
+            self._core.define(Kind.GROUP_OFFSET, {**self._key(), "partition": partition, "offset": offset})
+
+    def _key(self) -> dict[str, str]:
+        """What identifies the group in the catalog."""
+        return {"vhost": self.vhost, "stream": self.stream, "name": self.name}
+
+
+class ConsumerGroups:
+    """Every group, kept in the catalog of a core."""
+
+    def __init__(self, core: Broker) -> None:
+        """Read what the core has."""
+        self._core = core
+        self._groups: dict[Key, ConsumerGroup] = {}
+        for stored in core.catalog.of(Kind.CONSUMER_GROUP):
+            key = (stored["vhost"], stored["stream"], stored["name"])
+            self._groups[key] = ConsumerGroup(core, key, stored["partitions"], stored["generation"])
+        for stored in core.catalog.of(Kind.GROUP_OFFSET):
+            group = self._groups.get((stored["vhost"], stored["stream"], stored["name"]))
+            if group is not None:  # a salvaged log may have lost it
+                group.offsets[stored["partition"]] = stored["offset"]
+
+    def __iter__(self) -> Iterator[ConsumerGroup]:
+        """Every group."""
+        return iter(self._groups.values())
+
+    def declare(self, vhost: str, stream: str, name: str, partitions: int) -> ConsumerGroup:
+        """The group of that name, made if need be."""
+        key = (self._core.topology.vhost(vhost).name, stream, name)
+        group = self._groups.get(key)
+        if group is not None:
+            if group.membership.partitions != partitions:
+                known = group.membership.partitions
+                raise PreconditionFailed(f"group '{name}' reads {known} partitions, not {partitions}: delete it first")
+            return group
+        check_new_name("group", name)
+        if len(self._groups) >= GROUPS_MAX:
+            raise TooMany(f"there are {GROUPS_MAX} consumer groups: delete some")
+        group = self._groups[key] = ConsumerGroup(self._core, key, partitions)
+        group.keep()
+        return group
+
+    def get(self, vhost: str, stream: str, name: str) -> ConsumerGroup:
+        """The group of that name."""
+        group = self._groups.get((vhost, stream, name))
+        if group is None:
+            raise NotFound(f"stream '{stream}' in vhost '{vhost}' has no group '{name}': join it first")
+        return group
+
+    def delete(self, vhost: str, stream: str, name: str, now_ms: int) -> None:
+        """Forget a group that nobody is in."""
+        group = self.get(vhost, stream, name)
+        group.expire(now_ms)
+        if group.membership.members:
+            raise PreconditionFailed(f"group '{name}' has members: let them leave first")
+        group.forget()
+        del self._groups[vhost, stream, name]
+
+    def delete_stream(self, vhost: str, stream: str) -> None:
+        """Forget every group of a stream that is gone."""
+        for group in [each for each in self if (each.vhost, each.stream) == (vhost, stream)]:
+            group.forget()
+            del self._groups[group.vhost, group.stream, group.name]
+
+    def delete_vhost(self, vhost: str) -> None:
+        """Forget every group of a virtual host that is gone; the core has dropped what it knew of them."""
+        for key in [key for key in self._groups if key[0] == vhost]:
+            del self._groups[key]
+
+    def expire(self, now_ms: int) -> None:
+        """Put out every member that gave no sign of life for too long."""
+        for group in self:
+            group.expire(now_ms)
+
+
+def _check_offset(partition: int, offset: int) -> None:
+    """Refuse an offset that no record can have."""
+    if not 0 <= offset <= OFFSET_MAX:
+        raise InvalidArgument(f"the offset of partition {partition} is 0 to {OFFSET_MAX}, not {offset}")

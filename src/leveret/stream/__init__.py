@@ -1,0 +1,1 @@
+"""Streams: append-only logs with offsets, read by many without being emptied."""

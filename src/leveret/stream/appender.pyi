@@ -1,0 +1,26 @@
+from leveret.stream.blocks import Block
+from leveret.stream.producers import Producers
+
+class Appender:
+    refusal: Exception | None
+    def __init__(self, next_offset: int, last_ms: int, block_bytes: int, producers: Producers) -> None: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def last_ms(self) -> int: ...
+    @property
+    def sealed_bytes(self) -> int: ...
+    @property
+    def unwritten_bytes(self) -> int: ...
+    def append(
+        self,
+        now_ms: int,
+        route: bytes,
+        content: bytes,
+        header_len: int = 0,
+        filter_value: bytes = b"",
+        producer: bytes = b"",
+        sequence: int = 0,
+    ) -> int | None: ...
+    def oldest(self) -> Block | None: ...
+    def wrote(self) -> None: ...

@@ -1,0 +1,61 @@
+from collections.abc import Collection
+
+MAGIC: bytes
+HEAD_BYTES: int
+RECORD_BYTES_MAX: int
+BLOCK_BYTES_MAX: int
+
+class Block:
+    first: int
+    count: int
+    first_ms: int
+    last_ms: int
+    producers: dict[bytes, int] | None
+    def __init__(self, first: int) -> None: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def finish(self, salt: int, synced: int, sealing_bytes: int = 0) -> memoryview: ...
+
+class Record:
+    offset: int
+    timestamp_ms: int
+    sequence: int
+    header_len: int
+    route: bytes
+    content: bytes
+    filter_value: bytes
+    producer: bytes
+    @property
+    def header(self) -> bytes: ...
+    @property
+    def body(self) -> bytes: ...
+
+class Head:
+    first: int
+    count: int
+    first_ms: int
+    last_ms: int
+    synced: int
+    flags: int
+    filters: int
+    start: int
+    end: int
+    @property
+    def names_producers(self) -> bool: ...
+    @property
+    def is_encrypted(self) -> bool: ...
+    def alone(self, size: int) -> Head: ...
+    def may_match(self, wanted: Collection[bytes], match_unfiltered: bool) -> bool: ...
+
+def block_bytes(data: bytes, at: int) -> int: ...
+def read_head(data: bytes, at: int, salt: int) -> Head | None: ...
+def records_in(
+    data: bytes,
+    head: Head,
+    offset: int = 0,
+    timestamp_ms: int = 0,
+    wanted: Collection[bytes] | None = None,
+    match_unfiltered: bool = False,
+) -> list[Record] | None: ...

@@ -1,0 +1,160 @@
+"""The log of one partition of a stream: appended to, committed, read and cut off at its old end.
+
+    log.append(now_ms, route, content, header_len)      gives the offset; nothing is durable yet
+    log.commit(now_ms)                                  now it is: everything before log.committed
+
+Whatever was appended since the last commit goes to the disk together. One thread may append while another commits.
+After a failed write or sync nothing more is taken, and `on_failure` is called once. On a full disk commit raises
+DiskFull and keeps what it could not write; the next one tries again, and until then nothing more is taken.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+
+from leveret.core.errors import DiskFull, JournalFailed
+from leveret.journal.commit import stop_process
+from leveret.journal.disk import Disk
+from leveret.stream.appender import Appender
+from leveret.stream.index import Index
+from leveret.stream.options import StreamOptions
+from leveret.stream.producers import Producers
+from leveret.stream.reader import Reader, offset_at
+from leveret.stream.recovery import recover
+from leveret.stream.segments import Share
+from leveret.stream.starts import Start
+from leveret.stream.writer import NoRoom, Writer
+
+UNWRITTEN_BYTES_MAX = 64 << 20
+
+
+class Log(Appender):
+    """One partition on one directory, which nobody else writes to."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        options: StreamOptions,
+        share: Share | None = None,
+        on_failure: Callable[[JournalFailed], None] = stop_process,
+    ) -> None:
+        """Open the log that a directory holds, or begin one."""
+        share = share or Share()
+        found = recover(disk, share, options.keys)
+        segments = found.segments
+        end = segments[-1].end if segments else 0
+        last_ms = max((segment.last_ms for segment in segments), default=0)
+        written = Producers() if found.last is None else found.last.producers
+        super().__init__(end, last_ms, options.block_bytes, written.copy())
+        self.disk = disk
+        self.keys = options.keys
+        self.segments = segments
+        self.recovered = found
+        self._on_failure = on_failure
+        self._writer = Writer(disk, options, share, found)
+        self.last_block = max((segment.last_block for segment in segments), default=0)
+        self.committed = end
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the oldest record; of the next one when there is none."""
+        return self.segments[0].base if self.segments else self.committed
+
+    @property
+    def size_bytes(self) -> int:
+        """What the log takes on the disk, without its indexes."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def syncs(self) -> int:
+        """How often the disk was waited for."""
+        return self._writer.syncs
+
+    @property
+    def last_index(self) -> Index | None:
+        """What is known of the last segment."""
+        return self._writer.index
+
+    @property
+    def behind(self) -> bool:
+        """Whether so much waits to be written that publishers should wait."""
+        return self.unwritten_bytes > UNWRITTEN_BYTES_MAX
+
+    def commit(self, now_ms: int) -> int:
+        """Write what was appended and make it as durable as was asked for; everything before the result is."""
+        try:
+            with self._attempt():
+                while (block := self.oldest()) is not None:
+                    self._writer.write(block)
+                    self.wrote()
+                self._writer.sync_if_due(now_ms)
+                self._writer.checkpoint_if_due()
+        except DiskFull as full:
+            self.refusal = full
+            raise
+        self.refusal = None
+        self.committed = self._writer.written
+        self.last_block = max((segment.last_block for segment in self.segments[-2:]), default=0)
+        return self.committed
+
+    def checkpoint(self) -> None:
+        """Note durably where the log ends: what is before needs no reading when it is opened, and no proof."""
+        with self._attempt():
+            self._writer.checkpoint()
+
+    def retain(self, now_ms: int, max_age_ms: int | None = None, max_bytes: int | None = None) -> int:
+        """Remove the oldest segments that are too old, or too much; give their number. The last one stays."""
+        removed = 0
+        while len(self.segments) > 1 and self._is_over(now_ms, max_age_ms, max_bytes):
+            with self._attempt():
+                self._writer.remove(self.segments[0])
+            removed += 1
+        return removed
+
+    def find(self, start: Start, now_ms: int) -> int:
+        """The offset that a reader starts at."""
+        if start.kind == "timestamp":
+            return offset_at(self, start.value)
+        if start.kind == "interval":
+            return offset_at(self, max(0, now_ms - start.value))
+        named = {"first": self.first_offset, "last": self.last_block, "next": self.committed, "offset": start.value}
+        return min(max(named[start.kind], self.first_offset), self.committed)
+
+    def reader(self, offset: int, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False) -> Reader:
+        """Read from an offset on: all records, or those with one of these filter values."""
+        return Reader(self, offset, wanted, match_unfiltered)
+
+    def close(self, now_ms: int) -> None:
+        """Commit, note where the log ends, and let go of the files."""
+        try:
+            if not isinstance(self.refusal, JournalFailed):
+                self.commit(now_ms)
+                with suppress(DiskFull):  # then the end is read again when the log is opened
+                    self.checkpoint()
+        finally:
+            self._writer.close()
+
+    def abandon(self) -> None:
+        """Let go of the files and leave everything as it is."""
+        self._writer.close()
+
+    def _is_over(self, now_ms: int, max_age_ms: int | None, max_bytes: int | None) -> bool:
+        """Whether the oldest segment is to go."""
+        if max_age_ms is not None and self.segments[0].last_ms < now_ms - max_age_ms:
+            return True
+        return max_bytes is not None and self.size_bytes > max_bytes
+
+    @contextmanager
+    def _attempt(self) -> Iterator[None]:
+        """Do something to the disk, once; any error of it but a lack of room ends the log."""
+        if isinstance(self.refusal, JournalFailed):
+            raise JournalFailed(str(self.refusal))
+        try:
+            yield
+        except NoRoom as error:
+            raise DiskFull("no room for the stream: free some space, or keep less in it") from error
+        except OSError as error:
+            self.refusal = JournalFailed(
+                f"the stream stopped, nothing more is accepted: {error}; free or repair the disk and restart"
+            )
+            self._on_failure(self.refusal)
+            raise self.refusal from error

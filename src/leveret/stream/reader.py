@@ -1,0 +1,172 @@
+"""Reads a stream from an offset on, in large pieces, one after the other.
+
+A reader keeps its file open: a segment that retention removes meanwhile is read to its end. It holds nothing between
+two calls but its place.
+"""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from leveret.core.errors import DamagedJournal, InvalidArgument
+from leveret.journal.disk import Disk
+from leveret.stream.blocks import HEAD_BYTES, Head, Record, block_bytes, read_head, records_in
+from leveret.stream.index import Rows, read_index
+from leveret.stream.sealing import opened
+from leveret.stream.segments import HEADER_BYTES, REMEDY, Segment, holding
+
+if TYPE_CHECKING:
+    from leveret.stream.log import Log
+
+PIECE_BYTES = 1 << 20
+FILTERS_MAX = 256
+"""Values that one reader may look for: each costs a look at every block."""
+
+
+class SegmentFile:
+    """One segment that is open for reading."""
+
+    def __init__(self, disk: Disk, segment: Segment, position: int = HEADER_BYTES) -> None:
+        """Read from a position on, at which a block begins."""
+        self._disk = disk
+        self.segment = segment
+        self.position = position
+        self._fd = disk.open_read(segment.name)
+
+    def piece(self) -> bytes:
+        """Some whole blocks, or what there is of them."""
+        left = self.segment.size - self.position
+        data = self._disk.pread(self._fd, min(PIECE_BYTES, left), self.position)
+        claimed = block_bytes(data, 0)
+        if not data:
+            raise self.damage(0)
+        if len(data) < claimed <= left:
+            data = self._disk.pread(self._fd, claimed, self.position)
+        return data
+
+    def head(self, data: bytes, at: int) -> Head | None:
+        """The header of a block in a piece; None when the piece ends within it."""
+        claimed = block_bytes(data, at)
+        left = self.segment.size - self.position - at
+        if at and (claimed > len(data) - at or len(data) - at < HEAD_BYTES) and claimed <= left:
+            return None
+        head = read_head(data, at, self.segment.salt)
+        if head is None:
+            raise self.damage(at)
+        return head
+
+    def damage(self, at: int) -> DamagedJournal:
+        """What to say about a bad block."""
+        return DamagedJournal(f"{self.segment.name} is damaged at offset {self.position + at}: {REMEDY}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._disk.close(self._fd)
+
+
+def rows_of(log: "Log", segment: Segment) -> Rows:
+    """The index of a segment: that of the last one is in memory, others are read."""
+    if log.last_index is not None and log.last_index.segment is segment:
+        return log.last_index.rows
+    index = read_index(log.disk, segment.base, log.keys)
+    return index.rows if index is not None else Rows()
+
+
+class Reader:
+    """A place in a stream, moving forward."""
+
+    def __init__(
+        self, log: "Log", offset: int, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False
+    ) -> None:
+        """Start at an offset: the oldest record if it is gone, the next one if it is yet to come."""
+        if wanted is not None and len(wanted) > FILTERS_MAX:
+            raise InvalidArgument(f"a reader looks for up to {FILTERS_MAX} filter values, not {len(wanted)}")
+        self._log = log
+        self._wanted = None if wanted is None else frozenset(wanted)
+        self._match_unfiltered = match_unfiltered
+        self._file: SegmentFile | None = None
+        self.offset = min(max(offset, log.first_offset), log.committed)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether there is nothing more to read now."""
+        return self.offset >= self._log.committed
+
+    def read(self) -> list[Record]:
+        """The records of the next piece that match; none when none of them do, or at the end."""
+        file = self._open()
+        if file is None:
+            return []
+        data = file.piece()
+        records: list[Record] = []
+        at = 0
+        while at < len(data):
+            try:
+                head = file.head(data, at)
+            except DamagedJournal:
+                if not records:
+                    raise
+                break  # what was good comes first
+            if head is None or head.first >= self._log.committed:
+                break
+            records += self._records(file, data, head)
+            at = head.end
+            self.offset = max(self.offset, head.first + head.count)
+        file.position += at
+        return records
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _records(self, file: SegmentFile, data: bytes, head: Head) -> list[Record]:
+        """The records of a block that match."""
+        if head.first + head.count <= self.offset:
+            return []
+        if self._wanted is not None and not head.may_match(self._wanted, self._match_unfiltered):
+            return []
+        plain = opened(self._log.keys, data, head)
+        found = records_in(*plain, self.offset, 0, self._wanted, self._match_unfiltered)
+        if found is None:
+            raise file.damage(head.start)
+        return found
+
+    def _open(self) -> SegmentFile | None:
+        """The file that holds the next record; None at the end of the stream."""
+        if self.at_end:
+            return None
+        if self._file is not None and self.offset < self._file.segment.end:
+            return self._file
+        self.close()
+        self.offset = max(self.offset, self._log.first_offset)
+        segment = holding(self._log.segments, self.offset)
+        assert segment is not None
+        position = HEADER_BYTES
+        if self.offset > segment.base:
+            position = rows_of(self._log, segment).before_offset(self.offset)
+        self._file = SegmentFile(self._log.disk, segment, position)
+        return self._file
+
+
+def offset_at(log: "Log", timestamp_ms: int) -> int:
+    """The offset of the first record of a time or later; that of the next one when there is none."""
+    segment = next((segment for segment in log.segments if segment.last_ms >= timestamp_ms), None)
+    if segment is None:
+        return log.committed
+    file = SegmentFile(log.disk, segment, rows_of(log, segment).before_time(timestamp_ms))
+    try:
+        while file.position < segment.size:
+            data = file.piece()
+            at = 0
+            while at < len(data) and (head := file.head(data, at)) is not None:
+                if head.last_ms >= timestamp_ms:
+                    records = records_in(*opened(log.keys, data, head), 0, timestamp_ms)
+                    if not records:
+                        raise file.damage(at)
+                    return min(records[0].offset, log.committed)
+                at = head.end
+            file.position += at
+    finally:
+        file.close()
+    return segment.end

@@ -1,0 +1,48 @@
+"""Where a reader starts: first, last, next, an offset, a time, or so long ago."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from leveret.core.errors import InvalidArgument
+
+OFFSET_MAX = (1 << 63) - 1
+UNITS_MS = {
+    "Y": 365 * 86_400_000,
+    "M": 30 * 86_400_000,
+    "D": 86_400_000,
+    "h": 3_600_000,
+    "m": 60_000,
+    "s": 1_000,
+}
+_INTERVAL = re.compile(r"(\d{1,9})([YMDhms])", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Start:
+    """One of the six ways; `value` is an offset, a time or a number of milliseconds."""
+
+    kind: Literal["first", "last", "next", "offset", "timestamp", "interval"]
+    value: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        if not 0 <= self.value <= OFFSET_MAX:
+            raise InvalidArgument(f"an offset, time or interval is 0 to {OFFSET_MAX}, not {self.value}")
+
+
+def interval_ms(text: str) -> int:
+    """The milliseconds of an interval such as 7D, 1h or 30m."""
+    match = _INTERVAL.fullmatch(text)
+    if match is None:
+        raise InvalidArgument(f"an interval is a number and one of {', '.join(UNITS_MS)}, for example 7D; not {text!r}")
+    return int(match[1]) * UNITS_MS[match[2]]
+
+
+def start_named(value: str | int) -> Start:
+    """The start that a text or an offset asks for."""
+    if isinstance(value, int):
+        return Start("offset", value)
+    if value in ("first", "last", "next"):
+        return Start(value)  # type: ignore[arg-type]
+    return Start("interval", interval_ms(value))
