@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.conftest import need
 
-DEBIAN_PACKAGES = {"amqp-publish": "amqp-tools", "node": "nodejs", "npm": "npm"}
+DEBIAN_PACKAGES = {"amqp-publish": "amqp-tools", "java": "default-jre-headless", "node": "nodejs", "npm": "npm"}
 NODE_PACKAGES = {"amqplib": "2.3.1", "rabbitmq-client": "5.0.8"}
 NODE_HOME = Path(sys.prefix) / "node"
 NODE_MODULES = NODE_HOME / "node_modules"
