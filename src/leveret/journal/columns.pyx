@@ -15,22 +15,10 @@ from libc.string cimport memcpy
 
 from leveret.core.message cimport BLOB
 from leveret.journal.records cimport (
-    ALSO, ALSO_QUEUES, DEDUP, DEFINE, DELIVER, ENCRYPTED, ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_MAGIC, MOVED_FORWARD,
-    PUBLISH, PURGE, RECORD_HEADER_BYTES, RETURN, RUN_MAX, SETTLE, TAG_BYTES, TIMED, AlsoEntry, Buffer, FrameHeader,
-    RecordEntry, ReturnEntry, RunEntry, TimedEntry, crc32c_of, crc32c_prepare,
+    ALSO, ALSO_QUEUES, DEDUP, DEFINE, DELIVER, ENTRY_BYTES, MOVED_FORWARD, PUBLISH, PURGE, RECORD_HEADER_BYTES, RETURN,
+    RUN_MAX, SETTLE, TIMED, AlsoEntry, Buffer, RecordEntry, ReturnEntry, RunEntry, TimedEntry,
 )
-
-from leveret.core.errors import DamagedJournal, UnknownFormat
-
-crc32c_prepare()
-
-# Kinds of rows: those of entries, and two more.
-MOVED = 0
-SPARED = 10
-KINDS = {
-    MOVED: "moved", PUBLISH: "published", DELIVER: "delivered", SETTLE: "settled", RETURN: "returned",
-    PURGE: "purged", SPARED: "spared", DEFINE: "defined",
-}
+from leveret.journal.walk cimport Walk
 
 cdef enum:
     KIND_MOVED = 0
@@ -41,8 +29,14 @@ cdef enum:
     # A batch of large messages ends here, with however few rows; the ends of its values have 32 bits.
     VALUES_BYTES_MAX = 64 << 20
 
+# What a row tells: the kinds of entries, and two more.
+KINDS = {
+    KIND_MOVED: "moved", PUBLISH: "published", DELIVER: "delivered", SETTLE: "settled", RETURN: "returned",
+    PURGE: "purged", KIND_SPARED: "spared", DEFINE: "defined",
+}
 
-cdef packed struct Row:             # one row before it is spread over the columns
+
+cdef struct Row:                    # one row before it is spread over the columns
     int32_t queue
     int64_t seq
     int64_t at_ms
@@ -58,66 +52,37 @@ cdef packed struct Row:             # one row before it is spread over the colum
     uint8_t how
 
 
-cdef class Columns:
+cdef class Columns(Walk):
     """Reads a range of one segment, so many rows at a time.
 
     `queues` has one byte for each queue number, not 0 for those that are wanted; None: all of them. Rows before
     `since_ms`, or at or after `until_ms`, are left out. With `content` only publishes are read, with their
-    routes, headers and bodies. With `survey` there are no rows: only the definitions and the numbers of queues and
-    consumers are collected. `open_frame` gets the head and the sealed bytes of an encrypted frame.
+    routes, headers and bodies; without `moved` not those that were moved forward.
     """
 
-    cdef const uint8_t[::1] data
-    cdef object plain               # keeps the decrypted frame alive
-    cdef str name
-    cdef uint64_t offset, end       # of the next frame, and where the range ends
-    cdef uint64_t frame_at          # of the frame that is being read
-    cdef uint32_t salt
-    cdef object open_frame
     cdef const uint8_t[::1] queues
     cdef int64_t since_ms, until_ms
-    cdef bint content, moved, survey
-    cdef const uint8_t* area
-    cdef uint64_t area_size
-    cdef const uint8_t* index
-    cdef uint64_t index_size
-    cdef uint64_t position          # of the next entry
-    cdef int64_t when_ms
+    cdef bint content, moved
     cdef Row row                    # of the last PUBLISH, which ALSO repeats for other queues
+    cdef uint64_t record_frame      # where the frame of that PUBLISH begins
     cdef const uint8_t* record
     cdef uint64_t record_size
     cdef uint8_t flags
     cdef readonly uint64_t rows
-    cdef readonly list definitions  # (what, payload)
-    cdef readonly set queues_seen, consumers_seen
-    cdef uint32_t last_queue
-    cdef int32_t last_consumer
     cdef Buffer kinds, hows, queue_numbers, seqs, ats, helds, dues, enqueueds, expiries, sizes
     cdef Buffer deliveries, consumers, priorities
     cdef Buffer routes, route_ends, headers, header_ends, bodies, body_ends, blobs
 
     def __init__(
-        self, const uint8_t[::1] data not None, str name not None, uint64_t offset, uint64_t end, uint32_t salt, *,
-        open_frame=None, const uint8_t[::1] queues=None, int64_t since_ms=0, int64_t until_ms=0x7FFFFFFFFFFFFFFF,
-        bint content=False, bint moved=True, bint survey=False,
+        self, data, name, offset, end, salt, *, open_frame=None, const uint8_t[::1] queues=None, int64_t since_ms=0,
+        int64_t until_ms=0x7FFFFFFFFFFFFFFF, bint content=False, bint moved=True,
     ) -> None:
-        if end > <uint64_t>data.shape[0]:
-            raise self.damage(data.shape[0], "is cut")
-        self.data = data
-        self.name = name
-        self.offset = offset
-        self.end = end
-        self.salt = salt
-        self.open_frame = open_frame
+        Walk.__init__(self, data, name, offset, end, salt, open_frame)
         self.queues = queues
         self.since_ms = since_ms
         self.until_ms = until_ms
         self.content = content
         self.moved = moved
-        self.survey = survey
-        self.definitions = []
-        self.queues_seen = set()
-        self.consumers_seen = set()
         self.clear()
 
     cdef int clear(self) except -1:
@@ -164,39 +129,6 @@ cdef class Columns:
         self.clear()
         return taken
 
-    cdef int next_frame(self) except -1:
-        """Check the next frame and begin with its entries."""
-        cdef FrameHeader header
-        cdef uint64_t rest, left = self.end - self.offset
-        cdef const uint8_t* frame = &self.data[self.offset]
-        cdef const uint8_t[::1] plain
-        if left < FRAME_HEADER_BYTES:
-            raise self.damage(self.offset, "is cut inside of a frame")
-        memcpy(&header, frame, FRAME_HEADER_BYTES)
-        rest = <uint64_t>header.body_len + header.index_len + (TAG_BYTES if header.flags & ENCRYPTED else 0)
-        if (
-            header.magic != FRAME_MAGIC or header.salt != self.salt or header.index_len % ENTRY_BYTES
-            or rest > left - FRAME_HEADER_BYTES
-            or header.crc != crc32c_of(0, frame + 8, FRAME_HEADER_BYTES - 8 + rest)
-        ):
-            raise self.damage(self.offset, "holds a damaged frame")
-        self.frame_at = self.offset
-        self.when_ms = <int64_t>header.when_ms
-        self.area = frame + FRAME_HEADER_BYTES
-        if header.flags & ENCRYPTED:
-            self.plain = self.open_frame(frame[:FRAME_HEADER_BYTES], self.area[:rest])
-            plain = self.plain
-            if <uint64_t>plain.shape[0] != <uint64_t>header.body_len + header.index_len:
-                raise self.damage(self.offset, "holds a damaged frame")
-            self.area = &plain[0] if plain.shape[0] else NULL
-        self.area_size = header.body_len
-        self.index = self.area + header.body_len
-        self.index_size = header.index_len
-        self.position = 0
-        self.record = NULL
-        self.offset += FRAME_HEADER_BYTES + rest
-        return 0
-
     cdef int step(self) except -1:
         """Add the rows of one entry."""
         cdef const uint8_t* entry = self.index + self.position
@@ -215,7 +147,7 @@ cdef class Columns:
             if not self.content:
                 self.area_entry(<const RecordEntry*>entry)
         elif kind != TIMED and kind != DEDUP:
-            raise UnknownFormat(f"{self.name} holds an entry of kind {kind}: it was written by a newer version; use that")
+            raise self.unknown(kind)
         self.position += ENTRY_BYTES
         return 0
 
@@ -229,6 +161,7 @@ cdef class Columns:
         self.flags = <uint8_t>entry.flags
         self.record = self.area + entry.offset
         self.record_size = entry.size
+        self.record_frame = self.frame_at
         start_row(row, KIND_MOVED if entry.flags & MOVED_FORWARD else PUBLISH, entry.queue, entry.seq, self.when_ms)
         row.enqueued_ms = <int64_t>entry.enqueued_ms
         if row.kind == PUBLISH or self.content:
@@ -247,8 +180,8 @@ cdef class Columns:
     cdef int also(self, const AlsoEntry* entry) except -1:
         """The same message enters more queues."""
         cdef uint32_t i
-        if entry.count > ALSO_QUEUES or self.record == NULL:
-            raise self.damage(self.frame_at, "holds a frame that contradicts itself")
+        if entry.count > ALSO_QUEUES or self.record == NULL or self.record_frame != self.frame_at:
+            raise self.contradiction()
         for i in range(entry.count):
             self.row.queue = <int32_t>entry.queues[i]
             self.add_message()
@@ -290,12 +223,11 @@ cdef class Columns:
         cdef uint32_t i
         self.check_area(entry.offset, entry.size)
         if entry.kind == DEFINE:
-            self.definitions.append((entry.detail, self.area[entry.offset : entry.offset + entry.size]))
             start_row(&row, DEFINE, 0, 0, self.when_ms)
             row.how = entry.detail
             return self.add(&row)
         if entry.size % 8:
-            raise self.damage(self.frame_at, "holds a frame that contradicts itself")
+            raise self.contradiction()
         start_row(&row, PURGE, entry.queue, entry.seq, self.when_ms)
         self.add(&row)
         row.kind = KIND_SPARED
@@ -312,7 +244,7 @@ cdef class Columns:
             used += self.record[RECORD_HEADER_BYTES]
             if self.record[used - 1] <= size - used:
                 return used + self.record[used - 1] - RECORD_HEADER_BYTES
-        raise self.damage(self.frame_at, "holds a frame that contradicts itself")
+        raise self.contradiction()
 
     cdef int64_t body_bytes(self) except -1:
         """The length of the body, wherever it is kept."""
@@ -320,18 +252,12 @@ cdef class Columns:
         cdef uint32_t header_len, i
         memcpy(&header_len, self.record + 4, 4)
         if header_len > self.record_size - used:
-            raise self.damage(self.frame_at, "holds a frame that contradicts itself")
+            raise self.contradiction()
         if not self.flags & BLOB or header_len < CONTENT_HEADER_BYTES_MIN:
             return <int64_t>(self.record_size - used - header_len)
         for i in range(8):
             size = size << 8 | self.record[used + CONTENT_SIZE_AT + i]
         return <int64_t>(size & 0x7FFFFFFFFFFFFFFF)
-
-    cdef int check_area(self, uint64_t offset, uint64_t size) except -1:
-        """Refuse an entry that points outside of its frame."""
-        if offset > self.area_size or size > self.area_size - offset:
-            raise self.damage(self.frame_at, "holds a frame that contradicts itself")
-        return 0
 
     # Rows.
 
@@ -363,8 +289,6 @@ cdef class Columns:
         cdef uint32_t queue = <uint32_t>row.queue
         if row.at_ms < self.since_ms or row.at_ms >= self.until_ms:
             return 0
-        if self.survey:
-            return self.see(queue, row.consumer)
         if self.queues is not None and (queue >= <uint32_t>self.queues.shape[0] or not self.queues[queue]):
             return 0
         self.kinds.extend(1)[0] = row.kind
@@ -382,20 +306,6 @@ cdef class Columns:
         (<int32_t*>self.priorities.extend(4))[0] = row.priority
         self.rows += 1
         return 0
-
-    cdef int see(self, uint32_t queue, int32_t consumer) except -1:
-        """Remember who is named; neighbours are mostly the same."""
-        if queue != self.last_queue:
-            self.last_queue = queue
-            self.queues_seen.add(queue)
-        if consumer != self.last_consumer:
-            self.last_consumer = consumer
-            self.consumers_seen.add(consumer)
-        return 0
-
-    cdef object damage(self, uint64_t offset, str what):
-        """The error for bytes that are not as they were written."""
-        return DamagedJournal(f"{self.name} {what} at offset {offset}: restore the file from a backup, or leave it out")
 
 
 cdef void start_row(Row* row, uint8_t kind, uint32_t queue, uint64_t seq, int64_t at_ms) noexcept:

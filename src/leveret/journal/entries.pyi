@@ -1,5 +1,3 @@
-from mmap import mmap
-
 from leveret.core.ports import State
 
 class Head:
@@ -20,7 +18,7 @@ class Head:
     @property
     def flags(self) -> int: ...
 
-def read_head(data: bytes | bytearray | memoryview | mmap, offset: int, salt: int) -> Head | None: ...
+def read_head(data: bytes | bytearray | memoryview, offset: int, salt: int) -> Head | None: ...
 
 class Replay:
     def __init__(self, state: State, placed: dict[int, int]) -> None: ...

@@ -10,15 +10,7 @@ from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import Batch, Table, chosen, record_batch
 from leveret.pipeline.events import EVENTS
 from leveret.pipeline.messages import MESSAGES
-from leveret.pipeline.segments import (
-    Slice,
-    is_data_directory,
-    open_segment,
-    opener,
-    segment_files,
-    slices,
-    with_names,
-)
+from leveret.pipeline.segments import Slice, is_data_directory, named_slices, open_segment, opener
 
 TABLES: dict[str, Table] = {"events": EVENTS, "messages": MESSAGES}
 FOREVER_MS = (1 << 63) - 1
@@ -48,10 +40,7 @@ class Scan:
 
     def slices(self) -> list[Slice]:
         """The slices that may hold rows of this scan."""
-        files = segment_files(*self.directories)
-        live = files[-1] if files and is_data_directory(self.directories[0]) else None
-        pieces = [piece for file in files for piece in slices(file, self.slice_bytes, may_be_torn=file == live)]
-        named = with_names(pieces, self.directories, load_keys(*self.keys))
+        named = named_slices(self.directories, load_keys(*self.keys), self.slice_bytes)
         return [piece for piece in named if self._may_hold(piece)]
 
     def batches(self, piece: Slice) -> Iterator[pa.RecordBatch]:

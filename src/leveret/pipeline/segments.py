@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import DamagedJournal, NotFound
-from leveret.journal.columns import Columns
+from leveret.journal.disk import Disk
 from leveret.journal.encryption import PLAIN, Keys, frame_nonce
-from leveret.journal.entries import Head, read_head
-from leveret.journal.meta import META_NAME
-from leveret.journal.segments import HEADER_BYTES, SegmentHeader, parse_header
+from leveret.journal.meta import META_NAME, read_meta
+from leveret.journal.segments import HEADER_BYTES, SegmentHeader, parse_header, segment_name, segment_numbers
+from leveret.journal.survey import Survey
 
-PATTERN = "seg-[0-9]*.log"
 REMEDY = "restore the file from a backup, or leave it out"
 _SEQ_AT = slice(16, 24)  # of the number of a frame in its header
 
@@ -86,19 +85,18 @@ class OpenSegment(NamedTuple):
     header: SegmentHeader
 
 
-def number_of(path: str) -> int:
-    """The number of a segment."""
-    return int(Path(path).stem.removeprefix("seg-"))
-
-
 def segment_files(*directories: str) -> list[str]:
     """The segments in directories, oldest first; one that lies in several (archived, not yet removed) counts once."""
     found: dict[int, str] = {}
     for directory in directories:
         if not os.path.isdir(directory):
             raise NotFound(f"there is no directory {directory}: give the data directory of a broker or its archive")
-        for path in Path(directory).glob(PATTERN):
-            found.setdefault(number_of(str(path)), str(path))
+        disk = Disk(directory)
+        # What is older than META says was removed; a crash may have brought it back.
+        oldest = read_meta(disk).oldest if is_data_directory(directory) else 0
+        for number in segment_numbers(disk):
+            if number >= oldest:
+                found.setdefault(number, os.path.join(directory, segment_name(number)))
     return [found[number] for number in sorted(found)]
 
 
@@ -109,36 +107,14 @@ def is_data_directory(directory: str) -> bool:
 
 def open_segment(path: str) -> OpenSegment:
     """Map a segment, whose header has to be good, for as long as somebody holds its bytes."""
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        header = parse_header(file.read(HEADER_BYTES), number_of(path))
-        if header is None or size < HEADER_BYTES:
-            raise DamagedJournal(f"{path} is damaged at offset 0: its header is not that of a segment; {REMEDY}")
-        return OpenSegment(path, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), header)
-
-
-def slices(path: str, slice_bytes: int, may_be_torn: bool) -> list[Slice]:
-    """Cut a segment between frames into pieces of about so many bytes."""
-    return list(_slices(open_segment(path), slice_bytes, may_be_torn))
-
-
-def _slices(segment: OpenSegment, slice_bytes: int, may_be_torn: bool) -> Iterator[Slice]:
-    """The slices of an open segment."""
-    start = offset = HEADER_BYTES
-    first: Head | None = None
-    last: Head | None = None
-    while offset < len(segment.data):
-        head = read_head(segment.data, offset, segment.header.salt)
-        if head is None:
-            if may_be_torn:
-                break
-            raise DamagedJournal(f"{segment.path} is damaged at offset {offset}: a frame is not whole; {REMEDY}")
-        first, last, offset = first or head, head, head.end
-        if offset - start >= slice_bytes:
-            yield Slice(segment.path, start, offset, first.when_ms, last.when_ms)
-            start, first = offset, None
-    if first is not None and last is not None:
-        yield Slice(segment.path, start, offset, first.when_ms, last.when_ms)
+    try:
+        with open(path, "rb") as file:
+            header = parse_header(file.read(HEADER_BYTES), int(Path(path).stem.removeprefix("seg-")))
+            if header is None:
+                raise DamagedJournal(f"{path} is damaged at offset 0: its header is not that of a segment; {REMEDY}")
+            return OpenSegment(path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), header)
+    except FileNotFoundError:
+        raise NotFound(f"{path} has gone: the broker needs it no more; read again, or let it keep an archive") from None
 
 
 def opener(header: SegmentHeader, keys: Keys) -> Callable[[bytes, bytes], bytes] | None:
@@ -165,19 +141,31 @@ def archived_names(directory: str) -> dict[int, QueueName]:
     return found
 
 
-def with_names(pieces: list[Slice], directories: tuple[str, ...], keys: Keys) -> list[Slice]:
-    """The slices with the names of those that they speak of, wherever the names are told."""
-    names = Names()
+def slices(files: list[str], keys: Keys, slice_bytes: int, live: str | None) -> Iterator[tuple[Slice, Survey]]:
+    """Cut segments between frames into pieces of about so many bytes; the survey says what was seen in each.
+
+    `live` is a file that may end in a frame which is being written.
+    """
+    for path in files:
+        if path == live and os.path.getsize(path) < HEADER_BYTES:
+            continue  # it is just being made
+        segment = open_segment(path)
+        survey = Survey(
+            segment.data, path, HEADER_BYTES, len(segment.data), segment.header.salt,
+            open_frame=opener(segment.header, keys), may_be_torn=path == live,
+        )  # fmt: skip
+        while survey.piece(slice_bytes):
+            yield Slice(path, survey.start, survey.offset, survey.first_ms, survey.last_ms), survey
+
+
+def named_slices(directories: tuple[str, ...], keys: Keys, slice_bytes: int) -> list[Slice]:
+    """The slices of all segments, with the names of those that they speak of, wherever the names are told."""
+    files = segment_files(*directories)
+    live = files[-1] if files and is_data_directory(directories[0]) else None
+    names, found = Names(), []
     for directory in directories:
         names.queues.update(archived_names(directory))
-    seen = []
-    for piece in pieces:
-        segment = open_segment(piece.path)
-        columns = Columns(
-            segment.data, piece.path, piece.offset, piece.end, segment.header.salt,
-            open_frame=opener(segment.header, keys), survey=True,
-        )  # fmt: skip
-        columns.fill(1)
-        names.learn(columns.definitions)
-        seen.append((columns.queues_seen, columns.consumers_seen))
-    return [replace(piece, names=names.of(*numbers)) for piece, numbers in zip(pieces, seen, strict=True)]
+    for piece, survey in slices(files, keys, slice_bytes, live):
+        names.learn(survey.definitions)
+        found.append((piece, survey.queues, survey.consumers))
+    return [replace(piece, names=names.of(queues, consumers)) for piece, queues, consumers in found]
