@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +11,10 @@ from pyspark.testing import assertDataFrameEqual
 from leveret.pipeline.columns import spark_schema
 from leveret.pipeline.events import EVENTS
 from leveret.pipeline.lifecycle import lifecycle
-from tests.pipeline.history import small_history
+from tests.pipeline.history import TRUTH, at, small_history, timed_history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-START = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-def at(seconds: float) -> datetime:
-    return START + timedelta(seconds=seconds)
 
 
 def event(name: str, seconds: float, seq: int, **more: Any) -> dict[str, Any]:
@@ -90,14 +84,17 @@ def test_a_message_that_was_moved_forward_is_one(spark: SparkSession) -> None:
 
 
 def test_the_lives_in_a_directory_are_those_that_the_broker_saw(spark: SparkSession, tmp_path: Path) -> None:
+    truth = timed_history(tmp_path)
+    found = lifecycle(spark.read.format("leveret").load(str(tmp_path))).select(*TRUTH)
+    assertDataFrameEqual(found, spark.createDataFrame(truth, found.schema))
+
+
+def test_filters_reach_the_source(spark: SparkSession, tmp_path: Path) -> None:
     small_history(tmp_path)
-    found = lifecycle(spark.read.format("leveret").load(str(tmp_path)))
-    outcomes = {(row.queue, row.seq): (row.outcome, row.deliveries, row.returns) for row in found.collect()}
-    assert outcomes == {
-        ("orders", 1): ("acked", 1, 0),
-        ("orders", 2): ("acked", 2, 1),
-        ("orders", 3): ("rejected", 1, 0),
-        ("orders", 4): ("purged", 0, 0),
-        ("orders", 5): ("open", 0, 0),
-        ("invoices", 6): ("open", 0, 0),
-    }
+    messages = spark.read.format("leveret").options(table="messages", pushdown="true").load(str(tmp_path))
+    wanted = "queue = 'orders' and enqueued_at > timestamp'2020-01-01' and offset > 3"
+    assert {bytes(row.value) for row in messages.where(wanted).collect()} == {b"order 4", b"order 5"}
+
+
+def test_a_directory_without_segments_is_an_empty_table(spark: SparkSession, tmp_path: Path) -> None:
+    assert spark.read.format("leveret").load(str(tmp_path)).count() == 0

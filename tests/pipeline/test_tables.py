@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, InputPartition, IsNotNu
 
 import leveret
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, WrongKey
+from leveret.core.properties import Properties
+from leveret.journal.disk import Disk
+from leveret.journal.meta import read_meta, write_meta
 from leveret.pipeline.source import LeveretSource, PushdownReader
 from tests.pipeline.history import reader_of, rows_of, small_history
 
@@ -77,6 +81,22 @@ def test_a_dead_letter_tells_where_it_died(tmp_path: Path) -> None:
     assert [(row["value"], row["x_death"][0]["queue"], row["x_death"][0]["reason"]) for row in found] == [
         (b"bad", "orders", "rejected")
     ]
+
+
+def test_what_no_client_should_send_does_not_stop_the_others(tmp_path: Path) -> None:
+    bad = Properties(message_id="\udcff", timestamp=2**63, headers={"k\udcfe": b"\xff", "x-death": [{"queue": 1}]})
+    with leveret.open(tmp_path, sync="never") as broker:
+        broker.queue("orders")
+        with broker.guard as core:
+            core.publish_through("/", "", "orders", bad, b"bad")
+        broker.queue("orders").send(b"good")
+    rows = rows_of(tmp_path, table="messages")
+    assert [row["value"] for row in rows] == [b"bad", b"good"]
+    assert (rows[0]["message_id"], rows[0]["timestamp"], rows[0]["x_death"]) == (
+        "\N{REPLACEMENT CHARACTER}",
+        None,
+        None,
+    )
 
 
 def test_a_message_in_several_queues_has_a_row_for_each(tmp_path: Path) -> None:
@@ -170,6 +190,36 @@ def test_the_torn_end_of_a_log_that_is_being_written_is_left_out(tmp_path: Path)
     assert rows_of(tmp_path) == whole
 
 
+def test_a_segment_that_is_just_being_made_is_left_out(tmp_path: Path) -> None:
+    small_history(tmp_path)
+    whole = rows_of(tmp_path)
+    last = segments(tmp_path)[-1]
+    last.with_name(f"seg-{int(last.stem[4:]) + 1:020d}.log").write_bytes(b"LSEG")
+    assert rows_of(tmp_path) == whole
+
+
+def test_a_segment_that_went_after_it_was_planned_is_named(tmp_path: Path) -> None:
+    small_history(tmp_path)
+    reader = reader_of(tmp_path)
+    (piece,) = reader.partitions()
+    segments(tmp_path)[0].unlink()
+    with pytest.raises(NotFound, match=r"has gone.*archive"):
+        list(reader.read(piece))
+
+
+def test_a_segment_that_compaction_removed_and_a_crash_brought_back_does_not_count(tmp_path: Path) -> None:
+    small_history(tmp_path)
+    disk = Disk(tmp_path)
+    write_meta(disk, replace(read_meta(disk), oldest=2))
+    assert rows_of(tmp_path) == []
+
+
+def test_names_beside_an_archive_that_are_damaged_are_named(tmp_path: Path) -> None:
+    (tmp_path / "seg-00000000000000000001.names.json").write_text("[]")
+    with pytest.raises(DamagedJournal, match=r"names\.json is damaged"):
+        rows_of(tmp_path)
+
+
 def test_damage_names_the_file_and_the_offset(tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     small_history(tmp_path / "data")
@@ -178,7 +228,7 @@ def test_damage_names_the_file_and_the_offset(tmp_path: Path) -> None:
     with segment.open("r+b") as file:
         file.seek(64 + 48 + 5)
         file.write(b"\xff")
-    with pytest.raises(DamagedJournal, match=rf"{segment.name} is damaged at offset 64: .*restore"):
+    with pytest.raises(DamagedJournal, match=rf"{segment.name} holds a damaged frame at offset 64: restore"):
         rows_of(archive)
 
 

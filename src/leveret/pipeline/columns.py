@@ -4,6 +4,7 @@ Spark takes a batch only if it has exactly the types that were announced, so bot
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 US_PER_MS = 1000
 
 
-class Batch(NamedTuple):
+@dataclass(eq=False, slots=True)
+class Batch:
     """Packed columns from the journal, and the names for their numbers."""
 
     rows: int
@@ -68,10 +70,16 @@ def timestamp(name: str) -> Column:
     )
 
 
+def readable(text: str) -> str:
+    """A text without the bytes that no client should have sent: Arrow takes none that is not UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def looked_up(numbers: pa.Array, names: Mapping[int, str | None]) -> pa.Array:
     """The names of numbers; null for a number that has none."""
     known = pa.array(list(names), numbers.type)
-    return pa.array(list(names.values()), pa.string()).take(pc.index_in(numbers, value_set=known))
+    values = [None if name is None else readable(name) for name in names.values()]
+    return pa.array(values, pa.string()).take(pc.index_in(numbers, value_set=known))
 
 
 def queue_name(batch: Batch) -> pa.Array:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,20 +25,12 @@ from leveret.pipeline.columns import (
     integer,
     queue_name,
     queue_vhost,
+    readable,
     timestamp,
 )
 
-DECODED_MAX = 1 << 14  # headers that are remembered, for the columns that each asks for one part of them
+INT64_MAX = (1 << 63) - 1
 HEADERS = pa.map_(pa.string(), pa.string())
-DEATH_FIELDS: dict[str, tuple[str, pa.DataType]] = {
-    "queue": ("string", pa.string()),
-    "reason": ("string", pa.string()),
-    "exchange": ("string", pa.string()),
-    "count": ("bigint", pa.int64()),
-    "time": ("timestamp", TIMESTAMP),
-}
-DEATHS = pa.list_(pa.field("element", pa.struct([(name, arrow) for name, (_, arrow) in DEATH_FIELDS.items()])))
-DEATHS_SPARK = "array<struct<" + ",".join(f"{name}:{spark}" for name, (spark, _) in DEATH_FIELDS.items()) + ">>"
 
 
 def _value(batch: Batch) -> pa.Array:
@@ -69,14 +61,19 @@ def _of_properties(get: Callable[[Properties], Any], arrow: pa.DataType) -> Call
     """A column that is made from decoded properties."""
 
     def make(batch: Batch) -> pa.Array:
-        headers = batch.texts("header", pa.binary()).dictionary_encode()
-        values = [get(_decoded(header)) for header in headers.dictionary.to_pylist()]
-        return pa.array(values, arrow).take(headers.indices)
+        indices, properties = _properties(batch)
+        return pa.array([get(each) for each in properties], arrow).take(indices)
 
     return make
 
 
-@lru_cache(DECODED_MAX)
+@lru_cache(1)  # the columns of a batch are made one after the other
+def _properties(batch: Batch) -> tuple[pa.Array, list[Properties]]:
+    """The different properties of a batch, and which of them each row has."""
+    headers = batch.texts("header", pa.binary()).dictionary_encode()
+    return headers.indices, [_decoded(header) for header in headers.dictionary.to_pylist()]
+
+
 def _decoded(header: bytes) -> Properties:
     """The properties in a content header; none in one that cannot be read, which nobody could send."""
     try:
@@ -87,6 +84,8 @@ def _decoded(header: bytes) -> Properties:
 
 def _text(value: object) -> str:
     """A header's value as text."""
+    if isinstance(value, str):
+        return readable(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, bool):
@@ -96,21 +95,47 @@ def _text(value: object) -> str:
     return json.dumps(value, default=_text) if isinstance(value, (dict, list)) else str(value)
 
 
+def _count(value: object) -> int | None:
+    """A number that fits; a publisher may have made it up."""
+    return value if isinstance(value, int) and 0 <= value <= INT64_MAX else None
+
+
+def _time(value: object) -> datetime | None:
+    """A time, if it is one."""
+    return value if isinstance(value, datetime) else None
+
+
 def _headers(properties: Properties) -> dict[str, str | None] | None:
     """All headers as texts."""
     if properties.headers is None:
         return None
-    return {name: None if value is None else _text(value) for name, value in properties.headers.items()}
+    return {readable(name): None if value is None else _text(value) for name, value in properties.headers.items()}
+
+
+class DeathFact(NamedTuple):
+    """One fact of a death: its types, and how it is read."""
+
+    spark: str
+    arrow: pa.DataType
+    read: Callable[[Any], Any]
+
+
+DEATH: dict[str, DeathFact] = {
+    "queue": DeathFact("string", pa.string(), _text),
+    "reason": DeathFact("string", pa.string(), _text),
+    "exchange": DeathFact("string", pa.string(), _text),
+    "count": DeathFact("bigint", pa.int64(), _count),
+    "time": DeathFact("timestamp", TIMESTAMP, _time),
+}
+DEATHS = pa.list_(pa.field("element", pa.struct([(name, fact.arrow) for name, fact in DEATH.items()])))
+DEATHS_SPARK = f"array<struct<{','.join(f'{name}:{fact.spark}' for name, fact in DEATH.items())}>>"
 
 
 def _deaths(properties: Properties) -> list[dict[str, Any]] | None:
     """Where the message died before."""
-    return [{name: _fact(death.get(name)) for name in DEATH_FIELDS} for death in deaths_of(properties)] or None
-
-
-def _fact(value: object) -> object:
-    """A fact of a death."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return [
+        {name: fact.read(death.get(name)) for name, fact in DEATH.items()} for death in deaths_of(properties)
+    ] or None
 
 
 def _sent_at(properties: Properties) -> datetime | None:
@@ -123,7 +148,12 @@ def _sent_at(properties: Properties) -> datetime | None:
 
 def _property(name: str) -> Column:
     """A property as text."""
-    return Column("string", pa.string(), _of_properties(lambda properties: getattr(properties, name), pa.string()))
+
+    def get(properties: Properties) -> str | None:
+        value = getattr(properties, name)
+        return None if value is None else readable(value)
+
+    return Column("string", pa.string(), _of_properties(get, pa.string()))
 
 
 def _header(name: str) -> Column:
