@@ -14,6 +14,7 @@ from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, Argument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.embedded.stats import BrokerStats, JournalStats, QueueStats
+from leveret.pipeline.scan import TABLES
 from leveret.server.exits import EXIT_CODES
 from tests.sources import ROOT, files
 
@@ -107,6 +108,11 @@ def test_every_event_of_a_server_is_documented() -> None:
     sources = [path.read_text() for part in parts for path in files(".py", under=f"src/leveret/{part}")]
     logged = {event for text in sources for event in re.findall(r'(?:LOG\.\w+|\blog)\(\s*"([^"]+)"', text)}
     assert {row[0] for row in table("server.md", "events")} == {code(event) for event in logged}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_columns_for_spark_are_documented(name: str) -> None:
+    assert table("pipeline.md", name) == [[code(column), code(kind.spark)] for column, kind in TABLES[name].items()]
 
 
 @pytest.mark.parametrize("figures", [QueueStats, BrokerStats, JournalStats])

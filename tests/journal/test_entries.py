@@ -10,23 +10,21 @@ from hypothesis import strategies as st
 from leveret.core.errors import DamagedJournal, JournalError, UnknownFormat
 from leveret.core.ports import Journal
 from leveret.journal.entries import Replay, read_head
-from leveret.journal.records import crc32c
 from leveret.journal.replay import PlainState
-
-SALT = 77
-PUBLISH, TIMED, ALSO, DELIVER, SETTLE, RETURN, PURGE, DEFINE, DEDUP = range(1, 10)
-RECORD = b"\0\0\0\0" + (3).to_bytes(4, "little") + b"\x01e\x01r" + b"header and body"
-
-
-def frame(area: bytes, index: bytes, **changed: int) -> bytes:
-    """A frame with a right checksum."""
-    facts = {"body_len": len(area), "index_len": len(index), "flags": 0, **changed}
-    rest = struct.pack("<IIQQIIQ", facts["body_len"], facts["index_len"], 1, 2, SALT, facts["flags"], 0) + area + index
-    return b"LFRM" + crc32c(rest).to_bytes(4, "little") + rest
-
-
-def record_entry(kind: int, offset: int = 0, size: int = len(RECORD), queue: int = 1) -> bytes:
-    return struct.pack("<BBHIQIIQ", kind, 0, 1, queue, 5, offset, size, 9)
+from tests.journal.frames import (
+    ALSO,
+    DEDUP,
+    DEFINE,
+    PUBLISH,
+    PURGE,
+    RECORD,
+    SALT,
+    SETTLE,
+    TIMED,
+    entries,
+    frame,
+    record_entry,
+)
 
 
 def play(data: bytes) -> PlainState:
@@ -109,13 +107,6 @@ def test_an_offset_beyond_the_file_is_no_frame(offset: int) -> None:
 def test_another_salt_is_no_frame() -> None:
     assert read_head(frame(b"", b""), 0, SALT) is not None
     assert read_head(frame(b"", b""), 0, SALT + 1) is None
-
-
-entries = st.one_of(
-    st.binary(min_size=32, max_size=32),
-    st.builds(lambda kind, rest: bytes([kind]) + rest, st.integers(0, 12), st.binary(min_size=31, max_size=31)),
-    st.builds(record_entry, st.sampled_from([PUBLISH, PURGE, DEFINE]), st.integers(0, 60), st.integers(0, 60)),
-)
 
 
 @given(st.one_of(st.binary(max_size=80), st.just(RECORD)), st.lists(entries, max_size=8).map(b"".join))

@@ -1,0 +1,74 @@
+"""A scan: which segments, which rows of them, which columns; planned once, then read slice by slice in any process."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from leveret.journal.columns import Columns
+from leveret.journal.encryption import load_keys
+from leveret.pipeline.columns import Batch, Table, chosen, record_batch
+from leveret.pipeline.events import EVENTS
+from leveret.pipeline.messages import MESSAGES
+from leveret.pipeline.segments import Slice, is_data_directory, named_slices, open_segment, opener
+
+TABLES: dict[str, Table] = {"events": EVENTS, "messages": MESSAGES}
+FOREVER_MS = (1 << 63) - 1
+BATCH_ROWS = 65_536
+"""Small enough for the memory of a task, large enough that the cost of a batch does not show."""
+COMMIT_DELAY_MAX_MS = 600_000
+"""An event is in the log at the latest so long after it happened: slices far after `until` need not be read."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What is read; everything in it can be sent to another process, keys as the place where they are."""
+
+    directories: tuple[str, ...]
+    table: str = "events"
+    columns: str | None = None
+    queues: frozenset[str] | None = None
+    since_ms: int = 0
+    until_ms: int = FOREVER_MS
+    slice_bytes: int = 32 << 20
+    keys: tuple[str | None, str | None] = (None, None)
+
+    @property
+    def chosen(self) -> Table:
+        """The columns that are read."""
+        return chosen(TABLES[self.table], self.columns)
+
+    def slices(self) -> list[Slice]:
+        """The slices that may hold rows of this scan."""
+        named = named_slices(self.directories, load_keys(*self.keys), self.slice_bytes)
+        return [piece for piece in named if self._may_hold(piece)]
+
+    def batches(self, piece: Slice) -> Iterator[pa.RecordBatch]:
+        """The rows of one slice."""
+        table, segment = self.chosen, open_segment(piece.path)
+        columns = Columns(
+            segment.data,
+            piece.path,
+            piece.offset,
+            piece.end,
+            segment.header.salt,
+            open_frame=opener(segment.header, load_keys(*self.keys)),
+            queues=None if self.queues is None else piece.names.numbers(self.queues),
+            since_ms=self.since_ms,
+            until_ms=self.until_ms,
+            content=self.table == "messages",
+            moved=self._moved_count(),
+        )
+        while columns.fill(BATCH_ROWS):
+            yield record_batch(table, Batch(columns.rows, columns.take(), piece.names))
+
+    def _may_hold(self, piece: Slice) -> bool:
+        """Whether a slice has wanted queues and is of a wanted time."""
+        if self.queues is not None and not any(queue.name in self.queues for queue in piece.names.queues.values()):
+            return False
+        early_enough = piece.first_ms - COMMIT_DELAY_MAX_MS < self.until_ms
+        return piece.last_ms >= self.since_ms and (early_enough or self._moved_count())
+
+    def _moved_count(self) -> bool:
+        """Whether publishes that were moved forward count: as messages only where the originals are gone."""
+        return self.table == "events" or (len(self.directories) == 1 and is_data_directory(self.directories[0]))

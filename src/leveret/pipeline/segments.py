@@ -1,0 +1,171 @@
+"""Segments as the pipeline reads them: which files there are, how they are cut into slices, and who is named in them.
+
+A directory is a data directory (it has META; the broker may be at work in it) or an archive. The last segment of a
+data directory may end in a frame that is being written: it is read up to its last whole frame. Anything else that
+is not as it was written is damage.
+"""
+
+import json
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from leveret.core.catalog import REMOVED, Kind
+from leveret.core.errors import DamagedJournal, NotFound
+from leveret.journal.disk import Disk
+from leveret.journal.encryption import PLAIN, Keys, frame_nonce
+from leveret.journal.meta import META_NAME, read_meta
+from leveret.journal.segments import HEADER_BYTES, SegmentHeader, parse_header, segment_name, segment_numbers
+from leveret.journal.survey import Survey
+
+REMEDY = "restore the file from a backup, or leave it out"
+_SEQ_AT = slice(16, 24)  # of the number of a frame in its header
+
+
+class QueueName(NamedTuple):
+    """What a queue is called; names.json of an archive does not say where."""
+
+    vhost: str | None
+    name: str
+
+
+@dataclass
+class Names:
+    """Who is behind the numbers of queues and consumers."""
+
+    queues: dict[int, QueueName] = field(default_factory=dict)
+    consumers: dict[int, str] = field(default_factory=dict)
+
+    def learn(self, definitions: list[tuple[int, bytes]]) -> None:
+        """Take the names that definitions give; what was removed keeps its name in history."""
+        for what, payload in definitions:
+            kind = what & ~REMOVED
+            if kind == Kind.QUEUE:
+                queue = json.loads(payload)
+                self.queues[queue["id"]] = QueueName(queue["vhost"], queue["name"])
+            elif kind == Kind.CONSUMER:
+                consumer = json.loads(payload)
+                self.consumers[consumer["number"]] = consumer["name"]
+
+    def of(self, queues: set[int], consumers: set[int]) -> "Names":
+        """The names of some numbers only."""
+        return Names(
+            {number: self.queues[number] for number in queues & self.queues.keys()},
+            {number: self.consumers[number] for number in consumers & self.consumers.keys()},
+        )
+
+    def numbers(self, wanted: frozenset[str]) -> bytes:
+        """One byte for each queue number, not 0 for the queues of these names."""
+        table = bytearray(max(self.queues, default=0) + 1)
+        for number, queue in self.queues.items():
+            table[number] = queue.name in wanted
+        return bytes(table)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A range of whole frames of one segment, the times of its first and last, and who is named in it."""
+
+    path: str
+    offset: int
+    end: int
+    first_ms: int
+    last_ms: int
+    names: Names = field(default_factory=Names)
+
+
+class OpenSegment(NamedTuple):
+    """A segment whose bytes are mapped."""
+
+    path: str
+    data: mmap.mmap
+    header: SegmentHeader
+
+
+def segment_files(*directories: str) -> list[str]:
+    """The segments in directories, oldest first; one that lies in several (archived, not yet removed) counts once."""
+    found: dict[int, str] = {}
+    for directory in directories:
+        if not os.path.isdir(directory):
+            raise NotFound(f"there is no directory {directory}: give the data directory of a broker or its archive")
+        disk = Disk(directory)
+        # What is older than META says was removed; a crash may have brought it back.
+        oldest = read_meta(disk).oldest if is_data_directory(directory) else 0
+        for number in segment_numbers(disk):
+            if number >= oldest:
+                found.setdefault(number, os.path.join(directory, segment_name(number)))
+    return [found[number] for number in sorted(found)]
+
+
+def is_data_directory(directory: str) -> bool:
+    """Whether a broker writes here; an archive only receives."""
+    return os.path.exists(os.path.join(directory, META_NAME))
+
+
+def open_segment(path: str) -> OpenSegment:
+    """Map a segment, whose header has to be good, for as long as somebody holds its bytes."""
+    try:
+        with open(path, "rb") as file:
+            header = parse_header(file.read(HEADER_BYTES), int(Path(path).stem.removeprefix("seg-")))
+            if header is None:
+                raise DamagedJournal(f"{path} is damaged at offset 0: its header is not that of a segment; {REMEDY}")
+            return OpenSegment(path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), header)
+    except FileNotFoundError:
+        raise NotFound(f"{path} has gone: the broker needs it no more; read again, or let it keep an archive") from None
+
+
+def opener(header: SegmentHeader, keys: Keys) -> Callable[[bytes, bytes], bytes] | None:
+    """What decrypts the frames of a segment; None when they are plain."""
+    if header.key_id == PLAIN:
+        return None
+
+    def open_frame(head: bytes, sealed: bytes) -> bytes:
+        nonce = frame_nonce(header.salt, int.from_bytes(head[_SEQ_AT], "little"))
+        return keys.decrypt(header.key_id, nonce, sealed, head[8:])
+
+    return open_frame
+
+
+def archived_names(directory: str) -> dict[int, QueueName]:
+    """The names of queues that lie beside archived segments."""
+    found = {}
+    for path in sorted(Path(directory).glob("seg-*.names.json")):
+        try:
+            known = json.loads(path.read_bytes())
+            found.update({int(number): QueueName(None, str(name)) for number, name in known.items()})
+        except (ValueError, AttributeError) as error:
+            raise DamagedJournal(f"{path} is damaged at offset 0: it holds no names; {REMEDY}") from error
+    return found
+
+
+def slices(files: list[str], keys: Keys, slice_bytes: int, live: str | None) -> Iterator[tuple[Slice, Survey]]:
+    """Cut segments between frames into pieces of about so many bytes; the survey says what was seen in each.
+
+    `live` is a file that may end in a frame which is being written.
+    """
+    for path in files:
+        if path == live and os.path.getsize(path) < HEADER_BYTES:
+            continue  # it is just being made
+        segment = open_segment(path)
+        survey = Survey(
+            segment.data, path, HEADER_BYTES, len(segment.data), segment.header.salt,
+            open_frame=opener(segment.header, keys), may_be_torn=path == live,
+        )  # fmt: skip
+        while survey.piece(slice_bytes):
+            yield Slice(path, survey.start, survey.offset, survey.first_ms, survey.last_ms), survey
+
+
+def named_slices(directories: tuple[str, ...], keys: Keys, slice_bytes: int) -> list[Slice]:
+    """The slices of all segments, with the names of those that they speak of, wherever the names are told."""
+    files = segment_files(*directories)
+    live = files[-1] if files and is_data_directory(directories[0]) else None
+    names, found = Names(), []
+    for directory in directories:
+        names.queues.update(archived_names(directory))
+    for piece, survey in slices(files, keys, slice_bytes, live):
+        names.learn(survey.definitions)
+        found.append((piece, survey.queues, survey.consumers))
+    return [replace(piece, names=names.of(queues, consumers)) for piece, queues, consumers in found]

@@ -1,0 +1,44 @@
+"""A Spark session with the settings that the pipeline wants: local, quiet, in UTC."""
+
+import os
+import shutil
+import sys
+
+from pyspark.sql import SparkSession
+
+from leveret.core.errors import NotFound
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+
+
+def has_java() -> bool:
+    """Whether there is a Java for Spark to run on."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=os.path.join(home, "bin") if home else None) is not None
+
+
+def session(master: str = "local[*]", log: str = os.devnull, **settings: str) -> SparkSession:
+    """The session, made if need be; what Java and its workers print goes to a file."""
+    if not has_java():
+        raise NotFound("Spark needs Java 17 or newer: on Debian, `apt-get install default-jre-headless`")
+    # Workers would otherwise run whatever python3 is first on the path, and listen on the outer address.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master)
+    for name, value in (SETTINGS | settings).items():
+        builder = builder.config(name, value)
+    # Java inherits the standard error stream: no other way quiets all of it.
+    kept = os.dup(2)
+    opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(opened, 2)
+    os.close(opened)
+    try:
+        return builder.getOrCreate()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

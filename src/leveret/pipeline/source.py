@@ -1,0 +1,169 @@
+"""`spark.read.format("leveret")`: the journal of a broker and its archive as tables.
+
+spark.read.format("leveret").option("table", "messages").option("queue", "orders").load("data")
+
+path                  a data directory, also of a running broker, or an archive
+archive               the archive that belongs to the data directory `path`
+table                 `events` (default) or `messages`
+columns               the columns to read, separated by commas: Spark does not say which ones a query needs
+queue                 only these queues, separated by commas
+since, until          only what happened at or after, and before, these times (ISO 8601; UTC unless it says so)
+pushdown              `true`: filters of the query on queue and time also narrow what is read; Spark refuses that
+                      unless spark.sql.python.filterPushdown.enabled is set, as session.py does
+partitionBytes        bytes of a segment that one task reads
+encryption_key_file,  where the keys of encrypted segments are, on every machine that reads
+encryption_key_env
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.types import StructType
+
+from leveret.core.errors import InvalidArgument
+from leveret.journal.encryption import load_keys
+from leveret.pipeline.columns import chosen, spark_schema
+from leveret.pipeline.scan import FOREVER_MS, TABLES, Scan
+from leveret.pipeline.segments import Slice
+
+TIME_COLUMNS = {"events": "at", "messages": "enqueued_at"}
+PARTITION_BYTES = 32 << 20
+PARTITION_BYTES_MIN = 64 << 10
+"""Less than a task costs to start."""
+
+
+@dataclass(frozen=True)
+class SlicePartition(InputPartition):
+    """What one task reads."""
+
+    slice: Slice
+
+    def __post_init__(self) -> None:
+        """Spark's own field is not needed."""
+
+
+class LeveretSource(DataSource):
+    """The format that Spark knows as `leveret`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "leveret"
+
+    def schema(self) -> str:
+        """The columns that are asked for."""
+        return spark_schema(self._scan().chosen)
+
+    def reader(self, schema: StructType) -> "SegmentsReader":
+        """What plans and reads."""
+        kind = PushdownReader if self._flag("pushdown") else SegmentsReader
+        return kind(self._scan())
+
+    def _scan(self) -> Scan:
+        """The options, checked."""
+        path = self.options.get("path")
+        if path is None:
+            raise InvalidArgument("no directory was given: name the data directory or archive in load(...)")
+        table = self.options.get("table", "events")
+        if table not in TABLES:
+            raise InvalidArgument(f"table={table!r}: give one of {', '.join(TABLES)}")
+        archive = self.options.get("archive")
+        queues = self.options.get("queue")
+        keys = self.options.get("encryption_key_file"), self.options.get("encryption_key_env")
+        load_keys(*keys)  # a missing key is told before tasks are started
+        chosen(TABLES[table], self.options.get("columns"))
+        return Scan(
+            directories=(path,) if archive is None else (path, archive),
+            table=table,
+            columns=self.options.get("columns"),
+            queues=None if queues is None else frozenset(name.strip() for name in queues.split(",")),
+            since_ms=_moment("since", self.options.get("since"), 0),
+            until_ms=_moment("until", self.options.get("until"), FOREVER_MS),
+            slice_bytes=_bytes("partitionBytes", self.options.get("partitionbytes")),
+            keys=keys,
+        )
+
+    def _flag(self, name: str) -> bool:
+        """An option that is true or false."""
+        value = self.options.get(name, "false").lower()
+        if value not in ("true", "false"):
+            raise InvalidArgument(f"{name}={value!r}: give true or false")
+        return value == "true"
+
+
+class SegmentsReader(DataSourceReader):
+    """Plans slices of segments; reads each in a task."""
+
+    def __init__(self, scan: Scan) -> None:
+        """Read what a scan says."""
+        self.scan = scan
+
+    def partitions(self) -> list[InputPartition]:
+        """The slices that may hold something wanted; what is learned here goes with them."""
+        return [SlicePartition(piece) for piece in self.scan.slices()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a slice; without any slice Spark still asks once."""
+        if isinstance(partition, SlicePartition):
+            yield from self.scan.batches(partition.slice)
+
+
+class PushdownReader(SegmentsReader):
+    """Narrows the scan by the filters of the query. Spark applies all of them again, so that this may be coarse."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Use what is known about queue and time."""
+        for each in filters:
+            self.scan = self._narrowed(each)
+            yield each
+
+    def _narrowed(self, each: Filter) -> Scan:
+        """The scan with one filter more."""
+        if isinstance(each, (EqualTo, In)) and each.attribute == ("queue",):
+            wanted = frozenset(each.value if isinstance(each, In) else (each.value,))
+            return replace(self.scan, queues=wanted if self.scan.queues is None else self.scan.queues & wanted)
+        if getattr(each, "attribute", None) == (TIME_COLUMNS[self.scan.table],):
+            if isinstance(each, (GreaterThan, GreaterThanOrEqual)):
+                return replace(self.scan, since_ms=max(self.scan.since_ms, _ms(each.value)))
+            if isinstance(each, (LessThan, LessThanOrEqual)):
+                return replace(self.scan, until_ms=min(self.scan.until_ms, _ms(each.value) + 1))
+        return self.scan
+
+
+def _moment(name: str, text: str | None, default_ms: int) -> int:
+    """A time in an option."""
+    if text is None:
+        return default_ms
+    try:
+        return _ms(datetime.fromisoformat(text))
+    except ValueError:
+        raise InvalidArgument(f"{name}={text!r}: give a time such as 2026-01-31T12:00:00") from None
+
+
+def _ms(moment: datetime) -> int:
+    """Whole milliseconds since 1970."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int(aware.timestamp() * 1000)
+
+
+def _bytes(name: str, text: str | None) -> int:
+    """A number of bytes in an option."""
+    if text is None:
+        return PARTITION_BYTES
+    if not text.isdigit() or int(text) < PARTITION_BYTES_MIN:
+        raise InvalidArgument(f"{name}={text!r}: give a number of bytes, at least {PARTITION_BYTES_MIN}")
+    return int(text)
