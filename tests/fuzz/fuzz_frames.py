@@ -12,7 +12,7 @@ from leveret.core.errors import JournalError
 from leveret.core.ports import Journal
 from leveret.journal.entries import Replay, read_head
 from leveret.journal.replay import PlainState
-from tests.journal.test_entries import ALSO, DEDUP, DEFINE, PUBLISH, PURGE, RECORD, SALT, TIMED, frame, record_entry
+from tests.journal.frames import ALSO, DEDUP, DEFINE, PUBLISH, PURGE, RECORD, SALT, TIMED, frame, record_entry
 
 SEED = b"".join(
     [record_entry(PUBLISH), bytes([TIMED]) + bytes(31), bytes([ALSO, 7]) + bytes(30), record_entry(DEFINE)]
