@@ -169,7 +169,8 @@ def _claim_in_query(request: SignedRequest) -> Claim:
     expires = fields.get("X-Amz-Expires", "")
     if credential is None or fields.get("X-Amz-Algorithm") != ALGORITHM or not expires.isdecimal():
         raise _incomplete("A signed link has X-Amz-Algorithm, X-Amz-Credential, X-Amz-Date and X-Amz-Expires")
-    terms = _terms(*credential.groups(), fields.get("X-Amz-SignedHeaders", ""))
+    key_id, date, region, service = credential.groups()
+    terms = _terms(key_id, date, region, service, fields.get("X-Amz-SignedHeaders", ""))
     _check_signed(terms, request)
     expires_s = min(int(expires[:9]), LINK_S_MAX)
     query = _sorted_query(request.query, without="X-Amz-Signature")

@@ -12,7 +12,7 @@ from leveret.core.held cimport LEASED, Held
 from leveret.core.ids cimport id_of
 from leveret.core.message cimport BLOB, Message as Content
 from leveret.core.ports cimport ACKED
-from leveret.core.queue cimport Queue as CoreQueue
+from leveret.core.queue cimport Queue
 from leveret.embedded.message cimport Message
 from leveret.embedded.receipts cimport Facts, Receipts
 from leveret.http.sqs.parameters import ENTRY_ID_CHARS_MAX
@@ -130,8 +130,8 @@ def received(
     return told
 
 
-def acknowledge(CoreQueue queue not None, Receipts receipts not None, list entries not None) -> int:
-    """Settle the messages of receipts, up to the first one that is not good or whose lease has ended; give their count."""
+def acknowledge(Queue queue not None, Receipts receipts not None, list entries not None) -> int:
+    """Settle the messages of receipts up to the first that is not good or whose lease has ended; give their count."""
     cdef Facts facts
     cdef Held held
     cdef Py_ssize_t i
