@@ -1,6 +1,7 @@
 """The broker as handlers use it: durable answers and long polls in the loop."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,9 +11,10 @@ import pytest
 import leveret
 from leveret.core.errors import JournalFailed, QueueNotFound, TooMany
 from leveret.embedded.outgoing import Outgoing
-from leveret.http.desk import Desk
+from leveret.http.desk import EARLY_COUNT, Desk
 
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "on_failure": "raise", "blob_bytes": 1_000}
+TIMEOUT_S = 20
 T = TypeVar("T")
 Scenario = Callable[[Desk], Coroutine[Any, Any, Any]]
 
@@ -64,6 +66,21 @@ def test_sends_of_one_turn_share_frames(broker: leveret.Broker) -> None:
     assert (after := broker.stats().journal) is not None
     assert after.frames - before.frames < 100
     assert len(orders) == 200
+
+
+def test_the_disk_begins_within_the_turn_when_many_wait(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> None:
+        store = broker.guard.store
+        assert store is not None
+        written = threading.Event()
+        store.commit.notify(store.journal.pending, lambda error: written.set())
+        waits = [desk.send(orders, Outgoing(b"x"), str) for _ in range(EARLY_COUNT)]
+        assert written.wait(TIMEOUT_S)
+        await asyncio.gather(*(value(each) for each in waits))
+
+    run(broker, scenario)
 
 
 def test_large_bodies_are_stored_in_another_thread(broker: leveret.Broker) -> None:

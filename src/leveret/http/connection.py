@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
@@ -28,6 +28,7 @@ HELD_BYTES_MAX = 65_536  # read while an answer is being made: enough to notice 
 SLICE_BYTES = 8_192  # read in one turn of the loop: many small requests in one piece do not stop the others
 BODY_SLICE_BYTES = 65_536
 OUTPUT_BYTES_HIGH = 262_144  # of answers that the client has not read, before no more are made
+SMALL_BYTES_MAX = 65_536  # of an answer that may wait for the end of the turn
 LINGER_BYTES_MAX = 1 << 20
 BODY_BYTES_PER_S = 1_024
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -60,6 +61,7 @@ class Connection(asyncio.Protocol):
         self._fault: LeveretError | None = None
         self._closing = False
         self._lingered_bytes = 0
+        self._unwritten: list[bytes] = []
         self._resumed: asyncio.Event | None = None
         self._since_s = server.now_s
         self._served = False
@@ -111,6 +113,7 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self._pending.clear()
         self._held.clear()
+        self._unwritten.clear()
         if self._work is not None:
             self._work.cancel()
         if self._resumed is not None:
@@ -184,7 +187,7 @@ class Connection(asyncio.Protocol):
                 return
         except Exception as error:
             answer = self._failed(error, request)
-        self._answer(request, keep_alive, answer)
+        self._answer(request, keep_alive, answer, self._write_soon)
 
     def _await(self, request: Request, keep_alive: bool, answer: Stream | Awaitable[Answer]) -> None:
         """Go on when an answer is there, or, if it is a stream, when all of it was written."""
@@ -213,7 +216,7 @@ class Connection(asyncio.Protocol):
         if answer is not STREAMED:
             if not isinstance(answer, Response):
                 answer = self._failed(TypeError(f"a handler gave {type(answer)}"), request)
-            self._answer(request, keep_alive, answer)
+            self._answer(request, keep_alive, answer, self._write)
         self._continue()
 
     def _continue(self) -> None:
@@ -254,16 +257,16 @@ class Connection(asyncio.Protocol):
 
     # Answers
 
-    def _answer(self, request: Request, keep_alive: bool, response: Response) -> None:
+    def _answer(self, request: Request, keep_alive: bool, response: Response, write: Callable[[bytes], None]) -> None:
         """Write an answer."""
         body = response.body
         length = b"" if response.status in NO_BODY else b"Content-Length: %d\r\n" % len(body)
         try:
             head = self._head(request, keep_alive, response.status, response.content_type, response.headers, length)
         except Exception as error:
-            self._answer(request, keep_alive, self._failed(error, request))
+            self._answer(request, keep_alive, self._failed(error, request), write)
             return
-        self._write(head if request.method == "HEAD" or response.status in NO_BODY else head + body)
+        write(head if request.method == "HEAD" or response.status in NO_BODY else head + body)
         self._end(request, keep_alive)
 
     def _head(
@@ -285,6 +288,7 @@ class Connection(asyncio.Protocol):
             self._server.bodies_bytes -= size
         self._since_s = self._server.now_s
         if (not keep_alive or self._server.draining) and self._transport is not None:
+            self._flush()
             self._closing = True
             self._transport.close()
 
@@ -361,7 +365,24 @@ class Connection(asyncio.Protocol):
         if self._lingered_bytes > LINGER_BYTES_MAX and self._closing:
             self.abort()
 
+    def _write_soon(self, data: bytes) -> None:
+        """Write at the end of this turn of the loop: a client that reads many answers is woken once, not for each."""
+        if len(data) > SMALL_BYTES_MAX:
+            self._write(data)
+            return
+        if not self._unwritten:
+            self._server.call_soon(self._flush)
+        self._unwritten.append(data)
+
+    def _flush(self) -> None:
+        """Write what was to be written soon."""
+        if self._unwritten:
+            data = b"".join(self._unwritten)
+            self._unwritten.clear()
+            self._write(data)
+
     def _write(self, data: bytes) -> None:
+        self._flush()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
@@ -380,6 +401,7 @@ class Connection(asyncio.Protocol):
             and self._reader.phase is Phase.IDLE
             and self._transport is not None
         ):
+            self._flush()
             self._transport.close()
 
     def check(self, now_s: float) -> None:

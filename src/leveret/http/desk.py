@@ -24,6 +24,7 @@ from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.queue import Queue
 
 POLLS_MAX = 20_000  # each has a timer, a future and a place in a line
+EARLY_COUNT = 8  # answers that wait for a frame before the disk begins with it: it works while the turn goes on
 
 T = TypeVar("T")
 
@@ -77,11 +78,18 @@ class Desk:
         waiting = self._waiting.get(frame)
         if waiting is not None:
             waiting.append((future, result))
+            if len(waiting) == EARLY_COUNT:
+                self._write(frame)
         else:
             self._waiting[frame] = [(future, result)]
-            # At the end of this turn of the loop: what the other requests of the turn do is in the same frame.
-            self.loop.call_soon(self._write, frame)
+            # At the end of this turn of the loop: what some other requests of the turn do is in the same frame.
+            self.loop.call_soon(self._write_rest, frame)
         return future
+
+    def _write_rest(self, frame: int) -> None:
+        """Have a frame written at the end of a turn, unless that has begun."""
+        if 0 < len(self._waiting.get(frame, ())) < EARLY_COUNT:
+            self._write(frame)
 
     def _write(self, frame: int) -> None:
         """Have a frame written."""

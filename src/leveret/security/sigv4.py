@@ -26,15 +26,17 @@ SKEW_S = 15 * 60
 LINK_S_MAX = 7 * 24 * 3600  # that a link may be good for
 KEYS_KEPT_MAX = 10_000
 UNSIGNED = "UNSIGNED-PAYLOAD"
-ALWAYS_SIGNED = frozenset(("host", "x-amz-date", "x-amz-target", "x-amz-content-sha256"))
+ALWAYS_SIGNED = frozenset((b"host", b"x-amz-date", b"x-amz-target", b"x-amz-content-sha256"))
+START_CHARS_MAX = 1_024  # of a header that is kept after reading: anybody can send one
 
-_HEADER = re.compile(
+_START = re.compile(
     ALGORITHM + r" +Credential=([^/,\s]+)/(\d{8})/([\w-]+)/([\w-]+)/aws4_request, *"
-    r"SignedHeaders=([a-z0-9;_.-]+), *Signature=([0-9a-f]{64})"
+    r"SignedHeaders=([a-z0-9;_.-]+), *"
 )
+_SIGNATURE = re.compile(r"[0-9a-f]{64}")
 _CREDENTIAL = re.compile(r"([^/]+)/(\d{8})/([\w-]+)/([\w-]+)/aws4_request")
 _TIME = re.compile(r"\d{8}T\d{6}Z")
-_SPACES = re.compile(r" {2,}")
+_SPACES = re.compile(rb" {2,}")
 
 
 class SignatureRefused(AccessRefused):
@@ -56,14 +58,22 @@ class SignedRequest(NamedTuple):
     body: bytes
 
 
-class Claim(NamedTuple):
-    """What a request says about its signature."""
+class Terms(NamedTuple):
+    """What a client says alike in all its requests of a day."""
 
     key_id: str
     date: str
     region: str
     service: str
-    signed_headers: list[str]
+    signed_headers: tuple[bytes, ...]
+    unsigned: tuple[bytes, ...]
+    """The headers that would have to be signed and are not."""
+
+
+class Claim(NamedTuple):
+    """What a request says about its signature."""
+
+    terms: Terms
     signature: str
     time: str
     query: str
@@ -83,15 +93,15 @@ class Verifier:
     def verify(self, request: SignedRequest, now_ms: int) -> AccessKey:
         """The key that a request was signed with; SignatureRefused when there is none."""
         claim = claim_of(request)
-        key = self._find(claim.key_id)
+        key = self._find(claim.terms.key_id)
         if key is None:
             raise SignatureRefused("InvalidClientTokenId", "The security token included in the request is invalid.")
-        if claim.service != self._service:
+        if claim.terms.service != self._service:
             raise SignatureRefused(
                 "SignatureDoesNotMatch", f"Credential should be scoped to correct service: '{self._service}'."
             )
         _check_time(claim, now_ms // 1000)
-        expected = hmac.digest(self._key(key, claim), _to_sign(claim, request), "sha256").hex()
+        expected = hmac.digest(self._key(key, claim.terms), _to_sign(claim, request), "sha256").hex()
         if not hmac.compare_digest(expected, claim.signature):
             raise SignatureRefused(
                 "SignatureDoesNotMatch",
@@ -100,14 +110,14 @@ class Verifier:
             )
         return key
 
-    def _key(self, key: AccessKey, claim: Claim) -> bytes:
+    def _key(self, key: AccessKey, terms: Terms) -> bytes:
         """What a secret signs with on one day, in one region."""
-        kept = self._kept.get((key.secret, claim.date, claim.region))
+        kept = self._kept.get((key.secret, terms.date, terms.region))
         if kept is None:
             if len(self._kept) >= KEYS_KEPT_MAX:
                 self._kept.clear()
-            kept = signing_key(key.secret, claim.date, claim.region, claim.service)
-            self._kept[key.secret, claim.date, claim.region] = kept
+            kept = signing_key(key.secret, terms.date, terms.region, terms.service)
+            self._kept[key.secret, terms.date, terms.region] = kept
         return kept
 
 
@@ -130,14 +140,27 @@ def claim_of(request: SignedRequest) -> Claim:
 
 
 def _claim_in_header(header: str, request: SignedRequest) -> Claim:
-    match = _HEADER.fullmatch(header)
-    if match is None:
+    start, _, signature = header.rpartition("Signature=")
+    terms = _kept_terms_in(start) if len(start) <= START_CHARS_MAX else _terms_in(start)
+    if terms is None or not _SIGNATURE.fullmatch(signature):
         raise _incomplete("The Authorization header is not a Signature Version 4 one")
-    key_id, date, region, service, names, signature = match.groups()
     time = request.headers.get(b"x-amz-date", b"").decode("latin-1")
-    signed = names.split(";")
-    _check_signed(signed, request)
-    return Claim(key_id, date, region, service, signed, signature, time, _sorted_query(request.query), None)
+    _check_signed(terms, request)
+    return Claim(terms, signature, time, _sorted_query(request.query), None)
+
+
+def _terms_in(start: str) -> Terms | None:
+    """What the header says before the signature; None when it is no such header."""
+    match = _START.fullmatch(start)
+    return None if match is None else _terms(*match.groups())
+
+
+_kept_terms_in = lru_cache(maxsize=1_000)(_terms_in)
+
+
+def _terms(key_id: str, date: str, region: str, service: str, names: str) -> Terms:
+    signed = tuple(name.encode("latin-1", "replace") for name in names.split(";"))
+    return Terms(key_id, date, region, service, signed, tuple(ALWAYS_SIGNED.difference(signed)))
 
 
 def _claim_in_query(request: SignedRequest) -> Claim:
@@ -146,20 +169,21 @@ def _claim_in_query(request: SignedRequest) -> Claim:
     expires = fields.get("X-Amz-Expires", "")
     if credential is None or fields.get("X-Amz-Algorithm") != ALGORITHM or not expires.isdecimal():
         raise _incomplete("A signed link has X-Amz-Algorithm, X-Amz-Credential, X-Amz-Date and X-Amz-Expires")
-    signed = fields.get("X-Amz-SignedHeaders", "").split(";")
-    _check_signed(signed, request)
+    key_id, date, region, service = credential.groups()
+    terms = _terms(key_id, date, region, service, fields.get("X-Amz-SignedHeaders", ""))
+    _check_signed(terms, request)
     expires_s = min(int(expires[:9]), LINK_S_MAX)
     query = _sorted_query(request.query, without="X-Amz-Signature")
     signature, time = fields["X-Amz-Signature"], fields.get("X-Amz-Date", "")
-    key_id, date, region, service = credential.groups()
-    return Claim(key_id, date, region, service, signed, signature, time, query, expires_s)
+    return Claim(terms, signature, time, query, expires_s)
 
 
-def _check_signed(names: list[str], request: SignedRequest) -> None:
+def _check_signed(terms: Terms, request: SignedRequest) -> None:
     """Refuse a signature without what decides about the request: somebody else could have added it."""
-    present = {"host"} | {name for name in ALWAYS_SIGNED if name.encode() in request.headers}
-    if not present <= set(names):
-        raise _incomplete(f"These headers have to be signed: {', '.join(sorted(present))}")
+    for name in terms.unsigned:
+        if name in request.headers or name == b"host":
+            present = {b"host"} | {name for name in ALWAYS_SIGNED if name in request.headers}
+            raise _incomplete(f"These headers have to be signed: {b', '.join(sorted(present)).decode()}")
 
 
 def _incomplete(text: str) -> SignatureRefused:
@@ -180,7 +204,7 @@ def _check_time(claim: Claim, now_s: int) -> None:
     signed_s = seconds_of(claim.time)
     if signed_s is None:
         raise _incomplete("The time of the signature is X-Amz-Date, like 20260102T030405Z")
-    if claim.time[:8] != claim.date:
+    if claim.time[:8] != claim.terms.date:
         raise SignatureRefused(
             "SignatureDoesNotMatch", "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date."
         )
@@ -193,22 +217,22 @@ def _check_time(claim: Claim, now_s: int) -> None:
 
 def _to_sign(claim: Claim, request: SignedRequest) -> bytes:
     """What the signature is of."""
-    headers = request.headers
-    lines = "".join([f"{name}:{_value(headers, name)}\n" for name in claim.signed_headers])
-    payload = headers.get(b"x-amz-content-sha256", b"").decode("latin-1")
-    if payload != UNSIGNED:
+    headers, terms = request.headers, claim.terms
+    signed = terms.signed_headers
+    lines = b"".join([b"%b:%b\n" % (name, _value(headers.get(name, b""))) for name in signed])
+    payload = UNSIGNED
+    if headers.get(b"x-amz-content-sha256") != UNSIGNED.encode():
         payload = sha256(request.body).hexdigest()
-    names = ";".join(claim.signed_headers)
-    path = canonical_path(request.path)
-    canonical = f"{request.method}\n{path}\n{claim.query}\n{lines}\n{names}\n{payload}"
-    hashed = sha256(canonical.encode("latin-1")).hexdigest()
-    scope = f"{claim.date}/{claim.region}/{claim.service}/aws4_request"
+    start = f"{request.method}\n{canonical_path(request.path)}\n{claim.query}\n".encode("latin-1")
+    hashed = sha256(b"%b%b\n%b\n%b" % (start, lines, b";".join(signed), payload.encode())).hexdigest()
+    scope = f"{terms.date}/{terms.region}/{terms.service}/aws4_request"
     return f"{ALGORITHM}\n{claim.time}\n{scope}\n{hashed}".encode()
 
 
-def _value(headers: dict[bytes, bytes], name: str) -> str:
-    value = headers.get(name.encode(), b"").decode("latin-1").strip()
-    return _SPACES.sub(" ", value) if "  " in value else value
+def _value(given: bytes) -> bytes:
+    """The value of a header as it is signed."""
+    value = given.strip()
+    return _SPACES.sub(b" ", value) if b"  " in value else value
 
 
 @lru_cache(maxsize=1_000)

@@ -7,11 +7,12 @@ from typing import Any
 from leveret.core.errors import LeveretError
 from leveret.http.sqs.call import Call
 from leveret.http.sqs.errors import SqsError, sqs_error
-from leveret.http.sqs.parameters import Parameters, check_types
+from leveret.http.sqs.loops import in_order
+from leveret.http.sqs.parameters import ENTRY_ID_CHARS_MAX, TYPES, Parameters, check_types
 
 ENTRIES_MAX = 10
 
-_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{ENTRY_ID_CHARS_MAX}}}")
 
 
 def entries(call: Call) -> list[Parameters]:
@@ -21,6 +22,14 @@ def entries(call: Call) -> list[Parameters]:
         raise SqsError("EmptyBatchRequest", entry=f"{call.action}RequestEntry")
     if len(given) > ENTRIES_MAX:
         raise SqsError("TooManyEntriesInBatchRequest", count=len(given))
+    if not in_order(given, TYPES):
+        _refuse(given)
+    found: list[Parameters] = given
+    return found
+
+
+def _refuse(given: list[Any]) -> None:
+    """Say what is wrong with entries."""
     seen = set()
     for entry in given:
         if not isinstance(entry, dict):
@@ -32,7 +41,6 @@ def entries(call: Call) -> list[Parameters]:
         if name in seen:
             raise SqsError("BatchEntryIdsNotDistinct", id=name)
         seen.add(name)
-    return given
 
 
 def failed(entry: Parameters, error: LeveretError) -> dict[str, Any]:

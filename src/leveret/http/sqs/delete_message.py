@@ -4,6 +4,7 @@ from leveret.core import browse
 from leveret.core.errors import InvalidReceipt
 from leveret.http.sqs import batches
 from leveret.http.sqs.call import Answer, Call
+from leveret.http.sqs.loops import acknowledge
 from leveret.http.sqs.parameters import Parameters
 from leveret.http.sqs.queues import SqsQueue
 from leveret.http.sqs.receipt_handles import read_handle, refused
@@ -12,7 +13,8 @@ from leveret.http.sqs.receipt_handles import read_handle, refused
 def delete_message(call: Call, queue: SqsQueue) -> Answer:
     """Done with a message."""
     with call.account.guard:
-        _delete(call, queue, call.parameters)
+        if not acknowledge(queue.core, call.account.receipts, [call.parameters]):
+            _delete(call, queue, call.parameters)
         frame = call.account.guard.commit()
     return call.durable(frame)
 
@@ -21,8 +23,10 @@ def delete_message_batch(call: Call, queue: SqsQueue) -> Answer:
     """Done with up to ten messages."""
     given = batches.entries(call)
     with call.account.guard:
-        result = batches.each(given, lambda entry: _delete(call, queue, entry))
+        count = acknowledge(queue.core, call.account.receipts, given)
+        result = batches.each(given[count:], lambda entry: _delete(call, queue, entry))
         frame = call.account.guard.commit()
+    result["Successful"][:0] = [{"Id": entry["Id"]} for entry in given[:count]]
     return call.durable(frame, result)
 
 

@@ -12,8 +12,9 @@ from leveret.embedded.message import DEDUP, GROUP
 from leveret.embedded.outgoing import Prepared, check_headers
 from leveret.http.sqs import message_attributes
 from leveret.http.sqs.errors import SqsError, invalid
+from leveret.http.sqs.loops import is_forbidden
 from leveret.http.sqs.message_attributes import Values
-from leveret.http.sqs.parameters import Parameters, is_forbidden, number
+from leveret.http.sqs.parameters import Parameters, number
 from leveret.http.sqs.queues import SqsQueue
 
 MESSAGE_BYTES_MAX = 1_048_576
@@ -96,18 +97,22 @@ def _body(given: Parameters) -> bytes:
         raise SqsError("MissingParameter", name="MessageBody")
     if not body:
         raise invalid("Message body cannot be empty; it has at least one character.")
-    data = body.encode("utf-8", "surrogatepass")
-    if is_forbidden(body, data):
+    if is_forbidden(body):
         raise SqsError(
             "InvalidMessageContents",
             "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | "
             "#xE000 to #xFFFD | #x10000 to #x10FFFF",
         )
-    return data
+    return body.encode()
+
+
+def bytes_max(queue: SqsQueue) -> int:
+    """The largest message that a queue takes."""
+    return queue.core.policy.max_message_bytes or MESSAGE_BYTES_MAX
 
 
 def _check_size(queue: SqsQueue, size_bytes: int) -> None:
-    most = queue.core.policy.max_message_bytes or MESSAGE_BYTES_MAX
+    most = bytes_max(queue)
     if size_bytes > most:
         raise invalid(f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes.")
 

@@ -49,16 +49,8 @@ TYPES: dict[str, type] = {
     "WaitTimeSeconds": int,
     "tags": dict,
 }
-CONTROLS = bytes(each for each in range(0x20) if each not in b"\t\n\r")
+ENTRY_ID_CHARS_MAX = 80
 WORDS = {str: "String", int: "Integer", list: "List", dict: "Map"}
-
-
-def is_forbidden(text: str, data: bytes) -> bool:
-    """Whether a text, which is these bytes in UTF-8, has something in it that no message may have."""
-    if data.isascii():
-        # Much quicker than to search for a pattern.
-        return len(data.translate(None, CONTROLS)) != len(data)
-    return FORBIDDEN.search(text) is not None
 
 
 def check_types(parameters: Mapping[str, Any]) -> None:

@@ -53,7 +53,7 @@ def wanted(call: Call) -> Wanted:
 def _answer(call: Call, queue: SqsQueue, what: Wanted, taken: list[Message]) -> Response:
     if not taken:
         return call.answer({})
-    return call.answer({"Messages": [shown(call.account, queue, message, what) for message in taken]})
+    return call.answer({"Messages": shown(call.account, queue, taken, what)})
 
 
 def _over_limit(call: Call, queue: SqsQueue, wait_s: int) -> Response:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from hashlib import md5
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leveret.core.ids import format_id
 from leveret.core.properties import Properties
 from leveret.core.publish import received_before
 from leveret.embedded.message import Message
 from leveret.http.sqs import message_attributes
 from leveret.http.sqs.drafts import FLAGS_AT, PLAIN_SENDERS
+from leveret.http.sqs.loops import is_forbidden, received
 from leveret.http.sqs.message_attributes import Value
-from leveret.http.sqs.parameters import is_forbidden
 from leveret.http.sqs.queues import SqsQueue
 
 if TYPE_CHECKING:
@@ -47,24 +44,25 @@ def sequence_number(seq: int) -> str:
     return str(SEQUENCE_BASE + seq)
 
 
-def shown(account: Account, queue: SqsQueue, message: Message, wanted: Wanted) -> dict[str, Any]:
-    """A message as an answer has it."""
+def shown(account: Account, queue: SqsQueue, messages: list[Message], wanted: Wanted) -> list[dict[str, Any]]:
+    """Messages as an answer has them."""
+    told = received(messages, account.receipts, queue.core.id, account.tag, PLAIN_SENDERS)
+    if wanted.system or wanted.attributes:
+        for each, message in zip(told, messages, strict=True):
+            _add(each, account, queue, message, wanted)
+    return told
+
+
+def _add(told: dict[str, Any], account: Account, queue: SqsQueue, message: Message, wanted: Wanted) -> None:
+    """Tell what is wanted beside the body."""
     content = message.content
-    plain = content.content[FLAGS_AT : content.header_len] in PLAIN_SENDERS
-    data = message.data
-    body, encoded = _text(data)
-    told: dict[str, Any] = {
-        "MessageId": format_id(message.source.tag, message.seq) if plain else message.id,
-        "ReceiptHandle": account.receipts.write(queue.core.id, message.seq, message.lease),
-        "MD5OfBody": md5(body.encode() if encoded else data, usedforsecurity=False).hexdigest(),
-        "Body": body,
-    }
     if wanted.system:
         facts = _system(account, queue, message)
         attributes = {name: facts[name] for name in SYSTEM if name in wanted.system and name in facts}
         if attributes:
             told["Attributes"] = attributes
-    if wanted.attributes and (encoded or not plain):
+    encoded = not _is_text(message.data)
+    if wanted.attributes and (encoded or content.content[FLAGS_AT : content.header_len] not in PLAIN_SENDERS):
         values = message_attributes.load(content.properties)
         if encoded:
             values[BODY_ENCODING] = BASE64
@@ -72,16 +70,14 @@ def shown(account: Account, queue: SqsQueue, message: Message, wanted: Wanted) -
         if values:
             told["MD5OfMessageAttributes"] = message_attributes.digest(values)
             told["MessageAttributes"] = {name: value.shown() for name, value in values.items()}
-    return told
 
 
-def _text(data: bytes) -> tuple[str, bool]:
-    """A body as text; what is none is encoded."""
+def _is_text(data: bytes) -> bool:
+    """Whether a body can be told as it is."""
     try:
-        text = data.decode()
+        return not is_forbidden(data.decode())
     except UnicodeDecodeError:
-        return b64encode(data).decode(), True
-    return (b64encode(data).decode(), True) if is_forbidden(text, data) else (text, False)
+        return False
 
 
 def _system(account: Account, queue: SqsQueue, message: Message) -> dict[str, str]:

@@ -8,18 +8,23 @@ from leveret.core.ids import format_id
 from leveret.http.response import Response
 from leveret.http.sqs import batches
 from leveret.http.sqs.call import Answer, Call
-from leveret.http.sqs.drafts import MESSAGE_BYTES_MAX, Draft, draft, plain_header
+from leveret.http.sqs.drafts import MESSAGE_BYTES_MAX, OPTIONS, Draft, bytes_max, draft, plain_header
 from leveret.http.sqs.errors import SqsError
+from leveret.http.sqs.loops import bodies, sent
 from leveret.http.sqs.parameters import Parameters
 from leveret.http.sqs.queues import SqsQueue
 from leveret.http.sqs.received import sequence_number
 
 
-def told(call: Call, queue: SqsQueue, sent: Draft, seq: int) -> dict[str, str]:
+def told(call: Call, queue: SqsQueue, one: Draft, seq: int) -> dict[str, str]:
     """What the sender of a message is told."""
     if seq == 0:
-        raise SqsError("OverLimit", f"The queue {queue.name} is full.")
-    return sent.answer(format_id(call.account.tag, seq), sequence_number(seq) if queue.fifo else None)
+        raise _full(queue)
+    return one.answer(format_id(call.account.tag, seq), sequence_number(seq) if queue.fifo else None)
+
+
+def _full(queue: SqsQueue) -> SqsError:
+    return SqsError("OverLimit", f"The queue {queue.name} is full.")
 
 
 def check_alarm(call: Call) -> None:
@@ -56,9 +61,26 @@ async def _send_large(call: Call, queue: SqsQueue, one: Draft) -> Response:
 def send_message_batch(call: Call, queue: SqsQueue) -> Answer:
     """Put up to ten messages into a queue, by one commit."""
     check_alarm(call)
+    given = batches.entries(call)
+    return _send_plain_batch(call, queue, given) or _send_any_batch(call, queue, given)
+
+
+def _send_plain_batch(call: Call, queue: SqsQueue, given: list[Parameters]) -> Answer | None:
+    """The short way of small messages that are nothing but bodies; None when one of them is not."""
+    data = None if queue.fifo else bodies(given, OPTIONS, bytes_max(queue), MESSAGE_BYTES_MAX)
+    done = None if data is None else queue.handle.post_bodies(plain_header(call.caller.user), data)
+    if data is None or done is None:
+        return None
+    frame, numbers = done
+    refused = [batches.failed(entry, _full(queue)) for entry, seq in zip(given, numbers, strict=True) if not seq]
+    return call.durable(frame, batches.outcomes(sent(given, data, call.account.tag, numbers), refused))
+
+
+def _send_any_batch(call: Call, queue: SqsQueue, given: list[Parameters]) -> Answer:
+    """The way of all others."""
     good: list[tuple[Parameters, Draft]] = []
     refused: list[dict[str, Any]] = []
-    for entry in batches.entries(call):
+    for entry in given:
         try:
             good.append((entry, draft(queue, entry, call.caller.user)))
         except LeveretError as error:

@@ -78,7 +78,8 @@ class Service:
         self._account = account
         self._verifier = Verifier("sqs", account.access.access_keys.find)
         self._nobody = account.settings.user_arn("anonymous")
-        self._prefix = secrets.token_hex(10)
+        chance = secrets.token_hex(10)
+        self._prefix = f"{chance[:8]}-{chance[8:12]}-4{chance[12:15]}-8{chance[15:18]}-"
         self._numbers = count(secrets.randbelow(REQUEST_IDS))
 
     def __call__(self, request: Request) -> Answer:
@@ -99,9 +100,7 @@ class Service:
 
     def _request_id(self) -> str:
         """A name for a request, in the form that AWS has."""
-        head = self._prefix
-        tail = next(self._numbers) % REQUEST_IDS
-        return f"{head[:8]}-{head[8:12]}-4{head[12:15]}-8{head[15:18]}-{tail:012x}"
+        return f"{self._prefix}{next(self._numbers) % REQUEST_IDS:012x}"
 
     def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
         """Do what a request asks for, if its sender may."""

@@ -1,0 +1,13 @@
+from libc.stdint cimport uint32_t, uint64_t
+
+cdef struct Facts:
+    uint32_t queue
+    uint64_t seq
+    uint64_t lease
+
+cdef class Receipts:
+    cdef object keyed
+
+    cdef str make(self, uint32_t queue, uint64_t seq, uint64_t lease)
+    cdef str fault(self, object receipt, Facts* facts)
+    cdef bytes proof(self, bytes facts)
