@@ -113,7 +113,7 @@ class Service:
         check_types(parameters)
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
             parameters["QueueUrl"] = request.raw_path.decode("latin-1")
-        call = Call(self._account, wire, request_id, action, parameters, caller, self._base_url(request))
+        call = Call(self._account, wire, request_id, action, parameters, caller, request)
         function = QUEUE_ACTIONS.get(action)
         if function is not None:
             queue = call.queue()
@@ -135,10 +135,6 @@ class Service:
             LOG.warning("signature refused", peer=peer.host, reason=error.reason)
             raise SqsError(error.reason, str(error)) from None
         return Caller(key.user, self._account.settings.user_arn(key.user), peer.host, peer.tls)
-
-    def _base_url(self, request: Request) -> str:
-        """What the URLs of queues begin with, as this client sees the server."""
-        return f"{'https' if request.peer.tls else 'http'}://{request.header(b'host')}"
 
 
 async def _in_words_of(wire: Wire, request_id: str, answer: Awaitable[Response]) -> Response:
