@@ -31,6 +31,7 @@ from leveret.http.sqs.call import Answer, Call, Caller, Wire
 from leveret.http.sqs.errors import SqsError, sqs_error
 from leveret.http.sqs.parameters import check_types, required
 from leveret.http.sqs.queues import SqsQueue
+from leveret.http.throttle import Throttle
 from leveret.security.sigv4 import SignatureRefused, SignedRequest, Verifier
 from leveret.telemetry.logs import Log
 
@@ -73,9 +74,10 @@ ACTIONS: dict[str, Callable[[Call], Answer]] = {
 class Service:
     """The handler of the port."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, throttle: Throttle) -> None:
         """Serve an account."""
         self._account = account
+        self._throttle = throttle
         self._verifier = Verifier("sqs", account.access.access_keys.find)
         self._nobody = account.settings.user_arn("anonymous")
         chance = secrets.token_hex(10)
@@ -105,6 +107,7 @@ class Service:
     def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
         """Do what a request asks for, if its sender may."""
         caller = self._caller(request)
+        self._throttle.admit(caller.host, caller.user)
         action, parameters = wire.decode(request)
         on_queue = request.method == "GET" and len(request.raw_path) > 1
         known = action in QUEUE_ACTIONS or (action in ACTIONS and not on_queue)
@@ -132,6 +135,7 @@ class Service:
         try:
             key = self._verifier.verify(signed, self._account.now_ms())
         except SignatureRefused as error:
+            self._throttle.admit(peer.host, None)
             LOG.warning("signature refused", peer=peer.host, reason=error.reason)
             raise SqsError(error.reason, str(error)) from None
         return Caller(key.user, self._account.settings.user_arn(key.user), peer.host, peer.tls)
