@@ -37,7 +37,7 @@ class AsyncRemoteBroker:
 
     async def run(self, call: Call[T]) -> T:
         """Ask until there is an answer, or no hope."""
-        request = request_bytes(call.method, self._address.base + call.path, self._address.head, call.body, call.key)
+        request = request_bytes(call.method, self._address.target(call.path), self._address.head, call.body, call.key)
         attempts = Attempts(self._retries)
         while True:
             if self._closed:
@@ -122,6 +122,7 @@ def aconnect(
     timeout: float = REQUEST_S,
     retries: int = RETRIES,
     idempotent: bool = True,
+    vhost: str | None = None,
 ) -> AsyncRemoteBroker:
     """The same as connect, for asyncio: `async with leveret.aconnect(url) as broker`, then the same verbs, awaited."""
-    return AsyncRemoteBroker(address_of(url, token, tls), timeout, retries, idempotent)
+    return AsyncRemoteBroker(address_of(url, token, tls, vhost), timeout, retries, idempotent)

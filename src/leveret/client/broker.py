@@ -45,7 +45,7 @@ class RemoteBroker:
 
     def run(self, call: Call[T]) -> T:
         """Ask until there is an answer, or no hope."""
-        request = request_bytes(call.method, self._address.base + call.path, self._address.head, call.body, call.key)
+        request = request_bytes(call.method, self._address.target(call.path), self._address.head, call.body, call.key)
         attempts = Attempts(self._retries)
         while True:
             if self._closed.is_set():
@@ -134,10 +134,11 @@ def connect(
     timeout: float = REQUEST_S,
     retries: int = RETRIES,
     idempotent: bool = True,
+    vhost: str | None = None,
 ) -> RemoteBroker:
     """A client of the server at a URL, which may have a user and a password in it; nothing is asked yet.
 
     `timeout` is in seconds, for each attempt. With idempotent=False messages carry no key, and one whose fate is
-    unknown raises Unreachable instead of being sent again.
+    unknown raises Unreachable instead of being sent again. `vhost` is the virtual host, "/" unless told otherwise.
     """
-    return RemoteBroker(address_of(url, token, tls), timeout, retries, idempotent)
+    return RemoteBroker(address_of(url, token, tls, vhost), timeout, retries, idempotent)
