@@ -24,7 +24,7 @@ from leveret.embedded.declare import milliseconds
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
 from leveret.embedded.outgoing import Outgoing, Prepared, prepare
-from leveret.embedded.processed import Processed
+from leveret.embedded.processed import Processed, memory_of
 from leveret.embedded.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.embedded.worker import Handler, Worker
 from leveret.journal.blobs import body_bytes
@@ -414,7 +414,7 @@ class Queue(ManagedQueue):
 
     def processed(self, name: str) -> Processed:
         """What workers of that name have done."""
-        return Processed(self, name)
+        return Processed(self, memory_of(self), name)
 
     def _start(self, worker: Worker, awaited: bool = False) -> Worker:
         """Let a worker begin."""
