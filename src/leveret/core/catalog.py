@@ -5,6 +5,7 @@ are copied forward when their segment goes), so they are collected first and bui
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
@@ -54,10 +55,13 @@ class Catalog:
     def __init__(self) -> None:
         """Start empty."""
         self._rows: dict[tuple[int, bytes], tuple[int, bytes]] = {}
+        self.versions: Counter[int] = Counter()
+        """By kind: another number after each definition, for those who remember what definitions say."""
 
     def put(self, kind: int, key: bytes, segment: int, payload: bytes) -> None:
         """Add or replace a definition."""
         self._rows[kind, key] = (segment, payload)
+        self.versions[kind] += 1
 
     def drop(self, kind: int, key: bytes) -> bool:
         """Forget a definition; False when there is none, as of what does not last."""

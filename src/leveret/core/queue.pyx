@@ -207,9 +207,13 @@ cdef class Queue(Holder):
             else:
                 return held
 
-    def take(self, uint32_t count, lease_ms=None, consumer=None) -> list[Held]:
-        """Lease up to `count` messages; without `lease_ms` as long as the queue's policy says."""
-        cdef uint64_t term = 0, group = 0
+    def take(self, uint32_t count, lease_ms=None, consumer=None, uint64_t bytes_max=0, large_bytes=None) -> list[Held]:
+        """Lease up to `count` messages; without `lease_ms` as long as the queue's policy says.
+
+        With `bytes_max`, those after the first only as far as all together have no more; of a body that is kept
+        elsewhere `large_bytes` says the size by its pointer.
+        """
+        cdef uint64_t term = 0, group = 0, total = 0
         cdef Held held
         cdef list taken = []
         if self.recorder is not None:
@@ -227,6 +231,12 @@ cdef class Queue(Holder):
             if held is None:
                 break
             self.open_held(held)
+            if bytes_max:
+                total += large_bytes(held.content.body) if held.entry.flags & BLOB else held.entry.place.size
+                if taken and total > bytes_max:
+                    held.content = None
+                    self.put_back(held)
+                    break
             group = held.group if self.batches else 0
             self.lease(held, self.engine.now_ms + term if lease_ms is not None else 0, consumer)
             taken.append(held)

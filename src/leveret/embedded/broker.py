@@ -55,13 +55,25 @@ class Broker:
     # Queues
 
     def queue(
-        self, name: str, *, durable: bool = True, arguments: Mapping[str, Any] | None = None, **options: Any
+        self,
+        name: str,
+        *,
+        durable: bool = True,
+        arguments: Mapping[str, Any] | None = None,
+        vhost: str = VHOST,
+        **options: Any,
     ) -> Queue:
         """The queue of that name, made if need be; options that contradict an existing one are refused."""
-        return self.declare_queues([name], durable=durable, arguments=arguments, **options)[0]
+        return self.declare_queues([name], durable=durable, arguments=arguments, vhost=vhost, **options)[0]
 
     def declare_queues(
-        self, names: Iterable[str], *, durable: bool = True, arguments: Mapping[str, Any] | None = None, **options: Any
+        self,
+        names: Iterable[str],
+        *,
+        durable: bool = True,
+        arguments: Mapping[str, Any] | None = None,
+        vhost: str = VHOST,
+        **options: Any,
     ) -> list[Queue]:
         """Many queues with the same options, in one commit."""
         raw = dict(arguments or {})
@@ -69,27 +81,27 @@ class Broker:
             raise InvalidArgument("a stream is made by broker.stream(), and that gives what reads it")
         wanted = new_arguments(options, raw)
         with self.guard as core:
-            known = core.topology.vhost(VHOST).queues
+            known = core.topology.vhost(vhost).queues
             before = core.last_queue_id
             queues = []
             for name in names:
                 existing = known.get(name)
                 if existing is None:
-                    queues.append(core.declare_queue(VHOST, name, wanted, durable=durable))
+                    queues.append(core.declare_queue(vhost, name, wanted, durable=durable))
                 elif options or raw:
-                    again = redeclared(existing.arguments or {}, options, raw, described("queue", name, VHOST))
-                    queues.append(core.declare_queue(VHOST, name, again, durable=durable))
+                    again = redeclared(existing.arguments or {}, options, raw, described("queue", name, vhost))
+                    queues.append(core.declare_queue(vhost, name, again, durable=durable))
                 else:
                     queues.append(existing)
-            self._declare_dead_letter(core, options.get("dead_letter"))
+            self._declare_dead_letter(core, vhost, options.get("dead_letter"))
             frame = self.guard.commit() if core.last_queue_id != before else 0
         self.guard.wait(frame)
         return [Queue(self, queue) for queue in queues]
 
-    def _declare_dead_letter(self, core: Core, name: str | None) -> None:
+    def _declare_dead_letter(self, core: Core, vhost: str, name: str | None) -> None:
         """Make the queue for dead letters if there is none; it has no dead letters of its own."""
-        if name is not None and name not in core.topology.vhost(VHOST).queues:
-            core.declare_queue(VHOST, name, new_arguments({}, {}))
+        if name is not None and name not in core.topology.vhost(vhost).queues:
+            core.declare_queue(vhost, name, new_arguments({}, {}))
 
     # Streams
 
@@ -143,12 +155,13 @@ class Broker:
         auto_delete: bool = False,
         internal: bool = False,
         arguments: Mapping[str, Any] | None = None,
+        vhost: str = VHOST,
     ) -> Exchange:
         """The exchange of that name, made if need be (direct unless told otherwise)."""
         with self.guard as core:
-            if type is not None or name not in core.topology.vhost(VHOST).exchanges:
+            if type is not None or name not in core.topology.vhost(vhost).exchanges:
                 core.declare_exchange(
-                    VHOST,
+                    vhost,
                     name,
                     type or "direct",
                     durable=durable,
@@ -158,7 +171,7 @@ class Broker:
                 )
             frame = self.guard.commit()
         self.guard.wait(frame)
-        return Exchange(self, VHOST, name)
+        return Exchange(self, vhost, name)
 
     def policy(
         self,

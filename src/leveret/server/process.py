@@ -35,7 +35,7 @@ from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.settings import broker_options
 from leveret.server.sqs import SqsServer
-from leveret.server.web import Web
+from leveret.server.web import Web, throttle_of
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
@@ -137,11 +137,12 @@ class Server:
             guard.on_durable(amqp.durable)
         audit = Audit(guard.clock, options.data)
         ground = Site(core, access, partial(self._facts, amqp))
-        web = Web(options, self._broker, access, admission, audit, guard.clock)
+        throttle = throttle_of(options, guard.clock)
+        web = Web(options, self._broker, access, admission, audit, guard.clock, throttle)
         site = management_site(options, web.desk, ground, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
         control = ControlServer(guard, ground, options.data, audit)
-        sqs = SqsServer(self._broker, access, admission, options)
+        sqs = SqsServer(self._broker, access, admission, options, throttle)
         self._handle_signals()
         for name, sockets in self._sockets.items():
             edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
