@@ -91,7 +91,7 @@ cdef int push(Queue queue, Consumer consumer, Held held) except -1:
     cdef uint64_t until_ms = 0
     if consumer.opens:
         queue.open_held(held)
-    if queue.consumer_timeout_ms and not consumer.no_ack:
+    if queue.consumer_timeout_ms and consumer.timed and not consumer.no_ack:
         until_ms = queue.engine.now_ms + queue.consumer_timeout_ms
     queue.lease(held, until_ms, consumer)
     consumer.unacked += 1

@@ -90,6 +90,7 @@ def limits_of(options: ServerOptions) -> Limits:
         channel_max=options.channels_max,
         heartbeat_s=options.heartbeat_s,
         handshake_ms=int(options.handshake_timeout_s * 1_000),
+        consumer_timeout_ms=options.consumer_timeout_s * 1_000,
         message_bytes_max=options.message_bytes_max,
         blob_bytes=options.blob_bytes,
         passwords_in_clear=options.plain_auth_remote,
