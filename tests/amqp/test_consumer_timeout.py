@@ -25,7 +25,8 @@ HALF_HOUR_MS = 1_800_000
 def text(timeout_ms: int, channel: int = 1) -> str:
     return (
         f"PRECONDITION_FAILED - delivery acknowledgement on channel {channel} timed out. "
-        f"Timeout value used: {timeout_ms} ms. This timeout value can be configured, see consumers doc guide to learn more"
+        f"Timeout value used: {timeout_ms} ms. This timeout value can be configured, "
+        "see consumers doc guide to learn more"
     )
 
 
