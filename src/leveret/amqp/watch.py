@@ -29,6 +29,8 @@ def check(connection: Connection, now_ms: int) -> None:
     if connection.finished:
         return
     check_home(connection)
+    if connection.blocked and not connection.alarmed and not connection.hub.core.journal.full:
+        connection.set_alarm(None)
     if connection.refusal is not None:
         _tell_refusal(connection, connection.refusal, now_ms)
     elif connection.state in HANDSHAKE:

@@ -108,6 +108,17 @@ def raise_file_limit(connections_max: int) -> None:
             LOG.warning("few open files", allowed=allowed, connections_max=connections_max, advice="raise LimitNOFILE")
 
 
+def noticed(task: asyncio.Task[None]) -> asyncio.Task[None]:
+    """Say so when something ends that was to go on as long as the server does."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            LOG.error("job failed", task.exception())
+
+    task.add_done_callback(ended)
+    return task
+
+
 class Server:
     """Everything that runs while clients are served."""
 
@@ -151,7 +162,7 @@ class Server:
         await control.start()
         self._announce()
         running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run())
-        background = [asyncio.create_task(each) for each in running]
+        background = [noticed(asyncio.create_task(each)) for each in running]
         await self._stopping.wait()
         await self._stop(amqp, web, sqs)
         await control.stop()
