@@ -111,7 +111,7 @@ def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
 def _recover(channel: Channel, requeue: bool) -> None:
     if not requeue:
         raise ProtocolError(Reply.NOT_IMPLEMENTED, "requeue=false")
-    channel.requeue_all()
+    channel.requeue_all(channel.transaction.settled if channel.transaction is not None else frozenset())
 
 
 HANDLERS: Handlers = {
