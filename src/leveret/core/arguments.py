@@ -27,6 +27,7 @@ QUEUE_TYPE = "x-queue-type"
 PARTITIONS = "x-partitions"
 PARTITIONS_MAX = 1_024  # of a stream: each has files of its own
 SEGMENT_BYTES_MAX = 3_000_000_000  # as for RabbitMQ: retention frees whole segments
+CONSUMER_TIMEOUT = "x-consumer-timeout"
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
 DEAD_LETTER_KEY = "x-dead-letter-routing-key"
 
@@ -161,7 +162,7 @@ def anything(value: object) -> None:
 
 
 _time = whole(0, TIME_MS_MAX)
-_positive_time = whole(1, TIME_MS_MAX)
+positive_time = whole(1, TIME_MS_MAX)
 _count = whole(0, COUNT_MAX)
 _segment_bytes = whole(1_024, SEGMENT_BYTES_MAX, "max_value_exceeded")
 _classic = ("classic",)
@@ -172,7 +173,7 @@ _strategy = one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strat
 
 _ROWS = (
     # RabbitMQ's names
-    Argument("x-expires", "expires_ms", _positive_time, minimum=True, by_operator=True),
+    Argument("x-expires", "expires_ms", positive_time, minimum=True, by_operator=True),
     Argument("x-message-ttl", "message_ttl_ms", _time, minimum=True, by_operator=True),
     Argument(DEAD_LETTER_EXCHANGE, "dead_letter_exchange", text),
     Argument(DEAD_LETTER_KEY, "dead_letter_routing_key", text),
@@ -193,19 +194,19 @@ _ROWS = (
     Argument("x-stream-filter-size-bytes", None, whole(16, 255), _stream, by_policy=False),
     Argument("x-initial-cluster-size", None, whole(1, COUNT_MAX), _stream, by_policy=False),
     Argument("x-cancel-on-ha-failover", None, anything, compared=False),
-    Argument("x-consumer-timeout", "consumer_timeout_ms", _positive_time, by_operator=True),
+    Argument(CONSUMER_TIMEOUT, "consumer_timeout_ms", positive_time, minimum=True, by_operator=True),
     # Leveret's names: clients that do not know them declare the same queue without them
     Argument("x-priority-mode", "priority_mode", one_of("strict", "weighted", "ageing"), optional=True),
-    Argument("x-priority-ageing", "priority_ageing_ms", _positive_time, optional=True),
+    Argument("x-priority-ageing", "priority_ageing_ms", positive_time, optional=True),
     Argument("x-visibility-timeout", "lease_ms", _time, optional=True),
     Argument("x-delay", "delay_ms", _time, optional=True),
     Argument("x-max-receive-count", "max_receives", whole(1, COUNT_MAX), by_operator=True, optional=True),
-    Argument("x-retention", "retention_ms", _positive_time, by_operator=True, optional=True),
+    Argument("x-retention", "retention_ms", positive_time, by_operator=True, optional=True),
     Argument("x-retry-backoff", "backoff_kind", retry_backoff, optional=True),
     Argument("x-retry-backoff-base", "backoff_base_ms", _time, optional=True),
     Argument("x-retry-backoff-max", "backoff_max_ms", _time, optional=True),
     Argument("x-retry-backoff-jitter", "backoff_jitter", share, optional=True),
-    Argument("x-deduplication-window", "dedup_window_ms", _positive_time, QUEUE_TYPES, optional=True),
+    Argument("x-deduplication-window", "dedup_window_ms", positive_time, QUEUE_TYPES, optional=True),
     Argument("x-deduplication-scope", "dedup_scope", one_of("queue", "group"), optional=True),
     Argument("x-content-deduplication", "content_dedup", flag, optional=True),
     Argument(

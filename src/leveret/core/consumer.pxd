@@ -11,6 +11,7 @@ cdef class Consumer:
     cdef readonly uint32_t prefetch     # 0: no limit
     cdef readonly uint32_t unacked
     cdef readonly bint exclusive, no_ack
+    cdef bint timed                     # what it holds comes back after the consumer timeout; else its edge sees to that
     cdef bint opens                     # deliver wants the message itself, not just where it lies
     cdef public bint blocked            # the edge cannot take more now
     cdef bint can_take(self) noexcept

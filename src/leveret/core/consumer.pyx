@@ -10,7 +10,7 @@ cdef class Consumer:
     ) -> None:
         self.tag = tag
         self.name = tag if name is None else name
-        self.opens = True
+        self.opens = self.timed = True
         self.prefetch = prefetch
         self.priority = priority
         self.exclusive = exclusive

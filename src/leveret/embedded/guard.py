@@ -5,7 +5,7 @@
         frame = guard.commit()      what was appended is to go to the disk
     guard.wait(frame)               until it is there; never under the lock
 
-What nobody waits for (deliveries, acknowledgements, leases that ended) goes with the next frame, or after
+What nobody waits for (deliveries, acknowledgements, what time did) goes with the next frame, or after
 LAZY_COMMIT_MS on its own. Time has a thread, and so has housekeeping: that one waits for disks and blob stores, which
 must not hold up a message that is due.
 """
@@ -121,9 +121,7 @@ class Guard:
                 self._commit_streams(self._streams)
             if core.dirty:
                 self._tell()
-            if self._lazy_ms == NEVER_MS and self._is_uncommitted:
-                self._lazy_ms = core.now_ms + LAZY_COMMIT_MS
-                self._ticker.plan(self._lazy_ms)
+            self._ticker.plan(self._plan_lazily())
             deadline_ms = core.next_deadline_ms
             if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
                 self._ticker.plan(deadline_ms)
@@ -166,6 +164,12 @@ class Guard:
         if self._journal is None:
             return False
         return self._journal.dirty or (self._streams is not None and self._streams.dirty)
+
+    def _plan_lazily(self) -> int:
+        """When what nobody waits for is to go to the disk; the caller holds the lock."""
+        if self._lazy_ms == NEVER_MS and self._is_uncommitted:
+            self._lazy_ms = self.core.now_ms + LAZY_COMMIT_MS
+        return self._lazy_ms
 
     def _commit_lazily(self) -> None:
         """Send what nobody waits for to the disk; the caller holds the lock."""
@@ -285,7 +289,7 @@ class Guard:
             return NEVER_MS  # every verb raises it from now on
         with self.lock:
             deadline_ms = self.core.next_deadline_ms
-            next_ms = min(self._lazy_ms, NEVER_MS if deadline_ms is None else deadline_ms)
+            next_ms = min(self._plan_lazily(), NEVER_MS if deadline_ms is None else deadline_ms)
             if self.core.dirty:
                 next_ms = min(next_ms, self.core.now_ms + HOUSEKEEP_MS)  # what could not be read may be there again
             return self.core.now_ms if more else next_ms

@@ -90,6 +90,7 @@ def limits_of(options: ServerOptions) -> Limits:
         channel_max=options.channels_max,
         heartbeat_s=options.heartbeat_s,
         handshake_ms=int(options.handshake_timeout_s * 1_000),
+        consumer_timeout_ms=options.consumer_timeout_s * 1_000,
         message_bytes_max=options.message_bytes_max,
         blob_bytes=options.blob_bytes,
         passwords_in_clear=options.plain_auth_remote,
@@ -105,6 +106,17 @@ def raise_file_limit(connections_max: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
         if allowed < wanted:
             LOG.warning("few open files", allowed=allowed, connections_max=connections_max, advice="raise LimitNOFILE")
+
+
+def noticed(task: asyncio.Task[None]) -> asyncio.Task[None]:
+    """Say so when something ends that was to go on as long as the server does."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            LOG.error("job failed", task.exception())
+
+    task.add_done_callback(ended)
+    return task
 
 
 class Server:
@@ -151,7 +163,7 @@ class Server:
         await control.start()
         self._announce()
         running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run())
-        background = [asyncio.create_task(each) for each in running]
+        background = [noticed(asyncio.create_task(each)) for each in running]
         await self._stopping.wait()
         await self._stop(amqp, web, sqs)
         await control.stop()
