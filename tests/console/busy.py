@@ -83,7 +83,8 @@ class Traffic(threading.Thread):
         self.ready.set()
         while not self._stop_wanted.is_set():
             channel.basic_publish("", "ticks", b"tick")
-            connection.process_data_events(EVERY_S)
+            connection.process_data_events(0)
+            self._stop_wanted.wait(EVERY_S)
         connection.close()
 
     def stop(self) -> None:

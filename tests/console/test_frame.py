@@ -41,7 +41,7 @@ def test_the_theme_follows_the_system_and_the_switch(console: Console) -> None:
     with console.open(dark=True) as page:
         root = page.locator("html")
         expect(root).to_have_attribute("data-theme", "dark")
-        page.get_by_role("button", name="Light / dark").click()
+        page.get_by_role("button", name="Theme").click()
         expect(root).to_have_attribute("data-theme", "light")
         page.reload()
         expect(root).to_have_attribute("data-theme", "light")

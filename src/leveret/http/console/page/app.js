@@ -33,7 +33,7 @@ function entry(page) {
 
 function topBar() {
   const open = h("button", { class: "quiet menu-button", type: "button", "aria-expanded": "false", "aria-controls": "menu", onclick: toggleMenu }, "Menu");
-  const theme = h("button", { class: "quiet", type: "button", onclick: () => globalThis.leveretTheme.toggle() }, "Light / dark");
+  const theme = h("button", { class: "quiet", type: "button", onclick: () => globalThis.leveretTheme.toggle() }, "Theme");
   const leave = h("button", { class: "quiet", type: "button", onclick: logOutHere }, "Log out");
   const brand = h("a", { class: "brand", href: "#/" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), "Leveret");
   const state = h("span", { id: "freshness", class: "soft", role: "status" });
@@ -82,7 +82,7 @@ async function show() {
   app.querySelector(".menu-button").setAttribute("aria-expanded", "false");
   if (!found || !hasTag(found.page.tag)) return showNothing(found);
   mark(found.page);
-  document.title = `${found.page.name} · Leveret`;
+  document.title = `${Object.values(found.params).at(-1) ?? found.page.name} · Leveret`;
   const fresh = h("div", { class: "page" });
   try {
     const module = await found.page.load();

@@ -34,7 +34,7 @@ export function chartOf({ title, lines, format, signal }) {
         x: { range: (_, first, last) => [Math.min(first, last - SHOWN_S_MIN), last] },
         y: { range: (_, __, most) => [0, Math.max(most * 1.1, 1)] },
       },
-      axes: [{ ...axis, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 58, values: (_, ticks) => ticks.map(format) }],
+      axes: [{ ...axis, size: 28, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 58, values: (_, ticks) => ticks.map(format) }],
       series: [{}, ...lines.map((line) => ({ stroke: () => colour(line.colour), width: 2, points: { show: false } }))],
     };
   }
@@ -47,7 +47,9 @@ export function chartOf({ title, lines, format, signal }) {
   }
 
   /** Show samples: seconds, and what each line had then. */
-  function set(rows) {
+  function set(given) {
+    // One sample is no line: it was like that before, as far as anybody knows.
+    const rows = given.length === 1 ? [[given[0][0] - SHOWN_S_MIN, ...given[0].slice(1)], ...given] : given;
     data = [rows.map((row) => row[0]), ...lines.map((_, index) => rows.map((row) => row[index + 1]))];
     const last = rows.at(-1);
     if (!last) return;

@@ -11,6 +11,14 @@ export function figures(pairs) {
 }
 
 /**
+ * Names and values, one under the other.
+ * @param {Array<[string, any]>} rows
+ */
+export function pairs(rows) {
+  return h("dl", { class: "pairs" }, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+/**
  * A state in a word.
  * @param {string} text
  * @param {"good" | "bad" | "warn" | "plain"} [kind]
@@ -21,16 +29,16 @@ export function badge(text, kind = "plain") {
 
 /**
  * How much of something is used.
- * @param {{label: string, part: number, text: string, bad?: boolean}} options
+ * @param {{label: string, part: number, text: string, bad?: boolean, brief?: boolean}} options `brief`: the text is beside it
  */
-export function bar({ label, part, text, bad = false }) {
+export function bar({ label, part, text, bad = false, brief = false }) {
   const width = `${Math.round(Math.min(1, Math.max(0, part)) * 100)}%`;
   const meter = h("div", { class: bad ? "bar bad" : "bar" }, h("div", { styles: { width } }));
   meter.setAttribute("role", "meter");
   meter.setAttribute("aria-label", label);
   meter.setAttribute("aria-valuenow", String(Math.round(part * 100)));
   meter.setAttribute("aria-valuetext", text);
-  return h("div", { class: "gauge" }, h("span", {}, label), meter, h("span", { class: "soft" }, text));
+  return h("div", { class: brief ? "gauge brief" : "gauge" }, h("span", {}, label), meter, h("span", { class: "soft" }, text));
 }
 
 /**
@@ -58,7 +66,7 @@ export function button(label, onclick, kind = null) {
 }
 
 /**
- * Parts of a page of which one is shown. `shown(name)` is called when that changes.
+ * Parts of a page of which one is shown; `choose` is called when that changes.
  * @param {{label: string, names: Array<[string, string]>, chosen: string, choose: (name: string) => void}} options
  */
 export function tabs({ label, names, chosen, choose }) {

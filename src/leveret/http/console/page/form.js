@@ -62,26 +62,38 @@ export function values(form, fields) {
 }
 
 /**
- * A form; what `submit` throws is shown above the buttons and read out.
- * @param {{fields: Field[], action: string, danger?: boolean, submit: (values: Object<string, any>) => Promise<void>, extra?: any}} options
+ * A form; what `submit` throws is shown above the buttons and read out. `preview` says what would be done.
+ * @param {{fields: Field[], action: string, danger?: boolean, submit: (values: Object<string, any>) => Promise<void>,
+ *   preview?: (values: Object<string, any>) => Promise<string>, extra?: any}} options
  * @returns {HTMLFormElement}
  */
-export function formOf({ fields, action, danger = false, submit, extra = null }) {
+export function formOf({ fields, action, danger = false, submit, preview = null, extra = null }) {
   const problem = h("p", { class: "problem", role: "alert" });
+  const result = h("p", { class: "result", role: "status" });
   const button = h("button", { class: danger ? "danger" : "primary", type: "submit" }, action);
-  const form = h("form", { onsubmit: send }, fields.map(fieldRow), problem, h("div", { class: "actions" }, button, extra));
+  const look = preview ? h("button", { type: "button", onclick: () => run(look, show) }, "Preview") : null;
+  const actions = h("div", { class: "actions" }, button, look, extra);
+  const form = h("form", { onsubmit: send }, fields.map(fieldRow), result, problem, actions);
 
-  async function send(event) {
-    event.preventDefault();
-    button.disabled = true;
-    problem.textContent = "";
+  async function show(given) {
+    result.textContent = await preview(given);
+  }
+
+  async function run(pressed, action) {
+    pressed.disabled = true;
+    problem.textContent = result.textContent = "";
     try {
-      await submit(values(form, fields));
+      await action(values(form, fields));
     } catch (error) {
       problem.textContent = error.message;
     } finally {
-      button.disabled = false;
+      pressed.disabled = false;
     }
+  }
+
+  function send(event) {
+    event.preventDefault();
+    return run(button, submit);
   }
 
   return form;

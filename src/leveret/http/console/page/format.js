@@ -15,6 +15,11 @@ export function count(value) {
   return value === null || value === undefined ? "–" : WHOLE.format(value);
 }
 
+/** A count with what is counted: 1 message, 2 messages. */
+export function counted(value, noun) {
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
 /** A count that fits everywhere: 12.3K. */
 export function brief(value) {
   return value === null || value === undefined ? "–" : value < 10_000 ? WHOLE.format(value) : SHORT.format(value);
@@ -57,4 +62,9 @@ export function time(value) {
 /** How long ago a time was. */
 export function ago(value) {
   return value === null || value === undefined ? "–" : `${span((Date.now() - new Date(value).getTime()) / 1000)} ago`;
+}
+
+/** Any value of JSON in one line. */
+export function plain(value) {
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

@@ -9,7 +9,8 @@ import { live } from "../live.js";
 import { to } from "../router.js";
 import { hasTag } from "../session.js";
 
-const SAMPLES = "lengths_age=3600&lengths_incr=10&msg_rates_age=3600&msg_rates_incr=10";
+const HOUR = "lengths_age=3600&lengths_incr=15&msg_rates_age=3600&msg_rates_incr=15";
+const NEWEST = "lengths_age=15&lengths_incr=5&msg_rates_age=15&msg_rates_incr=5";
 const RATES = [
   ["publish", "Publish", "--line-1"],
   ["deliver_get", "Deliver", "--line-2"],
@@ -30,6 +31,7 @@ export async function show({ root, signal }) {
   const now = h("div");
   const objects = h("div");
   const node = h("div", { class: "columns" });
+  let samples = HOUR; // once; after that what is new
   const depths = history();
   const rates = history();
   const charts = h("div", { class: "columns" }, panel("Messages", depth.element), panel("Messages per second", speed.element));
@@ -37,9 +39,10 @@ export async function show({ root, signal }) {
 
   await live(async () => {
     const [told, nodes] = await Promise.all([
-      management.get(`/overview?${SAMPLES}`, signal),
+      management.get(`/overview?${samples}`, signal),
       hasTag("monitoring") ? management.get("/nodes", signal) : [],
     ]);
+    samples = NEWEST;
     const { queue_totals: totals, message_stats: stats } = told;
     fill(now, figures(currentFigures(totals, stats)));
     fill(objects, figures(objectFigures(told.object_totals)));
