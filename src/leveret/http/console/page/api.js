@@ -43,7 +43,12 @@ export async function ask(method, path, body, signal) {
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer;
   try {
-    answer = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+    answer = await fetch(path, {
+      method,
+      headers,
+      signal,
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "The broker does not answer: look whether it runs.");

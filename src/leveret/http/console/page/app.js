@@ -22,7 +22,16 @@ function groups() {
 
 function menu() {
   const sections = [...groups()].map(([group, pages]) =>
-    h("div", { class: "group" }, h("h2", {}, group), h("ul", {}, pages.map((page) => h("li", {}, entry(page))))),
+    h(
+      "div",
+      { class: "group" },
+      h("h2", {}, group),
+      h(
+        "ul",
+        {},
+        pages.map((page) => h("li", {}, entry(page))),
+      ),
+    ),
   );
   return h("nav", { id: "menu", "aria-label": "Main" }, sections);
 }
@@ -32,10 +41,29 @@ function entry(page) {
 }
 
 function topBar() {
-  const open = h("button", { class: "quiet menu-button", type: "button", "aria-expanded": "false", "aria-controls": "menu", onclick: toggleMenu }, "Menu");
-  const theme = h("button", { class: "quiet", type: "button", onclick: () => globalThis.leveretTheme.toggle() }, "Theme");
+  const open = h(
+    "button",
+    {
+      class: "quiet menu-button",
+      type: "button",
+      "aria-expanded": "false",
+      "aria-controls": "menu",
+      onclick: toggleMenu,
+    },
+    "Menu",
+  );
+  const theme = h(
+    "button",
+    { class: "quiet", type: "button", onclick: () => globalThis.leveretTheme.toggle() },
+    "Theme",
+  );
   const leave = h("button", { class: "quiet", type: "button", onclick: logOutHere }, "Log out");
-  const brand = h("a", { class: "brand", href: "#/" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), "Leveret");
+  const brand = h(
+    "a",
+    { class: "brand", href: "#/" },
+    h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }),
+    "Leveret",
+  );
   const state = h("span", { id: "freshness", class: "soft", role: "status" });
   return h("header", { class: "top" }, open, brand, state, h("span", { class: "user" }, who().user), theme, leave);
 }
@@ -90,7 +118,10 @@ async function show() {
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === undefined) throw error;
-    fresh.replaceChildren(h("h1", { tabindex: "-1" }, found.page.name), h("p", { class: "problem", role: "alert" }, error.message));
+    fresh.replaceChildren(
+      h("h1", { tabindex: "-1" }, found.page.name),
+      h("p", { class: "problem", role: "alert" }, error.message),
+    );
   }
   if (signal.aborted) return;
   // Only now: the page is there as a whole, and nothing jumps.

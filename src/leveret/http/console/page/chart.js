@@ -13,18 +13,27 @@ function colour(name) {
 
 /**
  * A chart that grows to the right.
- * @param {{title: string, lines: Array<{label: string, colour: string}>, format: (value: number) => string, signal: AbortSignal}} options
+ * @param {{title: string, lines: Array<{label: string, colour: string}>, format: (value: number) => string,
+ *   signal: AbortSignal}} options
  */
 export function chartOf({ title, lines, format, signal }) {
   const values = lines.map(() => h("b", {}, "–"));
-  const legend = h("ul", { class: "legend" }, lines.map((line, index) => legendRow(line, values[index])));
+  const legend = h(
+    "ul",
+    { class: "legend" },
+    lines.map((line, index) => legendRow(line, values[index])),
+  );
   const canvas = h("div", { class: "plot", role: "img", "aria-label": `${title}: no data yet` });
   const element = h("div", {}, canvas, legend);
   let data = [[], ...lines.map(() => [])];
   let plot = null;
 
   function options(width) {
-    const axis = { stroke: () => colour("--soft"), grid: { stroke: () => colour("--line"), width: 1 }, ticks: { show: false } };
+    const axis = {
+      stroke: () => colour("--soft"),
+      grid: { stroke: () => colour("--line"), width: 1 },
+      ticks: { show: false },
+    };
     return {
       width,
       height: HEIGHT,
@@ -34,7 +43,10 @@ export function chartOf({ title, lines, format, signal }) {
         x: { range: (_, first, last) => [Math.min(first, last - SHOWN_S_MIN), last] },
         y: { range: (_, __, most) => [0, Math.max(most * 1.1, 1)] },
       },
-      axes: [{ ...axis, size: 28, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 58, values: (_, ticks) => ticks.map(format) }],
+      axes: [
+        { ...axis, size: 28, values: (_, ticks) => ticks.map(clock) },
+        { ...axis, size: 58, values: (_, ticks) => ticks.map(format) },
+      ],
       series: [{}, ...lines.map((line) => ({ stroke: () => colour(line.colour), width: 2, points: { show: false } }))],
     };
   }
@@ -76,7 +88,14 @@ function clock(seconds) {
 }
 
 function legendRow(line, value) {
-  return h("li", {}, h("span", { class: "swatch", styles: { background: `var(${line.colour})` } }), line.label, " ", value);
+  return h(
+    "li",
+    {},
+    h("span", { class: "swatch", styles: { background: `var(${line.colour})` } }),
+    line.label,
+    " ",
+    value,
+  );
 }
 
 /**
@@ -103,7 +122,9 @@ export function history(most = POINTS_MAX) {
  */
 export function rowsOf(series, rates = false) {
   const [first = []] = series;
-  const rows = first.map((sample, index) => [sample.timestamp / 1000, ...series.map((each) => each?.[index]?.sample ?? 0)]).reverse();
+  const rows = first
+    .map((sample, index) => [sample.timestamp / 1000, ...series.map((each) => each?.[index]?.sample ?? 0)])
+    .reverse();
   if (!rates) return rows;
   return rows.slice(1).map((row, index) => {
     const before = rows[index];

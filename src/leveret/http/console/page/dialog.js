@@ -6,7 +6,8 @@ import { formOf } from "./form.js";
 /**
  * A dialog with a form. Resolves with true when `submit` has succeeded, with false when it was closed without.
  * @param {{title: string, text?: any, fields?: import("./form.js").Field[], action: string, danger?: boolean,
- *   submit: (values: Object<string, any>) => Promise<void>, preview?: (values: Object<string, any>) => Promise<string>}} options
+ *   submit: (values: Object<string, any>) => Promise<void>,
+ *   preview?: (values: Object<string, any>) => Promise<string>}} options
  * @returns {Promise<boolean>}
  */
 export function askFor({ title, text = null, fields = [], action, danger = false, submit, preview }) {
@@ -14,7 +15,13 @@ export function askFor({ title, text = null, fields = [], action, danger = false
     const id = freshId("dialog");
     const cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
     const form = formOf({ fields, action, danger, extra: cancel, submit: finish, preview });
-    const dialog = h("dialog", { "aria-labelledby": id, onclose: closed }, h("h2", { id }, title), paragraphs(text), form);
+    const dialog = h(
+      "dialog",
+      { "aria-labelledby": id, onclose: closed },
+      h("h2", { id }, title),
+      paragraphs(text),
+      form,
+    );
     let done = false;
 
     async function finish(values) {

@@ -7,7 +7,11 @@ import { freshId, h } from "./dom.js";
  * @param {Array<[string, any] | null>} pairs
  */
 export function figures(pairs) {
-  return h("dl", { class: "figures" }, pairs.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  return h(
+    "dl",
+    { class: "figures" },
+    pairs.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+  );
 }
 
 /**
@@ -15,7 +19,11 @@ export function figures(pairs) {
  * @param {Array<[string, any]>} rows
  */
 export function pairs(rows) {
-  return h("dl", { class: "pairs" }, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  return h(
+    "dl",
+    { class: "pairs" },
+    rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
 }
 
 /**
@@ -28,8 +36,8 @@ export function badge(text, kind = "plain") {
 }
 
 /**
- * How much of something is used.
- * @param {{label: string, part: number, text: string, bad?: boolean, brief?: boolean}} options `brief`: the text is beside it
+ * How much of something is used; if it is brief, the text is beside it.
+ * @param {{label: string, part: number, text: string, bad?: boolean, brief?: boolean}} options
  */
 export function bar({ label, part, text, bad = false, brief = false }) {
   const width = `${Math.round(Math.min(1, Math.max(0, part)) * 100)}%`;
@@ -38,7 +46,13 @@ export function bar({ label, part, text, bad = false, brief = false }) {
   meter.setAttribute("aria-label", label);
   meter.setAttribute("aria-valuenow", String(Math.round(part * 100)));
   meter.setAttribute("aria-valuetext", text);
-  return h("div", { class: brief ? "gauge brief" : "gauge" }, h("span", {}, label), meter, h("span", { class: "soft" }, text));
+  return h(
+    "div",
+    { class: brief ? "gauge brief" : "gauge" },
+    h("span", {}, label),
+    meter,
+    h("span", { class: "soft" }, text),
+  );
 }
 
 /**
@@ -57,7 +71,12 @@ export function panel(title, ...children) {
  * @param {...any} actions
  */
 export function heading(title, ...actions) {
-  return h("header", { class: "heading" }, h("h1", { tabindex: "-1" }, title), h("div", { class: "actions" }, ...actions));
+  return h(
+    "header",
+    { class: "heading" },
+    h("h1", { tabindex: "-1" }, title),
+    h("div", { class: "actions" }, ...actions),
+  );
 }
 
 /** A button. */
@@ -71,7 +90,17 @@ export function button(label, onclick, kind = null) {
  */
 export function tabs({ label, names, chosen, choose }) {
   const buttons = names.map(([name, text]) =>
-    h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "tab-panel", onclick: () => select(name) }, text),
+    h(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: `tab-${name}`,
+        "aria-controls": "tab-panel",
+        onclick: () => select(name),
+      },
+      text,
+    ),
   );
   const list = h("div", { class: "tabs", role: "tablist", "aria-label": label, onkeydown: move }, buttons);
 

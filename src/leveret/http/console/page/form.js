@@ -22,7 +22,12 @@ export function fieldRow(field) {
   const id = freshId(field.name);
   const described = field.help ? `${id}-help` : null;
   const input = control(field, { id, name: field.name, "aria-describedby": described, ...field.attributes });
-  const label = h("label", { for: id }, field.label, field.required ? h("span", { class: "needed" }, " (needed)") : null);
+  const label = h(
+    "label",
+    { for: id },
+    field.label,
+    field.required ? h("span", { class: "needed" }, " (needed)") : null,
+  );
   const help = field.help ? h("p", { class: "help", id: described }, field.help) : null;
   const parts = field.type === "checkbox" ? [h("div", { class: "check" }, input, label)] : [label, input];
   return h("div", { class: "field" }, ...parts, help);
@@ -38,9 +43,16 @@ function control(field, attributes) {
     });
     return h("select", { ...attributes, ...needed }, options);
   }
-  if (field.type === "textarea") return h("textarea", { rows: 6, spellcheck: "false", ...attributes, ...needed }, field.value ?? "");
+  if (field.type === "textarea")
+    return h("textarea", { rows: 6, spellcheck: "false", ...attributes, ...needed }, field.value ?? "");
   if (field.type === "checkbox") return h("input", { type: "checkbox", ...attributes, checked: Boolean(field.value) });
-  return h("input", { type: field.type ?? "text", autocomplete: "off", ...attributes, ...needed, value: field.value ?? "" });
+  return h("input", {
+    type: field.type ?? "text",
+    autocomplete: "off",
+    ...attributes,
+    ...needed,
+    value: field.value ?? "",
+  });
 }
 
 /**

@@ -61,7 +61,8 @@ export function time(value) {
 
 /** How long ago a time was. */
 export function ago(value) {
-  return value === null || value === undefined ? "–" : `${span((Date.now() - new Date(value).getTime()) / 1000)} ago`;
+  if (value === null || value === undefined) return "–";
+  return `${span((Date.now() - new Date(value).getTime()) / 1000)} ago`;
 }
 
 /** Any value of JSON in one line. */

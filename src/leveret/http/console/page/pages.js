@@ -4,5 +4,11 @@
 export const PAGES = [
   { path: "/", name: "Overview", group: "Broker", tag: "management", load: () => import("./pages/overview.js") },
   { path: "/queues", name: "Queues", group: "Broker", tag: "management", load: () => import("./pages/queues.js") },
-  { path: "/queues/:vhost/:queue", name: "Queue", under: "/queues", tag: "management", load: () => import("./pages/queue.js") },
+  {
+    path: "/queues/:vhost/:queue",
+    name: "Queue",
+    under: "/queues",
+    tag: "management",
+    load: () => import("./pages/queue.js"),
+  },
 ];

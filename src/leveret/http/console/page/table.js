@@ -1,6 +1,7 @@
 // Tables: sorted by their headings, updated in place so that neither the focus nor the eye loses its row.
 
 import { h } from "./dom.js";
+import { count } from "./format.js";
 
 /**
  * @typedef {Object} Column
@@ -19,7 +20,7 @@ export function tableOf({ caption, columns, key, empty, sort, onsort }) {
   const body = h("tbody");
   const headings = columns.map((column) => heading(column));
   const table = h("table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, h("tr", {}, headings)), body);
-  const element = h("div", { class: "table", tabindex: "0", role: "region", "aria-label": caption }, table);
+  const element = h("div", { class: "table", tabindex: "0", role: "region", "aria-label": `${caption}, table` }, table);
   const known = new Map();
   let order = sort ?? { by: "", reverse: false };
   mark();
@@ -61,7 +62,11 @@ export function tableOf({ caption, columns, key, empty, sort, onsort }) {
   }
 
   function kept(row) {
-    const fresh = h("tr", {}, columns.map((column) => h("td", { class: classes(column) }, column.show(row))));
+    const fresh = h(
+      "tr",
+      {},
+      columns.map((column) => h("td", { class: classes(column) }, column.show(row))),
+    );
     const old = known.get(key(row));
     if (!old) {
       known.set(key(row), fresh);
@@ -96,8 +101,8 @@ export function pagerOf(onpage) {
     state = { page, pages: page_count };
     const first = filtered_count ? (page - 1) * page_size + 1 : 0;
     const last = Math.min(page * page_size, filtered_count);
-    const of = filtered_count === total_count ? "" : ` (${total_count.toLocaleString("en")} in all)`;
-    text.textContent = `${first.toLocaleString("en")} to ${last.toLocaleString("en")} of ${filtered_count.toLocaleString("en")}${of}`;
+    const all = filtered_count === total_count ? "" : ` (${count(total_count)} in all)`;
+    text.textContent = `${count(first)} to ${count(last)} of ${count(filtered_count)}${all}`;
     back.disabled = page <= 1;
     forth.disabled = page >= page_count;
   }

@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, or as it was chosen here. Runs before anything is drawn, so that nothing flashes.
+// Light or dark: as the system has it, or as it was chosen here. Runs before anything is drawn: nothing flashes.
 (() => {
   const KEY = "leveret-theme";
   const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -15,7 +15,11 @@ export function warn(text) {
 }
 
 function show(text, kind) {
-  const close = h("button", { class: "quiet", type: "button", "aria-label": "Dismiss", onclick: () => toast.remove() }, "×");
+  const close = h(
+    "button",
+    { class: "quiet", type: "button", "aria-label": "Dismiss", onclick: () => toast.remove() },
+    "×",
+  );
   const toast = h("div", { class: `toast ${kind}` }, h("span", {}, text), close);
   document.getElementById("toasts").append(toast);
   setTimeout(() => toast.remove(), SHOWN_MS);

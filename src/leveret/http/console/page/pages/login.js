@@ -5,7 +5,12 @@ import { formOf } from "../form.js";
 import { logIn } from "../session.js";
 
 const FIELDS = [
-  { name: "user", label: "User", required: true, attributes: { autocomplete: "username", autocapitalize: "none", spellcheck: "false" } },
+  {
+    name: "user",
+    label: "User",
+    required: true,
+    attributes: { autocomplete: "username", autocapitalize: "none", spellcheck: "false" },
+  },
   { name: "password", label: "Password", type: "password", attributes: { autocomplete: "current-password" } },
 ];
 

@@ -34,7 +34,12 @@ export async function show({ root, signal }) {
   let samples = HOUR; // once; after that what is new
   const depths = history();
   const rates = history();
-  const charts = h("div", { class: "columns" }, panel("Messages", depth.element), panel("Messages per second", speed.element));
+  const charts = h(
+    "div",
+    { class: "columns" },
+    panel("Messages", depth.element),
+    panel("Messages per second", speed.element),
+  );
   root.append(heading("Overview"), alarms, now, objects, charts, node);
 
   await live(async () => {
@@ -47,7 +52,14 @@ export async function show({ root, signal }) {
     fill(now, figures(currentFigures(totals, stats)));
     fill(objects, figures(objectFigures(told.object_totals)));
     depth.set(depths.add(rowsOf(DEPTHS.map(([name]) => totals[`${name}_details`]?.samples))));
-    speed.set(rates.add(rowsOf(RATES.map(([name]) => stats[`${name}_details`]?.samples), true)));
+    speed.set(
+      rates.add(
+        rowsOf(
+          RATES.map(([name]) => stats[`${name}_details`]?.samples),
+          true,
+        ),
+      ),
+    );
     fill(alarms, nodes.flatMap(alarmsOf));
     fill(node, nodes.map(resources), panel("Listening", listeners(told.listeners)));
   }, signal);
@@ -91,7 +103,12 @@ function resources(node) {
   const short = node.disk_free ? node.disk_free_limit / node.disk_free : 1;
   return panel(
     "Resources",
-    h("p", {}, node.mem_alarm || node.disk_free_alarm ? badge("alarm", "bad") : badge("healthy", "good"), ` ${node.name}, up ${span(node.uptime / 1000)}`),
+    h(
+      "p",
+      {},
+      node.mem_alarm || node.disk_free_alarm ? badge("alarm", "bad") : badge("healthy", "good"),
+      ` ${node.name}, up ${span(node.uptime / 1000)}`,
+    ),
     bar({
       label: "Memory",
       part: part(node.mem_used, node.mem_limit),
@@ -113,6 +130,8 @@ function resources(node) {
 }
 
 function listeners(rows) {
-  const items = rows.map((row) => h("li", {}, h("b", {}, row.protocol), ` ${row.ip_address}:${row.port}`, row.tls ? " (TLS)" : ""));
+  const items = rows.map((row) =>
+    h("li", {}, h("b", {}, row.protocol), ` ${row.ip_address}:${row.port}`, row.tls ? " (TLS)" : ""),
+  );
   return h("ul", { class: "plain" }, items);
 }

@@ -55,8 +55,18 @@ export async function show({ root, params, query, signal }) {
   const state = h("span");
   const buttons = h("div", { class: "actions" });
   const now = h("div");
-  const choice = tabs({ label: "Parts of this queue", names: allowed.map(([each, label]) => [each, label]), chosen: first, choose });
-  const back = h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: to("queues") }, "Queues"), ` in virtual host ${vhost}`);
+  const choice = tabs({
+    label: "Parts of this queue",
+    names: allowed.map(([each, label]) => [each, label]),
+    chosen: first,
+    choose,
+  });
+  const back = h(
+    "nav",
+    { "aria-label": "Breadcrumb" },
+    h("a", { href: to("queues") }, "Queues"),
+    ` in virtual host ${vhost}`,
+  );
   const made = new Map();
   let shown = null;
   let last = null;

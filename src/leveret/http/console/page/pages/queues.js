@@ -14,14 +14,21 @@ import { say } from "../toast.js";
 
 const PAGE_ROWS = 50;
 const TYPING_MS = 250;
-const FIELDS = "name,vhost,type,state,durable,policy,consumers,messages,messages_ready,messages_unacknowledged,message_stats";
+const FIELDS =
+  "name,vhost,type,state,durable,policy,consumers,messages,messages_ready,messages_unacknowledged,message_stats";
 const COLUMNS = [
   { label: "Name", sort: "name", show: (row) => h("a", { href: to("queues", row.vhost, row.name) }, row.name) },
   { label: "Virtual host", sort: "vhost", optional: true, show: (row) => row.vhost },
   { label: "Type", optional: true, show: (row) => row.type },
   { label: "State", show: (row) => (row.state === "paused" ? badge("paused", "warn") : badge("running", "good")) },
   { label: "Ready", sort: "messages_ready", numeric: true, show: (row) => count(row.messages_ready) },
-  { label: "Taken", sort: "messages_unacknowledged", numeric: true, optional: true, show: (row) => count(row.messages_unacknowledged) },
+  {
+    label: "Taken",
+    sort: "messages_unacknowledged",
+    numeric: true,
+    optional: true,
+    show: (row) => count(row.messages_unacknowledged),
+  },
   { label: "All", sort: "messages", numeric: true, show: (row) => count(row.messages) },
   rateColumn("Publish", "publish"),
   rateColumn("Deliver", "deliver_get"),
@@ -59,7 +66,13 @@ export async function show({ root, query, signal }) {
   root.append(heading("Queues", ...makeButton()), filters(state, vhosts, change), table.element, pager.element);
 
   refresh = await live(async () => {
-    const wanted = { page: state.page, page_size: PAGE_ROWS, sort: state.sort, sort_reverse: state.reverse, name: state.name };
+    const wanted = {
+      page: state.page,
+      page_size: PAGE_ROWS,
+      sort: state.sort,
+      sort_reverse: state.reverse,
+      name: state.name,
+    };
     const folder = state.vhost ? `/queues/${segment(state.vhost)}` : "/queues";
     const told = await management.get(`${folder}${queryOf({ ...wanted, columns: FIELDS })}`, signal);
     table.update(told.items);
@@ -68,7 +81,13 @@ export async function show({ root, query, signal }) {
 }
 
 function filters(state, vhosts, change) {
-  const search = fieldRow({ name: "name", label: "Search", type: "search", value: state.name, attributes: { placeholder: "part of a name" } });
+  const search = fieldRow({
+    name: "name",
+    label: "Search",
+    type: "search",
+    value: state.name,
+    attributes: { placeholder: "part of a name" },
+  });
   const options = [["", "all"], ...vhosts.map((row) => [row.name, row.name])];
   const home = fieldRow({ name: "vhost", label: "Virtual host", type: "select", value: state.vhost, options });
   let typing = 0;
@@ -92,7 +111,13 @@ function makeQueue() {
     { name: "vhost", label: "Virtual host", type: "select", options: who().vhosts, value: "/" },
     { name: "type", label: "Type", type: "select", options: ["classic", "quorum", "stream"] },
     { name: "durable", label: "Survives a restart", type: "checkbox", value: true },
-    { name: "arguments", label: "Arguments", type: "textarea", help: 'As JSON: {"x-max-priority": 10}', attributes: { rows: 3 } },
+    {
+      name: "arguments",
+      label: "Arguments",
+      type: "textarea",
+      help: 'As JSON: {"x-max-priority": 10}',
+      attributes: { rows: 3 },
+    },
   ];
   return askFor({
     title: "New queue",

@@ -12,7 +12,13 @@ const DESTINATION = { name: "to", label: "Destination queue", required: true };
 const FILTER = [
   { name: "contains", label: "Only with this text in the body" },
   { name: "routing_key", label: "Only with this routing key" },
-  { name: "headers", label: "Only with these headers", type: "textarea", help: 'As JSON: {"tenant": "t1"}', attributes: { rows: 2 } },
+  {
+    name: "headers",
+    label: "Only with these headers",
+    type: "textarea",
+    help: 'As JSON: {"tenant": "t1"}',
+    attributes: { rows: 2 },
+  },
   { name: "limit", label: "At most so many", type: "number", attributes: { min: 1 } },
 ];
 const MESSAGE = [
@@ -47,8 +53,8 @@ const ACTIONS = [
  */
 export function actionButtons(subject, row) {
   const hidden = row.state === "paused" ? "Pause" : "Resume";
-  return ACTIONS.filter(([label, , access]) => label !== hidden && subject.may[access]).map(([label, act, , destroys]) =>
-    button(label, () => act(subject), destroys ? "danger" : null),
+  return ACTIONS.filter(([label, , access]) => label !== hidden && subject.may[access]).map(
+    ([label, act, , destroys]) => button(label, () => act(subject), destroys ? "danger" : null),
   );
 }
 

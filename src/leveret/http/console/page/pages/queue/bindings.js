@@ -13,8 +13,14 @@ export function bindingsTab(subject) {
   const columns = [
     { label: "From exchange", show: (row) => row.source || h("span", { class: "soft" }, "(default)") },
     { label: "Routing key", show: (row) => h("span", { class: "mono" }, row.routing_key) },
-    { label: "Arguments", optional: true, show: (row) => (Object.keys(row.arguments).length ? JSON.stringify(row.arguments) : "") },
-    ...(subject.may.write ? [{ label: "Actions", show: (row) => (row.source ? button("Unbind", () => unbind(subject, row)) : "") }] : []),
+    {
+      label: "Arguments",
+      optional: true,
+      show: (row) => (Object.keys(row.arguments).length ? JSON.stringify(row.arguments) : ""),
+    },
+    ...(subject.may.write
+      ? [{ label: "Actions", show: (row) => (row.source ? button("Unbind", () => unbind(subject, row)) : "") }]
+      : []),
   ];
   const table = tableOf({
     caption: "Bindings",
@@ -27,7 +33,13 @@ export function bindingsTab(subject) {
     table.update(await management.get(`${subject.path}/bindings`, subject.signal));
   }
 
-  const add = subject.may.write ? h("p", {}, button("Bind to an exchange", () => bind(subject))) : null;
+  const add = subject.may.write
+    ? h(
+        "p",
+        {},
+        button("Bind to an exchange", () => bind(subject)),
+      )
+    : null;
   return { element: panel("Bindings", table.element, add), update };
 }
 
@@ -43,11 +55,20 @@ async function bind(subject) {
     fields: [
       { name: "source", label: "Exchange", type: "select", options },
       { name: "routing_key", label: "Routing key" },
-      { name: "arguments", label: "Arguments", type: "textarea", help: "As JSON; for exchanges of the type headers.", attributes: { rows: 2 } },
+      {
+        name: "arguments",
+        label: "Arguments",
+        type: "textarea",
+        help: "As JSON; for exchanges of the type headers.",
+        attributes: { rows: 2 },
+      },
     ],
     action: "Bind",
     submit: async ({ source, routing_key = "", arguments: text }) => {
-      await management.post(pathOf(subject, source), { routing_key, arguments: parsedJson(text, "The field Arguments") });
+      await management.post(pathOf(subject, source), {
+        routing_key,
+        arguments: parsedJson(text, "The field Arguments"),
+      });
       say(`${subject.name} is bound to ${source}.`);
     },
   });
@@ -56,7 +77,9 @@ async function bind(subject) {
 
 async function unbind(subject, row) {
   const path = `${pathOf(subject, row.source)}/${segment(row.properties_key)}`;
-  if (await attempt(() => management.delete(path), `${subject.name} is not bound to ${row.source} by that key any more.`)) {
+  if (
+    await attempt(() => management.delete(path), `${subject.name} is not bound to ${row.source} by that key any more.`)
+  ) {
     await subject.refresh();
   }
 }

@@ -73,6 +73,15 @@ export function bodyView(data) {
   }
 
   choose(views[0][0]);
-  const rest = data.length > SHOWN_BYTES_MAX ? h("p", { class: "help" }, `The first ${SHOWN_BYTES_MAX} of ${data.length} bytes.`) : null;
-  return h("div", { class: "body" }, h("div", { class: "views", role: "group", "aria-label": "Show as" }, buttons), pre, rest);
+  const rest =
+    data.length > SHOWN_BYTES_MAX
+      ? h("p", { class: "help" }, `The first ${SHOWN_BYTES_MAX} of ${data.length} bytes.`)
+      : null;
+  return h(
+    "div",
+    { class: "body" },
+    h("div", { class: "views", role: "group", "aria-label": "Show as" }, buttons),
+    pre,
+    rest,
+  );
 }

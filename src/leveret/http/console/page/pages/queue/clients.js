@@ -32,7 +32,12 @@ export function clientsTab(subject) {
     key: (row) => `${row.channel_details.name} ${row.consumer_tag}`,
     empty: "Nobody consumes.",
   });
-  const leases = tableOf({ caption: "Leases", columns: LEASES, key: (row) => row.message_id, empty: "Nobody holds a message." });
+  const leases = tableOf({
+    caption: "Leases",
+    columns: LEASES,
+    key: (row) => row.message_id,
+    empty: "Nobody holds a message.",
+  });
   const held = subject.may.read ? panel("Leases", leases.element) : null;
 
   async function update({ row }) {

@@ -41,13 +41,23 @@ export function factsTab({ signal }) {
   const depths = history();
   const rates = history();
   const details = h("div", { class: "columns" });
-  const charts = h("div", { class: "columns" }, panel("Messages", depth.element), panel("Messages per second", speed.element));
+  const charts = h(
+    "div",
+    { class: "columns" },
+    panel("Messages", depth.element),
+    panel("Messages per second", speed.element),
+  );
   const element = h("div", { class: "page" }, charts, details);
 
   async function update({ row, stats }) {
     depth.set(depths.add(levels(row)));
     speed.set(rates.add(speeds(row)));
-    fill(details, stats && panel("By priority", priorities(stats)), stats && panel("Since the start", since(stats)), panel("Settings", settings(row)));
+    fill(
+      details,
+      stats && panel("By priority", priorities(stats)),
+      stats && panel("Since the start", since(stats)),
+      panel("Settings", settings(row)),
+    );
   }
 
   return { element, update };
@@ -60,7 +70,10 @@ function levels(row) {
 }
 
 function speeds(row) {
-  const told = rowsOf(RATES.map(([name]) => row.message_stats[`${name}_details`]?.samples), true);
+  const told = rowsOf(
+    RATES.map(([name]) => row.message_stats[`${name}_details`]?.samples),
+    true,
+  );
   return told.length ? told : [[Date.now() / 1000, ...RATES.map(() => 0)]];
 }
 
@@ -68,7 +81,9 @@ function priorities({ depth_by_priority: depths }) {
   const rows = Object.entries(depths).sort(([first], [second]) => second - first);
   const most = Math.max(1, ...rows.map(([, depth]) => depth));
   if (!rows.length) return h("p", { class: "soft" }, "Nothing is ready.");
-  return rows.map(([priority, depth]) => bar({ label: `Priority ${priority}`, part: depth / most, text: count(depth), brief: true }));
+  return rows.map(([priority, depth]) =>
+    bar({ label: `Priority ${priority}`, part: depth / most, text: count(depth), brief: true }),
+  );
 }
 
 function since(stats) {
@@ -79,7 +94,10 @@ function since(stats) {
 
 function settings(row) {
   const own = Object.entries(row.arguments).map(([name, value]) => [name, plain(value)]);
-  const byPolicy = Object.entries(row.effective_policy_definition ?? {}).map(([name, value]) => [`${name} (by policy)`, plain(value)]);
+  const byPolicy = Object.entries(row.effective_policy_definition ?? {}).map(([name, value]) => [
+    `${name} (by policy)`,
+    plain(value),
+  ]);
   return pairs([
     ["Survives a restart", row.durable ? "yes" : "no"],
     ["Deleted when unused", row.auto_delete ? "yes" : "no"],

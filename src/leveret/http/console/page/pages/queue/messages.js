@@ -32,8 +32,14 @@ export function messagesTab(subject) {
   let looked = false;
 
   async function look(wanted) {
-    const { messages } = await subject.rest.get(`${subject.restPath}/messages`, { ...wanted, encoding: "base64" }, subject.signal);
-    told.textContent = messages.length ? `${counted(messages.length, "message")}, the next to be delivered first` : "There are none.";
+    const { messages } = await subject.rest.get(
+      `${subject.restPath}/messages`,
+      { ...wanted, encoding: "base64" },
+      subject.signal,
+    );
+    told.textContent = messages.length
+      ? `${counted(messages.length, "message")}, the next to be delivered first`
+      : "There are none.";
     list.replaceChildren(...messages.map(shown));
   }
 
@@ -44,7 +50,7 @@ export function messagesTab(subject) {
     await look({ state: "ready", limit: 20 });
   }
 
-  return { element: h("div", { class: "page" }, form, told, list), update };
+  return { element: h("div", { class: "page" }, h("h2", { class: "unseen" }, "Messages"), form, told, list), update };
 }
 
 /** A message; what is in it is drawn when it is opened. */
@@ -60,18 +66,20 @@ function shown(message) {
     h("span", { class: "soft" }, `${bytes(data.length)}, ${ago(message.enqueued_at)}`),
   );
   const element = h("details", { class: "message" }, summary);
-  element.addEventListener("toggle", () => element.append(h("div", {}, properties(message), bodyView(data))), { once: true });
+  element.addEventListener("toggle", () => element.append(h("div", {}, properties(message), bodyView(data))), {
+    once: true,
+  });
   return element;
 }
 
 /** Everything about a message but its body. */
 function properties(message) {
   const facts = {
-    "Sent": time(message.enqueued_at),
-    "Due": message.due_at ? time(message.due_at) : null,
-    "Exchange": message.exchange ?? "(default)",
+    Sent: time(message.enqueued_at),
+    Due: message.due_at ? time(message.due_at) : null,
+    Exchange: message.exchange ?? "(default)",
     "Routing key": message.routing_key,
-    "Group": message.group_id,
+    Group: message.group_id,
     "Time to live": message.ttl_seconds === undefined ? null : `${message.ttl_seconds} s`,
     ...message.attributes,
   };
