@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.console.browser import Console, keep
 from tests.management.scene import Api
@@ -34,6 +34,31 @@ def test_it_stays_true_while_somebody_looks(console: Console, api: Api) -> None:
             expect(page.locator(".figures").nth(1)).to_contain_text(str(int(before) + 1))
         finally:
             api.delete("/queues/%2F/passing")
+
+
+def test_an_alarm_is_seen(console: Console) -> None:
+    def short(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(json=[{**row, "disk_free_alarm": True} for row in answer.json()])
+
+    with console.open("/queues") as page:
+        page.route("**/api/nodes", short)
+        page.get_by_role("link", name="Overview").click()
+        expect(page.get_by_role("alert")).to_contain_text("Disk space is short")
+        keep(page, "overview-alarm")
+
+
+def test_figures_that_are_not_of_now_are_marked(console: Console) -> None:
+    with console.open() as page:
+        page.clock.install()
+        page.reload()
+        page.locator("main h1").wait_for()
+        page.route("**/api/overview?*", lambda route: route.fulfill(status=503, json={"reason": "stopping"}))
+        page.clock.run_for(5_100)
+        expect(page.locator("#freshness")).to_have_text("Not updated: stopping")
+        page.unroute("**/api/overview?*")
+        page.clock.run_for(5_100)
+        expect(page.locator("#freshness")).to_have_text("")
 
 
 def test_it_is_readable_in_the_dark_and_on_a_phone(console: Console) -> None:

@@ -212,3 +212,12 @@ def test_tabs_by_the_keyboard_and_on_a_phone(console: Console) -> None:
         expect(page.locator("details.message").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         keep(page, "queue-phone")
+
+
+def test_a_stream_has_what_streams_have(console: Console, api: Api) -> None:
+    api.put("/queues/%2F/events", {"durable": True, "arguments": {"x-queue-type": "stream"}})
+    with console.open("/queues/%2F/events") as page:
+        assert page.locator("main .heading button").all_inner_texts() == ["Publish", "Delete"]
+        expect(page.get_by_role("tab", name="Messages")).to_have_count(0)
+        expect(page.get_by_role("region", name="By priority")).to_have_count(0)
+    api.delete("/queues/%2F/events")

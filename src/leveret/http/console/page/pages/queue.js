@@ -24,32 +24,41 @@ const SAMPLES = "lengths_age=60&lengths_incr=5&msg_rates_age=60&msg_rates_incr=5
  * @property {string} restPath
  * @property {ReturnType<typeof rest>} rest
  * @property {{configure: boolean, write: boolean, read: boolean}} may
+ * @property {boolean} isStream
  * @property {AbortSignal} signal
  * @property {() => Promise<void>} refresh
  */
 
-/** Every tab: its name, how it is called, what makes it, and whether one must be allowed to read. */
+const always = () => true;
+
+/** Every tab: its name, how it is called, what makes it, and for which queue and whom. */
 const TABS = [
-  ["facts", "Figures", factsTab, false],
-  ["messages", "Messages", messagesTab, true],
-  ["clients", "Consumers and leases", clientsTab, false],
-  ["bindings", "Bindings", bindingsTab, false],
+  ["facts", "Figures", factsTab, always],
+  ["messages", "Messages", messagesTab, (subject) => subject.may.read && !subject.isStream],
+  ["clients", "Consumers and leases", clientsTab, always],
+  ["bindings", "Bindings", bindingsTab, always],
 ];
 
 /** Show the page. */
 export async function show({ root, params, query, signal }) {
   const { vhost, queue: name } = params;
+  const path = `/queues/${segment(vhost)}/${segment(name)}`;
+  const [{ type }, may] = await Promise.all([
+    management.get(`${path}?columns=type`, signal),
+    rights(vhost, "queue", name),
+  ]);
   const subject = {
     vhost,
     name,
+    path,
+    may,
     signal,
-    path: `/queues/${segment(vhost)}/${segment(name)}`,
+    isStream: type === "stream",
     restPath: `/queues/${segment(name)}`,
     rest: rest(vhost),
-    may: await rights(vhost, "queue", name),
     refresh: () => update(),
   };
-  const allowed = TABS.filter(([, , , reads]) => subject.may.read || !reads);
+  const allowed = TABS.filter(([, , , fits]) => fits(subject));
   const [first] = allowed.find(([each]) => each === query.tab) ?? allowed[0];
   const place = h("div", { id: "tab-panel", role: "tabpanel", tabindex: "-1", "aria-labelledby": `tab-${first}` });
   const state = h("span");
@@ -98,7 +107,6 @@ export async function show({ root, params, query, signal }) {
     if (shown) await shown.update(last);
     else await choose(first);
   }, signal);
-  if (last === null) await management.get(subject.path, signal); // the refusal, for the frame to show
 }
 
 function currentFigures(row, stats) {

@@ -56,7 +56,7 @@ export async function show({ root, query, signal }) {
 
   const table = tableOf({
     caption: "Queues",
-    columns: COLUMNS,
+    columns: COLUMNS.filter((column) => vhosts.length > 1 || column.sort !== "vhost"),
     key: (row) => `${row.vhost}/${row.name}`,
     empty: "There is no such queue.",
     sort: { by: state.sort, reverse: state.reverse === "true" },

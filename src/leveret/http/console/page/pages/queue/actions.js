@@ -35,16 +35,17 @@ const MESSAGE = [
   { name: "ttl_seconds", label: "Time to live in seconds", type: "number", attributes: { min: 0, step: "any" } },
 ];
 
-/** Every action: its label, what it does, the access that it needs, and whether it destroys something. */
+/** Every action: its label, what it does, the access that it needs, and how its button looks. Streams have two. */
 const ACTIONS = [
-  ["Publish", publish, "write", false],
-  ["Move", (subject) => move(subject, [DESTINATION, ...FILTER], "Move messages", "Move"), "configure", false],
-  ["Redrive", (subject) => move(subject, FILTER, "Redrive to where they died first", "Redrive"), "configure", false],
-  ["Pause", (subject) => pause(subject, "pause"), "configure", false],
-  ["Resume", (subject) => pause(subject, "resume"), "configure", false],
-  ["Purge", purge, "configure", true],
-  ["Delete", remove, "configure", true],
+  ["Publish", publish, "write", null],
+  ["Move", (subject) => move(subject, [DESTINATION, ...FILTER], "Move messages", "Move"), "configure", null],
+  ["Redrive", (subject) => move(subject, FILTER, "Redrive to where they died first", "Redrive"), "configure", null],
+  ["Pause", (subject) => pause(subject, "pause"), "configure", null],
+  ["Resume", (subject) => pause(subject, "resume"), "configure", null],
+  ["Purge", purge, "configure", "danger"],
+  ["Delete", remove, "configure", "danger"],
 ];
+const OF_STREAMS = new Set(["Publish", "Delete"]);
 
 /**
  * The buttons for a queue as it is.
@@ -53,9 +54,9 @@ const ACTIONS = [
  */
 export function actionButtons(subject, row) {
   const hidden = row.state === "paused" ? "Pause" : "Resume";
-  return ACTIONS.filter(([label, , access]) => label !== hidden && subject.may[access]).map(
-    ([label, act, , destroys]) => button(label, () => act(subject), destroys ? "danger" : null),
-  );
+  const fits = ([label, , access]) =>
+    subject.may[access] && label !== hidden && (!subject.isStream || OF_STREAMS.has(label));
+  return ACTIONS.filter(fits).map(([label, act, , kind]) => button(label, () => act(subject), kind));
 }
 
 async function publish(subject) {

@@ -34,7 +34,7 @@ const DEATHS = {
 };
 
 /** @param {import("../queue.js").Subject} subject */
-export function factsTab({ signal }) {
+export function factsTab({ signal, isStream }) {
   const lines = (rows) => rows.map(([, label, colour]) => ({ label, colour }));
   const depth = chartOf({ title: "Messages", lines: lines(DEPTHS), format: brief, signal });
   const speed = chartOf({ title: "Messages per second", lines: lines(RATES), format: rate, signal });
@@ -54,7 +54,7 @@ export function factsTab({ signal }) {
     speed.set(rates.add(speeds(row)));
     fill(
       details,
-      stats && panel("By priority", priorities(stats)),
+      stats && !isStream && panel("By priority", priorities(stats)),
       stats && panel("Since the start", since(stats)),
       panel("Settings", settings(row)),
     );
