@@ -8,7 +8,7 @@ import leveret
 from leveret.clock import ManualClock
 from leveret.http import sessions
 from leveret.http.request import Peer, Refusal, Request
-from leveret.http.sessions import AGE_MS_MAX, COOKIE, IDLE_MS_MAX, Sessions, cookie, cookie_line
+from leveret.http.sessions import AGE_MS_MAX, COOKIE, IDLE_MS_MAX, Sessions, cookie, cookie_line, cookie_name
 from leveret.security.access import Access
 from leveret.security.passwords import Cost, hash_password
 
@@ -103,11 +103,29 @@ def test_one_user_cannot_end_the_sessions_of_others(
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites() -> None:
-    name, line = cookie_line("abc", tls=True)
+    by_tls = Request("POST", b"/x", {}, Peer("127.0.0.1", 1, tls=True))
+    name, line = cookie_line("abc", by_tls)
     assert name == "Set-Cookie"
     assert {"HttpOnly", "SameSite=Strict", "Secure", "Path=/"} <= set(line.split("; "))
-    assert "Secure" not in cookie_line("abc", tls=False)[1]
-    assert "Max-Age=0" in cookie_line("", tls=False)[1]
+    assert "Secure" not in cookie_line("abc", asked(""))[1]
+    assert "Max-Age=0" in cookie_line("", asked(""))[1]
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("broker.example:15672", "leveret_session_15672"),
+        ("[::1]:80", "leveret_session_80"),
+        ("broker.example", "leveret_session"),
+        ("[::1]", "leveret_session"),
+        ("broker:1;x=2", "leveret_session"),
+        ("broker:123456", "leveret_session"),
+        ("", "leveret_session"),
+    ],
+)
+def test_each_port_of_a_host_has_a_cookie_of_its_own(host: str, name: str) -> None:
+    sent = Request("GET", b"/x", {b"host": host.encode(), b"cookie": f"{name}=abc".encode()}, Peer("127.0.0.1", 1))
+    assert (cookie_name(sent), cookie(sent)) == (name, "abc")
 
 
 def test_a_request_without_the_cookie_has_none() -> None:

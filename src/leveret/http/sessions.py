@@ -25,6 +25,7 @@ AGE_MS_MAX = 12 * 60 * 60_000
 SESSIONS_MAX = 10_000
 SESSIONS_PER_USER_MAX = 100  # whoever has one account could end the sessions of all others without it
 COOKIE_CHARS_MAX = 4_096
+PORT_CHARS_MAX = 5
 
 
 @dataclass(slots=True)
@@ -96,17 +97,24 @@ class Sessions:
         return Identity(session.user, self._users.get(session.user).tags)
 
 
+def cookie_name(request: Request) -> str:
+    """What a server calls its cookie: browsers send those of one port to all others of the host as well."""
+    port = request.header(b"host").rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isascii() and port.isdigit() and len(port) <= PORT_CHARS_MAX else COOKIE
+
+
 def cookie(request: Request) -> str:
     """What the browser was told to keep, "" if nothing."""
+    wanted = cookie_name(request)
     for part in request.header(b"cookie")[:COOKIE_CHARS_MAX].split(";"):
         name, _, value = part.strip().partition("=")
-        if name == COOKIE:
+        if name == wanted:
             return value
     return ""
 
 
-def cookie_line(key: str, *, tls: bool) -> tuple[str, str]:
+def cookie_line(key: str, request: Request) -> tuple[str, str]:
     """The header that makes a browser keep a session; "" makes it forget."""
     age_s = AGE_MS_MAX // 1000 if key else 0
-    secure = "; Secure" if tls else ""
-    return "Set-Cookie", f"{COOKIE}={key}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}"
+    secure = "; Secure" if request.peer.tls else ""
+    return "Set-Cookie", f"{cookie_name(request)}={key}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}"

@@ -71,13 +71,13 @@ class Login:
             raise Refusal(403, f"'{identity.user}' has none of the tags of operators: ask an administrator for one")
         key, session = self._auth.sessions.begin(self._access.users.get(identity.user))
         self._audit.note(identity.user, "log in", peer=request.peer.host)
-        return json_response(self._shown(session), 201, (cookie_line(key, tls=request.peer.tls), *NO_STORE))
+        return json_response(self._shown(session), 201, (cookie_line(key, request), *NO_STORE))
 
     def log_out(self, request: Request) -> Answer:
         """End the session."""
         if self._auth.sessions.identify(request) is not None:
             self._auth.sessions.end(request)
-        return Response(204, headers=(cookie_line("", tls=request.peer.tls), *NO_STORE))
+        return Response(204, headers=(cookie_line("", request), *NO_STORE))
 
     def _shown(self, session: Session) -> dict[str, Any]:
         """What the page needs to know of a session."""
