@@ -1,5 +1,7 @@
 """The list of queues: searched, sorted, paged by the server."""
 
+from urllib.parse import quote
+
 from playwright.sync_api import expect
 
 from tests.console.browser import Console, cell, keep
@@ -44,3 +46,32 @@ def test_a_queue_is_made_and_a_mistake_is_explained(console: Console, api: Api) 
         expect(page.get_by_role("dialog")).to_have_count(0)
     assert api.get("/queues/%2F/made")["arguments"]["x-max-priority"] == 3
     api.delete("/queues/%2F/made")
+
+
+def test_who_may_make_nothing_is_not_asked_to(limited: Console) -> None:
+    with limited.open("/queues") as page:
+        expect(page.locator("tbody tr")).to_have_count(5)
+        expect(page.get_by_role("button", name="New queue")).to_have_count(0)
+
+
+def test_names_and_bodies_of_others_are_text(console: Console, api: Api) -> None:
+    name = "<img src=x onerror=alert(1)>"
+    path = f"/queues/%2F/{quote(name, safe='')}"
+    api.put(path, {"durable": True})
+    message = {
+        "routing_key": name,
+        "payload": name,
+        "payload_encoding": "string",
+        "properties": {"headers": {name: name}},
+    }
+    api.post("/exchanges/%2F/amq.default/publish", message)
+    try:
+        with console.open("/queues") as page:
+            page.get_by_role("link", name=name).click()
+            expect(page.get_by_role("heading", level=1)).to_contain_text(name)
+            page.get_by_role("tab", name="Messages").click()
+            page.locator("details.message summary").click()
+            expect(page.locator("details.message pre")).to_have_text(name)
+            expect(page.locator("main img")).to_have_count(0)
+    finally:
+        api.delete(path)

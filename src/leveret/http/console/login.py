@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from operator import attrgetter
 from typing import Any, get_args
 
 from leveret.core.errors import AccessRefused
@@ -21,6 +22,7 @@ from leveret.security.permissions import Resource
 from leveret.telemetry.audit import Audit
 
 BODY_BYTES_MAX = 4_096
+NOTHING = frozenset(("", "^$"))  # patterns by which operators say that a user may make nothing
 NO_STORE = (("Cache-Control", "no-store"),)
 LOGIN = Record(
     "Who logs in.",
@@ -81,11 +83,13 @@ class Login:
 
     def _shown(self, session: Session) -> dict[str, Any]:
         """What the page needs to know of a session."""
+        own = sorted((row for row in self._access.permissions if row.user == session.user), key=attrgetter("vhost"))
         return {
             "user": session.user,
             "tags": sorted(self._access.users.get(session.user).tags),
             "token": session.token,
-            "vhosts": sorted(row.vhost for row in self._access.permissions if row.user == session.user),
+            "vhosts": [row.vhost for row in own],
+            "makes_in": [row.vhost for row in own if row.configure not in NOTHING],
         }
 
     def rights(self, request: Request) -> Answer:

@@ -52,6 +52,7 @@ export function chartOf({ title, lines, format, signal }) {
   }
 
   function draw() {
+    if (!data[0].length) return;
     const width = Math.max(200, Math.floor(canvas.clientWidth));
     if (plot === null) plot = new globalThis.uPlot(options(width), data, canvas);
     else if (plot.width !== width) plot.setSize({ width, height: HEIGHT });

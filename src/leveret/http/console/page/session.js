@@ -2,7 +2,7 @@
 
 import { ask, segment, useToken } from "./api.js";
 
-const NOBODY = { user: null, tags: [], vhosts: [] };
+const NOBODY = { user: null, tags: [], vhosts: [], makes_in: [] };
 const INCLUDED = {
   administrator: ["administrator", "monitoring", "policymaker", "management"],
   monitoring: ["monitoring", "management"],
@@ -19,7 +19,11 @@ function keep(told) {
   return known;
 }
 
-/** Who is logged in; `user` is null if nobody is. */
+/**
+ * Who is logged in; `user` is null if nobody is.
+ * @returns {{user: string | null, tags: string[], vhosts: string[], makes_in: string[]}} `makes_in`: virtual hosts in
+ *   which he may make something
+ */
 export function who() {
   return known;
 }

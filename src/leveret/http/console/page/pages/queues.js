@@ -102,13 +102,13 @@ function filters(state, vhosts, change) {
 
 /** A button for those who may make queues somewhere. */
 function makeButton() {
-  return who().vhosts.length ? [button("New queue", makeQueue, "primary")] : [];
+  return who().makes_in.length ? [button("New queue", makeQueue, "primary")] : [];
 }
 
 function makeQueue() {
   const fields = [
     { name: "name", label: "Name", required: true },
-    { name: "vhost", label: "Virtual host", type: "select", options: who().vhosts, value: "/" },
+    { name: "vhost", label: "Virtual host", type: "select", options: who().makes_in, value: "/" },
     { name: "type", label: "Type", type: "select", options: ["classic", "quorum", "stream"] },
     { name: "durable", label: "Survives a restart", type: "checkbox", value: true },
     {
