@@ -93,10 +93,25 @@ def test_one_sync_is_for_all_records_that_came_meanwhile(life: Life, clicks: lev
 
 def test_a_damaged_stream_says_where(tmp_path: Path) -> None:
     with leveret.open(tmp_path) as broker:
-        broker.stream("clicks").send_many([b"x" * 100] * 100)
+        for _ in range(3):
+            broker.stream("clicks").send_many([b"x" * 100] * 100)
     (path,) = tmp_path.rglob("stream-*.log")
     data = bytearray(path.read_bytes())
     data[300] ^= 1
     path.write_bytes(data)
     with leveret.open(tmp_path) as broker, pytest.raises(leveret.DamagedJournal, match=r"stream-0+\.log is damaged"):
         broker.stream("clicks").read()
+    (damage,) = leveret.verify(tmp_path)
+    assert damage.name == str(path.relative_to(tmp_path))
+    assert damage.offset == 64
+    path.with_suffix(".index").unlink()
+    with pytest.raises(leveret.DamagedJournal, match="stream 'clicks', partition 0"):
+        leveret.open(tmp_path)
+
+
+def test_a_sound_stream_passes_the_full_check(tmp_path: Path) -> None:
+    with leveret.open(tmp_path) as broker:
+        stream = broker.stream("clicks", partitions=2, segment_bytes=1 << 10)
+        for number in range(30):
+            stream.send(b"." * 100, key=str(number))
+    assert leveret.verify(tmp_path) == []
