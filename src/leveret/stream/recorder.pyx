@@ -23,6 +23,7 @@ from leveret.core.properties import content as content_of
 from leveret.core.properties import decode_header
 from leveret.stream.cursor import LogCursor
 from leveret.stream.reader import offset_at
+from leveret.stream.starts import start_named
 
 KEY = "x-partition-key"
 FILTER = "x-stream-filter-value"
@@ -164,6 +165,20 @@ cdef class StreamRecorder(Recorder):
         """See Recorder."""
         return len(self.logs)
 
+    def figures(self) -> list[dict[str, int]]:
+        """See Recorder."""
+        return [
+            {
+                "partition": number,
+                "first_offset": log.first_offset,
+                "committed_offset": log.committed - 1,
+                "messages": log.committed - log.first_offset,
+                "size_bytes": log.size_bytes,
+                "segments": len(log.segments),
+            }
+            for number, log in enumerate(self.logs)
+        ]
+
     @property
     def behind(self) -> bool:
         """Whether publishers should wait for the disk."""
@@ -186,4 +201,5 @@ cdef class StreamRecorder(Recorder):
     def cursor(self, partition, start, now_ms, wanted=None, match_unfiltered=False) -> LogCursor:
         """See Recorder."""
         log = self.logs[partition]
+        start = start_named(start)
         return LogCursor(partition, log.reader(log.find(start, now_ms), wanted, match_unfiltered), wanted, match_unfiltered)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from leveret.core.broker import Broker
 from leveret.core.consumer_groups import ConsumerGroups
-from leveret.core.errors import JournalFailed, TooMany
+from leveret.core.errors import DamagedJournal, JournalFailed, TooMany
 from leveret.core.queue import Queue
 from leveret.core.queue_types import STREAM
 from leveret.stream.home import Home
@@ -89,9 +89,11 @@ class StreamStore:
             for number in range(count):
                 disk = self._home.partition(queue.id, number)
                 logs.append(Log(disk, options, Share(number, count), on_failure=_nobody))
-        except BaseException:
+        except BaseException as error:
             for log in logs:
                 log.abandon()
+            if isinstance(error, DamagedJournal):
+                raise DamagedJournal(f"stream '{queue.name}', partition {len(logs)}: {error}") from error
             raise
         recorder = StreamRecorder(queue, logs, self._noted, self._fetch)
         self._recorders[queue.id] = recorder
@@ -195,9 +197,9 @@ class StreamStore:
                     log.forget_shared()
 
     def close(self, now_ms: int) -> None:
-        """Commit the rest and let go of the files."""
+        """Commit the rest and let go of the files; those that were abandoned are left alone."""
         with self._disk:
-            for recorder in self:
+            for recorder in [each for each in self if not each.closed]:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.close(now_ms)
