@@ -13,7 +13,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import JournalFailed, LeveretError, QueueNotFound, TooMany
@@ -37,7 +37,7 @@ class Desk:
         self.broker = broker
         self.guard = broker.guard
         self.loop = asyncio.get_running_loop()
-        self.polls: set[Poll] = set()
+        self.polls: set[Waiting] = set()
         self._polls_max = polls_max
         self._thread = threading.get_ident()
         self._waiting: dict[int, list[tuple[asyncio.Future[Any], Any]]] = {}
@@ -45,7 +45,7 @@ class Desk:
     def close(self) -> None:
         """Answer everybody who waits for messages: there are none."""
         for poll in list(self.polls):
-            poll.finish([])
+            poll.end()
 
     def queue(self, name: str, vhost: str = VHOST) -> Queue:
         """The queue of that name; QueueNotFound when there is none."""
@@ -152,12 +152,16 @@ class Desk:
         taken = queue.receive(count, visibility_timeout=lease_s)
         if taken or wait_s <= 0:
             return answer(taken)
+        self.check_polls()
+        poll = Poll(self, queue, answer, count, queue.lease_of(count, lease_s))
+        return poll.start(milliseconds("wait", wait_s) / 1000)
+
+    def check_polls(self) -> None:
+        """Refuse one more request that waits than there may be."""
         if len(self.polls) >= self._polls_max:
             raise TooMany(
                 f"{self._polls_max} requests wait for messages, which is the limit: ask again without waiting"
             )
-        poll = Poll(self, queue, answer, count, queue.lease_of(count, lease_s))
-        return poll.start(milliseconds("wait", wait_s) / 1000)
 
     # Threads
 
@@ -167,6 +171,13 @@ class Desk:
             self.loop.call_soon(function, *arguments)
         elif not self.loop.is_closed():
             self.loop.call_soon_threadsafe(function, *arguments)
+
+
+class Waiting(Protocol):
+    """A request that waits for something to come."""
+
+    def end(self) -> None:
+        """Answer it: nothing has come."""
 
 
 class Poll:
@@ -193,7 +204,7 @@ class Poll:
             self._future.set_result(self._answer(taken))
             return self._future
         self._desk.polls.add(self)
-        self._timer = self._desk.loop.call_later(wait_s, self.finish, [])
+        self._timer = self._desk.loop.call_later(wait_s, self.end)
         self._future.add_done_callback(self._leave)
         return self._future
 
@@ -212,6 +223,10 @@ class Poll:
             return
         if taken:
             self.finish(taken)
+
+    def end(self) -> None:
+        """See Waiting."""
+        self.finish([])
 
     def finish(self, taken: list[Message]) -> None:
         """Answer."""

@@ -126,14 +126,14 @@ async def declare(call: Call) -> Answer:
     with call.desk.guard as core:
         known = name in core.topology.vhost(VHOST).queues
         if not known:
-            _check_room(call, len(core.topology.vhost(VHOST).queues))
+            check_room(call, len(core.topology.vhost(VHOST).queues))
     options = body if known or call.query.get("defaults") == "none" else {**DEFAULTS, **body}
     broker = call.desk.broker
     await call.desk.elsewhere(lambda: broker.queue(name, durable=durable, arguments=arguments, **options))
     return _one(call, 200 if known else 201)
 
 
-def _check_room(call: Call, count: int) -> None:
+def check_room(call: Call, count: int) -> None:
     """Refuse one more queue than there may be."""
     most = call.access.vhost_limits(VHOST).queues_max
     if most is not None and count >= most:
