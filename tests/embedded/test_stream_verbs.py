@@ -22,7 +22,7 @@ def log(broker: Any) -> Any:
     return broker.stream("log")
 
 
-def bodies(records: Any) -> list[object]:
+def bodies(records: Any) -> list[Any]:
     return [record.body for record in records]
 
 
