@@ -2,6 +2,7 @@
 
 import os
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -226,3 +227,20 @@ def test_one_who_waits_hears_that_the_stream_is_gone(world: RestWorld, clicks: s
 def test_a_stream_is_no_queue_to_take_from(world: RestWorld, clicks: str) -> None:
     assert world.call("POST /queues/clicks/dequeue").status == 422
     assert world.call("POST /queues/clicks/purge").status == 422
+
+
+def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "on_failure": "raise"}
+    with leveret.open(tmp_path, **options) as broker, RestWorld(broker) as world:
+        world.ok("PUT /streams/log")
+        world.ok("POST /streams/log/records", {"payload": 0})
+        world.ok("POST /streams/log/records/batch", {"records": [{"payload": n} for n in (1, 2)]})
+        assert payloads(world.ok("GET /streams/log/records")) == [0, 1, 2]
+        joined = world.ok("POST /streams/log/groups/billing/join", {"member": "a"})
+        me = {"member": "a", "generation": joined["generation"]}
+        world.ok("POST /streams/log/groups/billing/commit", {**me, "offsets": {"0": 2}})
+    with leveret.open(tmp_path, **options) as broker, RestWorld(broker) as world:
+        assert payloads(world.ok("GET /streams/log/records")) == [0, 1, 2]
+        shown = world.ok("GET /streams/log/groups/billing")
+        assert (shown["offsets"], shown["members"], shown["total_lag"]) == ({"0": 2}, {}, 1)
+        assert world.ok("POST /streams/log/groups/billing/join", {"member": "a"})["generation"] > me["generation"]

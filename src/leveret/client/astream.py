@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.client import stream_calls as calls
 from leveret.client.agroup import AsyncRemoteGroup
 from leveret.client.calls import Row
-from leveret.client.cursor import Cursor, waits
+from leveret.client.cursor import Cursor, Placed, waits
 from leveret.client.queue import SEND_MAX, WAIT_S_MAX, batches
 from leveret.client.record import RemoteRecord
 from leveret.core.errors import BrokerClosed
@@ -124,23 +124,13 @@ class AsyncRemoteStream:
         return await self.broker.run(calls.delete(self.name))
 
 
-class AsyncRemoteReader:
+class AsyncRemoteReader(Placed):
     """Reads one partition of a stream on a server; for one task at a time."""
 
     def __init__(self, broker: AsyncRemoteBroker, cursor: Cursor) -> None:
         """Use stream.reader()."""
+        super().__init__(cursor)
         self._broker = broker
-        self._cursor = cursor
-
-    @property
-    def partition(self) -> int:
-        """Which one it reads."""
-        return self._cursor.partition
-
-    @property
-    def offset(self) -> int:
-        """The offset of the next record that it gives, or a later one."""
-        return self._cursor.offset
 
     async def read(
         self, max_records: int = READ_RECORDS, *, max_bytes: int = READ_BYTES, wait: float = 0

@@ -56,6 +56,24 @@ class Cursor:
         self._place = self.offset = piece.records[0].offset if piece.records else piece.next_offset
 
 
+class Placed:
+    """A reader with a cursor."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        """Be where the cursor is."""
+        self._cursor = cursor
+
+    @property
+    def partition(self) -> int:
+        """Which one it reads."""
+        return self._cursor.partition
+
+    @property
+    def offset(self) -> int:
+        """The offset of the next record that it gives, or a later one."""
+        return self._cursor.offset
+
+
 def waits(wait_s: float) -> Iterator[float]:
     """A long wait as waits of one request each; at least one."""
     yield min(wait_s, WAIT_S_MAX)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from leveret.client.member import Member
+from leveret.client.member import Enrolled, Member
 from leveret.client.record import RemoteRecord
 from leveret.core.errors import BrokerClosed, NotFound, StaleGeneration
 from leveret.embedded.reading import READ_RECORDS
@@ -17,24 +17,14 @@ if TYPE_CHECKING:
     from leveret.client.broker import RemoteBroker
 
 
-class RemoteGroupConsumer:
+class RemoteGroupConsumer(Enrolled):
     """One reader, from group.consumer(); for one thread at a time. See leveret.GroupConsumer."""
 
     def __init__(self, broker: RemoteBroker, member: Member) -> None:
         """Use group.consumer()."""
+        super().__init__(member)
         self._broker = broker
-        self._member = member
         self._join()
-
-    @property
-    def member(self) -> str:
-        """Its name."""
-        return self._member.name
-
-    @property
-    def partitions(self) -> tuple[int, ...]:
-        """What it reads now."""
-        return self._member.assignment.partitions
 
     def poll(self, max_records: int = READ_RECORDS, *, wait: float = 0) -> list[RemoteRecord]:
         """The next records of its partitions; when there are none yet, wait up to `wait` seconds.
@@ -101,23 +91,13 @@ class RemoteGroupConsumer:
         self.close()
 
 
-class AsyncRemoteGroupConsumer:
+class AsyncRemoteGroupConsumer(Enrolled):
     """The same for one task at a time: `async with group.consumer() as consumer`."""
 
     def __init__(self, broker: AsyncRemoteBroker, member: Member) -> None:
         """Use group.consumer()."""
+        super().__init__(member)
         self._broker = broker
-        self._member = member
-
-    @property
-    def member(self) -> str:
-        """Its name."""
-        return self._member.name
-
-    @property
-    def partitions(self) -> tuple[int, ...]:
-        """What it reads now."""
-        return self._member.assignment.partitions
 
     async def poll(self, max_records: int = READ_RECORDS, *, wait: float = 0) -> list[RemoteRecord]:
         """The next records of its partitions; when there are none yet, wait up to `wait` seconds."""

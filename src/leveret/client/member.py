@@ -72,3 +72,21 @@ class Member:
     def leave(self) -> Call[None]:
         """Go."""
         return stream_calls.leave(self._stream, self._group, self.name)
+
+
+class Enrolled:
+    """A consumer that is a member."""
+
+    def __init__(self, member: Member) -> None:
+        """Read what the member reads."""
+        self._member = member
+
+    @property
+    def member(self) -> str:
+        """Its name."""
+        return self._member.name
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """What it reads now."""
+        return self._member.assignment.partitions

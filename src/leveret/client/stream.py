@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from leveret.client import stream_calls as calls
 from leveret.client.calls import Row
-from leveret.client.cursor import Cursor, waits
+from leveret.client.cursor import Cursor, Placed, waits
 from leveret.client.group import RemoteGroup
 from leveret.client.queue import SEND_MAX, WAIT_S_MAX, batches
 from leveret.client.record import RemoteRecord
@@ -132,23 +132,13 @@ class RemoteStream:
         return self.broker.run(calls.delete(self.name))
 
 
-class RemoteReader:
+class RemoteReader(Placed):
     """Reads one partition of a stream on a server; for one thread at a time."""
 
     def __init__(self, broker: RemoteBroker, cursor: Cursor) -> None:
         """Use stream.reader()."""
+        super().__init__(cursor)
         self._broker = broker
-        self._cursor = cursor
-
-    @property
-    def partition(self) -> int:
-        """Which one it reads."""
-        return self._cursor.partition
-
-    @property
-    def offset(self) -> int:
-        """The offset of the next record that it gives, or a later one."""
-        return self._cursor.offset
 
     def read(
         self, max_records: int = READ_RECORDS, *, max_bytes: int = READ_BYTES, wait: float = 0

@@ -1,9 +1,9 @@
-"""Arguments of consumers: the priority, and what belongs to queues of another type."""
+"""Arguments of consumers: the priority, or where and what to read of a stream; each type refuses those of the other."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-from leveret.core.arguments import flag, known_as, whole
+from leveret.core.arguments import PARTITIONS_MAX, Parser, flag, known_as, whole
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import described
 from leveret.core.queue import Queue
@@ -15,18 +15,65 @@ _PARSERS = {
     PRIORITY: whole(-(2**PRIORITY_BITS), 2**PRIORITY_BITS - 1),
     "x-cancel-on-ha-failover": flag,
 }
-_OF_STREAMS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+OFFSET = "x-stream-offset"
+FILTER = "x-stream-filter"
+MATCH_UNFILTERED = "x-stream-match-unfiltered"
+PARTITION = "x-stream-partition"
+FILTERS_MAX = 256
+"""Values that one reader may look for: each costs a look at every block."""
+
+
+def _filters(value: object) -> list[bytes]:
+    """One filter value, or several."""
+    values: list[Any] = value if isinstance(value, list) else [value]
+    if len(values) > FILTERS_MAX or not all(isinstance(each, str) for each in values):
+        raise ValueError(f"expected a string, or up to {FILTERS_MAX} of them")
+    return [each.encode("utf-8", "surrogateescape") for each in values]
+
+
+_OF_STREAMS = {
+    OFFSET: lambda value: value,
+    FILTER: _filters,
+    MATCH_UNFILTERED: flag,
+    PARTITION: whole(0, PARTITIONS_MAX - 1),
+}
+
+
+class StreamPlace(NamedTuple):
+    """What a consumer of a stream wants to read; None for all partitions, or for records of every filter value."""
+
+    offset: Any
+    wanted: list[bytes] | None
+    match_unfiltered: bool
+    partition: int | None
 
 
 def consumer_priority(queue: Queue, arguments: Mapping[str, Any]) -> int:
     """The priority that a consumer asks for; refuse arguments that its queue cannot follow."""
+    return int(_read(queue, arguments, _PARSERS, _OF_STREAMS).get(PRIORITY, 0))
+
+
+def stream_place(queue: Queue, arguments: Mapping[str, Any]) -> StreamPlace:
+    """What a consumer asks of a stream; from now on, if it does not say where to start."""
+    found = _read(queue, arguments, _OF_STREAMS, (PRIORITY,))
+    partition = found.get(PARTITION)
+    if partition is not None and partition >= queue.policy.partitions:
+        where = described("queue", queue.name, queue.vhost)
+        raise InvalidArgument(f"invalid arg '{PARTITION}' for {where}: it has {queue.policy.partitions} partitions")
+    return StreamPlace(found.get(OFFSET, "next"), found.get(FILTER), found.get(MATCH_UNFILTERED, False), partition)
+
+
+def _read(
+    queue: Queue, arguments: Mapping[str, Any], parsers: Mapping[str, Parser], foreign: Iterable[str]
+) -> dict[str, Any]:
+    """The arguments that are meant for this type of queue, checked; those of another type are refused."""
     where = described("queue", queue.name, queue.vhost)
     found = {}
-    for name in (each for each in _PARSERS if each in arguments):
+    for name in (each for each in parsers if each in arguments):
         try:
-            found[name] = _PARSERS[name](arguments[name])
+            found[name] = parsers[name](arguments[name])
         except ValueError as error:
             raise InvalidArgument(f"invalid arg '{name}' for {where}: {error}") from None
-    for name in (each for each in _OF_STREAMS if each in arguments):
+    for name in (each for each in foreign if each in arguments):
         raise InvalidArgument(f"invalid arg '{name}' for {where} of queue type {known_as(queue.policy.queue_type)}")
-    return int(found.get(PRIORITY, 0))
+    return found

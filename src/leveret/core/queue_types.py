@@ -56,13 +56,6 @@ def check_delete(queue: Queue, if_unused: bool, if_empty: bool) -> None:
             )
 
 
-def check_purge(queue: Queue) -> None:
-    """Refuse to empty a stream: others may not have read it yet."""
-    if queue.policy.queue_type == STREAM:
-        where = described("queue", queue.name, queue.vhost)
-        raise NotSupported(f"queue.purge not supported by stream queues {where}")
-
-
 def check_get(queue: Queue) -> None:
     """Refuse to take single messages from a stream, or past the one consumer of a queue."""
     if queue.policy.queue_type == STREAM:

@@ -19,8 +19,9 @@ from leveret.embedded.group import Group
 from leveret.embedded.message import all_bytes
 from leveret.embedded.outgoing import Outgoing, Prepared, prepare
 from leveret.embedded.reading import StreamReader
-from leveret.embedded.records import Place, StreamRecord, start_of
+from leveret.embedded.records import Place, StreamRecord
 from leveret.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
+from leveret.stream.starts import start_named
 
 if TYPE_CHECKING:
     from leveret.embedded.broker import Broker
@@ -251,7 +252,7 @@ class Stream:
         `offset` is that of a record, "first", "last", "next" (what comes from now on), a datetime, or an interval such
         as "1h" before now. With `filters`, only records that were sent with one of these filter values are read.
         """
-        return StreamReader(self, self.check_partition(partition), start_of(offset), filters, match_unfiltered)
+        return StreamReader(self, self.check_partition(partition), start_named(offset), filters, match_unfiltered)
 
     def read(
         self,
@@ -313,7 +314,7 @@ class Stream:
 
     def at(self, partition: int, when: datetime) -> int:
         """The offset of the first record of a time or later."""
-        return self.recorder.at(self.check_partition(partition), start_of(when).value)
+        return self.recorder.at(self.check_partition(partition), start_named(when).value)
 
     def stats(self) -> StreamStats:
         """Its figures."""

@@ -7,6 +7,7 @@ two calls but its place.
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from leveret.core.consumer_arguments import FILTERS_MAX
 from leveret.core.errors import DamagedJournal, InvalidArgument
 from leveret.journal.disk import Disk
 from leveret.stream.blocks import HEAD_BYTES, Head, Record, block_bytes, read_head, records_in
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from leveret.stream.log import Log
 
 PIECE_BYTES = 1 << 20
-FILTERS_MAX = 256
-"""Values that one reader may look for: each costs a look at every block."""
 
 
 class SegmentFile:

@@ -23,6 +23,7 @@ from leveret.core.properties import content as content_of
 from leveret.core.properties import decode_header
 from leveret.stream.cursor import LogCursor
 from leveret.stream.reader import offset_at
+from leveret.stream.starts import start_named
 
 KEY = "x-partition-key"
 FILTER = "x-stream-filter-value"
@@ -194,4 +195,5 @@ cdef class StreamRecorder(Recorder):
     def cursor(self, partition, start, now_ms, wanted=None, match_unfiltered=False) -> LogCursor:
         """See Recorder."""
         log = self.logs[partition]
+        start = start_named(start)
         return LogCursor(partition, log.reader(log.find(start, now_ms), wanted, match_unfiltered), wanted, match_unfiltered)

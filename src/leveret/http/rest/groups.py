@@ -168,8 +168,8 @@ async def poll(call: Call) -> Answer:
     offsets = _offsets(stream, body["offsets"])
     with call.desk.guard as core:
         group = _group(call)
-        group.membership.check_owner(member, generation, offsets, core.now_ms)
         group.heartbeat(member, generation, core.now_ms)
+        group.membership.check_owner(member, generation, offsets, core.now_ms)
     found = await read(call.desk, stream, range_of(body, dict(offsets)), body.get("wait_seconds", 0))
     return await answer(call, found, body, offsets=_told(found.offsets))
 

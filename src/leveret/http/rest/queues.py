@@ -227,6 +227,14 @@ def _dead_letters(queue: ManagedQueue) -> int:
         return sum(each.depth for each in home.route(policy.dead_letter_exchange, [key], None, None))
 
 
+PAGE = Record(
+    "Which ones.",
+    {
+        "prefix": Text("Only names that begin with this.", SHORT_CHARS_MAX),
+        "after": Text("Only names after this one.", SHORT_CHARS_MAX),
+        "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
+    },
+)
 _QUEUE = {"type": "object", "required": ["name", "durable", "paused", "arguments", "ready"]}
 _FIGURES = {
     "type": "object",
@@ -248,14 +256,7 @@ OPERATIONS = (
         list_all,
         None,
         {200: ("Queues; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
-        query=Record(
-            "Which ones.",
-            {
-                "prefix": Text("Only names that begin with this.", SHORT_CHARS_MAX),
-                "after": Text("Only names after this one.", SHORT_CHARS_MAX),
-                "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
-            },
-        ),
+        query=PAGE,
     ),
     Operation(
         "PUT",

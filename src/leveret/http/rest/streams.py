@@ -8,10 +8,10 @@ from leveret.core.jsonable import encode
 from leveret.embedded.broker import VHOST
 from leveret.embedded.stream import Stream
 from leveret.http.response import json_response
-from leveret.http.rest.fields import Field, Number, Record, Text, Whole
+from leveret.http.rest.fields import Field, Number, Record, Whole
 from leveret.http.rest.operation import Answer, Call, Need, Operation
-from leveret.http.rest.queues import COUNT_MAX, LIST_DEFAULT, LIST_MAX, check_room
-from leveret.http.rest.shapes import SECONDS_MAX, SHORT_CHARS_MAX
+from leveret.http.rest.queues import COUNT_MAX, LIST_DEFAULT, PAGE, check_room
+from leveret.http.rest.shapes import SECONDS_MAX
 
 SEGMENT_BYTES_MIN = 1_024
 
@@ -98,14 +98,7 @@ OPERATIONS = (
         list_streams,
         None,
         {200: ("Streams; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
-        query=Record(
-            "Which ones.",
-            {
-                "prefix": Text("Only names that begin with this.", SHORT_CHARS_MAX),
-                "after": Text("Only names after this one.", SHORT_CHARS_MAX),
-                "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
-            },
-        ),
+        query=PAGE,
     ),
     Operation(
         "PUT",
