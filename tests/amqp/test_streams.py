@@ -385,3 +385,35 @@ def test_a_consumer_that_does_not_read_costs_no_memory(world: World) -> None:
     slow.connection.outlet.paused = True
     publish(client, *["x" * 100_000] * 20)
     assert slow.connection.outlet.pending_bytes < 300_000
+
+
+def test_a_consumer_that_is_behind_goes_on_at_the_oldest_record(world: World, client: Client) -> None:
+    declare(client, x_max_length_bytes=4 << 10, x_stream_max_segment_size_bytes=1 << 10)
+    consume(client, prefetch=1, x_stream_offset="first")
+    publish(client, "0")
+    assert bodies(client) == ["0"]
+    for number in range(1, 100):
+        publish(client, f"{number} " + "." * 100)
+    world.broker.guard.streams.retain(world.clock.now_ms())
+    first = world.broker.stream("s").earliest()
+    offsets = []
+    for tag in range(1, 100):
+        client.send(BasicAck(tag))
+        offsets += [headers_of(each)["x-stream-offset"] for each in deliveries(client)]
+    assert first > 50
+    # It reads to the end of the file that it had open, or of the piece that it had read, and then the oldest one.
+    assert offsets == sorted(set(offsets))
+    assert set(range(first, 100)) <= set(offsets)
+    assert len(offsets) < 99
+
+
+def test_a_paused_stream_waits(world: World, client: Client) -> None:
+    declare(client)
+    consume(client, x_stream_offset="first")
+    with world.broker.guard as core:
+        core.pause_queue(core.topology.vhost("/").queues["s"], True)
+    publish(client, "a")
+    assert bodies(client) == []
+    with world.broker.guard as core:
+        core.pause_queue(core.topology.vhost("/").queues["s"], False)
+    assert bodies(client) == ["a"]

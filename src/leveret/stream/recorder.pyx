@@ -173,6 +173,20 @@ cdef class StreamRecorder(Recorder):
         """See Recorder."""
         return len(self.logs)
 
+    def figures(self) -> list[dict[str, int]]:
+        """See Recorder."""
+        return [
+            {
+                "partition": number,
+                "first_offset": log.first_offset,
+                "committed_offset": log.committed - 1,
+                "messages": log.committed - log.first_offset,
+                "size_bytes": log.size_bytes,
+                "segments": len(log.segments),
+            }
+            for number, log in enumerate(self.logs)
+        ]
+
     @property
     def behind(self) -> bool:
         """Whether publishers should wait for the disk."""

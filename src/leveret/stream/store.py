@@ -195,9 +195,9 @@ class StreamStore:
                     log.forget_shared()
 
     def close(self, now_ms: int) -> None:
-        """Commit the rest and let go of the files."""
+        """Commit the rest and let go of the files; those that were abandoned are left alone."""
         with self._disk:
-            for recorder in self:
+            for recorder in [each for each in self if not each.closed]:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.close(now_ms)
