@@ -28,7 +28,7 @@ ARROWS: dict[str, set[str]] = {
     "embedded": EDGE | {"journal", "stream"},
     "pipeline": {"core", "journal", "client"} | SHARED,
     "": EDGE | {"journal", "stream", "embedded", "client"},
-    "server": EDGE | {"journal", "embedded", "client", "amqp", "http", "cluster"},
+    "server": EDGE | {"journal", "stream", "embedded", "client", "amqp", "http", "cluster"},
 }
 
 # Whatever makes two runs of the same calls differ, or waits, or leaves the process.

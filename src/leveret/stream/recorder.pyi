@@ -1,4 +1,5 @@
 from collections.abc import Callable, Collection
+from typing import Any
 
 from leveret.core.queue import Queue
 from leveret.core.streams import Cursor, Recorder
@@ -9,6 +10,8 @@ FILTER: str
 PRODUCER: str
 SEQUENCE: str
 SEQUENCE_MAX: int
+
+def check_labels(headers: dict[str, Any]) -> None: ...
 
 class StreamRecorder(Recorder):
     dirty: bool

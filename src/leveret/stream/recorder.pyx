@@ -55,14 +55,17 @@ NO_LABELS.filter_value = NO_LABELS.producer = b""
 cdef Labels labels_of(Content* content):
     """Read the headers, if there are any that matter here."""
     cdef bytes header
-    cdef Labels labels
     if content.header_len <= FLAGS_AT or not content.header[FLAGS_AT] & HAS_HEADERS:
         return NO_LABELS
     header = PyBytes_FromStringAndSize(<const char*>content.header, content.header_len)
     if not any([name in header for name in _NAMES]):
         return NO_LABELS
-    headers = decode_header(header).headers or {}
-    labels = Labels()
+    return read_labels(decode_header(header).headers or {})
+
+
+cdef Labels read_labels(dict headers):
+    """What these headers say; refuses what makes no sense."""
+    cdef Labels labels = Labels()
     labels.key = bytes_of(headers[KEY]) if KEY in headers else None
     labels.filter_value = label(headers, FILTER)
     labels.producer = label(headers, PRODUCER)
@@ -72,6 +75,11 @@ cdef Labels labels_of(Content* content):
             raise InvalidArgument(f"the header {SEQUENCE} is the number of a producer's record, 0 to {SEQUENCE_MAX}")
         labels.sequence = sequence
     return labels
+
+
+def check_labels(dict headers not None) -> None:
+    """Refuse headers that no stream takes, before any record of a batch is appended."""
+    read_labels(headers)
 
 
 def label(dict headers, str name) -> bytes:

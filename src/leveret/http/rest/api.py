@@ -11,7 +11,7 @@ from leveret.embedded.broker import VHOST
 from leveret.http.desk import Desk
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
-from leveret.http.rest import exchanges, leases, messages, moving, processed, queues
+from leveret.http.rest import exchanges, groups, leases, messages, moving, processed, queues, records, streams
 from leveret.http.rest.fields import Record, Whole, json_body
 from leveret.http.rest.openapi import document
 from leveret.http.rest.operation import Answer, Call, Operation, Scans
@@ -37,6 +37,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *processed.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
+    *streams.OPERATIONS,
+    *records.OPERATIONS,
+    *groups.OPERATIONS,
     Operation(
         "GET",
         "/audit",

@@ -19,6 +19,7 @@ REFUSALS = {
     "404": "It is not there.",
     "409": "It contradicts what there is, or the lease has ended.",
     "413": "The body is too large.",
+    "422": "It is of a type that does not do this.",
     "414": "The path and the query are too long.",
     "431": "The headers are too large.",
     "429": "Too many requests, or a limit is reached: wait as long as Retry-After says.",
@@ -44,7 +45,7 @@ def document(operations: Iterable[Operation]) -> Json:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Leveret", "version": _version(), "summary": "Queues, exchanges and messages."},
+        "info": {"title": "Leveret", "version": _version(), "summary": "Queues, exchanges, streams and messages."},
         "security": [{"bearer": []}, {"basic": []}],
         "paths": paths,
         "components": {

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from leveret.core.errors import AccessRefused, ResourceLocked, TooMany
+from leveret.core.errors import AccessRefused, QueueNotFound, ResourceLocked, TooMany
 from leveret.embedded.broker import VHOST
 from leveret.embedded.queue import Queue
+from leveret.embedded.stream import Stream as EmbeddedStream
 from leveret.http.desk import Desk
 from leveret.http.request import Request
 from leveret.http.response import Response, Stream
@@ -26,11 +27,15 @@ Answer = Response | Stream
 Run = Callable[["Call"], Answer | Awaitable[Answer]]
 
 
+Kind = Literal["queue", "exchange", "stream"]
+"""What a path may name; a stream is a queue to permissions."""
+
+
 class Need(NamedTuple):
-    """An access to the queue or exchange that the path names."""
+    """An access to the queue, exchange or stream that the path names."""
 
     access: Verb
-    kind: Literal["queue", "exchange"] = "queue"
+    kind: Kind = "queue"
 
 
 class Operation(NamedTuple):
@@ -107,11 +112,22 @@ class Call:
         """The exchange that the path names."""
         return self.request.parameters["exchange"]
 
-    def check(self, access: Verb, kind: Literal["queue", "exchange"], name: str) -> None:
-        """Refuse an access that the caller does not have: scopes and permissions both."""
-        self.identity.check(self.access.permissions, self.vhost, Resource(kind, name), access)
+    @property
+    def stream(self) -> EmbeddedStream:
+        """The stream that the path names."""
+        name = self.request.parameters["stream"]
+        # Without the lock, as Desk.queue: one look into a dictionary.
+        found = self.desk.guard.core.topology.vhost(self.vhost).queues.get(name)
+        if found is None or found.recorder is None:
+            raise QueueNotFound(f"no stream '{name}' in vhost '{self.vhost}': create it first")
+        return EmbeddedStream(self.desk.broker, found)
 
-    def allows(self, access: Verb, kind: Literal["queue", "exchange"], name: str) -> bool:
+    def check(self, access: Verb, kind: Kind, name: str) -> None:
+        """Refuse an access that the caller does not have: scopes and permissions both."""
+        resource = Resource("exchange" if kind == "exchange" else "queue", name)
+        self.identity.check(self.access.permissions, self.vhost, resource, access)
+
+    def allows(self, access: Verb, kind: Kind, name: str) -> bool:
         """The same as a question."""
         try:
             self.check(access, kind, name)
