@@ -1,6 +1,7 @@
 """Streams on a disk that fails or is full: nothing goes on as if it had not happened, as for the log."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,30 @@ def test_on_a_full_disk_without_a_spare_the_broker_ends(life: Life, monkeypatch:
     life.opened.pop().close()
     with life.open() as broker:
         assert [record.body for record in broker.stream("clicks").read()] == ["confirmed"]
+
+
+def test_what_an_interval_left_is_synced_when_nothing_comes(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home, "Disk", FaultyDisk)
+    clicks = life.open(sync="interval").stream("clicks")
+    clicks.send("synced")
+    clicks.send("not yet")
+    before = disk_of(clicks).calls.count("datasync")
+    life.until(lambda: disk_of(clicks).calls.count("datasync") > before)
+
+
+def test_a_failure_of_retention_ends_the_broker(life: Life, clicks: leveret.Stream) -> None:
+    clicks.broker.policy("small", ".*", {"max-length-bytes": 1, "stream-max-segment-size-bytes": 1024})
+    disk_of(clicks).failing["unlink"] = errno.EIO
+    life.until(lambda: failed_by(lambda: clicks.send(b"." * 1000)))
+    disk_of(clicks).failing.clear()
+
+
+def failed_by(verb: Callable[[], object]) -> bool:
+    try:
+        verb()
+    except leveret.JournalFailed:
+        return True
+    return False
 
 
 def test_one_sync_is_for_all_records_that_came_meanwhile(life: Life, clicks: leveret.Stream) -> None:

@@ -127,7 +127,8 @@ class Broker(Publisher):
         if if_empty and queue.depth:
             raise PreconditionFailed(f"{where} not empty")
         count = queue.depth
-        browse.purge(queue, True)
+        if queue.recorder is None:
+            browse.purge(queue, True)
         if queue.durable:
             self.journal.defined(
                 Kind.QUEUE | REMOVED, dumps({"id": queue.id, "vhost": queue.vhost, "name": queue.name})

@@ -162,7 +162,7 @@ def purge(Queue queue not None, bint everything=False) -> int:
     cdef dict places = {}
     cdef list gone
     cdef Held held
-    if queue.recorder is not None and not everything:
+    if queue.recorder is not None:
         where = described("queue", queue.name, queue.vhost)
         raise NotSupported(f"queue.purge not supported by stream queues {where}")
     if queue.has_blobs:
