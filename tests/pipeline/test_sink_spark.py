@@ -100,6 +100,7 @@ def kill_driver_amid_commit(folder: Path, checkpoint: Path, server: ServerProces
         driver.wait()
 
 
+@pytest.mark.timeout(PATIENCE_S)
 def test_every_row_is_published_once_though_drivers_are_killed_and_batches_replayed(
     spark: SparkSession, server: ServerProcess, few: RemoteQueue, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from leveret.sink.staging import PIECES_MAX
 
 SINK_CHARS_MAX = 200
 PART_CHARS_MAX = 64
+FOREIGN = "web token: "
 PARTS_MAX = 10_000  # all of them are named in one entry of the journal
 ROWS_MAX = 1 << 40
 BATCH_MAX = (1 << 53) - 1  # what JSON can count to everywhere
@@ -52,7 +53,7 @@ async def abort(call: Call) -> Answer:
 
 def list_all(call: Call) -> Answer:
     """The sinks of the caller."""
-    return json_response({"sinks": list(_sinks(call).described(call.identity.user))})
+    return json_response({"sinks": list(_sinks(call).described(_owner(call)))})
 
 
 async def delete(call: Call) -> Answer:
@@ -72,7 +73,12 @@ def _sink(call: Call) -> Sink:
     name = call.request.parameters["sink"]
     if len(name) > SINK_CHARS_MAX:
         raise InvalidArgument(f"a sink has a name of 1 to {SINK_CHARS_MAX} characters: choose a shorter one")
-    return Sink(call.identity.user, name)
+    return Sink(_owner(call), name)
+
+
+def _owner(call: Call) -> str:
+    """Whose sinks they are: somebody else's users may have the names of ours."""
+    return call.identity.user if call.identity.local else f"{FOREIGN}{call.identity.user}"
 
 
 def _number(text: str, most: int) -> int:
