@@ -18,6 +18,8 @@ FUZZERS := $(wildcard tests/fuzz/fuzz_$(or $(FUZZ),*).py)
 # What reads bytes from outside or handles raw memory: the codec, the queues, the journal and streams.
 SANITIZED := $(wildcard tests/core tests/journal tests/stream tests/amqp)
 PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
+# One process for each core; tests that are marked to share something stay together in one of them.
+AT_ONCE := --numprocesses=logical --dist=loadgroup
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -31,8 +33,8 @@ build: $(VENV)/.built  ## compile the extensions; the package runs from src/ ins
 serve: $(VENV)/.built  ## run a server on ./data; ARGS="--amqp-port 5673" is passed on
 	@exec $(PY) -m leveret serve $(ARGS)
 
-test: $(VENV)/.dev $(VENV)/.parts  ## run the tests; ARGS="-k name" is passed to pytest
-	$(PY) -m pytest $(PYTEST_OPTIONS) $(ARGS)
+test: $(VENV)/.dev $(VENV)/.parts  ## run the tests, on all cores; ARGS="-k name" is passed to pytest, which then runs on one
+	$(PY) -m pytest $(PYTEST_OPTIONS) $(or $(ARGS),$(AT_ONCE))
 
 clients: $(VENV)/.dev $(VENV)/.parts  ## run the tests that client libraries ship for themselves; CLIENT=name selects one
 	@$(PY) -m tests.clients.suites $(CLIENT)
@@ -42,7 +44,7 @@ parts: $(VENV)/.parts  ## install the foreign programs that tests use: clients i
 check: $(VENV)/.dev  ## lint, formatting, types and the rules of the repository
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy --strict $(TREES) setup.py
+	$(PY) -m mypy --strict --num-workers auto $(TREES) setup.py
 	$(PY) -m pytest -q $(PYTEST_OPTIONS) tests/test_tidy.py tests/test_architecture.py
 
 bench: $(VENV)/.dev build/amqpload  ## run bench/bench_*.py, one JSON line each; BENCH=name selects one, QUICK=1 shortens
@@ -113,8 +115,14 @@ $(VENV)/.built: pyproject.toml setup.py $(COMPILED) | $(VENV)/.created
 	$(if $(filter pyproject.toml setup.py,$?),$(install),$(PY) setup.py -q build_ext --inplace)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.built pyproject.toml
-	$(if $(filter pyproject.toml,$?),$(PIP) install --no-build-isolation --editable '.[dev]',@:)
+# Spark comes as a source package, of which pip makes a wheel for a minute or more: meanwhile our own modules are compiled.
+$(VENV)/.dev: pyproject.toml setup.py $(COMPILED) | $(VENV)/.created
+	@$(if $(filter pyproject.toml,$?),$(call wanted,["project"]["optional-dependencies"]["pipeline"]) \
+		| $(PIP) wheel --wheel-dir $(VENV)/wheels --requirement /dev/stdin & ) \
+	$(MAKE_COMMAND) --no-print-directory $(VENV)/.built && wait
+	$(if $(filter pyproject.toml,$?),$(call wanted,["project"]["optional-dependencies"]["dev"]) \
+		| $(PIP) install --find-links $(VENV)/wheels --requirement /dev/stdin)
+	@rm -rf $(VENV)/wheels
 	@touch $@
 
 # Without a stamp when something is missing: the next run tries again.
@@ -130,10 +138,12 @@ build/amqpload: $(LOAD)
 	@mkdir -p build
 	$${CC:-cc} -O2 -flto -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wshadow -pthread $(filter %.c,$^) -o $@
 
+# The requirements in one place of pyproject.toml, a line each.
+wanted = $(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))$(1), sep="\n")'
+
 define install
 rm -rf build
-	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
-		| $(PIP) install --requirement /dev/stdin
+	$(call wanted,["build-system"]["requires"]) | $(PIP) install --requirement /dev/stdin
 	$(PIP) install --no-build-isolation --editable .
 endef
 

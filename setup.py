@@ -22,8 +22,10 @@ DIRECTIVES = {
 }
 # LEVERET_SANITIZE=address builds with AddressSanitizer (see `make asan`).
 SANITIZE = os.environ.get("LEVERET_SANITIZE", "")
-FLAGS = ["-O1", "-g", f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer"] if SANITIZE else ["-O3"]
+# Without debug information a module takes two thirds of the time to compile, and a third of the room.
+FLAGS = ["-O1", "-g", f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer"] if SANITIZE else ["-O3", "-g0"]
 LINK = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
+CORES = os.cpu_count() or 1
 
 
 def extension(path: Path) -> Extension:
@@ -38,12 +40,15 @@ def extension(path: Path) -> Extension:
     )
 
 
-setup(
-    ext_modules=cythonize(
-        [extension(path) for path in sorted(SOURCE.rglob("*.pyx"))],
-        compiler_directives=DIRECTIVES,
-        include_path=[str(SOURCE)],
-        build_dir="build/cython",
-        nthreads=0,
-    ),
-)
+# Cython's helper processes may import this file again: they must not build.
+if __name__ == "__main__":
+    setup(
+        ext_modules=cythonize(
+            [extension(path) for path in sorted(SOURCE.rglob("*.pyx"))],
+            compiler_directives=DIRECTIVES,
+            include_path=[str(SOURCE)],
+            build_dir="build/cython",
+            nthreads=CORES,
+        ),
+        options={"build_ext": {"parallel": CORES}},
+    )

@@ -16,6 +16,13 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if IN_CI else "local")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that use Spark in one process when there are several: a second session would be a second JVM."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 def need(condition: object, reason: str) -> None:
     """Skip the test when a part that it needs is missing; in CI, where nothing may be missing, fail."""
     if condition:

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Self
 
 import leveret
-from tests.sources import ROOT
 
+PACKAGES = str(Path(leveret.__file__).parents[1])  # those that the tests use: the sanitizer has its own
 PATIENCE_S = 30
 POLL_S = 0.01
 FREE_PORTS = ("--amqp-port", "0", "--http-port", "0", "--https-port", "0", "--sqs-port", "0")
@@ -35,7 +35,7 @@ class ServerProcess:
         self.ports: dict[str, int] = {}
         self._flags = flags
         self._environ = {key: value for key, value in os.environ.items() if not key.startswith("LEVERET_")}
-        self._environ |= {"PYTHONPATH": str(ROOT / "src"), **(environ or {})}
+        self._environ |= {"PYTHONPATH": PACKAGES, **(environ or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._log = folder / "server.log"
         self._log_bytes = 0

@@ -96,6 +96,9 @@ class ServerOptions(StoreOptions):
     frame_bytes_max: int = option(131_072, "largest AMQP frame", at_least=8_192, at_most=MIB)
     channels_max: int = option(2_047, "channels of one AMQP connection", at_least=1, at_most=65_535)
     handshake_timeout_s: float = option(10, "time in which a client has to be logged in, TLS included", at_least=1)
+    consumer_timeout_s: int = option(
+        1_800, "time in which an AMQP client has to settle a delivery, if its queue has no x-consumer-timeout; 0 is any"
+    )
     connections_max: int = option(16_000, "connections at the same time", at_least=1)
     connections_per_ip_max: int = option(10_000, "connections of one address at the same time", at_least=1)
     half_open_max: int = option(1_000, "connections that have not logged in yet", at_least=1)

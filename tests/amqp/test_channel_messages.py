@@ -3,6 +3,7 @@
 import pytest
 
 from leveret.amqp.codec import encode
+from leveret.amqp.frames import BODY
 from leveret.amqp.methods import (
     BasicAck,
     BasicCancel,
@@ -64,6 +65,20 @@ def test_a_body_in_many_frames_arrives_whole(world: World) -> None:
     body = bytes(range(256)) * 100
     client.publish(body=body)
     assert client.next_content(BasicDeliver).body == body
+
+
+@pytest.mark.parametrize(
+    ("size", "pieces"),
+    [(0, []), (1, [1]), (4_088, [4_088]), (4_089, [4_088, 1]), (8_176, [4_088, 4_088]), (8_177, [4_088, 4_088, 1])],
+)
+def test_a_body_is_cut_at_exactly_what_a_frame_holds(world: World, size: int, pieces: list[int]) -> None:
+    client = world.client(frame_max=4_096)
+    client.queue()
+    consume(client, no_ack=True)
+    client.publish(body=bytes(size))
+    client.reader.feed(client.connection.take_output())
+    frames = [each for each in iter(client.reader.next_frame, None) if each is not None]
+    assert [len(payload) for kind, _, payload in frames if kind == BODY] == pieces
 
 
 def test_confirms_cover_all_publishes_of_a_read(client: Client) -> None:

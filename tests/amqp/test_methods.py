@@ -117,7 +117,7 @@ def test_a_name_that_is_not_utf8_goes_out_as_it_came() -> None:
         m.BasicAck(2**64),
         m.BasicAck(-1),
         m.ConnectionTune(65536),
-        m.QueueDeclare(arguments={"x": object()}),
+        m.QueueDeclare(arguments={"x": object}),
     ],
     ids=repr,
 )

@@ -24,6 +24,8 @@ from leveret.amqp.methods import (
     ExchangeDeleteOk,
     QueueBind,
     QueueBindOk,
+    QueueDelete,
+    QueueDeleteOk,
     TxCommit,
     TxCommitOk,
     TxRollback,
@@ -165,15 +167,6 @@ def test_closing_forgets_the_transaction(tx: Client) -> None:
     other.next(BasicGetEmpty)
 
 
-def test_what_was_recovered_is_not_settled_by_the_commit(tx: Client) -> None:
-    tx.publish()
-    tx.call(TxCommit(), TxCommitOk)
-    tx.send(BasicAck(get(tx)))
-    tx.call(BasicRecover(True), BasicRecoverOk)
-    tx.call(TxCommit(), TxCommitOk)
-    assert depth(tx) == 1
-
-
 def test_a_message_too_large_for_its_queue_is_refused_before_the_commit(tx: Client) -> None:
     tx.queue("small", arguments={"x-max-message-size": 3})
     tx.publish("small", b"1234")
@@ -239,3 +232,37 @@ def test_many_are_acknowledged_step_by_step(tx: Client) -> None:
     tx.send(BasicAck(0, multiple=True))
     tx.call(TxCommit(), TxCommitOk)
     assert leased(tx) == 0
+
+
+def test_what_is_to_be_settled_is_not_recovered(tx: Client) -> None:
+    tx.publish(body=b"1")
+    tx.publish(body=b"2")
+    tx.call(TxCommit(), TxCommitOk)
+    tx.call(BasicGet("q"), BasicGetOk)
+    tx.call(BasicGet("q"), BasicGetOk)
+    tx.send(BasicAck(1))
+    tx.call(BasicRecover(True), BasicRecoverOk)
+    tx.call(TxCommit(), TxCommitOk)
+    assert (depth(tx), leased(tx)) == (1, 0)
+    tx.send(BasicGet("q"))
+    assert tx.next_content(BasicGetOk).body == b"2"
+
+
+def test_what_was_to_be_settled_can_be_recovered_after_a_rollback(tx: Client) -> None:
+    tx.publish()
+    tx.call(TxCommit(), TxCommitOk)
+    tx.call(BasicGet("q"), BasicGetOk)
+    tx.send(BasicAck(1))
+    tx.call(BasicRecover(True), BasicRecoverOk)
+    assert depth(tx) == 0
+    tx.call(TxRollback(), TxRollbackOk)
+    tx.call(BasicRecover(True), BasicRecoverOk)
+    assert depth(tx) == 1
+
+
+def test_a_mandatory_message_comes_back_if_its_queue_goes_before_the_commit(tx: Client) -> None:
+    tx.publish(mandatory=True)
+    tx.call(QueueDelete("q"), QueueDeleteOk)
+    tx.send(TxCommit())
+    tx.next(BasicReturn)
+    tx.next(TxCommitOk)

@@ -150,6 +150,7 @@ def test_a_file_of_rabbitmq_is_merged_and_what_is_left_out_is_told(
         ["exchanges", "1", "0"],
         ["queues", "2", "2"],
         ["bindings", "1", "0"],
+        ["queue_details", "0", "0"],
     ]
     told = output.err.splitlines()
     assert len(told) == len(SKIPPED)

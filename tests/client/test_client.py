@@ -1,6 +1,7 @@
 """What is only the client's: addresses, asyncio, workers over restarts, encryption, other protocols."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -181,6 +182,7 @@ def test_sealed_payloads_travel(client: leveret.RemoteBroker, world: RestWorld) 
     assert cipher.open(message.body) == {"card": "4111"}
 
 
-def test_idempotent_workers_are_of_the_embedded_broker(client: leveret.RemoteBroker) -> None:
-    with pytest.raises(leveret.InvalidArgument, match="embedded"):
-        client.queue("orders").worker(idempotent=True)(print)
+@pytest.mark.parametrize("connect", [leveret.connect, leveret.aconnect])
+def test_options_that_nobody_knows_are_refused(connect: Callable[..., object]) -> None:
+    with pytest.raises(leveret.InvalidArgument, match=r"the options token, .* not timeouts"):
+        connect(timeouts=1)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pika
 
 import leveret
+from leveret.cli.main import main
 from tests.server_process import ServerProcess
 
 HEADERS = {"tenant": "a", "n": 7, "flag": True, "nested": {"list": [1, 2, "x"]}}
@@ -44,3 +45,28 @@ def test_client_and_amqp_see_the_same(tmp_path: Path) -> None:
             assert message.headers == {**HEADERS, "raw": b"\xff"}
             message.ack()
             assert orders.stats().acked == 2
+
+
+def test_a_virtual_host_of_amqp_is_one_of_the_client(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        data = ("--data", str(server.data))
+        assert main(["vhosts", "add", "shop", *data]) == 0
+        assert main(["permissions", "set", "guest", ".*", ".*", ".*", "--vhost", "shop", *data]) == 0
+        amqp_url, http_url = server.url.removesuffix("%2F"), f"http://guest:guest@127.0.0.1:{server.ports['http']}"
+        with (
+            closing(pika.BlockingConnection(pika.URLParameters(f"{amqp_url}shop"))) as amqp,
+            leveret.connect(http_url, vhost="shop") as shop,
+            leveret.connect(http_url) as other,
+        ):
+            channel = amqp.channel()
+            channel.queue_declare("orders", durable=True)
+            channel.confirm_delivery()
+            channel.basic_publish("", "orders", b"by amqp")
+            orders = shop.queue("orders", declare=False)
+            (message,) = orders.receive(wait=5)
+            assert message.body == b"by amqp"
+            message.ack()
+            orders.send("by rest")
+            assert channel.basic_get("orders", auto_ack=True)[2] == b"by rest"
+            assert [each.name for each in shop.queues()] == ["orders"]
+            assert other.queues() == []

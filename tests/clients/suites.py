@@ -206,7 +206,7 @@ def main() -> int:
     for suite in suites:
         suite.fetch(suite)
         suite.log.unlink(missing_ok=True)
-    with running(data, *certificates(data, suites)) as broker:
+    with running(data, "--host", "127.0.0.1,::1", *certificates(data, suites)) as broker:
         good = [report(suite, suite.run(suite, broker), known.get(suite.name, {})) for suite in suites]
     return not all(good)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from leveret.core.consumer_arguments import consumer_priority
+from leveret.core.consumer_arguments import parse
 from leveret.core.errors import InvalidArgument
 from leveret.core.tables import Long
 from tests.core.world import World
@@ -20,7 +20,12 @@ from tests.core.world import World
     ],
 )
 def test_the_priority_is_any_integer(world: World, arguments: dict[str, Any], priority: int) -> None:
-    assert consumer_priority(world.queue(), arguments) == priority
+    assert parse(world.queue(), arguments).priority == priority
+
+
+def test_the_time_to_settle_is_that_of_the_queue_unless_asked_for(world: World) -> None:
+    assert parse(world.queue(), {}).timeout_ms == 0
+    assert parse(world.queue(), {"x-consumer-timeout": 60_000}).timeout_ms == 60_000
 
 
 @pytest.mark.parametrize(
@@ -28,11 +33,12 @@ def test_the_priority_is_any_integer(world: World, arguments: dict[str, Any], pr
     [
         ({"x-priority": "high"}, ': "expected integer, got longstr"'),
         ({"x-priority": 2**63}, f": {{value_too_large,{2**63}}}"),
+        ({"x-consumer-timeout": 0}, ": {value_zero,0}"),
         ({"x-cancel-on-ha-failover": 1}, ": {unacceptable_type,signedint}"),
         ({"x-stream-offset": "first"}, " of queue type rabbit_classic_queue"),
     ],
 )
 def test_what_a_queue_cannot_follow_is_refused(world: World, arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
-        consumer_priority(world.queue(), arguments)
+        parse(world.queue(), arguments)
     assert str(refusal.value) == f"invalid arg '{next(iter(arguments))}' for queue 'q' in vhost '/'{reason}"

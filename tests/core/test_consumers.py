@@ -69,6 +69,33 @@ def test_only_the_active_consumer_gets_messages_until_it_leaves(world: World) ->
     assert (two.bodies, queue.active) == (["a", "b"], two)
 
 
+def test_the_first_consumer_is_the_active_one_whatever_comes_later(world: World) -> None:
+    queue, first = world.queue(single_active_consumer=True), Recorder("first")
+    second, higher = Recorder("second"), Recorder("higher", priority=5)
+    subscribed(queue, first, second, higher)
+    world.send(queue, "a")
+    run(world)
+    assert (first.bodies, queue.active) == (["a"], first)
+    dispatch.unsubscribe(queue, first)
+    assert queue.active is higher
+
+
+def test_in_a_quorum_queue_a_higher_priority_takes_over_when_all_is_settled(world: World) -> None:
+    queue, first = world.queue(queue_type="quorum", single_active_consumer=True), Recorder("first", prefetch=2)
+    higher = Recorder("higher", priority=5)
+    subscribed(queue, first)
+    world.send_all(queue, "ab")
+    run(world)
+    subscribed(queue, higher)
+    world.send(queue, "c")
+    queue.ack(first.got[0], first.got[0].lease)
+    run(world)
+    assert (first.bodies, higher.bodies, queue.active) == (["a", "b"], [], first)
+    queue.ack(first.got[1], first.got[1].lease)
+    run(world)
+    assert (higher.bodies, queue.active) == (["c"], higher)
+
+
 def test_an_exclusive_consumer_is_alone(world: World) -> None:
     queue, only = world.queue(), Recorder("only", exclusive=True)
     subscribed(queue, only)

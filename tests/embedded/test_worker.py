@@ -132,6 +132,7 @@ def test_long_work_keeps_its_lease(broker: leveret.Broker, clock: leveret.Manual
     assert (stats.acked, stats.timed_out) == (1, 0)
 
 
+@pytest.mark.everywhere
 def test_an_idempotent_worker_does_not_repeat_itself(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
     seen = Recorder()
@@ -170,6 +171,7 @@ def test_what_was_done_is_remembered_over_a_restart(reopen: Reopen, clock: lever
     assert seen.bodies.empty()
 
 
+@pytest.mark.everywhere
 def test_another_name_has_another_memory(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
     seen = Recorder()

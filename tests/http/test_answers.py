@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator
+from unittest.mock import patch
 
 import pytest
 
@@ -90,6 +91,25 @@ def test_a_header_with_a_line_break_is_not_sent() -> None:
     with World(lambda request: Response(200, headers=[("X-Name", "a\r\nSet-Cookie: b")])) as world:
         answer = world.connect().request("GET /")
         assert (answer.status, answer.headers.get("set-cookie")) == (500, None)
+
+
+@pytest.mark.parametrize("path", ["/now", "/later", "no path at all"])
+def test_a_server_that_cannot_make_any_answer_closes(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def later(request: Request) -> Response:
+        return Response(200, request.body)
+
+    def broken(status: int) -> bytes:
+        raise RuntimeError(f"no head for {status}")
+
+    with World(lambda request: later(request) if request.path == "/later" else Response()) as world:
+        with patch.object(world.server, "head", side_effect=broken) as head:
+            client = world.connect()
+            client.send(f"POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\nx".encode())
+            assert client.is_closed()
+        assert 1 <= head.call_count <= 2
+        world.until(lambda: not len(world.server))
+        assert world.server.bodies_bytes == 0
+        assert "no head for" in caplog.text
 
 
 def test_a_stream_is_chunked() -> None:

@@ -15,7 +15,7 @@ from leveret.http.problem import problem
 from leveret.http.request import Peer, Refusal, Request
 from leveret.http.response import Response, json_response
 from leveret.http.server import Answer, Handler
-from leveret.http.throttle import throttled
+from leveret.http.throttle import Throttle
 from leveret.security import failures
 from leveret.security.access import Access
 from leveret.security.identity import BadToken, Identity
@@ -157,7 +157,7 @@ def test_handlers_learn_who_asks(access: Access) -> None:
 
 def test_too_many_requests_are_told_to_wait(access: Access) -> None:
     clock = leveret.ManualClock()
-    handler = throttled(whoami, RateLimit(0.5, 2), clock)
+    handler = Throttle(RateLimit(0.5, 2), clock).wrap(whoami)
     assert [_status(handler, request()) for _ in range(3)] == [200, 200, 429]
     with pytest.raises(Refusal) as refused:
         handler(request())

@@ -125,6 +125,35 @@ def test_a_receive_that_finds_something_needs_no_future(broker: leveret.Broker) 
     run(broker, scenario)
 
 
+@pytest.mark.parametrize("size", [900, 2_000])
+def test_one_answer_has_so_many_bytes_or_one_message(
+    broker: leveret.Broker, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr("leveret.http.desk.ANSWER_BYTES_MAX", int(3.5 * size))
+    orders = broker.queue("orders")
+    sent = [bytes([number]) * size for number in range(7)] + [b"x" * 10 * size, b"y"]
+    orders.send_many(sent)
+
+    async def scenario(desk: Desk) -> list[list[object]]:
+        return [await value(desk.receive(orders, bodies, 10, wait_s=wait_s)) for wait_s in (0, 5, 0, 0, 0)]
+
+    assert run(broker, scenario) == [sent[:3], sent[3:6], sent[6:7], sent[7:8], sent[8:]]
+    assert [each.deliveries for each in orders.browse(state="leased")] == [1] * 9
+
+
+def test_a_poll_has_so_many_bytes_too(broker: leveret.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leveret.http.desk.ANSWER_BYTES_MAX", 2_000)
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> list[object]:
+        poll = desk.receive(orders, bodies, 10, wait_s=TIMEOUT_S)
+        orders.send_many([b"x" * 900] * 3)
+        return await value(poll)
+
+    assert len(run(broker, scenario)) == 2
+    assert len(orders) == 1
+
+
 def test_a_poll_is_woken_by_this_loop_and_by_other_threads(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
 

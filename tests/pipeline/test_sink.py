@@ -195,6 +195,19 @@ def test_batches_are_joined_and_split_without_a_loss(world: RestWorld, monkeypat
     assert [message.properties.message_id for message in taken] == ids
 
 
+def test_a_virtual_host_has_sinks_of_its_own(world: RestWorld) -> None:
+    with world.broker.guard as core:
+        core.declare_vhost("other")
+        world.access.set_permission("guest", "other", ".*", ".*", ".*")
+    world.ok("PUT /queues/orders?vhost=other")
+    for vhost in ("/", "other"):
+        writer = batch_writer(world, sinkid="same", vhost=vhost)
+        writer.commit([writer.write(rows(vhost.encode()))])
+        writer.commit([writer.write(rows(vhost.encode()))])
+    assert received(world.broker.queue("orders")) == [b"/"]
+    assert received(world.broker.queue("orders", vhost="other")) == [b"other"]
+
+
 def test_a_commit_tells_what_is_wrong(world: RestWorld) -> None:
     writer = batch_writer(world, queue="nowhere")
     with pytest.raises(QueueNotFound, match="create it first"):

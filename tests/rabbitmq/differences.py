@@ -42,6 +42,12 @@ SCENARIOS: dict[str, str] = {
     "arguments: declare x-queue-type='quorum', x-queue-mode='lazy'": "x-queue-mode has no effect on any queue",
     "arguments: declare nothing, then x-queue-mode='lazy'": "x-queue-mode has no effect, so it need not be repeated",
     "arguments: declare x-queue-type='quorum', x-delivery-limit='5'": "a limit that is no number is refused",
+    "channels: shared prefetch: what is got does not count": (
+        "what was got before the prefetch was set does not count; in RabbitMQ it does, even after it is settled"
+    ),
+    "channels: single active: cancelled while it holds something": (
+        "the next active consumer is given what waits at once, not with the next message"
+    ),
     "consuming: a channel number over the limit": "RabbitMQ 4 refuses it, too",
     "endings: length: what is held does not count": "what comes back is never dropped for the length of a queue",
     "endings: length: priorities": "a full queue drops the lowest priority, not the highest",

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 
 from tests.rabbitmq.scenarios import (
     arguments,
+    channels,
     consuming,
     endings,
     exchanges,
@@ -24,7 +25,7 @@ from tests.rabbitmq.scenarios import (
 from tests.rabbitmq.script import Run, Script
 
 RECORDED = Path(__file__).parent / "recorded"
-TOPICS = (arguments, consuming, endings, exchanges, policies, publishing, queues, quorum)
+TOPICS = (arguments, channels, consuming, endings, exchanges, policies, publishing, queues, quorum)
 TITLE = "== "
 
 Address = tuple[str, int, str]

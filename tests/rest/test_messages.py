@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import leveret
-from leveret.http.desk import Desk
+from leveret.http.desk import ANSWER_BYTES_MAX, Desk
 from leveret.http.rest.leases import DEQUEUE_MAX, RECEIPTS_MAX
 from leveret.http.rest.messages import BATCH_MAX, BROWSE_MAX
 from leveret.http.rest.operation import Scans
@@ -190,6 +190,18 @@ def test_looking_takes_nothing(world: RestWorld, orders: leveret.Queue) -> None:
     (message,) = world.ok("GET /queues/orders/messages?contains=gre&limit=5")["messages"]
     assert (message["payload"], message["state"], message["due_at"]) == ("green", "ready", None)
     assert len(orders) == 2
+
+
+@pytest.mark.parametrize("delay", [0, 60])
+def test_one_answer_has_only_so_many_bytes(world: RestWorld, orders: leveret.Queue, delay: int) -> None:
+    size = ANSWER_BYTES_MAX // 3 - 1_000
+    orders.send_many([leveret.Outgoing("x" * size, delay=delay) for _ in range(5)])
+    for path in ("scheduled", "messages?state=scheduled") if delay else ("messages",):
+        seen = world.ok(f"GET /queues/orders/{path}")["messages"]
+        assert [len(each["payload"]) for each in seen] == [size] * 3
+    if not delay:
+        assert len(world.ok("POST /queues/orders/dequeue", {"max_messages": 10})["messages"]) == 3
+        assert len(world.ok("POST /queues/orders/dequeue", {"max_messages": 10})["messages"]) == 2
 
 
 def test_scheduled_messages_are_listed_and_cancelled(world: RestWorld, orders: leveret.Queue) -> None:

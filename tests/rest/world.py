@@ -15,7 +15,7 @@ from leveret.net.admission import Admission
 from leveret.net.listener import bind
 from leveret.security.access import Access
 from leveret.security.passwords import Cost
-from leveret.server.web import Web
+from leveret.server.web import Web, throttle_of
 from leveret.telemetry.audit import Audit
 
 CHEAP = Cost(n=2, r=1, p=1)
@@ -80,7 +80,9 @@ class RestWorld:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         admission = Admission(5_000, 5_000, 5_000)
-        web = Web(self._options, self.broker, self.access, admission, self.audit, self.broker.guard.clock)
+        clock = self.broker.guard.clock
+        throttle = throttle_of(self._options, clock)
+        web = Web(self._options, self.broker, self.access, admission, self.audit, clock, throttle)
         bound = bind("127.0.0.1", 0)
         self.port: int = bound.getsockname()[1]
         web.listen(bound)

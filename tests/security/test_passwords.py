@@ -78,7 +78,9 @@ def test_text_and_its_utf8_bytes_are_one_password() -> None:
     assert verify(hash_password("häse", CHEAP), "häse".encode())
 
 
-@pytest.mark.parametrize("stored", [hash_password("hare", Cost(4, 1, 1)), imported(DOCUMENTED, SHA256)])
+@pytest.mark.parametrize(
+    "stored", [hash_password("hare", Cost(4, 1, 1)), imported(DOCUMENTED, SHA256)], ids=["cost", "import"]
+)
 def test_other_costs_and_imports_need_a_rehash(stored: str) -> None:
     assert needs_rehash(stored, CHEAP)
 
@@ -100,7 +102,7 @@ def test_nothing_opens_the_unmatchable() -> None:
     assert not verify(stored, "hare")
 
 
-@pytest.mark.parametrize("stored", [hash_password("hare", CHEAP), imported(DOCUMENTED, SHA256)])
+@pytest.mark.parametrize("stored", [hash_password("hare", CHEAP), imported(DOCUMENTED, SHA256)], ids=["own", "import"])
 def test_hashes_are_compared_in_constant_time(stored: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
 

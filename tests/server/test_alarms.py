@@ -12,9 +12,15 @@ class World:
         self.resident_bytes = 0
         self.free_bytes = 10 * GIB
         self.full = False
+        self.problem: OSError | None = None
         self.told: list[str | None] = []
-        gauges = Gauges(lambda: self.resident_bytes, lambda: self.free_bytes, lambda: self.full)
+        gauges = Gauges(lambda: self.resident_bytes, self._free_bytes, lambda: self.full)
         self.alarms = Alarms(gauges, GIB, GIB, self.told.append)
+
+    def _free_bytes(self) -> int:
+        if self.problem is not None:
+            raise self.problem
+        return self.free_bytes
 
 
 @pytest.fixture
@@ -52,3 +58,20 @@ def test_both_are_named(world: World) -> None:
     world.resident_bytes, world.free_bytes = 2 * GIB, 0
     world.alarms.check()
     assert world.told == ["low on memory & disk"]
+
+
+def test_a_disk_that_cannot_be_looked_at_is_taken_to_be_as_it_was(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.free_bytes = 0
+    world.alarms.check()
+    world.problem = OSError(5, "Input/output error")
+    world.alarms.check()
+    world.alarms.check()
+    assert world.told == ["low on disk"]
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        "memory or disk cannot be looked at"
+    ]
+    world.problem, world.free_bytes = None, 10 * GIB
+    world.alarms.check()
+    assert world.told == ["low on disk", None]

@@ -22,7 +22,7 @@ from tests.sim.node import OPTIONS, Life, clock
 from tests.sim.simdisk import SimDisk
 from tests.sink.batches import bodies, piece
 
-SINK = Sink("guest", "s")
+SINK = Sink("/", "guest", "s")
 LIMITS = StagingLimits(1 << 20, 1 << 20, 1 << 40)
 SHARES = (Share("b", 2), Share("a", 1))
 PIECES = {("b", 0): bodies(0, 7), ("b", 1): bodies(7, 5), ("a", 0): bodies(12, 9)}

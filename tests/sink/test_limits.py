@@ -28,7 +28,7 @@ from tests.rest.world import RestWorld
 from tests.sink.batches import Batch, bodies, numbers, piece, texts
 from tests.sink.conftest import received
 
-SINK = Sink("guest", "s")
+SINK = Sink("/", "guest", "s")
 LIMITS = StagingLimits(bytes_max=1_000, sink_bytes_max=700, age_ms=60_000)
 GOOD = piece(bodies(0, 3))
 
@@ -89,7 +89,7 @@ def test_a_sink_and_all_sinks_have_a_limit_of_bytes(tmp_path: Path) -> None:
     with pytest.raises(TooMany, match="staging_sink_bytes_max"):
         found.put(SINK, "b", 0, b"x" * 500, 0)
     with pytest.raises(TooMany, match="staging_bytes_max"):
-        found.put(Sink("guest", "t"), "b", 0, b"x" * 500, 0)
+        found.put(Sink("/", "guest", "t"), "b", 0, b"x" * 500, 0)
     found.drop(SINK, ["a"])
     found.put(SINK, "b", 0, b"x" * 500, 0)
 
@@ -218,6 +218,14 @@ def test_rows_for_what_is_not_there_or_too_large_are_refused(world: RestWorld) -
     for position, (columns, status) in enumerate(cases):
         batch = Batch(world, f"s{position}").stage("a", (piece([b"x" * 2_000], *columns), 1))
         assert batch.commit().status == status
+
+
+def test_streams_are_not_written_to(world: RestWorld) -> None:
+    world.broker.stream("log")
+    world.ok("POST /exchanges/amq.fanout/bindings", {"destination": "log"})
+    for position, column in enumerate((constant("queue", "log"), constant("exchange", "amq.fanout"))):
+        batch = Batch(world, f"s{position}").stage("a", (piece([b"x"], column), 1))
+        assert batch.commit().status == 422
 
 
 def test_a_broker_in_memory_stages_nothing() -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -11,7 +11,6 @@ from leveret.http.request import Request
 from leveret.http.sqs.queue_policy import Asked, decide
 from leveret.http.sqs.service import ACTIONS, QUEUE_ACTIONS
 from leveret.security.access_keys import AccessKey
-from leveret.security.sigv4 import Verifier
 from tests.sqs.world import Answer, World
 
 QUEUE = "arn:aws:sqs:us-east-1:000000000000:orders"
@@ -55,7 +54,8 @@ class Guarded(World):
             self.account.queues.change(queue, {"Policy": json.dumps({"Statement": statements})})
 
     def handle(self, *requests: Request) -> list[Answer]:
-        with patch.object(Verifier, "verify", return_value=AccessKey("AKIA", self.user, "x")):
+        signed = Mock(verify=Mock(return_value=AccessKey("AKIA", self.user, "x")))
+        with patch.object(self.service, "_verifier", signed):
             return super().handle(*requests)
 
     def denied(self, action: str, **parameters: Any) -> bool:
@@ -93,6 +93,23 @@ def test_without_a_permission_nothing_is_allowed(guarded: Guarded, action: str) 
     assert guarded.denied(action)
     guarded.permit(configure="^other$", write="^other$", read="^other$")
     assert guarded.denied(action)
+
+
+def test_a_permission_that_was_taken_away_is_gone_at_once(guarded: Guarded) -> None:
+    guarded.permit(write="^orders$")
+    assert not guarded.denied("SendMessage", MessageBody="a")
+    guarded.permit(write="^other$")
+    assert guarded.denied("SendMessage", MessageBody="a")
+
+
+def test_a_queue_that_was_made_again_is_decided_anew(guarded: Guarded) -> None:
+    guarded.permit(write="^orders$")
+    assert not guarded.denied("SendMessage", MessageBody="a")
+    with guarded.broker.guard as core:
+        core.delete_queue(core.topology.vhost("/").queues["orders"])
+        core.declare_queue("/", "orders", {})
+    guarded.policy(statement(effect="Deny"))
+    assert guarded.denied("SendMessage", MessageBody="a")
 
 
 def test_queues_are_made_where_one_may_configure(guarded: Guarded) -> None:

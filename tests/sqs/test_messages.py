@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from leveret.core.errors import QueueNotFound
+from leveret.http.desk import ANSWER_BYTES_MAX
 from tests.sqs.world import World, json_request, refused
 
 RED = {"color": {"DataType": "String", "StringValue": "red"}}
@@ -23,6 +24,12 @@ def test_a_message_is_sent_received_and_deleted(world: World) -> None:
     world.delete(url, message)
     world.later(60)
     assert world.receive(url) == []
+
+
+def test_one_answer_has_only_so_many_bytes(world: World) -> None:
+    world.broker.queue("orders").send_many(["x" * (ANSWER_BYTES_MAX // 2 - 1_000), "y", "z" * ANSWER_BYTES_MAX, "w"])
+    received = [[each["Body"][0] for each in world.receive("orders", 10)] for _ in range(3)]
+    assert received == [["x", "y"], ["z"], ["w"]]
 
 
 def test_the_digest_of_attributes_is_amazons(world: World) -> None:

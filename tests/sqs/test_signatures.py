@@ -192,6 +192,12 @@ def test_a_link_without_a_part(signed_world: World, part: bytes) -> None:
     assert answer.text("Error/Code") == "IncompleteSignature"
 
 
+@pytest.mark.parametrize("signature", [b"", b"%ff", b"0" * 63, b"\xe4" * 64])
+def test_a_link_whose_signature_is_none(signed_world: World, signature: bytes) -> None:
+    target = link(signed_world).partition(b"&X-Amz-Signature=")[0] + b"&X-Amz-Signature=" + signature
+    assert follow(signed_world, target).text("Error/Code") == "IncompleteSignature"
+
+
 @pytest.mark.parametrize(
     "added", [{b"x-amz-target": b"AmazonSQS.DeleteQueue"}, {b"x-amz-content-sha256": b"UNSIGNED-PAYLOAD"}]
 )

@@ -17,7 +17,9 @@ from leveret.http.response import Response
 from leveret.http.sqs.account import Account
 from leveret.http.sqs.service import Service
 from leveret.http.sqs.settings import Settings
+from leveret.http.throttle import Throttle
 from leveret.security.access import Access
+from leveret.security.ratelimit import RateLimit
 
 JSON = {b"host": b"sqs.test", b"content-type": b"application/x-amz-json-1.0"}
 FORM = {b"host": b"sqs.test", b"content-type": b"application/x-www-form-urlencoded"}
@@ -95,9 +97,10 @@ def flat(action: str, parameters: dict[str, Any]) -> dict[str, str]:
 class World:
     """A broker and its service."""
 
-    def __init__(self, path: str | None = None, **settings: Any) -> None:
+    def __init__(self, path: str | None = None, limit: RateLimit | None = None, **settings: Any) -> None:
         self.clock = leveret.ManualClock()
         self.path = path
+        self.throttle = Throttle(limit, self.clock)
         self.settings = Settings(**{"auth": False, **settings})
         self._runner = asyncio.Runner()
         self.open()
@@ -111,7 +114,7 @@ class World:
     async def _start(self) -> None:
         self.desk = Desk(self.broker)
         self.account = Account(self.broker, self.access, self.desk, self.settings)
-        self.service = Service(self.account)
+        self.service = Service(self.account, self.throttle)
 
     async def _stop(self) -> None:
         self.account.tasks.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leveret.amqp.codec import encode
@@ -18,7 +19,7 @@ from leveret.amqp.state import Hold
 from leveret.amqp.traffic import Route, Traffic
 from leveret.amqp.transaction import Transaction
 from leveret.core import browse, dispatch
-from leveret.core.errors import AccessRefused, QueueNotFound
+from leveret.core.errors import AccessRefused, DiskFull, QueueNotFound
 from leveret.core.exchanges import Exchange
 from leveret.core.filters import BLOB
 from leveret.core.held import Held
@@ -163,17 +164,31 @@ class Channel(Traffic):
     def _store(self, publish: Publish) -> None:
         """Put a large body away before its message is published; nothing else is heard meanwhile."""
         self.published -= self.confirming
+        self._put_away(publish)
+
+    def _put_away(self, publish: Publish) -> None:
+        """Store the body of a message, unless its publisher has gone meanwhile."""
+        if self.deaf:
+            return
         self.connection.hold(Hold.BODY)
         self.hub.attempt(self.connection, publish.store, lambda result: self._stored(publish, result))
 
     def _stored(self, publish: Publish, result: bytes | Exception) -> None:
-        """Publish a message whose body was put away; what is refused now is refused as if it had just come."""
+        """Go on with a message whose body was put away; what is refused now is refused as if it had just come."""
         self.connection.let_go(Hold.BODY)
         if isinstance(result, bytes):
             publish.put_away(result)
         if self.deaf:
             publish.drop()
-            return
+        elif isinstance(result, DiskFull):
+            self.connection.postpone(partial(self._put_away, publish))
+        elif self.core.journal.full:
+            self.connection.postpone(partial(self._stored, publish, result))
+        else:
+            self._publish_stored(publish, result)
+
+    def _publish_stored(self, publish: Publish, result: bytes | Exception) -> None:
+        """Publish a message whose body was put away, or say why it was not."""
         try:
             if isinstance(result, Exception):
                 raise result

@@ -8,6 +8,7 @@ handlers/connection.py, what happens when time passes in watch.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 # A stranger gets no more memory than this, however much he sends while his password is being looked at.
 UNKNOWN_BYTES_MAX = 65_536
+NO_ROOM = "low on disk"  # the journal says so before the alarm does
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
 
 LOG = Log("amqp")
@@ -100,6 +102,7 @@ class Connection(Session):
         self.home: Vhost | None = None
         self._holds: set[Hold] = set()
         self.refusal: Refusal | None = None
+        self._postponed: Callable[[], None] | None = None
         self._header_refused = False
         self._released = False
         self.socket: Socket | None = None
@@ -219,6 +222,11 @@ class Connection(Session):
         self.hold(Hold.ALARM)
         self._tell_blocked(True)
 
+    def postpone(self, publish: Callable[[], None]) -> None:
+        """Go on with a message when there is room for it; until then it waits, and all that comes after it."""
+        self._postponed = publish
+        self.on_publish_in_alarm()
+
     def on_error(self, error: Exception, number: int, class_id: int, method_id: int) -> None:
         """Tell the client why its frame was refused."""
         refused = refusal(error)
@@ -264,12 +272,19 @@ class Connection(Session):
         self.alarmed = reason is not None
         if Hold.ALARM in self._holds and not self.alarmed:
             self._tell_blocked(False)
+            self._take_up()
             self.let_go(Hold.ALARM)
+
+    def _take_up(self) -> None:
+        """Go on with the message that was postponed, if there is one."""
+        postponed, self._postponed = self._postponed, None
+        if postponed is not None:
+            postponed()
 
     def _tell_blocked(self, blocked: bool) -> None:
         """Tell a client that wants to know."""
         if self.client_capabilities.get("connection.blocked") is True:
-            self.say(ConnectionBlocked(self.hub.alarm or "") if blocked else ConnectionUnblocked())
+            self.say(ConnectionBlocked(self.hub.alarm or NO_ROOM) if blocked else ConnectionUnblocked())
 
     # Logging in
 
@@ -366,6 +381,7 @@ class Connection(Session):
         self._released = True
         with ExitStack() as steps:  # last in, first out, and all of them: what cannot be read holds up nothing else
             steps.callback(self.owned.delete_all, self.hub.core)
+            steps.callback(self._take_up)
             for channel in reversed(self.channels.values()):
                 steps.callback(channel.release)
             self.channels.clear()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from leveret.amqp.replying import ReplyConsumer
 
 COMPLAIN_MS = 1_000
+WAITING_MAX = 10_000  # publishes that nothing is written for would else be kept without end by a disk that is stuck
 
 T = TypeVar("T")
 LOG = Log("amqp")
@@ -117,7 +118,7 @@ class Hub:
         with self.locked():
             self._try(connection, action)
             self._confirm_later(connection)
-            if self.guard.behind and not connection.finished:
+            if self._behind and not connection.finished:
                 connection.hold(Hold.DISK)
                 self._slowed.append(connection)
 
@@ -178,11 +179,16 @@ class Hub:
             self.durable_frame = max(self.durable_frame, frame)
             while self._waiting and self._waiting[0][0] <= self.durable_frame:
                 self._waiting.popleft()[1]()
-            if not self.guard.behind:
+            if not self._behind:
                 slowed, self._slowed = self._slowed, []
                 for connection in slowed:
                     connection.let_go(Hold.DISK)
         self.resume()
+
+    @property
+    def _behind(self) -> bool:
+        """Whether so much waits for the disk that connections have to wait, too."""
+        return self.guard.behind or len(self._waiting) >= WAITING_MAX
 
     @property
     def waits_for_disk(self) -> bool:
@@ -294,6 +300,7 @@ class Hub:
             now_ms = core.now_ms
         if self.bodies is not None:
             self.bodies.retry(now_ms)
+        self.resume()
 
     def ask_close(self, code: int, text: str) -> None:
         """Ask every client to go."""

@@ -13,6 +13,7 @@ class Limits:
     channel_max: int = 2_047
     heartbeat_s: int = 60  # offered; 0: none
     handshake_ms: int = 10_000  # until connection.open is answered
+    consumer_timeout_ms: int = 1_800_000  # for settling a delivery, where its queue has no other; 0: any time
     message_bytes_max: int = 16 * MIB
     blob_bytes: int = 256 * 1024  # larger bodies are kept outside of the log
     consumers_per_channel_max: int = 1_000

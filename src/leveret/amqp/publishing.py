@@ -143,12 +143,13 @@ class Publish:
         """Hand it to the queues; `number` is that of its confirm, 0: none."""
         if self._sent_as_reply():
             return
-        if not self._queues:
-            if self.mandatory:
+        queues = [queue for queue in self._queues if not queue.deleted]
+        if not queues:
+            self.drop()
+            if self.mandatory and not self._blob:  # the body of that one has just gone
                 self._return()
             return
         wire, header_len = self._wire()
-        queues = [queue for queue in self._queues if not queue.deleted]
         route = route_of(self.exchange, self.routing_key)
         try:
             seq = self._channel.core.publish(
@@ -156,7 +157,7 @@ class Publish:
             )
         finally:
             self.drop()
-        if queues and seq == 0 and number:
+        if seq == 0 and number:
             self._channel.refused.append(number)
 
     def _sent_as_reply(self) -> bool:

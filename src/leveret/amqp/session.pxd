@@ -25,6 +25,7 @@ cdef class Session:
     cdef int keep(self, Traffic channel) except -1
     cdef int check_gathered(self, uint64_t message_bytes_max) except -1
     cdef int publish(self, Traffic channel, Frame* frame) except -1
+    cdef bint has_no_room(self, Traffic channel) noexcept
     cdef int put_off(self, Frame* frame) except -1
     cdef int refuse(self, object error, Frame* frame) except -1
     cpdef int confirm_later(self, Traffic channel) except -1

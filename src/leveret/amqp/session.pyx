@@ -13,6 +13,7 @@ from leveret.core.tables cimport big_endian
 
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.traffic import unexpected
+from leveret.core.errors import DiskFull
 
 cdef enum:
     UNFINISHED_MAX = 4      # messages of the largest size that may be on their way to us at the same time
@@ -58,6 +59,11 @@ cdef class Session:
                     break
                 if not self.handle(&frame):
                     break
+            except DiskFull as error:
+                if frame.kind == METHOD:
+                    self.put_off(&frame)
+                else:
+                    self.refuse(error, &frame)
             except Exception as error:
                 self.refuse(error, &frame)
                 self.unreadable = frame.kind == 0
@@ -85,13 +91,13 @@ cdef class Session:
             self.look_around()
         elif frame.kind == METHOD:
             return self.method(channel, frame)
-        elif frame.kind == HEADER:
-            channel.header(frame.payload, frame.size, self.stamp)
-            self.confirm_later(channel)
-        elif frame.kind == BODY:
-            if self.alarmed:
+        elif frame.kind == HEADER or frame.kind == BODY:
+            if self.has_no_room(channel):
                 return self.put_off(frame)
-            self.body(channel, frame)
+            if frame.kind == HEADER:
+                channel.header(frame.payload, frame.size, self.stamp)
+            else:
+                self.body(channel, frame)
             self.confirm_later(channel)
         return 1
 
@@ -146,10 +152,14 @@ cdef class Session:
 
     cdef int publish(self, Traffic channel, Frame* frame) except -1:
         """Begin a publish, unless there is no room for it now."""
-        if self.alarmed:
+        if self.has_no_room(channel):
             return self.put_off(frame)
         channel.begin(frame.payload, frame.size)
         return 1
+
+    cdef bint has_no_room(self, Traffic channel) noexcept:
+        """Whether publishes have to wait: there is an alarm, or there will be one as soon as somebody looks."""
+        return self.alarmed or channel.core.journal.full
 
     cdef int put_off(self, Frame* frame) except -1:
         """Leave a frame where it is, for there is no room for it now."""

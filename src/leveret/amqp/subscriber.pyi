@@ -3,6 +3,7 @@ from leveret.core.consumer import Consumer
 
 class Subscriber(Consumer):
     channel: Traffic
+    timeout_ms: int
     def __init__(
         self,
         channel: Traffic,
@@ -13,4 +14,5 @@ class Subscriber(Consumer):
         exclusive: bool = False,
         no_ack: bool = False,
         name: str | None = None,
+        timeout_ms: int = 0,
     ) -> None: ...

@@ -15,7 +15,7 @@ cdef class Subscriber(Consumer):
 
     def __init__(
         self, Traffic channel not None, str tag, *, uint32_t prefetch=0, int64_t priority=0, bint exclusive=False,
-        bint no_ack=False, str name=None,
+        bint no_ack=False, str name=None, uint64_t timeout_ms=0,
     ) -> None:
         cdef bytes encoded = tag.encode("utf-8", "surrogateescape")
         cdef uint32_t size = <uint32_t>len(encoded)
@@ -23,8 +23,9 @@ cdef class Subscriber(Consumer):
         Consumer.__init__(
             self, tag, prefetch=prefetch, priority=priority, exclusive=exclusive, no_ack=no_ack, name=name
         )
-        self.opens = False
+        self.opens = self.timed = False
         self.channel = channel
+        self.timeout_ms = timeout_ms
         self.prefix[0], self.prefix[1], self.prefix[2], self.prefix[3] = 0, 60, 0, 60
         self.prefix[4] = <uint8_t>size
         memcpy(self.prefix + 5, <const char*>encoded, size)

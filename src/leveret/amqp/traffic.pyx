@@ -332,16 +332,21 @@ cdef class Traffic:
         """Keep a settlement for the end of the transaction; `how`: 0 acknowledged, 1 requeued, 2 rejected."""
         raise NotImplementedError
 
-    def requeue_all(self) -> None:
-        """Give back everything that was delivered and not settled; one that cannot be does not hold up the others."""
+    def requeue_all(self, keep=frozenset()) -> None:
+        """Give back what was delivered and not settled, but for some; one that cannot be does not hold up the others."""
         problem = None
-        for _, lease, held in self.unacked.take_all():
-            if (<Held>held).state == LEASED and (<Held>held).lease == <uint64_t>lease:
+        self.pushed = 0
+        for tag, lease, held in self.unacked.take_all():
+            if (<Held>held).state != LEASED or (<Held>held).lease != <uint64_t>lease:
+                continue
+            if tag in keep:
+                self.unacked.push(tag, held)
+                self.pushed += held.consumer is not None
+            else:
                 try:
                     (<Queue>(<Held>held).queue).give_back(<Held>held, REQUEUED, 0)
                 except Exception as error:
                     problem = error
-        self.pushed = 0
         if problem is not None:
             raise problem
 

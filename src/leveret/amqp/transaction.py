@@ -6,6 +6,7 @@ either everything happened or nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from leveret.amqp.replies import ProtocolError, Reply
@@ -42,6 +43,11 @@ class Transaction:
         self._settlements: dict[int, int] = {}  # delivery tag -> how
         self._settled_through = 0  # a delivery tag: there is nothing more to be settled up to it
         self._bytes = 0
+
+    @property
+    def settled(self) -> Collection[int]:
+        """The delivery tags that are to be settled: a client that recovers does not want these again."""
+        return self._settlements.keys()
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -93,7 +99,7 @@ class Transaction:
         try:
             for tag, how in settlements.items():
                 if self._channel.unacked.get(tag) is None:
-                    continue  # recovered meanwhile: it is not the client's any more
+                    continue  # its queue is gone: a recovery has forgotten it
                 self._channel.finish(tag, False, how == REQUEUED, how == ACKED)
         finally:
             self._channel.transacting = True

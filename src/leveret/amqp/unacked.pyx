@@ -9,6 +9,8 @@ Most of the time tags are dense, and the place of one is known without a search.
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdlib cimport free, realloc
 
+from leveret.core.held cimport LEASED
+
 cdef enum:
     SLOTS_MIN = 16
 
@@ -34,6 +36,17 @@ cdef class Unacked:
         """The message of a tag."""
         cdef Py_ssize_t index = self.find(tag)
         return None if index < 0 else <Held>self.slots[index].held
+
+    def oldest(self) -> Held | None:
+        """The delivery that has waited for the longest time, of those whose messages are still the client's."""
+        cdef Py_ssize_t i
+        cdef Held held
+        for i in range(self.first, self.end):
+            if self.slots[i].held != NULL:
+                held = <Held>self.slots[i].held
+                if held.state == LEASED and held.lease == self.slots[i].lease:
+                    return held
+        return None
 
     def pop(self, uint64_t tag) -> Held | None:
         """Take out the message of a tag."""

@@ -1,14 +1,20 @@
-"""What time asks of a connection: heartbeats, and the end of those who are too slow, silent or not wanted any more."""
+"""What time asks of a connection: heartbeats, and the end of those who are too slow, silent or not wanted any more.
+
+A channel ends whose client keeps a delivery for too long, in the words of RabbitMQ until 4.2.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.amqp.replies import Reply
+from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.state import HANDSHAKE, State
+from leveret.amqp.subscriber import Subscriber
+from leveret.core.held import Held
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
+    from leveret.amqp.channel import Channel
     from leveret.amqp.connection import Connection, Refusal
 
 CLOSING_MS = 30_000  # how long we wait for connection.close-ok
@@ -23,6 +29,8 @@ def check(connection: Connection, now_ms: int) -> None:
     if connection.finished:
         return
     check_home(connection)
+    if connection.blocked and not connection.alarmed and not connection.hub.core.journal.full:
+        connection.set_alarm(None)
     if connection.refusal is not None:
         _tell_refusal(connection, connection.refusal, now_ms)
     elif connection.state in HANDSHAKE:
@@ -32,8 +40,12 @@ def check(connection: Connection, now_ms: int) -> None:
     elif connection.state is State.CLOSING:
         if now_ms - connection.since_ms > (UNREADABLE_MS if connection.unreadable else CLOSING_MS):
             connection.finish()
-    elif connection.heartbeat_ms:
-        _check_heartbeat(connection, now_ms)
+    else:
+        if connection.heartbeat_ms:
+            _check_heartbeat(connection, now_ms)
+        if connection.wants_input:  # else what it has settled may wait in its socket
+            for channel in tuple(connection.channels.values()):
+                _check_deliveries(channel, now_ms)
 
 
 def check_home(connection: Connection) -> None:
@@ -66,3 +78,25 @@ def _check_heartbeat(connection: Connection, now_ms: int) -> None:
     elif silent_ms > HEARTBEATS_MISSED * connection.heartbeat_ms:
         LOG.warning("heartbeats missed", peer=connection.peer, silent_ms=silent_ms)
         connection.finish()
+
+
+def _check_deliveries(channel: Channel, now_ms: int) -> None:
+    """Close a channel whose oldest delivery was not settled in time."""
+    oldest = channel.unacked.oldest()
+    if oldest is None:
+        return
+    timeout_ms = _timeout_ms(oldest, channel.hub.limits.consumer_timeout_ms)
+    if timeout_ms and now_ms - oldest.delivered_ms > timeout_ms:
+        LOG.warning("delivery not settled in time", peer=channel.connection.peer, channel=channel.number)
+        text = (
+            f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: {timeout_ms} ms. "
+            "This timeout value can be configured, see consumers doc guide to learn more"
+        )
+        channel.fail(ProtocolError(Reply.PRECONDITION_FAILED, text), 0, 0)
+
+
+def _timeout_ms(held: Held, default_ms: int) -> int:
+    """How long a delivery may stay unsettled: what its consumer asked for, or its queue, or everybody; 0: for ever."""
+    asked_ms = held.consumer.timeout_ms if isinstance(held.consumer, Subscriber) else 0
+    queue_ms: int | None = held.queue.policy.consumer_timeout_ms
+    return asked_ms or queue_ms or default_ms

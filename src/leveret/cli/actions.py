@@ -63,6 +63,22 @@ WRITE = argument("write", metavar="WRITE", help="pattern of what may be publishe
 READ = argument("read", metavar="READ", help="pattern of what may be consumed and bound")
 OPERATOR = argument("--operator", action="store_true", default=None, help="a policy that only caps settings")
 
+
+def permission_actions(
+    noun: str, helps: tuple[str, str, str], subject: Argument, *only: Argument, said: str = ""
+) -> tuple[Action, ...]:
+    """List, set and clear permissions of one kind, which have a subject beside both patterns."""
+    to_list, to_set, to_clear = helps
+    kind, where = noun.replace("-", " "), "in vhost {vhost!r}"
+    return (
+        Action(f"{noun}.list", to_list, (ONLY_USER, ONLY_VHOST), ("user", "vhost", *subject.names, "write", "read")),
+        Action(
+            f"{noun}.set", to_set, (USER, subject, WRITE, READ, VHOST), done=f"{kind} of {{user!r}}{said} {where} set"
+        ),
+        Action(f"{noun}.clear", to_clear, (USER, *only, VHOST), done=f"{kind} of {{user!r}} {where} cleared"),
+    )
+
+
 ACTIONS: tuple[Action, ...] = (
     Action(
         "users.list",
@@ -171,41 +187,25 @@ ACTIONS: tuple[Action, ...] = (
         (NAME, limit("max-connections", "connections it may have"), limit("max-queues", "queues it may have")),
         done="limits of vhost {name!r} changed",
     ),
-    Action(
-        "permissions.list",
-        "list permissions",
-        (ONLY_USER, ONLY_VHOST),
-        ("user", "vhost", "configure", "write", "read"),
+    *permission_actions(
+        "permissions",
+        (
+            "list permissions",
+            "let a user into a virtual host, and say what he may do there",
+            "keep a user out of a virtual host",
+        ),
+        argument("configure", metavar="CONFIGURE", help="pattern of what may be declared"),
     ),
-    Action(
-        "permissions.set",
-        "let a user into a virtual host, and say what he may do there",
-        (USER, argument("configure", metavar="CONFIGURE", help="pattern of what may be declared"), WRITE, READ, VHOST),
-        done="permissions of {user!r} in vhost {vhost!r} set",
-    ),
-    Action(
-        "permissions.clear",
-        "keep a user out of a virtual host",
-        (USER, VHOST),
-        done="permissions of {user!r} in vhost {vhost!r} cleared",
-    ),
-    Action(
-        "topic-permissions.list",
-        "list permissions on routing keys",
-        (ONLY_USER, ONLY_VHOST),
-        ("user", "vhost", "exchange", "write", "read"),
-    ),
-    Action(
-        "topic-permissions.set",
-        "say which routing keys of a topic exchange a user may use",
-        (USER, argument("exchange", metavar="EXCHANGE", help="the topic exchange"), WRITE, READ, VHOST),
-        done="topic permissions of {user!r} on {exchange!r} in vhost {vhost!r} set",
-    ),
-    Action(
-        "topic-permissions.clear",
-        "let a user use every routing key again",
-        (USER, argument("--exchange", help="only of this exchange"), VHOST),
-        done="topic permissions of {user!r} in vhost {vhost!r} cleared",
+    *permission_actions(
+        "topic-permissions",
+        (
+            "list permissions on routing keys",
+            "say which routing keys of a topic exchange a user may use",
+            "let a user use every routing key again",
+        ),
+        argument("exchange", metavar="EXCHANGE", help="the topic exchange"),
+        argument("--exchange", help="only of this exchange"),
+        said=" on {exchange!r}",
     ),
     Action(
         "policies.list",

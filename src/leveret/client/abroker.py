@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-import ssl
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from leveret.client import calls
-from leveret.client.address import Address, address_of
 from leveret.client.apool import AsyncPool
 from leveret.client.aqueue import AsyncRemoteQueue
 from leveret.client.calls import Call
 from leveret.client.exchange import AsyncRemoteExchange
 from leveret.client.pool import Lost
-from leveret.client.retry import REQUEST_S, RETRIES, Again, Attempts
-from leveret.client.wire import request_bytes
+from leveret.client.retry import Again
+from leveret.client.target import URL, Options, Target
 from leveret.core.errors import BrokerClosed, ExchangeNotFound
 
 T = TypeVar("T")
@@ -26,24 +23,21 @@ T = TypeVar("T")
 class AsyncRemoteBroker:
     """A broker on a server, from leveret.aconnect(), for the tasks of one loop. See leveret.RemoteBroker."""
 
-    def __init__(self, address: Address, timeout_s: float, retries: int, idempotent: bool) -> None:
+    def __init__(self, target: Target) -> None:
         """Use leveret.aconnect()."""
-        self._address = address
-        self._timeout_s = timeout_s
-        self._retries = retries
-        self._idempotent = idempotent
-        self._pool = AsyncPool(address)
+        self._target = target
+        self._pool = AsyncPool(target.address)
+        self.new_key = target.new_key
         self._closed = False
 
     async def run(self, call: Call[T]) -> T:
         """Ask until there is an answer, or no hope."""
-        request = request_bytes(call.method, self._address.base + call.path, self._address.head, call.body, call.key)
-        attempts = Attempts(self._retries)
+        request, attempts = self._target.request(call), self._target.attempts()
         while True:
             if self._closed:
                 raise BrokerClosed("the client was closed: open it again with leveret.aconnect()")
             try:
-                answer = await self._pool.ask(request, self._timeout_s + call.wait_s)
+                answer = await self._pool.ask(request, self._target.timeout_s + call.wait_s)
             except Lost as lost:
                 delay_s = attempts.lost(call, lost.sent, lost.reason)
             else:
@@ -52,10 +46,6 @@ class AsyncRemoteBroker:
                     return found
                 delay_s = found.delay_s
             await asyncio.sleep(delay_s)
-
-    def new_key(self) -> str | None:
-        """What makes the attempts to send a message the same one."""
-        return secrets.token_hex(16) if self._idempotent else None
 
     async def queue(
         self,
@@ -111,17 +101,9 @@ class AsyncRemoteBroker:
 
     def __repr__(self) -> str:
         """Where it is, without what is secret."""
-        return f"<AsyncRemoteBroker {self._address!r}>"
+        return f"<AsyncRemoteBroker {self._target.address!r}>"
 
 
-def aconnect(
-    url: str = "http://127.0.0.1:15672",
-    *,
-    token: str | None = None,
-    tls: ssl.SSLContext | None = None,
-    timeout: float = REQUEST_S,
-    retries: int = RETRIES,
-    idempotent: bool = True,
-) -> AsyncRemoteBroker:
+def aconnect(url: str = URL, **options: Unpack[Options]) -> AsyncRemoteBroker:
     """The same as connect, for asyncio: `async with leveret.aconnect(url) as broker`, then the same verbs, awaited."""
-    return AsyncRemoteBroker(address_of(url, token, tls), timeout, retries, idempotent)
+    return AsyncRemoteBroker(Target(url, **options))

@@ -3,7 +3,7 @@
 import ssl
 from base64 import b64encode
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from leveret.core.errors import InvalidArgument
 
@@ -19,13 +19,20 @@ class Address:
     base: str
     head: str
     tls: ssl.SSLContext | None = None
+    vhost: str | None = None
+
+    def target(self, path: str) -> str:
+        """What a request for a path asks for."""
+        if self.vhost is None:
+            return self.base + path
+        return f"{self.base}{path}{'&' if '?' in path else '?'}vhost={quote(self.vhost, safe='')}"
 
     def __repr__(self) -> str:
         """Without what is secret."""
         return f"{'http' if self.tls is None else 'https'}://{self.host}:{self.port}{self.base}"
 
 
-def address_of(url: str, token: str | None, tls: ssl.SSLContext | None) -> Address:
+def address_of(url: str, token: str | None, tls: ssl.SSLContext | None, vhost: str | None = None) -> Address:
     """The address that a URL names; a user and a password may be in it."""
     parts = urlsplit(url)
     if parts.scheme not in PORTS or not parts.hostname:
@@ -39,7 +46,7 @@ def address_of(url: str, token: str | None, tls: ssl.SSLContext | None) -> Addre
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     head = f"Host: {host}:{port}\r\nUser-Agent: leveret-python\r\n{authorization and authorization + chr(13) + chr(10)}"
     context = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
-    return Address(parts.hostname, port, parts.path.rstrip("/"), head, context)
+    return Address(parts.hostname, port, parts.path.rstrip("/"), head, context, vhost)
 
 
 def _authorization(token: str | None, user: str | None, password: str | None) -> str:

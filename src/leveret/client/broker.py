@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
-import ssl
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 from weakref import WeakSet
 
 from leveret.client import calls
-from leveret.client.address import Address, address_of
 from leveret.client.calls import Call
 from leveret.client.exchange import RemoteExchange
 from leveret.client.pool import Lost, Pool
 from leveret.client.queue import RemoteQueue
-from leveret.client.retry import REQUEST_S, RETRIES, Again, Attempts
-from leveret.client.wire import request_bytes
+from leveret.client.retry import Again
+from leveret.client.target import URL, Options, Target
 from leveret.clock import SystemClock
 from leveret.core.errors import BrokerClosed, ExchangeNotFound
 from leveret.embedded.worker import Worker
@@ -32,26 +29,23 @@ class RemoteBroker:
     Idempotency-Key if it sends a message, so that it is never there twice.
     """
 
-    def __init__(self, address: Address, timeout_s: float, retries: int, idempotent: bool) -> None:
+    def __init__(self, target: Target) -> None:
         """Use leveret.connect()."""
         self.clock = SystemClock()
         self.running: WeakSet[Worker] = WeakSet()
-        self._address = address
-        self._timeout_s = timeout_s
-        self._retries = retries
-        self._idempotent = idempotent
-        self._pool = Pool(address)
+        self._target = target
+        self._pool = Pool(target.address)
+        self.new_key = target.new_key
         self._closed = threading.Event()
 
     def run(self, call: Call[T]) -> T:
         """Ask until there is an answer, or no hope."""
-        request = request_bytes(call.method, self._address.base + call.path, self._address.head, call.body, call.key)
-        attempts = Attempts(self._retries)
+        request, attempts = self._target.request(call), self._target.attempts()
         while True:
             if self._closed.is_set():
                 raise BrokerClosed("the client was closed: open it again with leveret.connect()")
             try:
-                answer = self._pool.ask(request, self._timeout_s + call.wait_s, call.wait_s > 0)
+                answer = self._pool.ask(request, self._target.timeout_s + call.wait_s, call.wait_s > 0)
             except Lost as lost:
                 delay_s = attempts.lost(call, lost.sent, lost.reason)
             else:
@@ -60,10 +54,6 @@ class RemoteBroker:
                     return found
                 delay_s = found.delay_s
             self._closed.wait(delay_s)
-
-    def new_key(self) -> str | None:
-        """What makes the attempts to send a message the same one."""
-        return secrets.token_hex(16) if self._idempotent else None
 
     def queue(
         self,
@@ -123,21 +113,14 @@ class RemoteBroker:
 
     def __repr__(self) -> str:
         """Where it is, without what is secret."""
-        return f"<RemoteBroker {self._address!r}>"
+        return f"<RemoteBroker {self._target.address!r}>"
 
 
-def connect(
-    url: str = "http://127.0.0.1:15672",
-    *,
-    token: str | None = None,
-    tls: ssl.SSLContext | None = None,
-    timeout: float = REQUEST_S,
-    retries: int = RETRIES,
-    idempotent: bool = True,
-) -> RemoteBroker:
+def connect(url: str = URL, **options: Unpack[Options]) -> RemoteBroker:
     """A client of the server at a URL, which may have a user and a password in it; nothing is asked yet.
 
-    `timeout` is in seconds, for each attempt. With idempotent=False messages carry no key, and one whose fate is
-    unknown raises Unreachable instead of being sent again.
+    Options: `token`; `tls`, an ssl.SSLContext; `timeout` in seconds, for each attempt; `retries`; `vhost`, the virtual
+    host, "/" unless told otherwise; with `idempotent=False` messages carry no key, and one whose fate is unknown raises
+    Unreachable instead of being sent again.
     """
-    return RemoteBroker(address_of(url, token, tls), timeout, retries, idempotent)
+    return RemoteBroker(Target(url, **options))

@@ -160,6 +160,18 @@ def ack_many(queue: str, receipts: list[str]) -> Call[list[Row]]:
     return Call("POST", _path("queues", queue, "acknowledge"), read, {"receipt_handles": receipts})
 
 
+def is_processed(queue: str, message_id: str, worker: str) -> Call[bool]:
+    """Whether a worker has handled a message."""
+    path = f"{_path('queues', queue, 'processed', message_id)}?{urlencode({'worker': worker})}"
+    return Call("GET", path, lambda answer: bool(answer.json()["processed"]))
+
+
+def finish(queue: str, message_id: str, receipt: str, worker: str, ends: datetime | None = None) -> Call[None]:
+    """Done with a message, and remember that."""
+    body = {"receipt_handle": receipt, "worker": worker}
+    return Call("POST", _path("queues", queue, "messages", message_id, "finish"), _nothing, body, ends=ends)
+
+
 # Queues
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from leveret.client import calls
 from leveret.client.calls import ANY_ID, Row
 from leveret.client.message import RemoteMessage, RemotePeeked
+from leveret.client.processed import RemoteProcessed
 from leveret.clock import Clock
-from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, MessageNotFound, Unreachable
+from leveret.core.errors import BrokerClosed, InvalidReceipt, MessageNotFound, Unreachable
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.redrive import RedriveResult
 from leveret.embedded.stats import QueueStats
@@ -216,12 +217,12 @@ class RemoteQueue:
     def flush(self) -> None:
         """Everything that was answered is durable already."""
 
-    def processed(self, name: str) -> Any:
-        """What a worker has done is remembered by the embedded broker only."""
-        raise InvalidArgument("idempotent workers need the embedded broker: make the function itself idempotent")
+    def processed(self, name: str) -> RemoteProcessed:
+        """What workers of that name have done."""
+        return RemoteProcessed(self, name)
 
     def worker(self, **options: Any) -> Callable[[Handler], Worker]:
-        """Decorate a function to be called with each message; options: concurrency."""
+        """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
         return lambda handler: self._start(Worker(self, handler, **options))
 
     def _start(self, worker: Worker, awaited: bool = False) -> Worker:

@@ -6,7 +6,7 @@ Messages have their verbs in publish.pyx (in), queue.pyx and dispatch.pyx (out) 
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core import browse, deadletter
 from leveret.core.arguments import ARGUMENTS, TIME_MS_MAX, check_equivalent
@@ -25,9 +25,13 @@ from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
-from leveret.core.queue_types import Lifetime, check_delete, check_lifetime, check_server_named
+from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifetime, check_server_named
 from leveret.core.restore import waiting_numbers
+from leveret.core.streams import NoStreams
 from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
+
+if TYPE_CHECKING:
+    from leveret.core.streams import Streams
 
 QUEUES_MAX = 1_000_000  # each costs memory for as long as it exists
 RECOVERED = "leveret.recovered."  # and the number of a queue whose name was lost
@@ -51,6 +55,7 @@ class Broker(Publisher):
         self.topology = Topology()
         self.catalog = Catalog()
         self.kinds = Kinds()
+        self.streams: Streams = NoStreams()
         self.last_queue_id = 0
         self.salvage = False  # whether queues that lost their definition are kept under another name
 
@@ -95,6 +100,8 @@ class Broker(Publisher):
             self, self.last_queue_id, home.name, name, kind.policy_in(home, name), kind.arguments,
             durable=durable and owner is None, auto_delete=auto_delete, owner=owner,
         )  # fmt: skip
+        if kind.queue_type == STREAM:
+            queue.recorder = self.streams.recorder_of(queue)
         self._add_queue(home, queue)
         return queue
 
@@ -130,6 +137,8 @@ class Broker(Publisher):
             self.undefine(Kind.QUEUE_DETAILS, {"vhost": queue.vhost, "name": queue.name})
         self._forget(self.topology.vhost(queue.vhost).remove_queue(queue), queue.vhost)
         self._drop_queue(queue)
+        if queue.recorder is not None:
+            self.streams.drop(queue)
         return count
 
     def change_queue(self, queue: Queue, arguments: Mapping[str, Any]) -> None:
@@ -259,7 +268,7 @@ class Broker(Publisher):
         queues = self.route_through(vhost, exchange, routing_key, properties)
         if not queues:
             return Published(0, routed=False, refused=False)
-        seq = self.publish_routed(vhost, queues, exchange, routing_key, properties, body, **options)
+        seq = self.publish_routed(queues, exchange, routing_key, properties, body, **options)
         return Published(seq, routed=True, refused=seq == 0)
 
     def route_through(self, vhost: str, exchange: str, routing_key: str, properties: Properties) -> list[Queue]:
@@ -269,20 +278,13 @@ class Broker(Publisher):
         return self.topology.vhost(vhost).route(exchange, keys, headers, properties)
 
     def publish_routed(
-        self,
-        vhost: str,
-        queues: list[Queue],
-        exchange: str,
-        routing_key: str,
-        properties: Properties,
-        body: bytes,
-        **options: Any,
+        self, queues: list[Queue], exchange: str, routing_key: str, properties: Properties, body: bytes, **options: Any
     ) -> int:
         """Publish a message to the queues that its exchange gave; 0 when one of them refused."""
         headers = properties.headers
         if headers and "BCC" in headers:
             properties = replace(properties, headers={name: value for name, value in headers.items() if name != "BCC"})
-        if headers and self.topology.vhost(vhost).exchanges[exchange].delays and not options.get("due_ms"):
+        if headers and self.topology.vhost(queues[0].vhost).exchanges[exchange].delays and not options.get("due_ms"):
             options["due_ms"] = self.now_ms + sent_delay_ms(headers.get("x-delay", 0))
         wire, header_len = content(properties, body)
         return self.publish(queues, route_of(exchange, routing_key), wire, header_len, **options)

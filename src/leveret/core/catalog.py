@@ -5,6 +5,7 @@ are copied forward when their segment goes), so they are collected first and bui
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
@@ -41,7 +42,15 @@ class Kind(IntEnum):
     """How much of such a batch is published; in the frame of what was published last."""
 
 
-OF_VHOST = (Kind.PERMISSION, Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS, Kind.CONSUMER_GROUP, Kind.GROUP_OFFSET)
+OF_VHOST = (
+    Kind.PERMISSION,
+    Kind.TOPIC_PERMISSION,
+    Kind.VHOST_LIMITS,
+    Kind.CONSUMER_GROUP,
+    Kind.GROUP_OFFSET,
+    Kind.SINK_BATCH,
+    Kind.SINK_PROGRESS,
+)
 """What goes with its virtual host, and that nothing in the topology knows."""
 
 _IDENTIFYING = ("vhost", "name", "operator", "user", "exchange", "stream", "partition", "batch")
@@ -58,10 +67,13 @@ class Catalog:
     def __init__(self) -> None:
         """Start empty."""
         self._rows: dict[tuple[int, bytes], tuple[int, bytes]] = {}
+        self.versions: Counter[int] = Counter()
+        """By kind: another number after each definition, for those who remember what definitions say."""
 
     def put(self, kind: int, key: bytes, segment: int, payload: bytes) -> None:
         """Add or replace a definition."""
         self._rows[kind, key] = (segment, payload)
+        self.versions[kind] += 1
 
     def drop(self, kind: int, key: bytes) -> bool:
         """Forget a definition; False when there is none, as of what does not last."""

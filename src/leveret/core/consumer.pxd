@@ -11,9 +11,11 @@ cdef class Consumer:
     cdef readonly uint32_t prefetch     # 0: no limit
     cdef readonly uint32_t unacked
     cdef readonly bint exclusive, no_ack
+    cdef bint timed                     # what it holds comes back after the consumer timeout; else its edge sees to that
     cdef bint opens                     # deliver wants the message itself, not just where it lies
     cdef public bint blocked            # the edge cannot take more now
     cdef bint can_take(self) noexcept
     cpdef bint ready_for(self, Held held) except -1
     cpdef deliver(self, Held held)
+    cpdef int pull(self) except -1
     cpdef cancelled(self)

@@ -10,7 +10,7 @@ cdef class Consumer:
     ) -> None:
         self.tag = tag
         self.name = tag if name is None else name
-        self.opens = True
+        self.opens = self.timed = True
         self.prefetch = prefetch
         self.priority = priority
         self.exclusive = exclusive
@@ -30,6 +30,10 @@ cdef class Consumer:
     cpdef deliver(self, Held held):
         """Hand a leased message over."""
         raise NotImplementedError("a consumer says how it delivers")
+
+    cpdef int pull(self) except -1:
+        """Read on in a stream, as far as possible now; give the number of records."""
+        raise NotImplementedError("a consumer of streams says how it reads")
 
     cpdef cancelled(self):
         """The queue went away."""

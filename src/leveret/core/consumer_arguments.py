@@ -1,9 +1,9 @@
-"""Arguments of consumers: the priority, and what belongs to queues of another type."""
+"""Arguments of consumers: the priority, the time to settle, and what belongs to queues of another type."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from leveret.core.arguments import flag, known_as, whole
+from leveret.core.arguments import CONSUMER_TIMEOUT, flag, known_as, positive_time, whole
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import described
 from leveret.core.queue import Queue
@@ -13,13 +13,21 @@ PRIORITY_BITS = 63  # any number that a client can send
 
 _PARSERS = {
     PRIORITY: whole(-(2**PRIORITY_BITS), 2**PRIORITY_BITS - 1),
+    CONSUMER_TIMEOUT: positive_time,
     "x-cancel-on-ha-failover": flag,
 }
 _OF_STREAMS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
 
 
-def consumer_priority(queue: Queue, arguments: Mapping[str, Any]) -> int:
-    """The priority that a consumer asks for; refuse arguments that its queue cannot follow."""
+class ConsumerArguments(NamedTuple):
+    """What a consumer asks for."""
+
+    priority: int
+    timeout_ms: int  # 0: that of its queue
+
+
+def parse(queue: Queue, arguments: Mapping[str, Any]) -> ConsumerArguments:
+    """What a consumer asks for; refuse arguments that its queue cannot follow."""
     where = described("queue", queue.name, queue.vhost)
     found = {}
     for name in (each for each in _PARSERS if each in arguments):
@@ -29,4 +37,4 @@ def consumer_priority(queue: Queue, arguments: Mapping[str, Any]) -> int:
             raise InvalidArgument(f"invalid arg '{name}' for {where}: {error}") from None
     for name in (each for each in _OF_STREAMS if each in arguments):
         raise InvalidArgument(f"invalid arg '{name}' for {where} of queue type {known_as(queue.policy.queue_type)}")
-    return int(found.get(PRIORITY, 0))
+    return ConsumerArguments(int(found.get(PRIORITY, 0)), int(found.get(CONSUMER_TIMEOUT, 0)))

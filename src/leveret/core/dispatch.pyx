@@ -1,7 +1,8 @@
 """Pushing to consumers: who gets the next message of a queue.
 
 The highest priority among those that can take more; in turn among equals; with single active consumer only one of
-them, until it leaves.
+them, the one that came first, until it leaves. Then it is the one of the highest priority; in a quorum queue such a one
+takes over earlier, as soon as the active one has settled what it holds.
 """
 
 from bisect import insort
@@ -34,6 +35,8 @@ def subscribe(Queue queue not None, Consumer consumer not None) -> None:
     consumers = [*others]
     insort(consumers, consumer, key=by_priority)
     queue.consumers = consumers
+    if queue.single_active and queue.active is None:
+        queue.active = consumer
     queue.use()
     if queue.depth:
         queue.signal()
@@ -51,7 +54,7 @@ def unsubscribe(Queue queue not None, Consumer consumer not None) -> None:
     if queue.expires_ms:
         set_timer(queue, queue.used_ms + queue.expires_ms)
     if queue.active is consumer:
-        queue.active = None
+        queue.active = queue.consumers[0] if queue.consumers else None
     if queue.auto_delete and not queue.consumers:
         queue.engine.queue_expired(queue)
         return
@@ -70,6 +73,8 @@ def pump(Queue queue not None) -> int:
     cdef Consumer consumer
     cdef Held held
     cdef int pushed = 0
+    if queue.recorder is not None:
+        return feed(queue)
     while queue.consumers and queue.ready is not None and queue.ready.length:
         consumer = eligible(queue)
         if consumer is None:
@@ -86,12 +91,33 @@ def pump(Queue queue not None) -> int:
     return pushed
 
 
+cdef int feed(Queue queue) except -1:
+    """Let the consumers of a stream read on, each from its own place; one that fails does not hold up the others."""
+    cdef int pushed = 0
+    problem = None
+    consumers = queue.consumers or []
+    if queue.single_active and consumers:
+        if queue.active is None:
+            queue.active = consumers[0]
+        consumers = [queue.active]
+    for consumer in consumers:
+        try:
+            pushed += (<Consumer>consumer).pull()
+        except Exception as error:
+            problem = error
+    queue.counters.delivered += pushed
+    queue.counters.pushed += pushed
+    if problem is not None:
+        raise problem
+    return pushed
+
+
 cdef int push(Queue queue, Consumer consumer, Held held) except -1:
     """Hand a message to a consumer; if that fails it comes back after a while, and the caller hears why."""
     cdef uint64_t until_ms = 0
     if consumer.opens:
         queue.open_held(held)
-    if queue.consumer_timeout_ms and not consumer.no_ack:
+    if queue.consumer_timeout_ms and consumer.timed and not consumer.no_ack:
         until_ms = queue.engine.now_ms + queue.consumer_timeout_ms
     queue.lease(held, until_ms, consumer)
     consumer.unacked += 1
@@ -116,9 +142,7 @@ cdef Consumer eligible(Queue queue):
     cdef Py_ssize_t i, count = len(consumers), start
     cdef int64_t highest
     if queue.single_active:
-        if queue.active is None:
-            queue.active = consumers[0]
-        return queue.active if queue.active.can_take() else None
+        return active(queue, <Consumer>consumers[0])
     if count == 1:
         consumer = <Consumer>consumers[0]
         return consumer if consumer.can_take() else None
@@ -132,3 +156,12 @@ cdef Consumer eligible(Queue queue):
             if best.priority == highest:
                 break
     return best
+
+
+cdef Consumer active(Queue queue, Consumer highest):
+    """The single active consumer, if it can take more."""
+    if highest.priority > queue.active.priority and queue.policy.queue_type == "quorum":
+        if queue.active.unacked:
+            return None
+        queue.active = highest
+    return queue.active if queue.active.can_take() else None

@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from leveret.core.consumer import Consumer
@@ -6,6 +6,7 @@ from leveret.core.dedup import Dedup
 from leveret.core.engine import Engine
 from leveret.core.held import Held
 from leveret.core.policy import QueuePolicy
+from leveret.core.streams import Recorder
 
 class Queue:
     engine: Engine
@@ -30,6 +31,7 @@ class Queue:
     scheduled: int
     max_priority: int
     tells_count: bool
+    recorder: Recorder | None
     def __init__(
         self,
         engine: Engine,
@@ -49,7 +51,15 @@ class Queue:
     def would_overflow(self, size: int) -> bool: ...
     def duplicate_of(self, key: bytes) -> int | None: ...
     def remember(self, key: bytes, seq: int, at_ms: int, segment: int) -> None: ...
-    def take(self, count: int, lease_ms: int | None = None, consumer: object = None) -> list[Held]: ...
+    def grown(self) -> None: ...
+    def take(
+        self,
+        count: int,
+        lease_ms: int | None = None,
+        consumer: object = None,
+        bytes_max: int = 0,
+        large_bytes: Callable[[bytes], int] | None = None,
+    ) -> list[Held]: ...
     def leased_as(self, held: Held, lease: int) -> Held: ...
     def has_held(self, seq: int) -> bool: ...
     def find_lease(self, seq: int, lease: int) -> Held: ...

@@ -15,6 +15,7 @@ from leveret.embedded.conditions import filter_of
 from leveret.embedded.message import Peeked, look
 from leveret.embedded.redrive import Redrive, RedriveResult
 from leveret.embedded.stats import QueueStats, queue_stats
+from leveret.journal.blobs import body_bytes
 
 if TYPE_CHECKING:
     from leveret.core.browse import Cursor
@@ -23,6 +24,29 @@ if TYPE_CHECKING:
 BROWSE_MAX = 10_000  # messages that one call gives: each has its body with it
 BROWSE_STEP = 500  # messages that one hold of the lock looks at
 STATES = ("ready", "scheduled", "backing-off", "leased")
+
+
+class View:
+    """Messages that were looked at, until there are enough of them or of their bytes; the first one always fits."""
+
+    def __init__(self, count_max: int, bytes_max: int | None) -> None:
+        """Nothing was looked at yet."""
+        self.seen: list[Peeked] = []
+        self.full = False
+        self._count_max = count_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
+
+    def add(self, peeked: Peeked) -> None:
+        """One more, if there is room for it."""
+        if self._bytes_max is not None:
+            pointer = peeked.pointer
+            self._bytes += len(peeked.content.content) if pointer is None else body_bytes(pointer)
+            if self.seen and self._bytes > self._bytes_max:
+                self.full = True
+                return
+        self.seen.append(peeked)
+        self.full = len(self.seen) >= self._count_max
 
 
 class ManagedQueue:
@@ -87,8 +111,10 @@ class ManagedQueue:
         with self.guard:
             return queue_stats(self.core, self.guard.waiters.count(self.core))
 
-    def browse(self, limit: int = 100, *, state: str = "ready", **conditions: Any) -> list[Peeked]:
-        """Up to `limit` messages in the order of delivery, without taking them.
+    def browse(
+        self, limit: int = 100, *, state: str = "ready", bytes_max: int | None = None, **conditions: Any
+    ) -> list[Peeked]:
+        """Up to `limit` messages in the order of delivery, without taking them; with `bytes_max`, one or so many bytes.
 
         Conditions: headers, contains, since, until, priority_min, priority_max, group, message_ids, routing_key.
         """
@@ -97,24 +123,29 @@ class ManagedQueue:
         if state not in STATES:
             raise InvalidArgument(f"state is one of {', '.join(STATES)}, not {state!r}")
         chosen = filter_of(self.tag, conditions)
+        view = View(limit, bytes_max)
         if state == "ready":
-            return self._browse_ready(limit, chosen)
-        with self.guard:
-            return self._chosen(browse.holdings(self.core, state), chosen)[:limit]
-
-    def _browse_ready(self, limit: int, chosen: Filter) -> list[Peeked]:
-        """Look at what is ready, step by step, so that others get the lock in between."""
-        found: list[Peeked] = []
-        cursor: Cursor | None = ()
-        while cursor is not None and len(found) < limit:
+            self._browse_ready(view, chosen)
+        else:
             with self.guard:
-                seen, cursor = browse.ready_after(self.core, cursor, BROWSE_STEP)
-                found += self._chosen(seen, chosen)
-        return found[:limit]
+                self._choose(view, browse.holdings(self.core, state), chosen)
+        return view.seen
 
-    def _chosen(self, seen: list[Held], chosen: Filter) -> list[Peeked]:
-        """Those that meet the conditions."""
-        return [look(self, held) for held in seen if chosen.accepts(browse.read(held))]
+    def _browse_ready(self, view: View, chosen: Filter) -> None:
+        """Look at what is ready, step by step, so that others get the lock in between."""
+        cursor: Cursor | None = ()
+        while cursor is not None and not view.full:
+            with self.guard:
+                found, cursor = browse.ready_after(self.core, cursor, BROWSE_STEP)
+                self._choose(view, found, chosen)
+
+    def _choose(self, view: View, found: list[Held], chosen: Filter) -> None:
+        """Look at those that meet the conditions, until that is enough."""
+        for held in found:
+            if view.full:
+                return
+            if chosen.accepts(browse.read(held)):
+                view.add(look(self, held))
 
     def scheduled(self, limit: int = 100) -> list[Peeked]:
         """The messages whose delay has not ended, the next one first."""

@@ -11,42 +11,58 @@ from typing import TYPE_CHECKING
 from leveret.core.dedup import digest
 
 if TYPE_CHECKING:
+    from leveret.core.broker import Broker as Core
     from leveret.embedded.message import Message
     from leveret.embedded.queue import Queue
 
 WINDOW_S = 7 * 24 * 3600
+SUFFIX = ".processed"
+
+
+def memory_of(source: Queue) -> Queue:
+    """The companion of a queue, made if need be."""
+    vhost, name = source.anyway.vhost, source.name + SUFFIX
+    return source.broker.queue(name, dedup_window=WINDOW_S, durable=source.durable, vhost=vhost)
 
 
 class Processed:
     """The memory of one consumer group of a queue."""
 
-    def __init__(self, source: Queue, name: str) -> None:
-        """Use the companion of a queue, made if need be."""
+    def __init__(self, source: Queue, memory: Queue, name: str) -> None:
+        """Use the companion of a queue."""
         self._source = source
         self._name = name
-        self._memory = source.broker.queue(f"{source.name}.processed", dedup_window=WINDOW_S, durable=source.durable)
+        self._memory = memory
 
     def has(self, message: Message) -> bool:
         """Whether a message was handled before."""
+        return self.knows(message.id)
+
+    def knows(self, message_id: str) -> bool:
+        """The same, by the id of the message."""
         with self._source.guard:
-            return self._memory.core.duplicate_of(self._key(message)) is not None
+            return self._memory.core.duplicate_of(self._key(message_id)) is not None
 
     def finish(self, message: Message) -> None:
         """Remember a handled message and acknowledge it; it is remembered also if its lease has ended.
 
         Returns when that is durable: a crash repeats at most the message at hand.
         """
-        key, seq, frame = self._key(message), message.seq, 0
+        frame = 0
         try:
             with self._source.guard as core:
-                memory = self._memory.core
-                segment = core.journal.deduplicated(memory.id, key, seq, core.now_ms) if memory.durable else 0
-                memory.remember(key, seq, core.now_ms, segment)
+                self.remember(core, message.id, message.seq)
                 frame = self._source.guard.commit()
                 self._source.core.ack(message.held, message.lease)
         finally:
             self._source.guard.wait(frame)
 
-    def _key(self, message: Message) -> bytes:
+    def remember(self, core: Core, message_id: str, seq: int) -> None:
+        """Remember a handled message. Under the lock."""
+        key, memory = self._key(message_id), self._memory.core
+        segment = core.journal.deduplicated(memory.id, key, seq, core.now_ms) if memory.durable else 0
+        memory.remember(key, seq, core.now_ms, segment)
+
+    def _key(self, message_id: str) -> bytes:
         """What is remembered of a message."""
-        return digest(f"processed:{self._name}:{message.id}")
+        return digest(f"processed:{self._name}:{message_id}")

@@ -24,9 +24,10 @@ from leveret.embedded.declare import milliseconds
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
 from leveret.embedded.outgoing import Outgoing, Prepared, prepare
-from leveret.embedded.processed import Processed
+from leveret.embedded.processed import Processed, memory_of
 from leveret.embedded.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.embedded.worker import Handler, Worker
+from leveret.journal.blobs import body_bytes
 
 RECEIVE_MAX = 10_000  # messages that one call takes: a lease costs memory and a timer
 SEND_MANY_MAX = 100_000  # messages of one call are one frame of the journal
@@ -254,10 +255,15 @@ class Queue(ManagedQueue):
         taken = self.take_or_join(waiter, 1, None)
         return taken or self._wait(waiter, self.guard.clock.now_ms() + TIME_MS_MAX, 1, None)
 
-    def take_or_join(self, waiter: Waiter, count: int, lease_ms: int | None) -> list[Message]:
+    def take(self, count: int, lease_ms: int | None, bytes_max: int) -> list[Message]:
+        """Take what there is, as much as one answer may have."""
+        with self.guard:
+            return wrap(self, self.core.take(count, lease_ms, None, bytes_max, body_bytes))
+
+    def take_or_join(self, waiter: Waiter, count: int, lease_ms: int | None, bytes_max: int = 0) -> list[Message]:
         """Take what there is; when there is nothing, let the waiter be woken when there is."""
         with self.guard:
-            taken = wrap(self, self.core.take(count, lease_ms))
+            taken = wrap(self, self.core.take(count, lease_ms, None, bytes_max, body_bytes))
             if not taken:
                 self.guard.waiters.join(self._core, waiter)
         return taken
@@ -296,10 +302,10 @@ class Queue(ManagedQueue):
         finally:
             self.leave(waiter)
 
-    def look_again(self, waiter: Waiter, count: int, lease_ms: int | None) -> list[Message]:
+    def look_again(self, waiter: Waiter, count: int, lease_ms: int | None, bytes_max: int = 0) -> list[Message]:
         """Take what there is after waking up; wait on when another was quicker."""
         with self.guard:
-            taken = wrap(self, self.core.take(count, lease_ms))
+            taken = wrap(self, self.core.take(count, lease_ms, None, bytes_max, body_bytes))
             if not taken:
                 self.guard.waiters.rejoin(self._core, waiter)
             return taken
@@ -408,7 +414,7 @@ class Queue(ManagedQueue):
 
     def processed(self, name: str) -> Processed:
         """What workers of that name have done."""
-        return Processed(self, name)
+        return Processed(self, memory_of(self), name)
 
     def _start(self, worker: Worker, awaited: bool = False) -> Worker:
         """Let a worker begin."""

@@ -258,16 +258,25 @@ class Connection(asyncio.Protocol):
     # Answers
 
     def _answer(self, request: Request, keep_alive: bool, response: Response, write: Callable[[bytes], None]) -> None:
-        """Write an answer."""
-        body = response.body
-        length = b"" if response.status in NO_BODY else b"Content-Length: %d\r\n" % len(body)
+        """Write an answer; one that cannot be made is a failure of ours, and if that cannot be told, the end."""
         try:
-            head = self._head(request, keep_alive, response.status, response.content_type, response.headers, length)
+            data = self._bytes(request, keep_alive, response)
         except Exception as error:
-            self._answer(request, keep_alive, self._failed(error, request), write)
-            return
-        write(head if request.method == "HEAD" or response.status in NO_BODY else head + body)
+            try:
+                data = self._bytes(request, keep_alive, self._failed(error, request))
+            except Exception as second:
+                self._internal(second, request)
+                self.abort()
+                return
+        write(data)
         self._end(request, keep_alive)
+
+    def _bytes(self, request: Request, keep_alive: bool, response: Response) -> bytes:
+        """An answer as it is written."""
+        status, body = response.status, response.body
+        length = b"" if status in NO_BODY else b"Content-Length: %d\r\n" % len(body)
+        head = self._head(request, keep_alive, status, response.content_type, response.headers, length)
+        return head if request.method == "HEAD" or status in NO_BODY else head + body
 
     def _head(
         self, request: Request, keep_alive: bool, status: int, content_type: str | None, headers: Headers, length: bytes
@@ -349,10 +358,15 @@ class Connection(asyncio.Protocol):
         """Say what was wrong and stop listening; the rest of it is read, because closing would destroy the answer."""
         assert self._transport is not None, "something was read from it"
         response = self._failed(error, None)
-        head = b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(response.body)
-        fields = field_lines(response.content_type, response.headers)
-        self._write(self._server.head(response.status) + fields + head + response.body)
+        length = b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(response.body)
         self._closing = True
+        try:
+            head = self._server.head(response.status) + field_lines(response.content_type, response.headers)
+        except Exception as second:
+            self._internal(second, None)
+            self.abort()
+            return
+        self._write(head + length + response.body)
         self._since_s = self._server.now_s
         if self._transport.can_write_eof():
             self._transport.write_eof()

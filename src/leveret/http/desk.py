@@ -24,6 +24,7 @@ from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.queue import Queue
 
 POLLS_MAX = 20_000  # each has a timer, a future and a place in a line
+ANSWER_BYTES_MAX = 4 << 20  # of messages in one answer, which is in memory some times over; one message always fits
 EARLY_COUNT = 8  # answers that wait for a frame before the disk begins with it: it works while the turn goes on
 
 T = TypeVar("T")
@@ -149,14 +150,15 @@ class Desk:
         lease_s: float | None = None,
     ) -> T | asyncio.Future[T]:
         """Take messages; when there is none, wait up to `wait_s` for the first. Gives what `answer` makes of them."""
-        taken = queue.receive(count, visibility_timeout=lease_s)
+        lease_ms = queue.lease_of(count, lease_s)
+        taken = queue.take(count, lease_ms, ANSWER_BYTES_MAX)
         if taken or wait_s <= 0:
             return answer(taken)
         if len(self.polls) >= self._polls_max:
             raise TooMany(
                 f"{self._polls_max} requests wait for messages, which is the limit: ask again without waiting"
             )
-        poll = Poll(self, queue, answer, count, queue.lease_of(count, lease_s))
+        poll = Poll(self, queue, answer, count, lease_ms)
         return poll.start(milliseconds("wait", wait_s) / 1000)
 
     # Threads
@@ -188,7 +190,7 @@ class Poll:
 
     def start(self, wait_s: float) -> asyncio.Future[Any]:
         """Look once more, and wait when there is nothing."""
-        taken = self._queue.take_or_join(self, self._count, self._lease_ms)
+        taken = self._queue.take_or_join(self, self._count, self._lease_ms, ANSWER_BYTES_MAX)
         if taken:
             self._future.set_result(self._answer(taken))
             return self._future
@@ -206,7 +208,7 @@ class Poll:
         if self._future.done():
             return
         try:
-            taken = self._queue.look_again(self, self._count, self._lease_ms)
+            taken = self._queue.look_again(self, self._count, self._lease_ms, ANSWER_BYTES_MAX)
         except LeveretError as error:
             self._future.set_exception(error)
             return

@@ -1,4 +1,4 @@
-"""Answers too many requests of one client with 429 and the time to wait."""
+"""Tells clients that ask too often when to come again: 429 and Retry-After, or what a protocol makes of it."""
 
 from collections.abc import Awaitable
 from functools import lru_cache
@@ -12,15 +12,28 @@ from leveret.security.ratelimit import RateLimit
 _origin = lru_cache(maxsize=10_000)(origin)
 
 
-def throttled(handler: Handler, limit: RateLimit, clock: Clock) -> Handler:
-    """A handler for requests that are not too many: of one user, if he is known by then, or of one address."""
+class Throttle:
+    """How often one may ask, over all ports together; without a limit, as often as one likes."""
 
-    def limited(request: Request) -> Answer | Awaitable[Answer]:
-        key = _origin(request.peer.host) if request.identity is None else f"user {request.identity.user}"
-        wait_ms = limit.take(key, clock.now_ms())
+    def __init__(self, limit: RateLimit | None, clock: Clock) -> None:
+        """Nobody has asked yet."""
+        self._limit = limit
+        self._clock = clock
+
+    def admit(self, host: str, user: str | None) -> None:
+        """Refuse one request too many: of a user, if he is known by then, or of an address."""
+        if self._limit is None:
+            return
+        wait_ms = self._limit.take(_origin(host) if user is None else f"user {user}", self._clock.now_ms())
         if wait_ms:
             wait_s = str(-(-wait_ms // 1000))
             raise Refusal(429, f"too many requests: wait {wait_s} s", (("Retry-After", wait_s),))
-        return handler(request)
 
-    return limited
+    def wrap(self, handler: Handler) -> Handler:
+        """A handler for requests that are not too many."""
+
+        def limited(request: Request) -> Answer | Awaitable[Answer]:
+            self.admit(request.peer.host, None if request.identity is None else request.identity.user)
+            return handler(request)
+
+        return limited

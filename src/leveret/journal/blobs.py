@@ -222,6 +222,14 @@ def parse_pointer(pointer: Bytes) -> Pointer:
     return found
 
 
+def body_bytes(pointer: Bytes) -> int:
+    """The size of the body that a pointer stands for; 0 if it names none, which whoever fetches it is told."""
+    try:
+        return parse_pointer(pointer).size
+    except DamagedJournal:
+        return 0
+
+
 @contextmanager
 def _telling(what: str, kind: type[Exception]) -> Iterator[None]:
     """Pass errors of a store on as ours; a blob that is not there is an answer, not an error."""

@@ -29,7 +29,7 @@ from leveret.pipeline.target import Target
 
 RETRIES = 10  # about 20 seconds: a server that restarts is waited for
 CLIENTS_MAX = 8  # a worker of Spark lives long, and tokens change
-CLIENTS: dict[tuple[str, str | None, str | None], RemoteBroker] = {}
+CLIENTS: dict[tuple[str | None, ...], RemoteBroker] = {}
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Stage:
 
     @property
     def _server(self) -> RemoteBroker:
-        return _connected(self.target.url, self.target.token, self.target.ca_file)
+        return _connected(self.target.url, self.target.token, self.target.ca_file, self.target.vhost)
 
 
 class BatchWriter(Stage, DataSourceArrowWriter):
@@ -121,12 +121,12 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedPart]:
     return [each for each in messages if isinstance(each, StagedPart)]
 
 
-def _connected(url: str, token: str | None, ca_file: str | None) -> RemoteBroker:
+def _connected(url: str, token: str | None, ca_file: str | None, vhost: str | None) -> RemoteBroker:
     """One client for all tasks of a process: connections stay open from batch to batch."""
-    key = (url, token, ca_file)
+    key = (url, token, ca_file, vhost)
     if key not in CLIENTS:
         if len(CLIENTS) >= CLIENTS_MAX:
             CLIENTS.pop(next(iter(CLIENTS))).close()
         tls = ssl.create_default_context(cafile=ca_file) if ca_file is not None else None
-        CLIENTS[key] = connect(url, token=token, tls=tls, retries=RETRIES)
+        CLIENTS[key] = connect(url, token=token, tls=tls, retries=RETRIES, vhost=vhost)
     return CLIENTS[key]

@@ -3,6 +3,7 @@
 url                   the server, http://HOST:PORT or https://HOST:PORT; a user and a password may be in it
 token                 an API key or web token; default: the user in the URL
 caFile                certificates that the server is checked against, on every machine that runs tasks
+vhost                 the virtual host, / unless told otherwise
 sinkId                what batches of this query are known by; default: made of the checkpoint, or new for each write
 unroutable            `refuse` (default): nothing of a batch is published if a row would reach no queue; `drop`
 commitTimeout         seconds for which a commit may make no progress, 600 unless told otherwise
@@ -38,7 +39,7 @@ from leveret.client.address import address_of
 from leveret.core.errors import InvalidArgument
 from leveret.sink.pieces import COLUMNS
 
-OPTIONS = ("url", "token", "cafile", "sinkid", "unroutable", "committimeout")
+OPTIONS = ("url", "token", "cafile", "vhost", "sinkid", "unroutable", "committimeout")
 """As Spark gives them: in lower case."""
 OF_ALL_ROWS = (
     "queue",
@@ -72,6 +73,7 @@ class Target:
     url: str
     token: str | None
     ca_file: str | None
+    vhost: str | None
     sink: str
     origin: str
     once: bool
@@ -126,7 +128,9 @@ def _target(options: Mapping[str, str], schema: StructType, sink: str, origin: s
     if isinstance(schema["value"].dataType, StringType) and "content_type" not in schema.names:
         constants.setdefault("content_type", TEXT_TYPE)
     commit_s = _number("commitTimeout", options.get("committimeout"), COMMIT_S)
-    return Target(url, token, options.get("cafile"), sink, origin, once, unroutable, commit_s, constants)
+    return Target(
+        url, token, options.get("cafile"), options.get("vhost"), sink, origin, once, unroutable, commit_s, constants
+    )
 
 
 def _constants(options: Mapping[str, str]) -> dict[str, str | int]:

@@ -44,6 +44,13 @@ class Identity:
             )
         if self.local:
             permissions.check(self.user, vhost, resource, access)
+        else:
+            self.check_vhost(permissions, vhost)
+
+    def check_vhost(self, permissions: Permissions, vhost: str) -> None:
+        """Refuse who may do nothing in a virtual host, whether it is there or not."""
+        if self.local:
+            permissions.check_vhost(self.user, vhost)
         elif vhost != DEFAULT_VHOST:
             raise AccessRefused(f"access to vhost '{vhost}' refused: web tokens are for '{DEFAULT_VHOST}' only")
 

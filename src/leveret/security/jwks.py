@@ -7,9 +7,12 @@ secret of an HMAC. Secrets come from files only.
 import json
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import Future
+from http.client import HTTPException
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 import jwt
@@ -41,6 +44,7 @@ class Jwks:
         self._fetch = fetch or (_fetch if self._is_url else _read)
         self._keys: dict[str, jwt.PyJWK] = {}
         self._read_ms: int | None = None
+        self._asking: Thread | None = None
         self._mutex = Lock()
 
     def key(self, name: str | None, now_ms: int) -> jwt.PyJWK:
@@ -65,10 +69,31 @@ class Jwks:
         """Read the set; an old one is better than none."""
         self._read_ms = now_ms
         try:
-            self._keys = parse_set(self._fetch(self._source), PUBLIC if self._is_url else frozenset(ALGORITHMS))
-        except (OSError, InvalidArgument) as error:
+            data = self._fetched() if self._is_url else self._fetch(self._source)
+            self._keys = parse_set(data, PUBLIC if self._is_url else frozenset(ALGORITHMS))
+        except (OSError, HTTPException, InvalidArgument) as error:
             if not self._keys:
                 raise BadToken(f"no token can be checked now, the keys of the issuer are not there: {error}") from None
+
+    def _fetched(self) -> bytes:
+        """What the URL gives in FETCH_S: the timeout of a socket would begin anew with each byte that comes."""
+        if self._asking is not None and self._asking.is_alive():
+            raise TimeoutError("the last request is still not answered")
+        answer: Future[bytes] = Future()
+        self._asking = Thread(target=_ask, args=(self._fetch, self._source, answer), daemon=True)
+        self._asking.start()
+        try:
+            return answer.result(FETCH_S)
+        except TimeoutError:
+            raise TimeoutError(f"{self._source} took over {FETCH_S} s") from None
+
+
+def _ask(fetch: Fetch, source: str, answer: Future[bytes]) -> None:
+    """Fetch in a thread, for somebody who may not wait any more."""
+    try:
+        answer.set_result(fetch(source))
+    except Exception as error:
+        answer.set_exception(error)
 
 
 def parse_set(data: bytes, kinds: frozenset[str]) -> dict[str, jwt.PyJWK]:
@@ -108,8 +133,12 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _fetch(url: str) -> bytes:
-    with urllib.request.build_opener(_NoRedirect).open(url, timeout=FETCH_S) as answer:
-        return _bounded(answer.read(SET_BYTES_MAX + 1))
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(url, timeout=FETCH_S) as answer:
+            return _bounded(answer.read(SET_BYTES_MAX + 1))
+    except HTTPError as refused:
+        refused.close()
+        raise
 
 
 def _read(path: str) -> bytes:

@@ -32,6 +32,7 @@ def bound_sockets(options: ServerOptions) -> Iterator[Sockets]:
                 sockets[name] = []
                 for host in hosts:
                     sockets[name].append(_bound(host, port))
+                    port = sockets[name][0].getsockname()[1]  # any free one is the same one everywhere
         yield sockets
     finally:
         for each in sockets.values():

@@ -35,11 +35,19 @@ class Alarms:
         self._memory_bytes_max = memory_bytes_max
         self._free_bytes_min = free_bytes_min
         self._tell = tell
+        self._blind = False
         self.reason: str | None = None
 
     def check(self) -> None:
-        """Look at everything once; called every second."""
-        reason = self._short()
+        """Look at everything once; called every second. What cannot be seen is taken to be as it was."""
+        try:
+            reason = self._short()
+        except OSError as error:
+            if not self._blind:
+                LOG.error("memory or disk cannot be looked at", reason=error, advice="alarms stay as they are")
+            self._blind = True
+            return
+        self._blind = False
         if reason == self.reason:
             return
         self.reason = reason

@@ -35,7 +35,7 @@ from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.settings import broker_options
 from leveret.server.sqs import SqsServer
-from leveret.server.web import Web
+from leveret.server.web import Web, throttle_of
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
@@ -90,6 +90,7 @@ def limits_of(options: ServerOptions) -> Limits:
         channel_max=options.channels_max,
         heartbeat_s=options.heartbeat_s,
         handshake_ms=int(options.handshake_timeout_s * 1_000),
+        consumer_timeout_ms=options.consumer_timeout_s * 1_000,
         message_bytes_max=options.message_bytes_max,
         blob_bytes=options.blob_bytes,
         passwords_in_clear=options.plain_auth_remote,
@@ -105,6 +106,17 @@ def raise_file_limit(connections_max: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
         if allowed < wanted:
             LOG.warning("few open files", allowed=allowed, connections_max=connections_max, advice="raise LimitNOFILE")
+
+
+def noticed(task: asyncio.Task[None]) -> asyncio.Task[None]:
+    """Say so when something ends that was to go on as long as the server does."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            LOG.error("job failed", task.exception())
+
+    task.add_done_callback(ended)
+    return task
 
 
 class Server:
@@ -137,11 +149,12 @@ class Server:
             guard.on_durable(amqp.durable)
         audit = Audit(guard.clock, options.data)
         ground = Site(core, access, partial(self._facts, amqp))
-        web = Web(options, self._broker, access, admission, audit, guard.clock)
+        throttle = throttle_of(options, guard.clock)
+        web = Web(options, self._broker, access, admission, audit, guard.clock, throttle)
         site = management_site(options, web.desk, ground, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
         control = ControlServer(guard, ground, options.data, audit)
-        sqs = SqsServer(self._broker, access, admission, options)
+        sqs = SqsServer(self._broker, access, admission, options, throttle)
         self._handle_signals()
         for name, sockets in self._sockets.items():
             edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
@@ -150,7 +163,7 @@ class Server:
         await control.start()
         self._announce()
         running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run())
-        background = [asyncio.create_task(each) for each in running]
+        background = [noticed(asyncio.create_task(each)) for each in running]
         await self._stopping.wait()
         await self._stop(amqp, web, sqs)
         await control.stop()

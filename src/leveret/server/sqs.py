@@ -10,6 +10,7 @@ from leveret.http.server import Context, HttpServer
 from leveret.http.sqs.account import Account
 from leveret.http.sqs.service import Service
 from leveret.http.sqs.settings import Settings
+from leveret.http.throttle import Throttle
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.telemetry.logs import Log
@@ -22,7 +23,9 @@ LOG = Log("sqs")
 class SqsServer:
     """Listeners, and what their requests share."""
 
-    def __init__(self, broker: Broker, access: Access, admission: Admission, options: ServerOptions) -> None:
+    def __init__(
+        self, broker: Broker, access: Access, admission: Admission, options: ServerOptions, throttle: Throttle
+    ) -> None:
         """Nothing is listened on yet."""
         settings = Settings(
             account=options.sqs_account,
@@ -35,7 +38,7 @@ class SqsServer:
             LOG.warning("signatures not checked", advice="sqs_auth is off: everybody who can connect may do everything")
         self._desk = Desk(broker)
         self._account = Account(broker, access, self._desk, settings)
-        service = Service(self._account)
+        service = Service(self._account, throttle)
         limits = Limits(body_bytes_max=BODY_BYTES_MAX, half_open_max=options.half_open_max)
         self._http = HttpServer(service, limits, admission, broker.guard.clock, service.refuse)
 

@@ -1,7 +1,7 @@
 """HTTP as the server has it: one router for everything behind its port, who asks, and how often."""
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
@@ -17,8 +17,8 @@ from leveret.http.problem import problem
 from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Answer, Router
-from leveret.http.server import Context, Handler, HttpServer
-from leveret.http.throttle import throttled
+from leveret.http.server import Context, HttpServer
+from leveret.http.throttle import Throttle
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.ratelimit import RateLimit
@@ -34,16 +34,23 @@ class Web:
     """The HTTP server and what it needs; in the running loop."""
 
     def __init__(
-        self, options: ServerOptions, broker: Broker, access: Access, admission: Admission, audit: Audit, clock: Clock
+        self,
+        options: ServerOptions,
+        broker: Broker,
+        access: Access,
+        admission: Admission,
+        audit: Audit,
+        clock: Clock,
+        throttle: Throttle,
     ) -> None:
         """Nothing is listened on yet."""
         self.desk = Desk(broker)
         self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
-        self._limit = limiter(options, clock)
+        self._throttle = throttle
         self._management: Management | None = None
         self._sinks = sinks_of(options, broker)
         routes = RestApi(self.desk, access, audit, self._sinks).routes()
-        self._rest = self._auth.wrap(self._limit(Router(routes)), OPEN_PATHS)
+        self._rest = self._auth.wrap(throttle.wrap(Router(routes)), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         handler = own_pages_only(self._answer, origins)
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
@@ -54,7 +61,7 @@ class Web:
 
     def manage(self, site: Site) -> None:
         """Answer the management API too."""
-        self._management = Management(site, self._auth, self._limit)
+        self._management = Management(site, self._auth, self._throttle.wrap)
 
     def listen(self, bound: socket.socket, context: Context | None = None) -> None:
         """Accept connections; with a context, by TLS."""
@@ -92,12 +99,10 @@ def sinks_of(options: ServerOptions, broker: Broker) -> Sinks | None:
     return sinks
 
 
-def limiter(options: ServerOptions, clock: Clock) -> Callable[[Handler], Handler]:
-    """Makes handlers for those who do not ask too often, of all of them together."""
-    if not options.http_rate_max:
-        return lambda handler: handler
-    rate = RateLimit(options.http_rate_max, options.http_burst_max)
-    return lambda handler: throttled(handler, rate, clock)
+def throttle_of(options: ServerOptions, clock: Clock) -> Throttle:
+    """How often one may ask."""
+    limit = RateLimit(options.http_rate_max, options.http_burst_max) if options.http_rate_max else None
+    return Throttle(limit, clock)
 
 
 def web_tokens_of(options: ServerOptions) -> WebTokens | None:

@@ -20,8 +20,9 @@ ONCE_MAX = 100_000  # sinks that are used for one batch only, and forgotten afte
 
 
 class Sink(NamedTuple):
-    """A sink belongs to a user: nobody can use the name of another's."""
+    """A sink belongs to a user and writes to one virtual host: nobody can use the name of another's."""
 
+    vhost: str
     user: str
     name: str
 
@@ -53,7 +54,7 @@ class Batch:
     @property
     def key(self) -> dict[str, Any]:
         """What its definitions are known by."""
-        return {"user": self.sink.user, "name": self.sink.name, "batch": self.number}
+        return {**self.sink._asdict(), "batch": self.number}
 
 
 class Ledger:
@@ -115,10 +116,10 @@ class Ledger:
         """What is to be published still."""
         return [batch for batches in self._sinks.values() for batch in batches.values() if not batch.published]
 
-    def of(self, user: str) -> Iterator[tuple[str, list[Batch]]]:
+    def of(self, vhost: str, user: str) -> Iterator[tuple[Sink, list[Batch]]]:
         """The sinks of a user by name, each with its batches in order."""
-        for sink in sorted(each for each in self._sinks if each.user == user):
-            yield sink.name, [batch for _, batch in sorted(self._sinks[sink].items())]
+        for sink in sorted(each for each in self._sinks if each[:2] == (vhost, user)):
+            yield sink, [batch for _, batch in sorted(self._sinks[sink].items())]
 
     def delete(self, sink: Sink) -> None:
         """Forget a sink."""
@@ -158,7 +159,7 @@ def _is_once(batches: dict[int, Batch]) -> bool:
 def _batch(stored: dict[str, Any]) -> Batch:
     """The reverse of Ledger._define."""
     return Batch(
-        Sink(stored["user"], stored["name"]),
+        Sink(stored["vhost"], stored["user"], stored["name"]),
         stored["batch"],
         stored["rows"],
         stored["decided_ms"],

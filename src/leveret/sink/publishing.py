@@ -13,13 +13,13 @@ from leveret.core.errors import (
     JournalError,
     LeveretError,
     MessageTooLarge,
+    NotSupported,
     QueueNotFound,
     ResourceLocked,
 )
 from leveret.core.policy import QueuePolicy
 from leveret.core.properties import content, encode_header
 from leveret.core.queue import Queue
-from leveret.embedded.broker import VHOST
 from leveret.embedded.message import DEDUP, GROUP
 from leveret.embedded.outgoing import Prepared
 from leveret.sink.rows import Destination, Row
@@ -32,14 +32,16 @@ class Taken(NamedTuple):
     dropped: int
 
 
-def check(core: Broker, rows: Iterable[Row], new: Iterable[Destination]) -> int:
+def check(core: Broker, vhost: str, rows: Iterable[Row], new: Iterable[Destination]) -> int:
     """Refuse what could not be published; give the number of rows that no queue would take."""
     for destination in new:
-        _check_destination(core, destination)
+        _check_destination(core, vhost, destination)
     unroutable = 0
     for destination, message, body in rows:
-        queues = _queues(core, destination, message)
+        queues = _queues(core, vhost, destination, message)
         for queue in queues:
+            if queue.policy.queue_type == "stream":
+                raise NotSupported(f"'{queue.name}' is a stream: batches are written to queues and exchanges of queues")
             if _too_large(queue, len(body)):
                 raise MessageTooLarge(
                     f"a row has a body of {len(body)} bytes, queue '{queue.name}' takes at most "
@@ -49,14 +51,14 @@ def check(core: Broker, rows: Iterable[Row], new: Iterable[Destination]) -> int:
     return unroutable
 
 
-def publish(core: Broker, rows: list[Row]) -> Taken:
+def publish(core: Broker, vhost: str, rows: list[Row]) -> Taken:
     """Publish rows in order until one meets a full queue or disk: that one waits, with all after it."""
     taken = dropped = 0
     try:
         for _, alike in groupby(rows, key=_identity):
             run = list(alike)
             left = len(run)
-            for done in _publish_run(core, run):
+            for done in _publish_run(core, vhost, run):
                 left -= done.rows
                 taken += done.rows
                 dropped += done.dropped
@@ -67,11 +69,11 @@ def publish(core: Broker, rows: list[Row]) -> Taken:
     return Taken(taken, dropped)
 
 
-def _publish_run(core: Broker, run: list[Row]) -> Iterator[Taken]:
+def _publish_run(core: Broker, vhost: str, run: list[Row]) -> Iterator[Taken]:
     """Publish rows that are alike but for their bodies; tells at once what is done."""
     destination, message, _ = run[0]
     try:
-        queues = _queues(core, destination, message)
+        queues = _queues(core, vhost, destination, message)
     except LeveretError:
         queues = []
     if not queues:
@@ -96,7 +98,7 @@ def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:
     try:
         if destination.queue is None:
             exchange, key = destination.exchange, destination.routing_key
-            core.publish_routed(VHOST, queues, exchange, key, message.properties, body, **options)
+            core.publish_routed(queues, exchange, key, message.properties, body, **options)
         else:
             options["key"] = _key(message, body, queues[0].policy)
             core.publish(queues, queues[0].route, *content(message.properties, body), **options)
@@ -120,9 +122,9 @@ def _identity(row: Row) -> tuple[int, int]:
     return id(row.destination), id(row.message)
 
 
-def _queues(core: Broker, destination: Destination, message: Prepared) -> list[Queue]:
+def _queues(core: Broker, vhost: str, destination: Destination, message: Prepared) -> list[Queue]:
     """Where a row would go now."""
-    home = core.topology.vhost(VHOST)
+    home = core.topology.vhost(vhost)
     if destination.queue is not None:
         found = home.queues.get(destination.queue)
         return [] if found is None or found.owner is not None else [found]
@@ -130,20 +132,20 @@ def _queues(core: Broker, destination: Destination, message: Prepared) -> list[Q
         return []
     if message.properties.headers and home.exchanges[destination.exchange].delays:
         sent_delay_ms(message.properties.headers.get("x-delay", 0))
-    return core.route_through(VHOST, destination.exchange, destination.routing_key, message.properties)
+    return core.route_through(vhost, destination.exchange, destination.routing_key, message.properties)
 
 
-def _check_destination(core: Broker, destination: Destination) -> None:
+def _check_destination(core: Broker, vhost: str, destination: Destination) -> None:
     """Refuse what is not there, or not for everybody."""
-    home = core.topology.vhost(VHOST)
+    home = core.topology.vhost(vhost)
     if destination.queue is not None:
         queue = home.queues.get(destination.queue)
         if queue is None:
-            raise QueueNotFound(f"no queue '{destination.queue}' in vhost '{VHOST}': create it first")
+            raise QueueNotFound(f"no queue '{destination.queue}' in vhost '{vhost}': create it first")
         if queue.owner is not None:
             raise ResourceLocked(f"queue '{queue.name}' belongs to one connection of AMQP: use another one")
     elif destination.exchange not in home.exchanges:
-        raise ExchangeNotFound(f"no exchange '{destination.exchange}' in vhost '{VHOST}': create it first")
+        raise ExchangeNotFound(f"no exchange '{destination.exchange}' in vhost '{vhost}': create it first")
     elif home.exchanges[destination.exchange].internal:
         raise AccessRefused(f"exchange '{destination.exchange}' is internal: publish to one that is bound to it")
 

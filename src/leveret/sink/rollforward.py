@@ -76,7 +76,7 @@ class RollForward:
     def step(self, core: Broker) -> bool:
         """Publish what was loaded; False when a full queue or disk has to be waited for."""
         batch = self.batch
-        taken = publish(core, self._loaded)
+        taken = publish(core, batch.sink.vhost, self._loaded)
         self._loaded = self._loaded[taken.rows :]
         if taken.rows:
             self._ledger.advance(batch, batch.done + taken.rows, batch.dropped + taken.dropped)

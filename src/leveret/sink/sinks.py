@@ -20,6 +20,7 @@ from leveret.core.errors import (
     InvalidArgument,
     MessageTooLarge,
     NotFound,
+    NotSupported,
     PreconditionFailed,
     ResourceLocked,
     TooMany,
@@ -39,7 +40,16 @@ FULL_S = 0.05  # between two attempts at a full queue
 SWEEP_S = 60.0
 COMMIT_S = 10.0  # after which a commit is answered with how far it is
 
-REFUSALS = (InvalidArgument, PreconditionFailed, NotFound, AccessRefused, MessageTooLarge, TooMany, ResourceLocked)
+REFUSALS = (
+    InvalidArgument,
+    PreconditionFailed,
+    NotFound,
+    NotSupported,
+    AccessRefused,
+    MessageTooLarge,
+    TooMany,
+    ResourceLocked,
+)
 """What whoever commits hears of, and nobody else has to."""
 
 Allow = Callable[[Destination], None]
@@ -160,7 +170,7 @@ class Sinks:
             for destination in new:
                 allow(destination)
             with self._guard as core:
-                unroutable += check(core, chunk, new)
+                unroutable += check(core, order.sink.vhost, chunk, new)
             allowed |= new
             rows += len(chunk)
         if rows != order.rows:
@@ -209,11 +219,11 @@ class Sinks:
 
     # What operators see
 
-    def described(self, user: str) -> Iterator[dict[str, Any]]:
+    def described(self, vhost: str, user: str) -> Iterator[dict[str, Any]]:
         """The sinks of a user."""
-        for name, batches in self._ledger.of(user):
-            staged_bytes = self._staging.bytes_of(Sink(user, name))
-            yield {"name": name, "staged_bytes": staged_bytes, "batches": [answer(each) for each in batches]}
+        for sink, batches in self._ledger.of(vhost, user):
+            told = [answer(each) for each in batches]
+            yield {"name": sink.name, "staged_bytes": self._staging.bytes_of(sink), "batches": told}
 
     async def delete(self, sink: Sink) -> None:
         """Forget a sink and its batches."""

@@ -221,9 +221,7 @@ class Staging:
 
 def _digest(sink: Sink) -> str:
     """A sink in the name of a file: users choose names as they like."""
-    hashed = blake2b(sink.user.encode(), digest_size=SINK_BYTES)
-    hashed.update(b"\0" + sink.name.encode())
-    return hashed.hexdigest()
+    return blake2b("\0".join(sink).encode(), digest_size=SINK_BYTES).hexdigest()
 
 
 def _name(digest: str, part: str, piece: int) -> str:

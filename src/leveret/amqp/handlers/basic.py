@@ -21,7 +21,7 @@ from leveret.amqp.names import REPLY_TO, consumer_tag
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.replying import ReplyConsumer
 from leveret.amqp.subscriber import Subscriber
-from leveret.core.consumer_arguments import consumer_priority
+from leveret.core import consumer_arguments
 from leveret.core.errors import PreconditionFailed, TooMany
 from leveret.core.queue_types import check_get
 
@@ -54,14 +54,16 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     name = channel.queue_name(method.queue)
     channel.authorize("basic.consume", {"queue": name})
     source = channel.queue(name)
+    asked = consumer_arguments.parse(source, method.arguments)
     subscriber = Subscriber(
         channel,
         tag,
         prefetch=channel.consumer_prefetch,
-        priority=consumer_priority(source, method.arguments),
+        priority=asked.priority,
         exclusive=method.exclusive,
         no_ack=method.no_ack,
         name=channel.connection.user_name,
+        timeout_ms=asked.timeout_ms,
     )
     channel.add_consumer(subscriber, source)
     # Written before the lock is let go, and only then the queue begins to push.
@@ -109,7 +111,7 @@ def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
 def _recover(channel: Channel, requeue: bool) -> None:
     if not requeue:
         raise ProtocolError(Reply.NOT_IMPLEMENTED, "requeue=false")
-    channel.requeue_all()
+    channel.requeue_all(channel.transaction.settled if channel.transaction is not None else frozenset())
 
 
 HANDLERS: Handlers = {

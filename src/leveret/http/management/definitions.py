@@ -28,8 +28,9 @@ SECTIONS = (
     "exchanges",
     "queues",
     "bindings",
+    "queue_details",
 )
-OF_VHOST = ("parameters", "policies", "exchanges", "queues", "bindings")
+OF_VHOST = ("parameters", "policies", "exchanges", "queues", "bindings", "queue_details")
 STEP = 200  # objects that are taken in or given out in one hold of the lock
 TOLD_MAX = 100  # reasons that one answer tells
 

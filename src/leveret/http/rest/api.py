@@ -7,10 +7,11 @@ from functools import partial
 from importlib.resources import files
 
 from leveret.core.errors import LeveretError
+from leveret.embedded.broker import VHOST
 from leveret.http.desk import Desk
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
-from leveret.http.rest import exchanges, leases, messages, moving, queues, sinks
+from leveret.http.rest import exchanges, leases, messages, moving, processed, queues, sinks
 from leveret.http.rest.fields import Record, Whole, json_body
 from leveret.http.rest.openapi import document
 from leveret.http.rest.operation import Answer, Call, Operation, Scans
@@ -34,6 +35,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *messages.OPERATIONS,
     *leases.OPERATIONS,
     *moving.OPERATIONS,
+    *processed.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
     *sinks.OPERATIONS,
@@ -90,18 +92,21 @@ class RestApi:
         request, need = call.request, operation.need
         if operation.tag is not None:
             call.identity.check_tag(operation.tag)
+        if call.vhost != VHOST:
+            call.identity.check_vhost(self._access.permissions, call.vhost)
         if need is not None:
             call.check(need.access, need.kind, request.parameters[need.kind])
         if operation.body is not None:
             call.body = operation.body.read("the body", json_body(request))
+        query = {name: value for name, value in request.query.items() if name != "vhost"} if request.raw_query else {}
         if operation.query is not None:
-            call.query = operation.query.parse_all(request.query) if request.raw_query else {}
-        elif request.raw_query:
-            raise Refusal(400, f"{request.method} {request.path} takes no query: leave it out")
+            call.query = operation.query.parse_all(query)
+        elif query:
+            raise Refusal(400, f"{request.method} {request.path} takes no query but vhost: leave it out")
 
     async def _audited(self, operation: Operation, call: Call) -> Answer:
         """Do something that is noted, whether it is allowed or not."""
-        facts = {"path": call.request.path, "peer": call.request.peer.host}
+        facts = {"path": call.request.path, "vhost": call.vhost, "peer": call.request.peer.host}
         act = f"{operation.method} {operation.path}"
         try:
             self._check(operation, call)

@@ -6,7 +6,6 @@ from typing import Any
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import AccessRefused
 from leveret.core.jsonable import decode
-from leveret.embedded.broker import VHOST
 from leveret.embedded.exchange import Exchange
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Choice, Flag, Record, Table, Text, Whole
@@ -24,7 +23,7 @@ def list_all(call: Call) -> Answer:
     """The exchanges that the caller may use, by name."""
     limit, after = call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
     with call.desk.guard as core:
-        known = core.topology.vhost(VHOST).exchanges
+        known = core.topology.vhost(call.vhost).exchanges
         rows: list[dict[str, Any]] = []
         for name in sorted(each for each in known if each > after):
             if any(call.allows(access, "exchange", name) for access in ("read", "write", "configure")):
@@ -37,7 +36,7 @@ def list_all(call: Call) -> Answer:
 def get(call: Call) -> Answer:
     """One exchange."""
     with call.desk.guard as core:
-        return json_response(core.topology.vhost(VHOST).exchange(call.exchange).to_dict())
+        return json_response(core.topology.vhost(call.vhost).exchange(call.exchange).to_dict())
 
 
 async def declare(call: Call) -> Answer:
@@ -50,17 +49,17 @@ async def declare(call: Call) -> Answer:
         call.check("write", "exchange", alternate)
     body.setdefault("type", "direct")
     with call.desk.guard as core:
-        known = name in core.topology.vhost(VHOST).exchanges
-    await call.desk.elsewhere(lambda: call.desk.broker.exchange(name, arguments=arguments, **body))
+        known = name in core.topology.vhost(call.vhost).exchanges
+    await call.desk.elsewhere(lambda: call.desk.broker.exchange(name, arguments=arguments, vhost=call.vhost, **body))
     with call.desk.guard as core:
-        return json_response(core.topology.vhost(VHOST).exchange(name).to_dict(), 200 if known else 201)
+        return json_response(core.topology.vhost(call.vhost).exchange(name).to_dict(), 200 if known else 201)
 
 
 async def delete(call: Call) -> Answer:
     """Delete an exchange; one that is not there is refused."""
     with call.desk.guard as core:
-        core.topology.vhost(VHOST).exchange(call.exchange)
-    await call.desk.elsewhere(lambda: Exchange(call.desk.broker, VHOST, call.exchange).delete(**call.query))
+        core.topology.vhost(call.vhost).exchange(call.exchange)
+    await call.desk.elsewhere(lambda: Exchange(call.desk.broker, call.vhost, call.exchange).delete(**call.query))
     return Response(204)
 
 
@@ -70,26 +69,28 @@ async def publish(call: Call) -> Answer:
     routing_key = body.pop("routing_key", "")
     check_topic(call, call.exchange, routing_key, "write")
     with call.desk.guard as core:
-        if core.topology.vhost(VHOST).exchange(call.exchange).internal:
+        if core.topology.vhost(call.vhost).exchange(call.exchange).internal:
             raise AccessRefused(f"exchange '{call.exchange}' is internal: publish to one that is bound to it")
     message = outgoing(body, idempotency_key(call.request))
     options = message._asdict()
-    sent = await Exchange(call.desk.broker, VHOST, call.exchange).apublish(routing_key, options.pop("body"), **options)
+    sent = await Exchange(call.desk.broker, call.vhost, call.exchange).apublish(
+        routing_key, options.pop("body"), **options
+    )
     return json_response({"message_id": sent, "routed": sent is not None}, 200 if sent is None else 201)
 
 
 def check_topic(call: Call, exchange: str, key: str, access: Any) -> None:
     """Refuse a key that the caller may not use with a topic exchange."""
     with call.desk.guard as core:
-        found = core.topology.vhost(VHOST).exchanges.get(exchange)
+        found = core.topology.vhost(call.vhost).exchanges.get(exchange)
         if call.identity.local and found is not None and found.type == TOPIC:
-            call.access.permissions.check_topic(call.identity.user, VHOST, exchange, key, access)
+            call.access.permissions.check_topic(call.identity.user, call.vhost, exchange, key, access)
 
 
 def bindings(call: Call) -> Answer:
     """What is bound to an exchange."""
     with call.desk.guard as core:
-        found = list(core.topology.vhost(VHOST).exchange(call.exchange).bindings.values())
+        found = list(core.topology.vhost(call.vhost).exchange(call.exchange).bindings.values())
         return json_response({"bindings": [each.to_dict() for each in found[:BINDINGS_MAX]], "total": len(found)})
 
 
@@ -113,13 +114,13 @@ def _changed(call: Call, change: Callable[[Core], None]) -> Any:
 def bind(call: Call) -> Any:
     """Bind a queue or an exchange."""
     name, kind, key, arguments = _binding(call)
-    return _changed(call, lambda core: core.bind(VHOST, call.exchange, name, key, arguments, kind))
+    return _changed(call, lambda core: core.bind(call.vhost, call.exchange, name, key, arguments, kind))
 
 
 def unbind(call: Call) -> Any:
     """Remove a binding; a missing one is no error."""
     name, kind, key, arguments = _binding(call)
-    return _changed(call, lambda core: core.unbind(VHOST, call.exchange, name, key, arguments, kind))
+    return _changed(call, lambda core: core.unbind(call.vhost, call.exchange, name, key, arguments, kind))
 
 
 _EXCHANGE = {"type": "object", "required": ["name", "type", "durable", "auto_delete", "internal", "arguments"]}

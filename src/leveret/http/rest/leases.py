@@ -58,13 +58,13 @@ def _answer(messages: list[Message], raw: bool) -> Response:
     return json_response({"messages": [taken(each, raw) for each in messages]})
 
 
-def _leased(queue: Queue, receipt: str) -> tuple[Held, int]:
+def leased(queue: Queue, receipt: str) -> tuple[Held, int]:
     """What a receipt is for. Under the lock."""
     seq, lease = queue.broker.receipts.read(queue.anyway.id, receipt)
     return queue.core.find_lease(seq, lease), lease
 
 
-def _check_id(queue: Queue, held: Held, message_id: str) -> None:
+def check_id(queue: Queue, held: Held, message_id: str) -> None:
     """Refuse a receipt of another message than the path names; a dead letter has the id that it had at first."""
     if message_id in (ANY_ID, format_id(queue.tag, held.seq)):
         return
@@ -77,8 +77,8 @@ def _settle(call: Call, verb: str, value: Any, answer: Response) -> Any:
     """End or extend a lease; answer when that is on the disk."""
     queue, message_id = call.queue, call.request.parameters["message_id"]
     with queue.guard as core:
-        held, lease = _leased(queue, call.body["receipt_handle"])
-        _check_id(queue, held, message_id)
+        held, lease = leased(queue, call.body["receipt_handle"])
+        check_id(queue, held, message_id)
         SETTLE[verb](core, queue.core, held, lease, value)
         frame = queue.guard.commit()
     return call.desk.when_durable(frame, answer)
@@ -118,7 +118,7 @@ def acknowledge_many(call: Call) -> Any:
     with queue.guard as core:
         for receipt in call.body["receipt_handles"]:
             try:
-                held, lease = _leased(queue, receipt)
+                held, lease = leased(queue, receipt)
                 SETTLE["ack"](core, queue.core, held, lease, None)
             except LeveretError as error:
                 failed.append({"receipt_handle": receipt, "detail": str(error)})

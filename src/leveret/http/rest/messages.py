@@ -4,6 +4,7 @@ from typing import Any
 
 from leveret.embedded.managed import STATES
 from leveret.embedded.queue import Queue
+from leveret.http.desk import ANSWER_BYTES_MAX
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Choice, Field, Listed, Number, Record, Text, Whole
 from leveret.http.rest.operation import Answer, Call, Need, Operation
@@ -81,7 +82,7 @@ async def browse(call: Call) -> Answer:
     queue = call.queue
 
     def look() -> list[dict[str, Any]]:
-        return [looked_at(each, raw) for each in queue.browse(limit, state=state, **query)]
+        return [looked_at(each, raw) for each in queue.browse(limit, state=state, bytes_max=ANSWER_BYTES_MAX, **query)]
 
     return json_response({"messages": await call.scans.run(look)})
 

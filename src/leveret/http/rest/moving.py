@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, MessageNotFound
+from leveret.http.desk import ANSWER_BYTES_MAX
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Flag, Listed, Number, Record, Table, Text, Whole
 from leveret.http.rest.leases import DONE
@@ -19,8 +20,12 @@ async def scheduled(call: Call) -> Answer:
     """Messages whose delay has not ended."""
     queue, raw = call.queue, call.query.get("encoding") == "base64"
     limit = call.query.get("limit", BROWSE_DEFAULT)
-    rows = await call.scans.run(lambda: [looked_at(each, raw) for each in queue.scheduled(limit)])
-    return json_response({"messages": rows})
+
+    def look() -> list[dict[str, Any]]:
+        found = queue.browse(limit, state="scheduled", bytes_max=ANSWER_BYTES_MAX)
+        return [looked_at(each, raw) for each in found]
+
+    return json_response({"messages": await call.scans.run(look)})
 
 
 async def cancel(call: Call) -> Answer:

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from leveret.embedded.broker import VHOST
 from leveret.http.problem import PROBLEM
 from leveret.http.response import JSON
 from leveret.http.rest.operation import Operation
 
 Json = dict[str, Any]
+VHOST_HELP = "The virtual host that the names are in."
 
 BYTES = "application/octet-stream"
 REFUSALS = {
@@ -89,6 +91,9 @@ def _parameters(operation: Operation) -> Iterable[Json]:
             yield {"name": part[1:-1], "in": "path", "required": True, "schema": schema}
     for name, field in operation.query.fields.items() if operation.query else ():
         yield {"name": name, "in": "query", "required": field.required, "schema": field.schema}
+    if operation.tag is None:
+        schema = {"type": "string", "minLength": 1, "maxLength": 255, "default": VHOST}
+        yield {"name": "vhost", "in": "query", "required": False, "description": VHOST_HELP, "schema": schema}
     for name, help in operation.headers.items():
         schema = {"type": "string", "minLength": 1, "maxLength": 1024}
         yield {"name": name, "in": "header", "required": False, "description": help, "schema": schema}

@@ -81,7 +81,7 @@ class Scans:
 class Call:
     """One request as operations see it."""
 
-    __slots__ = ("access", "audit", "body", "desk", "identity", "query", "request", "scans", "sinks")
+    __slots__ = ("access", "audit", "body", "desk", "identity", "query", "request", "scans", "sinks", "vhost")
 
     def __init__(
         self,
@@ -101,13 +101,14 @@ class Call:
         self.sinks = sinks
         self.request = request
         self.identity = identity
+        self.vhost = request.query.get("vhost", VHOST) if request.raw_query else VHOST
         self.body: dict[str, Any] = {}
         self.query: dict[str, Any] = {}
 
     @property
     def queue(self) -> Queue:
         """The queue that the path names."""
-        queue = self.desk.queue(self.request.parameters["queue"])
+        queue = self.desk.queue(self.request.parameters["queue"], self.vhost)
         if queue.anyway.owner is not None:
             raise ResourceLocked(f"queue '{queue.name}' belongs to one connection of AMQP: use another one")
         return queue
@@ -119,7 +120,7 @@ class Call:
 
     def check(self, access: Verb, kind: Literal["queue", "exchange"], name: str) -> None:
         """Refuse an access that the caller does not have: scopes and permissions both."""
-        self.identity.check(self.access.permissions, VHOST, Resource(kind, name), access)
+        self.identity.check(self.access.permissions, self.vhost, Resource(kind, name), access)
 
     def allows(self, access: Verb, kind: Literal["queue", "exchange"], name: str) -> bool:
         """The same as a question."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from leveret.core.errors import TooMany
 from leveret.core.jsonable import decode, encode
-from leveret.embedded.broker import VHOST
 from leveret.embedded.declare import DAY_S, OPTIONS, changed_arguments
 from leveret.embedded.managed import ManagedQueue
 from leveret.http.request import Refusal
@@ -104,7 +103,7 @@ def list_all(call: Call) -> Answer:
         call.query.get("prefix", ""),
     )
     with call.desk.guard as core:
-        known = core.topology.vhost(VHOST).queues
+        known = core.topology.vhost(call.vhost).queues
         names = sorted(name for name in known if name > after and name.startswith(prefix) and known[name].owner is None)
         rows: list[dict[str, Any]] = []
         for name in names:
@@ -124,20 +123,22 @@ async def declare(call: Call) -> Answer:
     if isinstance(exchange, str):
         call.check("write", "exchange", exchange)
     with call.desk.guard as core:
-        known = name in core.topology.vhost(VHOST).queues
+        known = name in core.topology.vhost(call.vhost).queues
         if not known:
-            _check_room(call, len(core.topology.vhost(VHOST).queues))
+            _check_room(call, len(core.topology.vhost(call.vhost).queues))
     options = body if known or call.query.get("defaults") == "none" else {**DEFAULTS, **body}
     broker = call.desk.broker
-    await call.desk.elsewhere(lambda: broker.queue(name, durable=durable, arguments=arguments, **options))
+    await call.desk.elsewhere(
+        lambda: broker.queue(name, durable=durable, arguments=arguments, vhost=call.vhost, **options)
+    )
     return _one(call, 200 if known else 201)
 
 
 def _check_room(call: Call, count: int) -> None:
     """Refuse one more queue than there may be."""
-    most = call.access.vhost_limits(VHOST).queues_max
+    most = call.access.vhost_limits(call.vhost).queues_max
     if most is not None and count >= most:
-        raise TooMany(f"vhost '{VHOST}' has {most} queues, which is its limit: delete some, or raise it")
+        raise TooMany(f"vhost '{call.vhost}' has {most} queues, which is its limit: delete some, or raise it")
 
 
 def _check_dead_letter(call: Call, name: str | None) -> None:
@@ -156,7 +157,7 @@ async def update(call: Call) -> Answer:
         raise Refusal(412, "the queue has other settings by now: look at it again")
     dead_letter = options.get("dead_letter")
     if dead_letter is not None:
-        await call.desk.elsewhere(lambda: call.desk.broker.queue(dead_letter))
+        await call.desk.elsewhere(lambda: call.desk.broker.queue(dead_letter, vhost=call.vhost))
     changed = call.desk.change(lambda core: core.change_queue(queue.core, changed_arguments(queue.arguments, options)))
     if isinstance(changed, Awaitable):
         await changed
@@ -220,7 +221,7 @@ def _dead_letters(queue: ManagedQueue) -> int:
     if policy.dead_letter_exchange is None:
         return 0
     with queue.guard as core:
-        home = core.topology.vhost(VHOST)
+        home = core.topology.vhost(queue.anyway.vhost)
         key = policy.dead_letter_routing_key or queue.name
         if policy.dead_letter_exchange not in home.exchanges:
             return 0

@@ -53,7 +53,7 @@ async def abort(call: Call) -> Answer:
 
 def list_all(call: Call) -> Answer:
     """The sinks of the caller."""
-    return json_response({"sinks": list(_sinks(call).described(_owner(call)))})
+    return json_response({"sinks": list(_sinks(call).described(call.vhost, _owner(call)))})
 
 
 async def delete(call: Call) -> Answer:
@@ -73,7 +73,7 @@ def _sink(call: Call) -> Sink:
     name = call.request.parameters["sink"]
     if len(name) > SINK_CHARS_MAX:
         raise InvalidArgument(f"a sink has a name of 1 to {SINK_CHARS_MAX} characters: choose a shorter one")
-    return Sink(_owner(call), name)
+    return Sink(call.vhost, _owner(call), name)
 
 
 def _owner(call: Call) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leveret.embedded.broker import Broker
 from leveret.http.desk import Desk
 from leveret.http.sqs.attempts import Attempts
+from leveret.http.sqs.authorization import Decisions
 from leveret.http.sqs.move_tasks import MoveTasks
 from leveret.http.sqs.queues import Queues, SqsQueue
 from leveret.http.sqs.settings import Settings
@@ -27,6 +28,7 @@ class Account:
         self.tag = broker.guard.core.tag
         self.queues = Queues(broker, settings)
         self.attempts = Attempts()
+        self.decisions = Decisions()
         self.tasks = MoveTasks(self.guard, self.queues, desk)
         self.deleted_ms: dict[str, int] = {}
         self.alarm: str | None = None

@@ -148,6 +148,14 @@ def check_attributes(given: dict[str, str], fifo: bool) -> dict[str, str]:
     return {name: value.lower() if ATTRIBUTES[name].check is _boolean else value for name, value in given.items()}
 
 
+def check_kept(given: dict[str, str], queue: str) -> dict[str, str]:
+    """The attributes of a queue that are kept beside it, checked; others are refused."""
+    for name in given:
+        if name in ATTRIBUTES and ATTRIBUTES[name].argument:
+            raise SqsError("InvalidAttributeName", f"{name} is an argument of the queue: give it there.")
+    return check_attributes({name: value for name, value in given.items() if value != ""}, queue.endswith(".fifo"))
+
+
 def _only_fifo(name: str) -> str:
     """Why an attribute of FIFO queues is refused for another."""
     if name in ("FifoQueue", "ContentBasedDeduplication"):

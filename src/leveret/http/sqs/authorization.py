@@ -31,6 +31,32 @@ NEEDS: dict[str, Access | None] = {
 }
 """What each action needs; None: any of the three."""
 EACH: tuple[Access, ...] = ("read", "write", "configure")
+DECISIONS_MAX = 100_000
+
+
+class Decisions:
+    """What users may do with queues without a policy of their own, until a permission changes."""
+
+    def __init__(self) -> None:
+        """Nothing was decided yet."""
+        self._generation = -1
+        self._allowed: set[tuple[str, int, str]] = set()
+
+    def allowed(self, call: Call, queue: SqsQueue, action: str) -> bool:
+        """Whether the caller may do something; what is refused is looked at anew each time."""
+        user, generation = call.caller.user, call.account.access.generation
+        assert user is not None, "without users everything is allowed"
+        if generation != self._generation or len(self._allowed) >= DECISIONS_MAX:
+            self._allowed.clear()
+            self._generation = generation
+        asked = (user, queue.core.id, action)
+        if asked in self._allowed:
+            return True
+        need = NEEDS[action]
+        if not _permitted(call, user, queue.name, EACH if need is None else (need,)):
+            return False
+        self._allowed.add(asked)
+        return True
 
 
 def authorize(call: Call, queue: SqsQueue, action: str) -> None:
@@ -59,15 +85,13 @@ def denied(call: Call, action: str, resource: str) -> SqsError:
 
 def _allowed(call: Call, queue: SqsQueue, action: str) -> bool:
     policy = queue.kept.get("Policy")
-    caller, settings = call.caller, call.account.settings
     if policy:
+        caller, settings = call.caller, call.account.settings
         asked = Asked(settings.account, caller.arn, action, queue.arn, caller.host, caller.tls)
         decision = decide(policy, asked)
         if decision is not None:
             return decision
-    need = NEEDS[action]
-    assert caller.user is not None, "without users everything is allowed"
-    return _permitted(call, caller.user, queue.name, EACH if need is None else (need,))
+    return call.account.decisions.allowed(call, queue, action)
 
 
 def _permitted(call: Call, user: str, name: str, needs: tuple[Access, ...]) -> bool:

@@ -38,7 +38,7 @@ class Caller(NamedTuple):
 class Call:
     """An action with its parameters."""
 
-    __slots__ = ("account", "action", "base_url", "caller", "parameters", "request_id", "wire")
+    __slots__ = ("account", "action", "caller", "parameters", "request", "request_id", "wire")
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class Call:
         action: str,
         parameters: Parameters,
         caller: Caller,
-        base_url: str,
+        request: Request,
     ) -> None:
-        """A call of somebody; URLs of queues begin with `base_url`."""
+        """A call of somebody by a request."""
         self.account = account
         self.wire = wire
         self.request_id = request_id
         self.action = action
         self.parameters = parameters
         self.caller = caller
-        self.base_url = base_url
+        self.request = request
 
     def answer(self, result: dict[str, Any] | None = None) -> Response:
         """The answer with a result."""
@@ -72,5 +72,6 @@ class Call:
         return self.account.queues.of_url(required(self.parameters, "QueueUrl"))
 
     def url(self, queue: SqsQueue) -> str:
-        """The URL of a queue for this client."""
-        return f"{self.base_url}/{self.account.settings.account}/{quote(queue.name, safe='', errors='surrogateescape')}"
+        """The URL of a queue, on the server as this client sees it."""
+        server = f"{'https' if self.caller.tls else 'http'}://{self.request.header(b'host')}"
+        return f"{server}/{self.account.settings.account}/{quote(queue.name, safe='', errors='surrogateescape')}"

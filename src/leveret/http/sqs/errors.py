@@ -6,6 +6,7 @@ A text with a name in braces is filled in where it is raised; some kinds have no
 from typing import NamedTuple
 
 from leveret.core import errors
+from leveret.http.request import Refusal
 
 
 class Fault(NamedTuple):
@@ -156,6 +157,7 @@ class SqsError(errors.LeveretError):
     def __init__(self, kind: str, text: str = "", **facts: object) -> None:
         """Refuse; `text` is for kinds that have none of their own."""
         self.kind = kind
+        self.headers: tuple[tuple[str, str], ...] = ()
         self.fault = FAULTS[kind]
         self._facts = {"text": text, **facts}
         super().__init__(self.fault.text.format(**self._facts))
@@ -175,8 +177,10 @@ def sqs_error(error: errors.LeveretError) -> SqsError:
     """Any refusal as one of SQS."""
     if isinstance(error, SqsError):
         return error
-    status = getattr(error, "status", None)
-    if status is not None:
-        return SqsError(STATUSES.get(status, "InternalFailure" if status >= 500 else "Serialization"), str(error))
+    if isinstance(error, Refusal):
+        other = "InternalFailure" if error.status >= 500 else "Serialization"
+        known = SqsError(STATUSES.get(error.status, other), str(error))
+        known.headers = error.headers
+        return known
     kind = next(KINDS[base] for base in type(error).__mro__ if base in KINDS)
     return SqsError(kind, str(error))

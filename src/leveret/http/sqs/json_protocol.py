@@ -39,7 +39,7 @@ def refuse(error: SqsError, request_id: str) -> Response:
     fault = error.fault
     body = orjson.dumps({"__type": NAMESPACE + fault.shape, "message": _valid(str(error))})
     side = "Sender" if fault.status < 500 else "Receiver"
-    headers = (("x-amzn-RequestId", request_id), ("x-amzn-query-error", f"{fault.code};{side}"))
+    headers = (("x-amzn-RequestId", request_id), ("x-amzn-query-error", f"{fault.code};{side}"), *error.headers)
     return Response(fault.status, body, MEDIA_TYPE, headers)
 
 

@@ -180,7 +180,7 @@ def _escaped(text: str) -> str:
 def refuse(error: SqsError, request_id: str) -> Response:
     """The answer to a request that is refused."""
     fault = error.fault
-    headers = (("x-amzn-RequestId", request_id),)
+    headers = (("x-amzn-RequestId", request_id), *error.headers)
     if error.kind == "UnknownOperation":
         return Response(fault.status, b"<UnknownOperationException/>", MEDIA_TYPE, headers)
     side = "Sender" if fault.status < 500 else "Receiver"

@@ -79,12 +79,23 @@ class Queues:
         self._known: dict[int, SqsQueue] = {}
         self._sources: dict[str, set[str]] = {}
         """Names of queues that have, or once had, a redrive policy, by the queue that their dead letters go to."""
+        self._version = -1
+        """Of the details in the catalog, which others change when they take in definitions."""
+        self._reread()
+
+    def _reread(self) -> None:
+        """Learn anew what is said about queues."""
         for row in self._core.catalog.of(Kind.QUEUE_DETAILS):
-            if row["vhost"] == settings.vhost:
+            if row["vhost"] == self._settings.vhost:
                 self._note_target(row["name"], row["attributes"])
+        for queue in self._known.values():
+            queue.details = self._details(queue.core)
+        self._version = self._core.catalog.versions[Kind.QUEUE_DETAILS]
 
     def find(self, name: str) -> SqsQueue | None:
         """The queue of that name, unless it belongs to a connection."""
+        if self._core.catalog.versions[Kind.QUEUE_DETAILS] != self._version:
+            self._reread()
         home = self._core.topology.vhosts.get(self._settings.vhost)
         core: CoreQueue | None = None if home is None else home.queues.get(name)
         if core is None or core.owner is not None:
@@ -112,14 +123,16 @@ class Queues:
                 yield found
 
     def _learn(self, core: CoreQueue) -> SqsQueue:
-        stored = self._core.catalog.get(Kind.QUEUE_DETAILS, vhost=core.vhost, name=core.name)
-        now_s = self._core.now_ms // 1000
-        details = {"created_s": now_s, "modified_s": now_s, "attributes": {}, "tags": {}, "purges": 0, **(stored or {})}
-        found = SqsQueue(core, Queue(self._broker, core), self._settings.arn(core.name), details)
+        found = SqsQueue(core, Queue(self._broker, core), self._settings.arn(core.name), self._details(core))
         self._known[core.id] = found
         if len(self._known) > 2 * len(self._core.queues) + FORGOTTEN_MIN:
             self._known = {number: each for number, each in self._known.items() if not each.core.deleted}
         return found
+
+    def _details(self, core: CoreQueue) -> dict[str, Any]:
+        stored = self._core.catalog.get(Kind.QUEUE_DETAILS, vhost=core.vhost, name=core.name) or {}
+        now_s = self._core.now_ms // 1000
+        return {"created_s": now_s, "modified_s": now_s, "attributes": {}, "tags": {}, "purges": 0, **stored}
 
     # Changes, under the lock
 
@@ -149,6 +162,7 @@ class Queues:
         """Journal what is known about a queue."""
         names = {"vhost": queue.core.vhost, "name": queue.name}
         self._core.define(Kind.QUEUE_DETAILS, {**names, **queue.details})
+        self._version += 1
 
     def delete(self, queue: SqsQueue) -> None:
         """Delete a queue with everything in it."""

@@ -31,6 +31,7 @@ from leveret.http.sqs.call import Answer, Call, Caller, Wire
 from leveret.http.sqs.errors import SqsError, sqs_error
 from leveret.http.sqs.parameters import check_types, required
 from leveret.http.sqs.queues import SqsQueue
+from leveret.http.throttle import Throttle
 from leveret.security.sigv4 import SignatureRefused, SignedRequest, Verifier
 from leveret.telemetry.logs import Log
 
@@ -73,9 +74,10 @@ ACTIONS: dict[str, Callable[[Call], Answer]] = {
 class Service:
     """The handler of the port."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, throttle: Throttle) -> None:
         """Serve an account."""
         self._account = account
+        self._throttle = throttle
         self._verifier = Verifier("sqs", account.access.access_keys.find)
         self._nobody = account.settings.user_arn("anonymous")
         chance = secrets.token_hex(10)
@@ -105,6 +107,7 @@ class Service:
     def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
         """Do what a request asks for, if its sender may."""
         caller = self._caller(request)
+        self._throttle.admit(caller.host, caller.user)
         action, parameters = wire.decode(request)
         on_queue = request.method == "GET" and len(request.raw_path) > 1
         known = action in QUEUE_ACTIONS or (action in ACTIONS and not on_queue)
@@ -113,7 +116,7 @@ class Service:
         check_types(parameters)
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
             parameters["QueueUrl"] = request.raw_path.decode("latin-1")
-        call = Call(self._account, wire, request_id, action, parameters, caller, self._base_url(request))
+        call = Call(self._account, wire, request_id, action, parameters, caller, request)
         function = QUEUE_ACTIONS.get(action)
         if function is not None:
             queue = call.queue()
@@ -132,13 +135,10 @@ class Service:
         try:
             key = self._verifier.verify(signed, self._account.now_ms())
         except SignatureRefused as error:
+            self._throttle.admit(peer.host, None)
             LOG.warning("signature refused", peer=peer.host, reason=error.reason)
             raise SqsError(error.reason, str(error)) from None
         return Caller(key.user, self._account.settings.user_arn(key.user), peer.host, peer.tls)
-
-    def _base_url(self, request: Request) -> str:
-        """What the URLs of queues begin with, as this client sees the server."""
-        return f"{'https' if request.peer.tls else 'http'}://{request.header(b'host')}"
 
 
 async def _in_words_of(wire: Wire, request_id: str, answer: Awaitable[Response]) -> Response:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from leveret.core.catalog import Kind
 from leveret.core.jsonable import encode
 from leveret.core.names import RESERVED_PREFIX
 from leveret.core.parameters import all_parameters
@@ -11,6 +12,7 @@ from leveret.security.passwords import exported
 from leveret.server.administration.site import Site
 
 Rows = Iterator[dict[str, Any]]
+DETAILS = ("vhost", "name", "tags", "attributes", "created_s", "modified_s")
 
 
 def vhosts_of(site: Site) -> list[Vhost]:
@@ -94,6 +96,17 @@ def bindings(site: Site) -> Rows:
                 yield {"vhost": home.name, **binding.to_dict()}
 
 
+def queue_details(site: Site) -> Rows:
+    """Tags of queues, and what SQS knows about them beside their arguments; access keys are secrets and stay here."""
+    for row in site.core.catalog.of(Kind.QUEUE_DETAILS):
+        yield {**{name: row[name] for name in DETAILS}, "attributes": set_only(row["attributes"])}
+
+
+def set_only(attributes: dict[str, str]) -> dict[str, str]:
+    """Attributes without those that were taken away, which are kept empty."""
+    return {name: value for name, value in attributes.items() if value != ""}
+
+
 EXPORTS: dict[str, Callable[[Site], Rows]] = {
     "vhosts": vhosts,
     "users": users,
@@ -105,4 +118,5 @@ EXPORTS: dict[str, Callable[[Site], Rows]] = {
     "exchanges": exchanges,
     "queues": queues,
     "bindings": bindings,
+    "queue_details": queue_details,
 }

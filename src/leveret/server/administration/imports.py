@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 
-from leveret.core.errors import InvalidArgument
+from leveret.core.catalog import Kind
+from leveret.core.errors import InvalidArgument, PreconditionFailed, QueueNotFound
 from leveret.core.parameters import put_parameter as put_parameter_value
 from leveret.core.policy import Policy
+from leveret.http.sqs.attributes import check_kept
+from leveret.http.sqs.queue_tags import check_tags
 from leveret.security.users import TAGS, User, tag_set
 from leveret.server.administration import vhosts
+from leveret.server.administration.exports import set_only
 from leveret.server.administration.fields import Row, arguments, field
 from leveret.server.administration.site import Site
 
@@ -107,6 +111,32 @@ def put_binding(site: Site, row: Row) -> None:
     )
 
 
+def put_queue_details(site: Site, row: Row) -> None:
+    """Tags of a queue, and the attributes that only SQS knows; one that has others keeps them."""
+    vhost, name = field(row, "vhost", str), field(row, "name", str)
+    if name not in site.core.topology.vhost(vhost).queues:
+        raise QueueNotFound(f"no queue '{name}' in vhost '{vhost}': it was left out")
+    tags, attributes = _texts(row, "tags"), _texts(row, "attributes")
+    check_tags(tags)
+    kept = check_kept(attributes, name)
+    now_s = site.core.now_ms // 1000
+    times = {each: field(row, each, int, now_s) for each in ("created_s", "modified_s")}
+    stored = site.core.catalog.get(Kind.QUEUE_DETAILS, vhost=vhost, name=name)
+    if stored is not None and (stored["tags"], set_only(stored["attributes"])) != (tags, kept):
+        raise PreconditionFailed("the queue has other tags or attributes: change those")
+    if stored is None:
+        details = {"vhost": vhost, "name": name, "tags": tags, "attributes": kept, "purges": 0, **times}
+        site.core.define(Kind.QUEUE_DETAILS, details)
+
+
+def _texts(row: Row, name: str) -> dict[str, str]:
+    """A map of words to words."""
+    found: dict[str, str] = field(row, name, dict, {})
+    if not all(isinstance(value, str) for value in found.values()):
+        raise InvalidArgument(f"its {name} are not all text")
+    return found
+
+
 # In the order in which one needs the other.
 IMPORTS: dict[str, Callable[[Site, Row], None]] = {
     "vhosts": put_vhost,
@@ -119,4 +149,5 @@ IMPORTS: dict[str, Callable[[Site, Row], None]] = {
     "exchanges": put_exchange,
     "queues": put_queue,
     "bindings": put_binding,
+    "queue_details": put_queue_details,
 }

@@ -5,21 +5,19 @@
     key               = HMAC over date, region, service and "aws4_request", begun with the secret
     signature         = HMAC of the string to sign
 
-The scope is date/region/service/aws4_request. The key changes once a day, so it is kept.
+The scope is date/region/service/aws4_request. The key changes once a day, so it is kept, as the state of the two hashes
+that an HMAC is made of. Compiled because every request of a client of SQS goes through here.
 """
 
-import hmac
 import re
 from calendar import timegm
-from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
+from hmac import compare_digest, digest
 from time import strptime
-from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 from leveret.core.errors import AccessRefused
-from leveret.security.access_keys import AccessKey
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW_S = 15 * 60
@@ -37,6 +35,10 @@ _SIGNATURE = re.compile(r"[0-9a-f]{64}")
 _CREDENTIAL = re.compile(r"([^/]+)/(\d{8})/([\w-]+)/([\w-]+)/aws4_request")
 _TIME = re.compile(r"\d{8}T\d{6}Z")
 _SPACES = re.compile(rb" {2,}")
+cdef str AGREES_NOT = (
+    "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and "
+    "signing method. Consult the service documentation for details."
+)
 
 
 class SignatureRefused(AccessRefused):
@@ -48,76 +50,93 @@ class SignatureRefused(AccessRefused):
         self.reason = reason
 
 
-class SignedRequest(NamedTuple):
+cdef class SignedRequest:
     """The parts of a request that a signature is about; names of headers are in lower case."""
 
-    method: str
-    path: bytes
-    query: bytes
-    headers: dict[bytes, bytes]
-    body: bytes
+    cdef str method
+    cdef bytes path, query, body
+    cdef dict headers
+
+    def __init__(self, str method not None, bytes path not None, bytes query not None, dict headers, bytes body) -> None:
+        """A request as it came."""
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.body = body
 
 
-class Terms(NamedTuple):
+cdef class Terms:
     """What a client says alike in all its requests of a day."""
 
-    key_id: str
-    date: str
-    region: str
-    service: str
-    signed_headers: tuple[bytes, ...]
-    unsigned: tuple[bytes, ...]
-    """The headers that would have to be signed and are not."""
+    cdef str key_id, date, region, service
+    cdef tuple signed_headers
+    cdef tuple unsigned             # the headers that would have to be signed and are not
 
 
-class Claim(NamedTuple):
+cdef class Claim:
     """What a request says about its signature."""
 
-    terms: Terms
-    signature: str
-    time: str
-    query: str
-    expires_s: int | None
-    """After the time; None: the signature is in the headers, and good as long as clocks may differ."""
+    cdef Terms terms
+    cdef str signature, time, query
+    cdef object expires_s           # after the time; None: it is in the headers, and good as long as clocks may differ
 
 
-class Verifier:
+cdef class KeyedHash:
+    """HMAC-SHA256 with a key that was put in once."""
+
+    cdef object inner, outer
+
+    def __init__(self, bytes key not None) -> None:
+        """Keep both hashes as they are after the key, which has at most the 64 bytes of a block."""
+        padded = key.ljust(64, b"\0")
+        self.inner = sha256(bytes([byte ^ 0x36 for byte in padded]))
+        self.outer = sha256(bytes([byte ^ 0x5C for byte in padded]))
+
+    cdef str hexdigest(self, bytes data):
+        inner, outer = self.inner.copy(), self.outer.copy()
+        inner.update(data)
+        outer.update(inner.digest())
+        return outer.hexdigest()
+
+
+cdef class Verifier:
     """Checks signatures for one service."""
 
-    def __init__(self, service: str, find: Callable[[str], AccessKey | None]) -> None:
-        """Look keys up by their ids."""
-        self._service = service
-        self._find = find
-        self._kept: dict[tuple[str, str, str], bytes] = {}
+    cdef str service
+    cdef object find
+    cdef dict kept
 
-    def verify(self, request: SignedRequest, now_ms: int) -> AccessKey:
+    def __init__(self, str service not None, find) -> None:
+        """Look keys up by their ids."""
+        self.service = service
+        self.find = find
+        self.kept = {}
+
+    def verify(self, SignedRequest request not None, now_ms):
         """The key that a request was signed with; SignatureRefused when there is none."""
-        claim = claim_of(request)
-        key = self._find(claim.terms.key_id)
+        cdef Claim claim = claim_of(request)
+        key = self.find(claim.terms.key_id)
         if key is None:
             raise SignatureRefused("InvalidClientTokenId", "The security token included in the request is invalid.")
-        if claim.terms.service != self._service:
+        if claim.terms.service != self.service:
             raise SignatureRefused(
-                "SignatureDoesNotMatch", f"Credential should be scoped to correct service: '{self._service}'."
+                "SignatureDoesNotMatch", f"Credential should be scoped to correct service: '{self.service}'."
             )
         _check_time(claim, now_ms // 1000)
-        expected = hmac.digest(self._key(key, claim.terms), _to_sign(claim, request), "sha256").hex()
-        if not hmac.compare_digest(expected, claim.signature):
-            raise SignatureRefused(
-                "SignatureDoesNotMatch",
-                "The request signature we calculated does not match the signature you provided. Check your AWS Secret "
-                "Access Key and signing method. Consult the service documentation for details.",
-            )
+        expected = self.key_of(key.secret, claim.terms).hexdigest(_to_sign(claim, request))
+        if not compare_digest(expected, claim.signature):
+            raise SignatureRefused("SignatureDoesNotMatch", AGREES_NOT)
         return key
 
-    def _key(self, key: AccessKey, terms: Terms) -> bytes:
+    cdef KeyedHash key_of(self, str secret, Terms terms):
         """What a secret signs with on one day, in one region."""
-        kept = self._kept.get((key.secret, terms.date, terms.region))
+        name = (secret, terms.date, terms.region)
+        kept = self.kept.get(name)
         if kept is None:
-            if len(self._kept) >= KEYS_KEPT_MAX:
-                self._kept.clear()
-            kept = signing_key(key.secret, terms.date, terms.region, terms.service)
-            self._kept[key.secret, terms.date, terms.region] = kept
+            if len(self.kept) >= KEYS_KEPT_MAX:
+                self.kept.clear()
+            kept = self.kept[name] = KeyedHash(signing_key(secret, terms.date, terms.region, terms.service))
         return kept
 
 
@@ -125,11 +144,11 @@ def signing_key(secret: str, date: str, region: str, service: str) -> bytes:
     """The key of a day."""
     key = b"AWS4" + secret.encode()
     for part in (date, region, service, "aws4_request"):
-        key = hmac.digest(key, part.encode(), "sha256")
+        key = digest(key, part.encode(), "sha256")
     return key
 
 
-def claim_of(request: SignedRequest) -> Claim:
+cdef Claim claim_of(SignedRequest request):
     """What a request says about its signature."""
     header = request.headers.get(b"authorization")
     if header is not None:
@@ -139,17 +158,27 @@ def claim_of(request: SignedRequest) -> Claim:
     raise SignatureRefused("MissingAuthenticationToken", "Request is missing Authentication Token")
 
 
-def _claim_in_header(header: str, request: SignedRequest) -> Claim:
+cdef Claim _claim_in_header(str header, SignedRequest request):
     start, _, signature = header.rpartition("Signature=")
-    terms = _kept_terms_in(start) if len(start) <= START_CHARS_MAX else _terms_in(start)
+    cdef Terms terms = _kept_terms_in(start) if len(start) <= START_CHARS_MAX else _terms_in(start)
     if terms is None or not _SIGNATURE.fullmatch(signature):
         raise _incomplete("The Authorization header is not a Signature Version 4 one")
     time = request.headers.get(b"x-amz-date", b"").decode("latin-1")
     _check_signed(terms, request)
-    return Claim(terms, signature, time, _sorted_query(request.query), None)
+    return _claim(terms, signature, time, _sorted_query(request.query), None)
 
 
-def _terms_in(start: str) -> Terms | None:
+cdef Claim _claim(Terms terms, str signature, str time, str query, expires_s):
+    cdef Claim claim = Claim.__new__(Claim)
+    claim.terms = terms
+    claim.signature = signature
+    claim.time = time
+    claim.query = query
+    claim.expires_s = expires_s
+    return claim
+
+
+def _terms_in(str start not None):
     """What the header says before the signature; None when it is no such header."""
     match = _START.fullmatch(start)
     return None if match is None else _terms(*match.groups())
@@ -159,26 +188,31 @@ _kept_terms_in = lru_cache(maxsize=1_000)(_terms_in)
 
 
 def _terms(key_id: str, date: str, region: str, service: str, names: str) -> Terms:
-    signed = tuple(name.encode("latin-1", "replace") for name in names.split(";"))
-    return Terms(key_id, date, region, service, signed, tuple(ALWAYS_SIGNED.difference(signed)))
+    cdef Terms terms = Terms.__new__(Terms)
+    signed = tuple([name.encode("latin-1", "replace") for name in names.split(";")])
+    terms.key_id, terms.date, terms.region, terms.service = key_id, date, region, service
+    terms.signed_headers = signed
+    terms.unsigned = tuple(ALWAYS_SIGNED.difference(signed))
+    return terms
 
 
-def _claim_in_query(request: SignedRequest) -> Claim:
+cdef Claim _claim_in_query(SignedRequest request):
     fields = dict(_pairs(request.query))
     credential = _CREDENTIAL.fullmatch(fields.get("X-Amz-Credential", ""))
     expires = fields.get("X-Amz-Expires", "")
-    if credential is None or fields.get("X-Amz-Algorithm") != ALGORITHM or not expires.isdecimal():
+    signature, time = fields.get("X-Amz-Signature", ""), fields.get("X-Amz-Date", "")
+    complete = fields.get("X-Amz-Algorithm") == ALGORITHM and expires.isdecimal() and _SIGNATURE.fullmatch(signature)
+    if credential is None or not complete:
         raise _incomplete("A signed link has X-Amz-Algorithm, X-Amz-Credential, X-Amz-Date and X-Amz-Expires")
     key_id, date, region, service = credential.groups()
     terms = _terms(key_id, date, region, service, fields.get("X-Amz-SignedHeaders", ""))
     _check_signed(terms, request)
     expires_s = min(int(expires[:9]), LINK_S_MAX)
     query = _sorted_query(request.query, without="X-Amz-Signature")
-    signature, time = fields["X-Amz-Signature"], fields.get("X-Amz-Date", "")
-    return Claim(terms, signature, time, query, expires_s)
+    return _claim(terms, signature, time, query, expires_s)
 
 
-def _check_signed(terms: Terms, request: SignedRequest) -> None:
+cdef int _check_signed(Terms terms, SignedRequest request) except -1:
     """Refuse a signature without what decides about the request: somebody else could have added it."""
     for name in terms.unsigned:
         if name in request.headers or name == b"host":
@@ -199,7 +233,7 @@ def seconds_of(time: str) -> int | None:
         return None
 
 
-def _check_time(claim: Claim, now_s: int) -> None:
+cdef int _check_time(Claim claim, now_s) except -1:
     """Refuse what was signed long ago, or for another day."""
     signed_s = seconds_of(claim.time)
     if signed_s is None:
@@ -215,21 +249,23 @@ def _check_time(claim: Claim, now_s: int) -> None:
         raise SignatureRefused("RequestExpired", f"Signature not yet current: {claim.time} is still to come.")
 
 
-def _to_sign(claim: Claim, request: SignedRequest) -> bytes:
+cdef bytes _to_sign(Claim claim, SignedRequest request):
     """What the signature is of."""
-    headers, terms = request.headers, claim.terms
+    cdef Terms terms = claim.terms
+    cdef dict headers = request.headers
+    cdef bytes name
     signed = terms.signed_headers
-    lines = b"".join([b"%b:%b\n" % (name, _value(headers.get(name, b""))) for name in signed])
+    lines = b"".join([name + b":" + _value(headers.get(name, b"")) + b"\n" for name in signed])
     payload = UNSIGNED
     if headers.get(b"x-amz-content-sha256") != UNSIGNED.encode():
         payload = sha256(request.body).hexdigest()
     start = f"{request.method}\n{canonical_path(request.path)}\n{claim.query}\n".encode("latin-1")
-    hashed = sha256(b"%b%b\n%b\n%b" % (start, lines, b";".join(signed), payload.encode())).hexdigest()
+    hashed = sha256(b"".join((start, lines, b"\n", b";".join(signed), b"\n", payload.encode()))).hexdigest()
     scope = f"{terms.date}/{terms.region}/{terms.service}/aws4_request"
     return f"{ALGORITHM}\n{claim.time}\n{scope}\n{hashed}".encode()
 
 
-def _value(given: bytes) -> bytes:
+cdef bytes _value(bytes given):
     """The value of a header as it is signed."""
     value = given.strip()
     return _SPACES.sub(b" ", value) if b"  " in value else value
@@ -241,14 +277,15 @@ def canonical_path(path: bytes) -> str:
     kept: list[str] = []
     for part in path.decode("latin-1").split("/"):
         if part == "..":
-            del kept[-1:]
+            if kept:
+                kept.pop()
         elif part not in ("", "."):
             kept.append(part)
     slash = "/" if kept and path.endswith(b"/") else ""
     return quote("/" + "/".join(kept) + slash, safe="/~", encoding="latin-1")
 
 
-def _pairs(query: bytes) -> list[tuple[str, str]]:
+def _pairs(bytes query not None):
     """The decoded fields of a query."""
     if not query:
         return []
@@ -259,7 +296,7 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
     ]
 
 
-def _sorted_query(query: bytes, without: str | None = None) -> str:
+cdef str _sorted_query(bytes query, without=None):
     """The query as it is signed."""
     if not query:
         return ""

@@ -1,0 +1,110 @@
+"""What nobody waits for goes to the disk with the next commit, or 50 ms later on its own."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty
+from time import monotonic
+
+import pytest
+
+from leveret.amqp.methods import BasicAck, BasicConsume, BasicConsumeOk, BasicDeliver, ConfirmSelect, ConfirmSelectOk
+from leveret.clock import give_turn
+from leveret.embedded.guard import LAZY_COMMIT_MS
+from leveret.journal.commit import IDLE_SECONDS
+from leveret.journal.files import FileJournal
+from tests.amqp.client import Client, World
+
+WAIT_S = 5
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(path=str(tmp_path))
+    yield made
+    made.close()
+
+
+def journal(world: World) -> FileJournal:
+    found = world.core.journal
+    assert isinstance(found, FileJournal)
+    return found
+
+
+def settle(world: World) -> None:
+    """Put everything on the disk that was done until now."""
+    world.broker.flush()
+    while not world.frames.empty():
+        world.hub.durable(world.frames.get())
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for another thread without a verb, which would plan a commit itself."""
+    until_s = monotonic() + WAIT_S
+    while not condition():
+        assert monotonic() < until_s, "it does not happen"
+        give_turn()
+
+
+def rest(world: World) -> None:
+    """Wait until the journal has marked its end: until then it writes whatever there is."""
+    with suppress(Empty):
+        while True:
+            world.frames.get(timeout=3 * IDLE_SECONDS)
+
+
+def holding(world: World, count: int) -> Client:
+    """A client that was given messages, all of which is on the disk."""
+    client = world.client()
+    client.queue(durable=True)
+    client.call(BasicConsume("q", "c"), BasicConsumeOk)
+    for _ in range(count):
+        client.publish(delivery_mode=2)
+        client.next(BasicDeliver)
+    settle(world)
+    return client
+
+
+def test_an_acknowledgement_is_written_after_50_ms(world: World) -> None:
+    client = holding(world, 2)
+    for tag in (1, 2):
+        client.send(BasicAck(tag))
+        assert journal(world).dirty
+        world.clock.advance((LAZY_COMMIT_MS - 1) / 1000)
+        assert world.frames.empty()
+        world.clock.advance(0.001)
+        world.hub.durable(world.frames.get(timeout=WAIT_S))
+        assert not journal(world).dirty
+
+
+def test_more_acknowledgements_do_not_put_it_off(world: World) -> None:
+    client = holding(world, LAZY_COMMIT_MS)
+    for tag in range(1, LAZY_COMMIT_MS + 1):
+        assert world.frames.empty()
+        client.send(BasicAck(tag))
+        world.clock.advance(0.001)
+    world.frames.get(timeout=WAIT_S)
+
+
+def test_an_acknowledgement_goes_with_the_next_confirm(world: World) -> None:
+    client = holding(world, 1)
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    client.send(BasicAck(1))
+    client.publish(key="nowhere", delivery_mode=2)
+    client.next(BasicAck)
+    assert not journal(world).dirty
+
+
+def test_what_time_does_is_written_too(world: World) -> None:
+    world.broker.queue("grave")
+    world.broker.queue("dead", ttl=1, dead_letter="grave")
+    world.broker.queue("short", ttl=1, dead_letter="dead").send("late")
+    settle(world)
+    queues = world.core.topology.vhost("/").queues
+    world.clock.advance(1)
+    until(lambda: queues["dead"].depth == 1)
+    rest(world)
+    world.clock.advance(1)
+    until(lambda: queues["grave"].depth == 1)
+    world.clock.advance(LAZY_COMMIT_MS / 1000)
+    until(lambda: not journal(world).dirty)
