@@ -1,4 +1,4 @@
-"""Spark on two cores: rows of segments to a count, messages of 100 bytes and their events; and reports."""
+"""Spark on two cores: rows of segments to a count, messages of 100 bytes and their events; reports; and the sink."""
 
 import os
 import tempfile
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import leveret
 from bench.measure import report, timed
+from bench.spark_sink import BODY_BYTES, GOAL_PER_S, sink_figures
 from leveret.pipeline import reports
 from leveret.pipeline.lifecycle import lifecycle
 from leveret.pipeline.session import session
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 QUICK = bool(os.environ.get("QUICK"))
 MESSAGES = 200_000 if QUICK else 4_000_000
+SUNK = 100_000 if QUICK else 1_000_000
 BATCH = 1_000
 BODY = b"x" * 100
 GOAL = 1_000_000
@@ -76,9 +78,11 @@ def main() -> None:
         try:
             figures = {f"{name}_per_s": count(spark, published, options) for name, options in CASES.items()}
             reported_s = report_s(spark, lived)
+            sunk = sink_figures(spark, SUNK)
         finally:
             spark.stop()
     report("spark", messages=MESSAGES, body_bytes=len(BODY), goal_per_s=GOAL, **figures)
+    report("spark_sink", rows=SUNK, body_bytes=BODY_BYTES, goal_per_s=GOAL_PER_S, **sunk)
     report("spark_report", events=events, seconds=reported_s, goal_s_for_10_000_000=60)
 
 

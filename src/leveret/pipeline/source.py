@@ -39,6 +39,8 @@ from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import chosen, spark_schema
 from leveret.pipeline.scan import FOREVER_MS, TABLES, Scan
 from leveret.pipeline.segments import Slice
+from leveret.pipeline.sink import BatchWriter, StreamWriter
+from leveret.pipeline.target import batch_target, stream_target
 
 TIME_COLUMNS = {"events": "at", "messages": "enqueued_at"}
 PARTITION_BYTES = 32 << 20
@@ -72,6 +74,14 @@ class LeveretSource(DataSource):
         """What plans and reads."""
         kind = PushdownReader if self._flag("pushdown") else SegmentsReader
         return kind(self._scan())
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """What stages and commits a DataFrame."""
+        return BatchWriter(batch_target(self.options, schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """What stages and commits the batches of a streaming query."""
+        return StreamWriter(stream_target(self.options, schema))
 
     def _scan(self) -> Scan:
         """The options, checked."""

@@ -18,6 +18,7 @@ from leveret.security.access import Access
 from leveret.security.identity import Identity
 from leveret.security.permissions import Access as Verb
 from leveret.security.permissions import Resource
+from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import Audit
 
 SCANS_MAX = 4
@@ -51,6 +52,8 @@ class Operation(NamedTuple):
     query: Record | None = None
     headers: Mapping[str, str] = {}
     audited: bool = False
+    upload: str | None = None
+    """What the body is, when it is bytes and no JSON."""
     tag: str | None = None
     """Who may, of those who have tags; for what concerns the whole server."""
 
@@ -83,16 +86,24 @@ class Scans:
 class Call:
     """One request as operations see it."""
 
-    __slots__ = ("access", "audit", "body", "desk", "identity", "query", "request", "scans", "vhost")
+    __slots__ = ("access", "audit", "body", "desk", "identity", "query", "request", "scans", "sinks", "vhost")
 
     def __init__(
-        self, desk: Desk, access: Access, audit: Audit, scans: Scans, request: Request, identity: Identity
+        self,
+        desk: Desk,
+        access: Access,
+        audit: Audit,
+        scans: Scans,
+        sinks: Sinks | None,
+        request: Request,
+        identity: Identity,
     ) -> None:
         """A request whose body and query are still to be read."""
         self.desk = desk
         self.access = access
         self.audit = audit
         self.scans = scans
+        self.sinks = sinks
         self.request = request
         self.identity = identity
         self.vhost = request.query.get("vhost", VHOST) if request.raw_query else VHOST
