@@ -1,12 +1,16 @@
 """A broker with a known history, and reading tables without Spark."""
 
 import threading
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql.types import StructType
+
 import leveret
-from leveret.pipeline.source import LeveretSource, SegmentsReader
+from leveret.pipeline.source import LeveretSource
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WAIT_S = 10.0
@@ -21,9 +25,9 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def reader_of(path: Path, **options: str) -> SegmentsReader:
+def reader_of(path: Path, **options: str) -> Any:
     """The reader of a directory, as Spark would make it."""
-    return LeveretSource({"path": str(path), **options}).reader(None)  # type: ignore[arg-type]
+    return LeveretSource({"path": str(path), **options}).reader(StructType())
 
 
 def rows_of(path: Path, **options: str) -> list[dict[str, Any]]:
@@ -100,3 +104,11 @@ def push(queue: leveret.Queue, tag: str) -> None:
     subscription = queue.consume(work, tag=tag)
     assert done.wait(WAIT_S)
     subscription.cancel()
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Give the broker's own threads time to do something."""
+    end = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < end, "the broker did not do it"
+        time.sleep(0.01)

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,22 +16,13 @@ from leveret.core.properties import Properties
 from leveret.journal.disk import Disk
 from leveret.journal.meta import read_meta, write_meta
 from leveret.pipeline.source import LeveretSource, PushdownReader
-from tests.pipeline.history import reader_of, rows_of, small_history
+from tests.pipeline.history import reader_of, rows_of, small_history, wait_until
 
 KEY = "11" * 32
-WAIT_S = 10.0
 
 
 def segments(path: Path) -> list[Path]:
     return sorted(path.glob("seg-*.log"))
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """Give the broker's own threads time to do something."""
-    end = time.monotonic() + WAIT_S
-    while not true():
-        assert time.monotonic() < end, "the broker did not do it"
-        time.sleep(0.01)
 
 
 def test_events_tell_a_whole_history_in_order(tmp_path: Path) -> None:

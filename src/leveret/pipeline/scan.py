@@ -10,7 +10,7 @@ from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import Batch, Table, chosen, record_batch
 from leveret.pipeline.events import EVENTS
 from leveret.pipeline.messages import MESSAGES
-from leveret.pipeline.segments import Slice, is_data_directory, named_slices, open_segment, opener
+from leveret.pipeline.segments import Slice, is_data_directory, named_slices, open_segment, opener, read_slices
 
 TABLES: dict[str, Table] = {"events": EVENTS, "messages": MESSAGES}
 FOREVER_MS = (1 << 63) - 1
@@ -32,6 +32,10 @@ class Scan:
     until_ms: int = FOREVER_MS
     slice_bytes: int = 32 << 20
     keys: tuple[str | None, str | None] = (None, None)
+    slices_file: str | None = None
+    """A plan that was made before."""
+    moved: bool | None = None
+    """Whether publishes that were moved forward count as messages; None: if the originals are gone."""
 
     @property
     def chosen(self) -> Table:
@@ -40,6 +44,8 @@ class Scan:
 
     def slices(self) -> list[Slice]:
         """The slices that may hold rows of this scan."""
+        if self.slices_file is not None:
+            return read_slices(self.slices_file)
         named = named_slices(self.directories, load_keys(*self.keys), self.slice_bytes)
         return [piece for piece in named if self._may_hold(piece)]
 
@@ -71,4 +77,6 @@ class Scan:
 
     def _moved_count(self) -> bool:
         """Whether publishes that were moved forward count: as messages only where the originals are gone."""
-        return self.table == "events" or (len(self.directories) == 1 and is_data_directory(self.directories[0]))
+        if self.table == "events" or self.moved is not None:
+            return self.table == "events" or self.moved is True
+        return len(self.directories) == 1 and is_data_directory(self.directories[0])

@@ -2,7 +2,7 @@
 
 spark.read.format("leveret").option("table", "messages").option("queue", "orders").load("data")
 
-path                  a data directory, also of a running broker, or an archive
+path                  a data directory, also of a running broker; an archive of segments; or a Parquet archive
 archive               the archive that belongs to the data directory `path`
 table                 `events` (default) or `messages`
 columns               the columns to read, separated by commas: Spark does not say which ones a query needs
@@ -13,6 +13,7 @@ pushdown              `true`: filters of the query on queue and time also narrow
 partitionBytes        bytes of a segment that one task reads
 encryption_key_file,  where the keys of encrypted segments are, on every machine that reads
 encryption_key_env
+slices, moved         a plan that was made before, and whether moved publishes are messages: for archive.py
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,10 +38,11 @@ from pyspark.sql.types import StructType
 from leveret.core.errors import InvalidArgument
 from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import chosen, spark_schema
+from leveret.pipeline.manifest import is_archive
+from leveret.pipeline.parquet import TIME_COLUMNS, ParquetReader
 from leveret.pipeline.scan import FOREVER_MS, TABLES, Scan
 from leveret.pipeline.segments import Slice
 
-TIME_COLUMNS = {"events": "at", "messages": "enqueued_at"}
 PARTITION_BYTES = 32 << 20
 PARTITION_BYTES_MIN = 64 << 10
 """Less than a task costs to start."""
@@ -68,10 +70,12 @@ class LeveretSource(DataSource):
         """The columns that are asked for."""
         return spark_schema(self._scan().chosen)
 
-    def reader(self, schema: StructType) -> "SegmentsReader":
+    def reader(self, schema: StructType) -> DataSourceReader:
         """What plans and reads."""
-        kind = PushdownReader if self._flag("pushdown") else SegmentsReader
-        return kind(self._scan())
+        scan, pushdown = self._scan(), self._flag("pushdown")
+        if is_archive(scan.directories[0]):
+            return PushdownParquetReader(scan) if pushdown else ParquetReader(scan)
+        return PushdownReader(scan) if pushdown else SegmentsReader(scan)
 
     def _scan(self) -> Scan:
         """The options, checked."""
@@ -95,6 +99,8 @@ class LeveretSource(DataSource):
             until_ms=_moment("until", self.options.get("until"), FOREVER_MS),
             slice_bytes=_bytes("partitionBytes", self.options.get("partitionbytes")),
             keys=keys,
+            slices_file=self.options.get("slices"),
+            moved=self._flag("moved") if "moved" in self.options else None,
         )
 
     def _flag(self, name: str) -> bool:
@@ -122,8 +128,10 @@ class SegmentsReader(DataSourceReader):
             yield from self.scan.batches(partition.slice)
 
 
-class PushdownReader(SegmentsReader):
+class Pushdown:
     """Narrows the scan by the filters of the query. Spark applies all of them again, so that this may be coarse."""
+
+    scan: Scan
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Use what is known about queue and time."""
@@ -142,6 +150,14 @@ class PushdownReader(SegmentsReader):
             if isinstance(each, (LessThan, LessThanOrEqual)):
                 return replace(self.scan, until_ms=min(self.scan.until_ms, _ms(each.value) + 1))
         return self.scan
+
+
+class PushdownReader(Pushdown, SegmentsReader):
+    """Reads segments that filters of the query narrow."""
+
+
+class PushdownParquetReader(Pushdown, ParquetReader):
+    """Reads files of an archive that filters of the query narrow."""
 
 
 def _moment(name: str, text: str | None, default_ms: int) -> int:
