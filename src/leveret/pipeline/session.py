@@ -22,15 +22,26 @@ def has_java() -> bool:
     return shutil.which("java", path=os.path.join(home, "bin") if home else None) is not None
 
 
-def session(master: str = "local[*]", log: str = os.devnull, **settings: str) -> SparkSession:
-    """The session, made if need be; what Java and its workers print goes to a file."""
-    if not has_java():
+def session(
+    master: str | None = "local[*]", log: str = os.devnull, *, remote: str | None = None, **settings: str
+) -> SparkSession:
+    """The session, made if need be; what Java and its workers print goes to a file.
+
+    `remote` is the address of a Spark Connect server, which has a Java and settings of its own. Without a master it is
+    that of spark-submit.
+    """
+    if remote is not None:
+        builder = SparkSession.builder.remote(remote)
+        settings = {name: value for name, value in (SETTINGS | settings).items() if name.startswith("spark.sql.")}
+    elif has_java():
+        builder = SparkSession.builder if master is None else SparkSession.builder.master(master)
+        settings = SETTINGS | settings
+    else:
         raise NotFound("Spark needs Java 17 or newer: on Debian, `apt-get install default-jre-headless`")
     # Workers would otherwise run whatever python3 is first on the path, and listen on the outer address.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(master)
-    for name, value in (SETTINGS | settings).items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     # Java inherits the standard error stream: no other way quiets all of it.
     kept = os.dup(2)

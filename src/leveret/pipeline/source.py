@@ -68,16 +68,16 @@ class LeveretSource(DataSource):
 
     def schema(self) -> str:
         """The columns that are asked for."""
-        return spark_schema(self._scan().chosen)
+        return spark_schema(self.scan().chosen)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What plans and reads."""
-        scan, pushdown = self._scan(), self._flag("pushdown")
+        scan, pushdown = self.scan(), self._flag("pushdown")
         if is_archive(scan.directories[0]):
             return PushdownParquetReader(scan) if pushdown else ParquetReader(scan)
         return PushdownReader(scan) if pushdown else SegmentsReader(scan)
 
-    def _scan(self) -> Scan:
+    def scan(self) -> Scan:
         """The options, checked."""
         path = self.options.get("path")
         if path is None:
