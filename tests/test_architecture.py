@@ -21,14 +21,15 @@ ARROWS: dict[str, set[str]] = {
     "cluster": {"core"} | SHARED,
     "net": EDGE - {"net"},
     "amqp": EDGE,
-    "http": EDGE | {"embedded"},
+    "http": EDGE | {"embedded", "sink"},
     "client": EDGE | {"embedded"},
     "cli": EDGE | {"server"},
     "__main__": {"cli"},
     "embedded": EDGE | {"journal"},
-    "pipeline": {"core", "journal", "client"} | SHARED,
+    "sink": {"core", "journal", "embedded", "telemetry"} | SHARED,
+    "pipeline": {"core", "journal", "client", "sink"} | SHARED,
     "": EDGE | {"journal", "embedded", "client"},
-    "server": EDGE | {"journal", "embedded", "client", "amqp", "http", "cluster"},
+    "server": EDGE | {"journal", "embedded", "client", "amqp", "http", "sink", "cluster"},
 }
 
 # Whatever makes two runs of the same calls differ, or waits, or leaves the process.

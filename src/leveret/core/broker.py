@@ -5,6 +5,7 @@ Messages have their verbs in publish.pyx (in), queue.pyx and dispatch.pyx (out) 
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from leveret.core import browse, deadletter
@@ -255,19 +256,36 @@ class Broker(Publisher):
         self, vhost: str, exchange: str, routing_key: str, properties: Properties, body: bytes, **options: Any
     ) -> Published:
         """Route a message by an exchange and publish it; `options` are those of Publisher.publish."""
-        home = self.topology.vhost(vhost)
-        headers = properties.headers
-        keys = deadletter.all_keys(properties, routing_key) if headers else [routing_key]
-        queues = home.route(exchange, keys, headers, properties)
+        queues = self.route_through(vhost, exchange, routing_key, properties)
         if not queues:
             return Published(0, routed=False, refused=False)
+        seq = self.publish_routed(vhost, queues, exchange, routing_key, properties, body, **options)
+        return Published(seq, routed=True, refused=seq == 0)
+
+    def route_through(self, vhost: str, exchange: str, routing_key: str, properties: Properties) -> list[Queue]:
+        """The queues that an exchange gives a message to; the list is shared: do not change it."""
+        headers = properties.headers
+        keys = deadletter.all_keys(properties, routing_key) if headers else [routing_key]
+        return self.topology.vhost(vhost).route(exchange, keys, headers, properties)
+
+    def publish_routed(
+        self,
+        vhost: str,
+        queues: list[Queue],
+        exchange: str,
+        routing_key: str,
+        properties: Properties,
+        body: bytes,
+        **options: Any,
+    ) -> int:
+        """Publish a message to the queues that its exchange gave; 0 when one of them refused."""
+        headers = properties.headers
         if headers and "BCC" in headers:
-            properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
-        if headers and home.exchanges[exchange].delays and not options.get("due_ms"):
+            properties = replace(properties, headers={name: value for name, value in headers.items() if name != "BCC"})
+        if headers and self.topology.vhost(vhost).exchanges[exchange].delays and not options.get("due_ms"):
             options["due_ms"] = self.now_ms + sent_delay_ms(headers.get("x-delay", 0))
         wire, header_len = content(properties, body)
-        seq = self.publish(queues, route_of(exchange, routing_key), wire, header_len, **options)
-        return Published(seq, routed=True, refused=seq == 0)
+        return self.publish(queues, route_of(exchange, routing_key), wire, header_len, **options)
 
     # -- definitions in the journal
 

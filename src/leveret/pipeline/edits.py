@@ -19,7 +19,8 @@ PUBLISHED = (
     "content_type",
     "content_encoding",
     "reply_to",
-    "expiration",
+    "delay_ms",
+    "ttl_ms",
     "type",
     "app_id",
     "timestamp",
@@ -87,8 +88,14 @@ def cleaned(rows: DataFrame) -> DataFrame:
     def is_theirs(name: Column, value: Column) -> Column:
         return ~F.exists(F.array(*own), lambda prefix: F.startswith(name, prefix))
 
-    headers = F.map_filter("headers", is_theirs)
-    return rows.withColumns({"headers": headers, "dedup_id": F.lit(None).cast("string")})
+    return rows.withColumns(
+        {
+            "headers": F.map_filter("headers", is_theirs),
+            "dedup_id": F.lit(None).cast("string"),
+            "ttl_ms": F.try_to_number("expiration", F.lit("99999999999")).cast("bigint"),
+            "delay_ms": F.lit(None).cast("bigint"),
+        }
+    )
 
 
 def edited(rows: DataFrame, edits: tuple[str, ...]) -> DataFrame:

@@ -31,7 +31,7 @@ class Broker:
         writer = rows.write.format("leveret").mode("append").option("url", self.url)
         if self.token is not None:
             writer = writer.option("token", self.token)
-        writer.option("sinkId", sink).option("batchId", str(batch)).save()
+        writer.option("sinkId", f"{sink}-{batch}").save()
 
     def declare(self, queues: list[str]) -> None:
         """Make queues that are not there yet."""

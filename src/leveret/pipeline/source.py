@@ -42,6 +42,8 @@ from leveret.pipeline.manifest import is_archive
 from leveret.pipeline.parquet import TIME_COLUMNS, ParquetReader
 from leveret.pipeline.scan import FOREVER_MS, TABLES, Scan
 from leveret.pipeline.segments import Slice
+from leveret.pipeline.sink import BatchWriter, StreamWriter
+from leveret.pipeline.target import batch_target, stream_target
 
 PARTITION_BYTES = 32 << 20
 PARTITION_BYTES_MIN = 64 << 10
@@ -76,6 +78,14 @@ class LeveretSource(DataSource):
         if is_archive(scan.directories[0]):
             return PushdownParquetReader(scan) if pushdown else ParquetReader(scan)
         return PushdownReader(scan) if pushdown else SegmentsReader(scan)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """What stages and commits a DataFrame."""
+        return BatchWriter(batch_target(self.options, schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """What stages and commits the batches of a streaming query."""
+        return StreamWriter(stream_target(self.options, schema))
 
     def scan(self) -> Scan:
         """The options, checked."""

@@ -10,12 +10,13 @@ from leveret.core.errors import LeveretError
 from leveret.http.desk import Desk
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
-from leveret.http.rest import exchanges, leases, messages, moving, queues
+from leveret.http.rest import exchanges, leases, messages, moving, queues, sinks
 from leveret.http.rest.fields import Record, Whole, json_body
 from leveret.http.rest.openapi import document
 from leveret.http.rest.operation import Answer, Call, Operation, Scans
 from leveret.http.router import Endpoint
 from leveret.security.access import ADMINISTRATOR, Access
+from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import ACTS_MAX, Audit
 
 PAGE = "docs.html"
@@ -35,6 +36,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *moving.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
+    *sinks.OPERATIONS,
     Operation(
         "GET",
         "/audit",
@@ -51,12 +53,13 @@ OPERATIONS: tuple[Operation, ...] = (
 class RestApi:
     """Every operation on the broker behind a desk. Requests have their identity by then: see Auth.wrap."""
 
-    def __init__(self, desk: Desk, access: Access, audit: Audit) -> None:
+    def __init__(self, desk: Desk, access: Access, audit: Audit, sinks: Sinks | None) -> None:
         """Use what the server has."""
         self._desk = desk
         self._access = access
         self._audit = audit
         self._scans = Scans(desk)
+        self._sinks = sinks
 
     def routes(self) -> dict[tuple[str, str], Endpoint]:
         """The table for a router."""
@@ -76,7 +79,7 @@ class RestApi:
         identity = request.identity
         if identity is None:
             raise Refusal(401, "nobody is logged in: send credentials")
-        call = Call(self._desk, self._access, self._audit, self._scans, request, identity)
+        call = Call(self._desk, self._access, self._audit, self._scans, self._sinks, request, identity)
         if operation.audited:
             return self._audited(operation, call)
         self._check(operation, call)

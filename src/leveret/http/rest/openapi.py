@@ -10,6 +10,7 @@ from leveret.http.rest.operation import Operation
 
 Json = dict[str, Any]
 
+BYTES = "application/octet-stream"
 REFUSALS = {
     "400": "The request makes no sense as it is.",
     "401": "Nobody is logged in.",
@@ -18,6 +19,7 @@ REFUSALS = {
     "409": "It contradicts what there is, or the lease has ended.",
     "413": "The body is too large.",
     "414": "The path and the query are too long.",
+    "422": "This kind of queue or broker does not do that.",
     "431": "The headers are too large.",
     "429": "Too many requests, or a limit is reached: wait as long as Retry-After says.",
     "503": "The server is stopping, or has too much to do.",
@@ -69,6 +71,9 @@ def _operation(operation: Operation) -> Json:
     if operation.body is not None:
         required = "required" in operation.body.schema
         described["requestBody"] = {"required": required, "content": {JSON: {"schema": operation.body.schema}}}
+    if operation.upload is not None:
+        schema = {"type": "string", "format": "binary", "description": operation.upload}
+        described["requestBody"] = {"required": True, "content": {BYTES: {"schema": schema}}}
     return described
 
 

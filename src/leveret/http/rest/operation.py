@@ -17,6 +17,7 @@ from leveret.security.access import Access
 from leveret.security.identity import Identity
 from leveret.security.permissions import Access as Verb
 from leveret.security.permissions import Resource
+from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import Audit
 
 SCANS_MAX = 4
@@ -46,6 +47,8 @@ class Operation(NamedTuple):
     query: Record | None = None
     headers: Mapping[str, str] = {}
     audited: bool = False
+    upload: str | None = None
+    """What the body is, when it is bytes and no JSON."""
     tag: str | None = None
     """Who may, of those who have tags; for what concerns the whole server."""
 
@@ -78,16 +81,24 @@ class Scans:
 class Call:
     """One request as operations see it."""
 
-    __slots__ = ("access", "audit", "body", "desk", "identity", "query", "request", "scans")
+    __slots__ = ("access", "audit", "body", "desk", "identity", "query", "request", "scans", "sinks")
 
     def __init__(
-        self, desk: Desk, access: Access, audit: Audit, scans: Scans, request: Request, identity: Identity
+        self,
+        desk: Desk,
+        access: Access,
+        audit: Audit,
+        scans: Scans,
+        sinks: Sinks | None,
+        request: Request,
+        identity: Identity,
     ) -> None:
         """A request whose body and query are still to be read."""
         self.desk = desk
         self.access = access
         self.audit = audit
         self.scans = scans
+        self.sinks = sinks
         self.request = request
         self.identity = identity
         self.body: dict[str, Any] = {}
