@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,10 @@ import leveret
 from leveret.core.errors import DamagedJournal, DataLocked, InvalidArgument, PreconditionFailed
 from leveret.journal.disk import Disk
 from leveret.pipeline.edits import Aim
-from leveret.pipeline.publishing import Pace
+from leveret.pipeline.publishing import Broker, Pace
 from leveret.pipeline.replay import Request, dry_run, prepared, replay
 from leveret.pipeline.tables import read_table
+from tests.rest.world import RestWorld
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,20 +25,24 @@ if TYPE_CHECKING:
 REQUEST = Request("queue = 'graveyard' and headers['number'] >= 2", ("routing_key = concat('retry.', routing_key)",))
 
 
-class Published:
-    """A broker that notes what is published, and fails when it is told to."""
+class LostAnswer:
+    """Publishes to a real broker, and forgets once that it did so."""
 
-    def __init__(self, fails_at: int | None = None) -> None:
-        self.batches: dict[int, list[str]] = {}
-        self.sinks: set[str] = set()
-        self.fails_at = fails_at
+    def __init__(self, world: RestWorld, forgotten: int) -> None:
+        self._broker = Broker(world.url, world.token)
+        self._forgotten: int | None = forgotten
 
     def __call__(self, rows: DataFrame, sink: str, batch: int) -> None:
-        self.sinks.add(sink)
-        self.batches.setdefault(batch, [bytes(row["value"]).decode() for row in rows.collect()])
-        if batch == self.fails_at:
-            self.fails_at = None
+        self._broker.publish(rows, sink, batch)
+        if batch == self._forgotten:
+            self._forgotten = None
             raise ConnectionError("the answer was lost")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[RestWorld]:
+    with leveret.open(tmp_path / "data", sync="never") as broker, RestWorld(broker) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -52,31 +58,41 @@ def messages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> D
     return read_table(spark, str(path), "messages").cache()
 
 
-def test_a_replay_goes_on_where_it_was_interrupted(messages: DataFrame, tmp_path: Path) -> None:
-    broker, shares = Published(fails_at=1), list[tuple[int, int]]()
+def test_a_replay_that_is_interrupted_publishes_every_message_once(
+    messages: DataFrame, world: RestWorld, tmp_path: Path
+) -> None:
+    publish, shares = LostAnswer(world, 1), list[tuple[int, int]]()
+    queue = world.broker.queue("retry.orders")
 
     def told(done: int, whole: int) -> None:
         shares.append((done, whole))
 
     def run(request: Request = REQUEST) -> int:
-        return replay(messages, request, str(tmp_path / "checkpoint"), broker, Pace(None), 2, told).published
+        return replay(messages, request, str(tmp_path / "checkpoint"), publish, Pace(None), 2, told).published
 
     with pytest.raises(ConnectionError):
         run()
     assert run() == 5
-    assert broker.batches == {0: ["order 2", "order 3"], 1: ["order 4", "order 5"], 2: ["order 6"]}
-    assert len(broker.sinks) == 1
     assert shares == [(2, 5), (4, 5), (5, 5)]
     assert run() == 5
-    assert len(broker.batches) == 3
+    found = queue.receive(10)
+    assert [message.data for message in found] == [f"order {number}".encode() for number in range(2, 7)]
+    assert [message.headers for message in found] == [{"number": str(number)} for number in range(2, 7)]
+
+
+def test_a_checkpoint_is_of_one_replay_and_one_process(messages: DataFrame, tmp_path: Path) -> None:
+    def run(request: Request = REQUEST) -> int:
+        return replay(messages, request, str(tmp_path), lambda rows, sink, batch: None, Pace(None)).published
+
+    assert run() == 5
     with pytest.raises(PreconditionFailed, match="another replay"):
         run(Request("true"))
-    with_lock = Disk(tmp_path / "checkpoint")
-    with_lock.lock()
+    disk = Disk(tmp_path)
+    disk.lock()
     with pytest.raises(DataLocked):
         run()
-    with_lock.unlock()
-    (tmp_path / "checkpoint" / "state.json").write_text(json.dumps({"files": 1}))
+    disk.unlock()
+    (tmp_path / "state.json").write_text(json.dumps({"files": 1}))
     with pytest.raises(DamagedJournal, match="begin again"):
         run()
 

@@ -92,7 +92,7 @@ def cleaned(rows: DataFrame) -> DataFrame:
         {
             "headers": F.map_filter("headers", is_theirs),
             "dedup_id": F.lit(None).cast("string"),
-            "ttl_ms": F.try_to_number("expiration", F.lit("99999999999")).cast("bigint"),
+            "ttl_ms": F.expr("try_cast(expiration as bigint)"),
             "delay_ms": F.lit(None).cast("bigint"),
         }
     )
