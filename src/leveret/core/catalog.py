@@ -35,12 +35,13 @@ class Kind(IntEnum):
     MOVE_TASK = 16
     CONSUMER_GROUP = 17
     GROUP_OFFSET = 18
+    RESERVATION = 30
 
 
 OF_VHOST = (Kind.PERMISSION, Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS, Kind.CONSUMER_GROUP, Kind.GROUP_OFFSET)
 """What goes with its virtual host, and that nothing in the topology knows."""
 
-_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange", "stream", "partition")
+_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange", "stream", "partition", "queue")
 
 
 def dumps(definition: dict[str, Any]) -> bytes:
