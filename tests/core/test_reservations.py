@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leveret.core import reservations as limits
 from leveret.core.errors import InvalidArgument, InvalidReceipt, NotFound, PreconditionFailed, TooMany
+from leveret.core.held import Held
 from leveret.core.queue import Queue
 from leveret.core.reservations import BYTES_MAX, LEASE_MS, LEASE_MS_MAX, MESSAGES_MAX, Reserved
 from tests.core.world import World, ready, taken, text
@@ -24,13 +26,16 @@ def reserve(world: World, start: int | None, count: int = 100, size: int = BYTES
     return world.broker.reservations.reserve(world.again(), group, start, count, size)
 
 
+def messages(world: World, number: int, at: int = 0, count: int = 100, group: str = "g") -> list[Held]:
+    found = world.broker.reservations.get(world.again(), group).messages(number, at, count)
+    return [held for held in found if held is not None]
+
+
 def read(world: World, number: int, at: int = 0, count: int = 100, group: str = "g") -> str:
-    return "".join(
-        text(held) for held in world.broker.reservations.get(world.again(), group).messages(number, at, count)
-    )
+    return "".join(text(held) for held in messages(world, number, at, count, group))
 
 
-def filled(world: World, bodies: str = "abcdef", **arguments: int | str) -> Queue:
+def filled(world: World, bodies: str = "abcdef", **arguments: Any) -> Queue:
     queue = world.queue(**arguments)
     world.send_all(queue, bodies)
     return queue
@@ -179,8 +184,7 @@ def test_a_restart_is_no_further_delivery_and_begins_the_lease_anew(disk: World)
     disk.pass_ms(LEASE_MS - 1)
     disk.restart()
     disk.pass_ms(LEASE_MS - 1)
-    group = disk.broker.reservations.get(disk.again(), "g")
-    assert [held.deliveries for held in group.messages(1, 0, 9)] == [1, 1]
+    assert [held.deliveries for held in messages(disk, 1)] == [1, 1]
     disk.pass_ms(1)
     assert ready(disk.again()) == "ab"
     disk.restart()

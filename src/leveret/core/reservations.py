@@ -134,11 +134,11 @@ class ReaderGroup:
         self.lease_ms = lease_ms
         self._alarm.set(self._core.now_ms + lease_ms)
 
-    def messages(self, number: int, at: int, count: int) -> list[Held]:
-        """Up to `count` of the messages under a number, from an index on; without those that are gone."""
+    def messages(self, number: int, at: int, count: int) -> list[Held | None]:
+        """Up to `count` of the messages under a number, from an index on; None for one that is gone."""
         if self.current is None or self.current.number != number:
             raise self._ended(number)
-        return [held for held in self.current.held[at : at + count] if held is not None]
+        return self.current.held[at : at + count]
 
     def forget(self) -> None:
         """Give back what is reserved, and journal that the group is gone."""
