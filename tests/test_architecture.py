@@ -26,7 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "cli": EDGE | {"server"},
     "__main__": {"cli"},
     "embedded": EDGE | {"journal"},
-    "pipeline": {"core", "journal", "client"} | SHARED,
+    "pipeline": {"core", "journal", "stream", "client"} | SHARED,
     "": EDGE | {"journal", "embedded", "client"},
     "server": EDGE | {"journal", "embedded", "client", "amqp", "http", "cluster"},
 }

@@ -268,7 +268,7 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = filled(world)
     reserve_ = world.broker.reservations.reserve
     for count, size, lease_ms, start in (
-        (0, 1, LEASE_MS, 0),
+        (-1, 1, LEASE_MS, 0),
         (MESSAGES_MAX + 1, 1, LEASE_MS, 0),
         (1, 0, LEASE_MS, 0),
         (1, BYTES_MAX + 1, LEASE_MS, 0),

@@ -23,7 +23,9 @@ def at(seconds: float) -> datetime:
 
 def reader_of(path: Path, **options: str) -> SegmentsReader:
     """The reader of a directory, as Spark would make it."""
-    return LeveretSource({"path": str(path), **options}).reader(None)  # type: ignore[arg-type]
+    reader = LeveretSource({"path": str(path), **options}).reader(None)  # type: ignore[arg-type]
+    assert isinstance(reader, SegmentsReader)
+    return reader
 
 
 def rows_of(path: Path, **options: str) -> list[dict[str, Any]]:

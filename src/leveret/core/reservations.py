@@ -237,7 +237,7 @@ class Reservations:
     ) -> Reserved:
         """Reserve messages for a group, which is made if need be."""
         _check("lease_ms", lease_ms, LEASE_MS_MIN, LEASE_MS_MAX)
-        _check("the number of messages", count_max, 1, MESSAGES_MAX)
+        _check("the number of messages", count_max, 0, MESSAGES_MAX)
         _check("the number of bytes", bytes_max, 1, BYTES_MAX)
         _check("start", start or 0, 0, NUMBER_MAX)
         group = self.find(queue, name)

@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualTo,
     Filter,
     GreaterThan,
@@ -37,6 +38,7 @@ from pyspark.sql.types import StructType
 from leveret.core.errors import InvalidArgument
 from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import chosen, spark_schema
+from leveret.pipeline.live import live_reader, live_source, live_stream_reader
 from leveret.pipeline.scan import FOREVER_MS, TABLES, Scan
 from leveret.pipeline.segments import Slice
 
@@ -66,12 +68,23 @@ class LeveretSource(DataSource):
 
     def schema(self) -> str:
         """The columns that are asked for."""
-        return spark_schema(self._scan().chosen)
+        live = live_source(self.options)
+        return spark_schema(self._scan().chosen if live is None else live.table)
 
-    def reader(self, schema: StructType) -> "SegmentsReader":
+    def reader(self, schema: StructType) -> DataSourceReader:
         """What plans and reads."""
+        live = live_source(self.options)
+        if live is not None:
+            return live_reader(live, self.options)
         kind = PushdownReader if self._flag("pushdown") else SegmentsReader
         return kind(self._scan())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """What goes on from offset to offset."""
+        live = live_source(self.options)
+        if live is None:
+            raise InvalidArgument("the journal is read as a table: name a stream, or a queue of the server at url")
+        return live_stream_reader(live, self.options)
 
     def _scan(self) -> Scan:
         """The options, checked."""

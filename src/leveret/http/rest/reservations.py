@@ -196,7 +196,7 @@ OPERATIONS = (
             "Up to where the group is done, and how much it wants.",
             {
                 "start": Whole("The end of the last reservation; default: that of the group.", 0, NUMBER_MAX),
-                "max_messages": Whole("How many at most.", 1, MESSAGES_MAX),
+                "max_messages": Whole("How many at most; 0: only acknowledge.", 0, MESSAGES_MAX),
                 "max_bytes": Whole("How many bytes, about.", 1, BYTES_MAX),
                 "lease_seconds": _LEASE,
             },
