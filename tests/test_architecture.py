@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "__main__": {"cli"},
     "embedded": EDGE | {"journal"},
     "sink": {"core", "journal", "embedded", "telemetry"} | SHARED,
-    "pipeline": {"core", "journal", "client", "sink"} | SHARED,
+    "pipeline": {"core", "journal", "stream", "client", "sink"} | SHARED,
     "": EDGE | {"journal", "embedded", "client"},
     "server": EDGE | {"journal", "embedded", "client", "amqp", "http", "sink", "cluster"},
 }

@@ -61,6 +61,12 @@ def test_messages_come_with_body_route_and_properties(tmp_path: Path) -> None:
     assert before < row["enqueued_at"] < row["due_at"] - timedelta(seconds=59)
 
 
+def test_an_empty_body_is_no_missing_one(tmp_path: Path) -> None:
+    with leveret.open(tmp_path, sync="never") as broker:
+        broker.queue("orders").send(b"")
+    assert [row["value"] for row in rows_of(tmp_path, table="messages")] == [b""]
+
+
 def test_a_dead_letter_tells_where_it_died(tmp_path: Path) -> None:
     with leveret.open(tmp_path, sync="never") as broker:
         broker.queue("graveyard")

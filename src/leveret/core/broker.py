@@ -26,6 +26,7 @@ from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
 from leveret.core.queue_types import Lifetime, check_delete, check_lifetime, check_server_named
+from leveret.core.reservations import Reservations
 from leveret.core.restore import waiting_numbers
 from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
 
@@ -51,6 +52,7 @@ class Broker(Publisher):
         self.topology = Topology()
         self.catalog = Catalog()
         self.kinds = Kinds()
+        self.reservations = Reservations(self)
         self.last_queue_id = 0
         self.salvage = False  # whether queues that lost their definition are kept under another name
 
@@ -122,6 +124,7 @@ class Broker(Publisher):
             raise PreconditionFailed(f"{where} not empty")
         count = queue.depth
         browse.purge(queue, True)
+        self.reservations.delete_queue(queue)
         if queue.durable:
             self.journal.defined(
                 Kind.QUEUE | REMOVED, dumps({"id": queue.id, "vhost": queue.vhost, "name": queue.name})
@@ -426,7 +429,9 @@ class Broker(Publisher):
             self.consumer_ids[definition["name"]] = definition["number"]
         if self.salvage:
             self._name_undefined()
-        return super().recovered(now_ms)
+        live = super().recovered(now_ms)
+        self.reservations.restore()
+        return live
 
     def _name_undefined(self) -> None:
         """Keep messages of queues whose definition was damaged; the operator moves them to where they belong."""

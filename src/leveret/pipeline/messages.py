@@ -156,7 +156,7 @@ def _property(name: str) -> Column:
     return Column("string", pa.string(), _of_properties(get, pa.string()))
 
 
-def _header(name: str) -> Column:
+def header(name: str) -> Column:
     """One header as text."""
     return Column("string", pa.string(), _of_properties(lambda found: (_headers(found) or {}).get(name), pa.string()))
 
@@ -186,6 +186,6 @@ MESSAGES: Table = {
     "timestamp": Column("timestamp", TIMESTAMP, _of_properties(_sent_at, TIMESTAMP)),
     "headers": Column("map<string,string>", HEADERS, _of_properties(_headers, HEADERS)),
     "x_death": Column(DEATHS_SPARK, DEATHS, _of_properties(_deaths, DEATHS)),
-    "message_group_id": _header("x-group-id"),
-    "dedup_id": _header("x-deduplication-id"),
+    "message_group_id": header("x-group-id"),
+    "dedup_id": header("x-deduplication-id"),
 }

@@ -24,6 +24,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualTo,
     Filter,
     GreaterThan,
@@ -38,6 +39,7 @@ from pyspark.sql.types import StructType
 from leveret.core.errors import InvalidArgument
 from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import chosen, spark_schema
+from leveret.pipeline.live import live_reader, live_source, live_stream_reader
 from leveret.pipeline.manifest import is_archive
 from leveret.pipeline.parquet import TIME_COLUMNS, ParquetReader
 from leveret.pipeline.scan import FOREVER_MS, TABLES, Scan
@@ -70,14 +72,25 @@ class LeveretSource(DataSource):
 
     def schema(self) -> str:
         """The columns that are asked for."""
-        return spark_schema(self.scan().chosen)
+        live = live_source(self.options)
+        return spark_schema(self.scan().chosen if live is None else live.table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What plans and reads."""
+        live = live_source(self.options)
+        if live is not None:
+            return live_reader(live, self.options)
         scan, pushdown = self.scan(), self._flag("pushdown")
         if is_archive(scan.directories[0]):
             return PushdownParquetReader(scan) if pushdown else ParquetReader(scan)
         return PushdownReader(scan) if pushdown else SegmentsReader(scan)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """What goes on from offset to offset."""
+        live = live_source(self.options)
+        if live is None:
+            raise InvalidArgument("the journal is read as a table: name a stream, or a queue of the server at url")
+        return live_stream_reader(live, self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """What stages and commits a DataFrame."""

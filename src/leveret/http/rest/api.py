@@ -10,7 +10,7 @@ from leveret.core.errors import LeveretError
 from leveret.http.desk import Desk
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
-from leveret.http.rest import exchanges, leases, messages, moving, queues, sinks
+from leveret.http.rest import exchanges, leases, messages, moving, queues, reservations, sinks
 from leveret.http.rest.fields import Record, Whole, json_body
 from leveret.http.rest.openapi import document
 from leveret.http.rest.operation import Answer, Call, Operation, Scans
@@ -34,6 +34,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *messages.OPERATIONS,
     *leases.OPERATIONS,
     *moving.OPERATIONS,
+    *reservations.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
     *sinks.OPERATIONS,
@@ -95,7 +96,7 @@ class RestApi:
         if operation.body is not None:
             call.body = operation.body.read("the body", json_body(request))
         if operation.query is not None:
-            call.query = operation.query.parse_all(request.query) if request.raw_query else {}
+            call.query = operation.query.parse_all(request.query if request.raw_query else {})
         elif request.raw_query:
             raise Refusal(400, f"{request.method} {request.path} takes no query: leave it out")
 
