@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import leveret
 from bench.measure import report, timed
 from leveret.pipeline import reports
+from leveret.pipeline.archive import Archive, archive
 from leveret.pipeline.lifecycle import lifecycle
 from leveret.pipeline.session import session
 
@@ -56,6 +57,14 @@ def report_s(spark: "SparkSession", directory: str) -> float:
     return round(span.seconds, 1)
 
 
+def archive_rate(spark: "SparkSession", directory: str, out: str) -> tuple[int, int]:
+    """Rows of sealed segments that become Parquet, and how many in a second."""
+    with timed() as span:
+        done = archive(spark, Archive(out, (directory,), retention_days=None, compact=False), 0)
+    rows = done.events + done.messages
+    return rows, span.rate(rows)
+
+
 def count(spark: "SparkSession", directory: str, options: dict[str, str]) -> int:
     """The rows per second of the better of two runs."""
     rates = []
@@ -76,9 +85,11 @@ def main() -> None:
         try:
             figures = {f"{name}_per_s": count(spark, published, options) for name, options in CASES.items()}
             reported_s = report_s(spark, lived)
+            archived, archived_per_s = archive_rate(spark, lived, os.path.join(directory, "parquet"))
         finally:
             spark.stop()
     report("spark", messages=MESSAGES, body_bytes=len(BODY), goal_per_s=GOAL, **figures)
+    report("spark_archive", rows=archived, rows_per_s=archived_per_s)
     report("spark_report", events=events, seconds=reported_s, goal_s_for_10_000_000=60)
 
 

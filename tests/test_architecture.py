@@ -10,6 +10,8 @@ SHARED = {"clock", "config"}
 EDGE = {"core", "security", "telemetry", "net"} | SHARED
 # What each part of the package may import besides itself. "" is leveret/__init__.py; it, server and embedded
 # are the composition roots: only they join an edge or the core with a journal. The command line starts a server.
+# Nothing imports the pipeline: `leveret pipeline` finds a job by its name when it is run (cli/pipeline.py), so that
+# every other command starts without Spark.
 ARROWS: dict[str, set[str]] = {
     "core": set(),
     "clock": set(),

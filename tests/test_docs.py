@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import leveret
+from leveret.cli.pipeline import JOBS
 from leveret.config import MIB, Options, ServerOptions, StoreOptions
 from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, Argument
@@ -113,6 +114,10 @@ def test_every_event_of_a_server_is_documented() -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_the_columns_for_spark_are_documented(name: str) -> None:
     assert table("pipeline.md", name) == [[code(column), code(kind.spark)] for column, kind in TABLES[name].items()]
+
+
+def test_every_job_of_the_pipeline_is_documented() -> None:
+    assert table("pipeline.md", "jobs") == [[code(job.name), job.help] for job in JOBS]
 
 
 @pytest.mark.parametrize("figures", [QueueStats, BrokerStats, JournalStats])

@@ -83,6 +83,16 @@ JOBS: tuple[Job, ...] = (
         (PATH, *SOURCE, *EDITS, URL, TOKEN),
     ),
     Job(
+        "redrive",
+        "move messages that wait in a queue, mostly dead letters, back to where they came from",
+        (
+            argument("--url", required=True, help="address of the broker, for example http://127.0.0.1:15672"),
+            argument("--queue", required=True, metavar="NAME", help="the queue that they wait in"),
+            *EDITS,
+            TOKEN,
+        ),
+    ),
+    Job(
         "plan",
         "say what a workload needs: storage, memory, bandwidth, brokers",
         (

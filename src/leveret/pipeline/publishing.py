@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from leveret.client.broker import connect
 from leveret.clock import Clock, SystemClock, closed_gate
@@ -15,6 +17,7 @@ BURST_S = 5
 BATCH_ROWS = 50_000
 BATCH_ROWS_MAX = 1_000_000
 
+Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 Publish = Callable[[DataFrame, str, int], None]
 """Publishes rows as batch number n of a sink."""
 
@@ -32,6 +35,15 @@ class Broker:
         if self.token is not None:
             writer = writer.option("token", self.token)
         writer.option("sinkId", f"{sink}-{batch}").save()
+
+    def reader(self, reader: Reader, queue: str) -> Reader:
+        """A reader of a queue of this broker."""
+        named = reader.format("leveret").option("url", self.url).option("queue", queue)
+        return named if self.token is None else named.option("token", self.token)
+
+    def browsed(self, spark: SparkSession, queue: str) -> DataFrame:
+        """What is ready in a queue; nothing is taken."""
+        return self.reader(spark.read, queue).load()
 
     def declare(self, queues: list[str]) -> None:
         """Make queues that are not there yet."""
