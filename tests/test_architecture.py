@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.conftest import need
 from tests.sources import ROOT, code, files, imports, names, relative
 
-SHARED = {"clock", "config"}
+SHARED = {"alerts", "clock", "config"}
 EDGE = {"core", "security", "telemetry", "net"} | SHARED
 # What each part of the package may import besides itself. "" is leveret/__init__.py; it, server and embedded
 # are the composition roots: only they join an edge or the core with a journal. The command line starts a server.
@@ -14,6 +14,7 @@ EDGE = {"core", "security", "telemetry", "net"} | SHARED
 # every other command starts without Spark.
 ARROWS: dict[str, set[str]] = {
     "core": set(),
+    "alerts": set(),
     "clock": set(),
     "config": set(),
     "journal": {"core"} | SHARED,

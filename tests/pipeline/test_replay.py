@@ -55,7 +55,7 @@ def messages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> D
         for number in range(7):
             orders.send(f"order {number}".encode(), headers={"number": number})
             orders.receive()[0].reject()
-    return read_table(spark, str(path), "messages").cache()
+    return read_table(spark, "messages", path=str(path)).cache()
 
 
 def test_a_replay_that_is_interrupted_publishes_every_message_once(

@@ -65,6 +65,9 @@ JOBS: tuple[Job, ...] = (
             argument("--path", metavar="DIR", help="data directory of the broker"),
             HANDED,
             *KEYS,
+            argument("--stream", action="append", default=[], metavar="NAME", help="a stream, too; can be repeated"),
+            argument("--url", help="read the streams from the broker at this address; default: from --path"),
+            TOKEN,
             argument("--out", required=True, metavar="DIR", help="the Parquet archive"),
             argument("--retention-days", type=int, default=14, metavar="N", help="days that are kept; default: 14"),
             argument("--keep", action="store_true", help="keep every day"),
@@ -76,6 +79,26 @@ JOBS: tuple[Job, ...] = (
         "lifecycle",
         "write one row for each message in each queue: when it came, was delivered and left, and how",
         (PATH, *SOURCE, argument("--out", required=True, metavar="DIR", help="directory for the Parquet files")),
+    ),
+    Job(
+        "report",
+        "report on queues: tables, a page with plots, and a summary",
+        (
+            PATH,
+            *SOURCE,
+            argument("--out", required=True, metavar="DIR", help="directory for the report"),
+            argument(
+                "--period", choices=("second", "minute", "hour", "day"), help="default: by the length of the time"
+            ),
+            argument(
+                "--within-ms", type=int, default=60_000, metavar="N", help="objective: acknowledged in; default: 60000"
+            ),
+            argument("--share", type=float, default=0.99, metavar="N", help="objective: of so many; default: 0.99"),
+            argument(
+                "--tenant-header", default="x-group-id", metavar="NAME", help="whose messages are; default: x-group-id"
+            ),
+            argument("--events-only", action="store_true", help="do not read messages: nothing about tenants"),
+        ),
     ),
     Job(
         "replay",

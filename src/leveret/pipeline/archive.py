@@ -1,4 +1,4 @@
-"""The archive: sealed segments of the journal become Parquet by day and queue, each exactly once.
+"""The archive: sealed segments of the journal, and records of streams, become Parquet by day and queue, each once.
 
 Each step ends in a manifest of a new generation (manifest.py): new segments are taken in, as many at a time as
 ARCHIVED_BYTES; days that are too old are dropped; small files are put together. A run that is killed anywhere is simply
@@ -19,10 +19,9 @@ from leveret.journal.encryption import load_keys
 from leveret.journal.segments import segment_name
 from leveret.pipeline import manifest as manifests
 from leveret.pipeline.columns import spark_schema
-from leveret.pipeline.manifest import TABLES, File, Journal, Manifest
+from leveret.pipeline.manifest import File, Journal, Manifest
 from leveret.pipeline.parquet import archived
-from leveret.pipeline.scan import TABLES as COLUMNS
-from leveret.pipeline.scan import Scan
+from leveret.pipeline.scan import ARCHIVED_TABLES, TABLES, Scan
 from leveret.pipeline.segments import (
     archived_names,
     is_data_directory,
@@ -32,6 +31,7 @@ from leveret.pipeline.segments import (
     write_slices,
 )
 from leveret.pipeline.shelves import FILE_BYTES, Shelves, placed, read_again
+from leveret.pipeline.stream_ranges import new_records
 
 RETENTION_DAYS = 14
 ARCHIVED_BYTES = 4 << 30
@@ -57,14 +57,25 @@ class Archive:
     """Data directory, or the directory that the broker hands segments to, or both."""
     retention_days: int | None = RETENTION_DAYS
     remove_segments: bool = False
+    streams: tuple[str, ...] = ()
+    """Streams that are archived, of the broker at `url` or, without one, in the first source."""
+    url: str | None = None
+    token: str | None = None
     compact: bool = True
     archived_bytes: int = ARCHIVED_BYTES
     keys: tuple[str | None, str | None] = (None, None)
 
+    @property
+    def stored(self) -> dict[str, str]:
+        """Options of the format for the first source."""
+        names = ("encryption_key_file", "encryption_key_env")
+        keys = {name: key for name, key in zip(names, self.keys, strict=True) if key is not None}
+        return {"path": self.sources[0], **keys}
+
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        if not self.sources:
-            raise InvalidArgument("nothing to archive: name a data directory, or the archive_dir of a broker")
+        if not self.sources and not (self.streams and self.url):
+            raise InvalidArgument("nothing to archive: name a data directory, the archive_dir of a broker, or streams")
         if self.retention_days is not None and self.retention_days < 1:
             raise InvalidArgument(f"an archive keeps at least 1 day, not {self.retention_days}")
 
@@ -81,6 +92,8 @@ class Archived:
     expired_files: int = 0
     removed_segments: int = 0
     missing_segments: int = 0
+    records: int = 0
+    missing_records: int = 0
     files: int = 0
 
 
@@ -91,6 +104,9 @@ def archive(spark: SparkSession, job: Archive, now_ms: int, tell: Told = lambda 
         for files in _batches(job, manifest):
             tell(f"segments {_number(files[0])} to {_number(files[-1])}")
             manifest = _taken_in(spark, job, manifest, files, done)
+        for stream in job.streams:
+            tell(f"stream {stream}")
+            manifest = _streamed(spark, job, manifest, stream, done)
         if job.retention_days is not None:
             manifest = _expired(job, manifest, now_ms, done)
         if job.compact:
@@ -161,16 +177,31 @@ def _taken_in(spark: SparkSession, job: Archive, manifest: Manifest, files: list
 
 def _rows(spark: SparkSession, job: Archive, manifest: Manifest, table: str, moved: bool) -> DataFrame:
     """The rows of planned segments. Where the origin of moved messages may be gone they count, once."""
-    reader = spark.read.format("leveret").option("table", table).option("slices", f"{job.directory}/{_SLICES}")
-    for name, key in zip(("encryption_key_file", "encryption_key_env"), job.keys, strict=True):
-        if key is not None:
-            reader = reader.option(name, key)
-    rows = reader.option("moved", str(moved).lower()).load(job.sources[0])
+    planned = {"table": table, "slices": f"{job.directory}/{_SLICES}", "moved": str(moved).lower()}
+    rows = spark.read.format("leveret").options(**job.stored, **planned).load()
     if table == "events" or not moved:
         return rows
     known = archived(spark, Scan((job.directory,), "messages", "queue_id,offset")) if manifest.files else None
     once = rows.dropDuplicates(["queue_id", "offset"])
     return once if known is None else once.join(known, ["queue_id", "offset"], "left_anti").select(*rows.columns)
+
+
+def _streamed(spark: SparkSession, job: Archive, manifest: Manifest, stream: str, done: Archived) -> Manifest:
+    """One generation more, with the records of a stream that are new."""
+    options = {"stream": stream, **(job.stored if job.url is None else {"url": job.url})}
+    if job.url is not None and job.token is not None:
+        options["token"] = job.token
+    news = new_records(options, manifest.streams.get(stream, {}))
+    done.missing_records += news.missing
+    if not news.records:
+        return manifest
+    shelves = Shelves(job.directory, manifest.generation + 1)
+    written = shelves.write(placed(news.read(spark, options), "records", 1), "records", 1)
+    done.records += sum(file.rows for file in written)
+    streams = manifest.streams | {stream: news.end}
+    return _committed(
+        job, replace(manifest, generation=shelves.generation, files=(*manifest.files, *written), streams=streams)
+    )
 
 
 def _expired(job: Archive, manifest: Manifest, now_ms: int, done: Archived) -> Manifest:
@@ -208,7 +239,7 @@ def _compacted(spark: SparkSession, job: Archive, manifest: Manifest, group: lis
     """The archive with some files put together."""
     table = group[0].table
     shelves = Shelves(job.directory, manifest.generation + 1)
-    rows = read_again(spark, job.directory, group, spark_schema(COLUMNS[table]))
+    rows = read_again(spark, job.directory, group, spark_schema(ARCHIVED_TABLES[table]))
     written = shelves.write(rows, table, 1)
     if sum(file.rows for file in written) != sum(file.rows for file in group):
         raise DamagedJournal(f"{job.directory}: files of {table} lost rows while they were put together; run it again")

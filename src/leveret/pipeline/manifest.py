@@ -3,6 +3,7 @@
     archive/manifest-00000000000000000007.json      the highest number counts
     archive/events/generation=7/date=2026-01-31/folder=orders/part-00000-...parquet
     archive/messages/generation=7/...
+    archive/records/generation=7/...                those of streams
 
 A run writes the files of a new generation and makes them durable, and only then, by a rename, the manifest that names
 them. Whatever the newest manifest does not name is of a run that did not end, or of an older generation: nobody reads
@@ -23,7 +24,7 @@ from leveret.journal.disk import Disk, replace_file
 from leveret.pipeline.segments import Names
 
 FORMAT = 1
-TABLES = ("events", "messages")
+TABLES = ("events", "messages", "records")
 REMEDY = "restore it from a backup of the archive"
 _PREFIX, _SUFFIX = "manifest-", ".json"
 _GENERATION = "generation="

@@ -12,9 +12,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from leveret.pipeline.columns import TIMESTAMP, US_PER_MS, spark_schema
 from leveret.pipeline.manifest import File, read_manifest
-from leveret.pipeline.scan import BATCH_ROWS, FOREVER_MS, TABLES, Scan
+from leveret.pipeline.scan import ARCHIVED_TABLES, BATCH_ROWS, FOREVER_MS, Scan
 
-TIME_COLUMNS = {"events": "at", "messages": "enqueued_at"}
+TIME_COLUMNS = {"events": "at", "messages": "enqueued_at", "records": "enqueued_at"}
+NAME_COLUMNS = {"events": "queue", "messages": "queue", "records": "stream"}
 FIRST_DATE, LAST_DATE = "", "9999-12-31"
 
 
@@ -56,7 +57,7 @@ class ParquetReader(DataSourceReader):
     def _batches(self, file: File) -> Iterator[pa.RecordBatch]:
         """The wanted rows of one file, with exactly the announced types."""
         table = self.scan.chosen
-        needed = list({*table, "queue", TIME_COLUMNS[self.scan.table]})
+        needed = list({*table, NAME_COLUMNS[self.scan.table], TIME_COLUMNS[self.scan.table]})
         schema = pa.schema([(name, column.arrow) for name, column in table.items()])
         with pq.ParquetFile(f"{self.scan.directories[0]}/{file.path}") as opened:
             for batch in opened.iter_batches(BATCH_ROWS, columns=needed):
@@ -70,7 +71,8 @@ class ParquetReader(DataSourceReader):
         scan, masks = self.scan, []
         times = batch.column(TIME_COLUMNS[scan.table])
         if scan.queues is not None:
-            masks.append(pc.is_in(batch.column("queue"), value_set=pa.array(sorted(scan.queues), pa.string())))
+            names = batch.column(NAME_COLUMNS[scan.table])
+            masks.append(pc.is_in(names, value_set=pa.array(sorted(scan.queues), pa.string())))
         if scan.since_ms > 0:
             masks.append(pc.greater_equal(times, _moment(scan.since_ms)))
         if scan.until_ms < FOREVER_MS:
@@ -91,11 +93,11 @@ def wanted_files(scan: Scan) -> list[File]:
 
 def archived(spark: SparkSession, scan: Scan) -> DataFrame:
     """A table of an archive by Spark's own reader of Parquet, which leaves out columns that a query does not need."""
-    schema = spark_schema(TABLES[scan.table])
+    schema = spark_schema(ARCHIVED_TABLES[scan.table])
     paths = [f"{scan.directories[0]}/{file.path}" for file in wanted_files(scan)]
     rows = spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
     if scan.queues is not None:
-        rows = rows.where(rows["queue"].isin(sorted(scan.queues)))
+        rows = rows.where(rows[NAME_COLUMNS[scan.table]].isin(sorted(scan.queues)))
     times = rows[TIME_COLUMNS[scan.table]]
     if scan.since_ms > 0:
         rows = rows.where(times >= _datetime(scan.since_ms))

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from leveret.client.broker import connect
 from leveret.clock import Clock, SystemClock, closed_gate
@@ -18,6 +18,7 @@ BATCH_ROWS = 50_000
 BATCH_ROWS_MAX = 1_000_000
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
+Writer = TypeVar("Writer", DataFrameWriter, DataStreamWriter)
 Publish = Callable[[DataFrame, str, int], None]
 """Publishes rows as batch number n of a sink."""
 
@@ -31,10 +32,12 @@ class Broker:
 
     def publish(self, rows: DataFrame, sink: str, batch: int) -> None:
         """Publish rows as a batch; one that was published before is not published again."""
-        writer = rows.write.format("leveret").mode("append").option("url", self.url)
-        if self.token is not None:
-            writer = writer.option("token", self.token)
-        writer.option("sinkId", f"{sink}-{batch}").save()
+        self.writer(rows.write, f"{sink}-{batch}").mode("append").save()
+
+    def writer(self, writer: Writer, sink: str) -> Writer:
+        """A writer to a sink of this broker."""
+        named = writer.format("leveret").option("url", self.url).option("sinkId", sink)
+        return named if self.token is None else named.option("token", self.token)
 
     def reader(self, reader: Reader, queue: str) -> Reader:
         """A reader of a queue of this broker."""

@@ -84,11 +84,15 @@ class DryRun:
 
 
 def prepared(messages: DataFrame, request: Request) -> DataFrame:
-    """The messages as they are published, in their order."""
-    found = chosen(messages, request.where).where(F.col("value").isNotNull())
-    ready = edited(cleaned(aimed(found, request.aim)), request.edits)
-    ordered = ready.orderBy("enqueued_at", "offset")
-    return (ordered if request.limit is None else ordered.limit(request.limit)).select(*PUBLISHED)
+    """The chosen messages as they are published, in their order."""
+    ordered = chosen(messages, request.where).orderBy("enqueued_at", "offset")
+    return changed(ordered if request.limit is None else ordered.limit(request.limit), request)
+
+
+def changed(messages: DataFrame, request: Request) -> DataFrame:
+    """Messages as they are published; those whose body is gone cannot be."""
+    found = messages.where(F.col("value").isNotNull())
+    return edited(cleaned(aimed(found, request.aim)), request.edits).select(*PUBLISHED)
 
 
 def dry_run(messages: DataFrame, request: Request) -> DryRun:

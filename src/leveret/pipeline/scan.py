@@ -10,9 +10,12 @@ from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import Batch, Table, chosen, record_batch
 from leveret.pipeline.events import EVENTS
 from leveret.pipeline.messages import MESSAGES
+from leveret.pipeline.records import STREAM
 from leveret.pipeline.segments import Slice, is_data_directory, named_slices, open_segment, opener, read_slices
 
 TABLES: dict[str, Table] = {"events": EVENTS, "messages": MESSAGES}
+ARCHIVED_TABLES: dict[str, Table] = {**TABLES, "records": STREAM}
+"""A Parquet archive also has records of streams."""
 FOREVER_MS = (1 << 63) - 1
 BATCH_ROWS = 65_536
 """Small enough for the memory of a task, large enough that the cost of a batch does not show."""
@@ -40,7 +43,7 @@ class Scan:
     @property
     def chosen(self) -> Table:
         """The columns that are read."""
-        return chosen(TABLES[self.table], self.columns)
+        return chosen(ARCHIVED_TABLES[self.table], self.columns)
 
     def slices(self) -> list[Slice]:
         """The slices that may hold rows of this scan."""

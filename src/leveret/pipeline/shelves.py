@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.pipeline.manifest import File, generation_directory
-from leveret.pipeline.parquet import TIME_COLUMNS
+from leveret.pipeline.parquet import NAME_COLUMNS, TIME_COLUMNS
 
 FOLDERS_MAX = 1_000
 """With more queues than this in a run they share folders: each folder is a file for each day, at least."""
@@ -19,7 +19,7 @@ SHARED_FOLDERS = 64
 FILE_BYTES = 256 << 20
 """About so many bytes of segments become one file."""
 NO_QUEUE = "-"
-NUMBERS = {"events": "seq", "messages": "offset"}
+NUMBERS = {"events": "seq", "messages": "offset", "records": "offset"}
 _DAY_MS = 86_400_000
 
 
@@ -52,7 +52,7 @@ class Shelves:
 
 def placed(rows: DataFrame, table: str, queues: int) -> DataFrame:
     """Rows with their day and folder; `queues` is how many different ones there can be."""
-    return rows.withColumn("date", day_of(F.col(TIME_COLUMNS[table]))).withColumn("folder", _folder(queues))
+    return rows.withColumn("date", day_of(F.col(TIME_COLUMNS[table]))).withColumn("folder", _folder(table, queues))
 
 
 def day_of(moment: Column) -> Column:
@@ -72,18 +72,19 @@ def read_again(spark: SparkSession, directory: str, files: list[File], schema: s
     )
 
 
-def _folder(queues: int) -> Column:
+def _folder(table: str, queues: int) -> Column:
     """The folder of a row."""
+    name = F.col(NAME_COLUMNS[table])
     if queues <= FOLDERS_MAX:
-        return F.coalesce("queue", F.lit(NO_QUEUE))
-    return F.concat(F.lit("~"), F.pmod(F.xxhash64("queue"), F.lit(SHARED_FOLDERS)))
+        return F.coalesce(name, F.lit(NO_QUEUE))
+    return F.concat(F.lit("~"), F.pmod(F.xxhash64(name), F.lit(SHARED_FOLDERS)))
 
 
 def _described(directory: str, path: Path, table: str) -> File:
     """What the manifest says of a file, from its end."""
     facts = pq.read_metadata(path)
     place = dict(part.split("=", 1) for part in path.parent.parts if "=" in part)
-    first, last = _range(facts, "queue")
+    first, last = _range(facts, NAME_COLUMNS[table])
     return File(
         path=path.relative_to(directory).as_posix(),
         table=table,

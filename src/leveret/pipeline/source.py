@@ -4,7 +4,7 @@ spark.read.format("leveret").option("table", "messages").option("queue", "orders
 
 path                  a data directory, also of a running broker; an archive of segments; or a Parquet archive
 archive               the archive that belongs to the data directory `path`
-table                 `events` (default) or `messages`
+table                 `events` (default) or `messages`; of a Parquet archive also `records`, those of streams
 columns               the columns to read, separated by commas: Spark does not say which ones a query needs
 queue                 only these queues, separated by commas
 since, until          only what happened at or after, and before, these times (ISO 8601; UTC unless it says so)
@@ -42,7 +42,7 @@ from leveret.pipeline.columns import chosen, spark_schema
 from leveret.pipeline.live import live_reader, live_source, live_stream_reader
 from leveret.pipeline.manifest import is_archive
 from leveret.pipeline.parquet import TIME_COLUMNS, ParquetReader
-from leveret.pipeline.scan import FOREVER_MS, TABLES, Scan
+from leveret.pipeline.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, Scan
 from leveret.pipeline.segments import Slice
 from leveret.pipeline.sink import BatchWriter, StreamWriter
 from leveret.pipeline.target import batch_target, stream_target
@@ -106,13 +106,14 @@ class LeveretSource(DataSource):
         if path is None:
             raise InvalidArgument("no directory was given: name the data directory or archive in load(...)")
         table = self.options.get("table", "events")
-        if table not in TABLES:
-            raise InvalidArgument(f"table={table!r}: give one of {', '.join(TABLES)}")
+        tables = ARCHIVED_TABLES if is_archive(path) else TABLES
+        if table not in tables:
+            raise InvalidArgument(f"table={table!r}: give one of {', '.join(tables)}")
         archive = self.options.get("archive")
         queues = self.options.get("queue")
         keys = self.options.get("encryption_key_file"), self.options.get("encryption_key_env")
         load_keys(*keys)  # a missing key is told before tasks are started
-        chosen(TABLES[table], self.options.get("columns"))
+        chosen(tables[table], self.options.get("columns"))
         return Scan(
             directories=(path,) if archive is None else (path, archive),
             table=table,

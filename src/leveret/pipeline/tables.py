@@ -7,8 +7,8 @@ from leveret.pipeline.parquet import archived
 from leveret.pipeline.source import LeveretSource
 
 
-def read_table(spark: SparkSession, path: str, table: str, **options: str) -> DataFrame:
+def read_table(spark: SparkSession, table: str, **options: str) -> DataFrame:
     """The table of a data directory, of an archive of segments, or of a Parquet archive; options as for the format."""
-    if is_archive(path):
-        return archived(spark, LeveretSource({"path": path, "table": table, **options}).scan())
-    return spark.read.format("leveret").options(table=table, **options).load(path)
+    if is_archive(options.get("path", "")):
+        return archived(spark, LeveretSource({**options, "table": table}).scan())
+    return spark.read.format("leveret").options(**{**options, "table": table}).load()

@@ -1,34 +1,36 @@
 """A redrive of messages that are changed on the way, or go to an exchange: each leaves its queue and arrives once.
 
     1  the broker moves what was chosen to a queue that only this transfer knows
-    2  a streaming query reads that queue by reservations and publishes each batch through the sink, under its number
+    2  a streaming query reads that queue by reservations and writes to the sink, which knows its batches
     3  the queue goes, with what the last reservation still held, and then the checkpoint
 
     checkpoint/transfer.json    what was asked for, and the name of that queue
     checkpoint/query            the checkpoint of the query
 
-Interrupted anywhere, the same call goes on. The sink knows batches that are tried again.
+Interrupted anywhere, the same call goes on.
 """
 
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from leveret.client.broker import RemoteBroker, connect
+from leveret.client.queue import RemoteQueue
 from leveret.core.errors import DamagedJournal, PreconditionFailed, QueueNotFound
 from leveret.journal.disk import Disk, replace_file
 from leveret.pipeline.publishing import Broker, Pace
 from leveret.pipeline.redrive import Redriven, Told, redrive
-from leveret.pipeline.replay import Request, prepared
+from leveret.pipeline.replay import Request, changed
 
 GROUP = "transfer"
+LOOK_S = 1
 PREFIX_CHARS = 40  # of the name of a queue, so that names of queues and sinks stay short enough
 _STATE, _QUERY = "transfer.json", "query"
 
@@ -66,9 +68,9 @@ def transfer(
             done = redrive(
                 rows, job.request.where, job.request.limit, client.queue(job.queue, declare=False), name, Pace(None)
             )
-            waiting = len(client.queue(name, declare=False))
-            _publish(spark, job, name, checkpoint, pace, batch_rows, lambda published: told(published, waiting))
-            client.queue(name, declare=False).delete()
+            own = client.queue(name, declare=False)
+            _await(_started(spark, job, name, checkpoint, pace, batch_rows), own, pace, told)
+            own.delete()
         shutil.rmtree(os.path.join(checkpoint, _QUERY))
         disk.unlink(_STATE)
         return done
@@ -98,37 +100,41 @@ def _own_queue(disk: Disk, client: RemoteBroker, job: Transfer) -> str:
     return name
 
 
-def _publish(
-    spark: SparkSession,
-    job: Transfer,
-    name: str,
-    checkpoint: str,
-    pace: Pace,
-    batch_rows: int | None,
-    told: Callable[[int], None],
-) -> None:
-    """Publish what is in the queue of a transfer; ends when it is empty."""
-    # What was chosen is in that queue: neither condition nor limit count again.
-    request = Request(edits=job.request.edits, aim=job.request.aim)
-    published = 0
-
-    def publish(rows: DataFrame, batch: int) -> None:
-        nonlocal published
-        kept = rows.withColumn("queue", F.lit(job.queue)).cache()
-        count = kept.count()
-        pace.wait(count)
-        job.broker.publish(prepared(kept, request).coalesce(1), name, batch)
-        kept.unpersist()
-        published += count
-        told(published)
-
-    query = (
-        job.broker.reader(spark.readStream, name)
-        .options(group=GROUP, maxRecordsPerTrigger=pace.batch_rows(batch_rows))
-        .load()
-        .writeStream.foreachBatch(publish)
-        .option("checkpointLocation", os.path.join(checkpoint, _QUERY))
-        .trigger(availableNow=True)
-        .start()
+def _started(
+    spark: SparkSession, job: Transfer, name: str, checkpoint: str, pace: Pace, batch_rows: int | None
+) -> StreamingQuery:
+    """The query that publishes what is in the queue of a transfer."""
+    count = pace.batch_rows(batch_rows)
+    # One task at a time keeps the order. What was chosen is in that queue: the condition does not count again.
+    rows = job.broker.reader(spark.readStream, name).options(
+        group=GROUP, maxRecordsPerTrigger=count, minPartitions=1, maxRecordsPerPartition=count
     )
-    query.awaitTermination()
+    request = Request(edits=job.request.edits, aim=job.request.aim)
+    writer = (
+        job.broker.writer(changed(rows.load().withColumn("queue", F.lit(job.queue)), request).writeStream, name)
+        .option("checkpointLocation", os.path.join(checkpoint, _QUERY))
+        .outputMode("append")
+    )
+    if pace.rate is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{round(1000 * count / pace.rate)} milliseconds").start()
+
+
+def _await(query: StreamingQuery, own: RemoteQueue, pace: Pace, told: Told) -> None:
+    """Wait until everything is published; a query that keeps to a rate does not end by itself."""
+    whole = _held(own)
+    try:
+        while not query.awaitTermination(LOOK_S):
+            left = _held(own)
+            told(whole - left, whole)
+            if left == 0 and pace.rate is not None:
+                return
+        told(whole, whole)
+    finally:
+        query.stop()
+
+
+def _held(queue: RemoteQueue) -> int:
+    """Messages that a queue has, reserved ones too: they are acknowledged once they are published."""
+    found = queue.stats()
+    return found.ready + found.leased

@@ -15,6 +15,9 @@ def run(context: Context) -> Outcome:
         sources=tuple(path for path in (given.path, given.archive) if path is not None),
         retention_days=None if given.keep else given.retention_days,
         remove_segments=given.remove_segments,
+        streams=tuple(given.stream),
+        url=given.url,
+        token=given.token,
         compact=not given.no_compact,
         keys=(given.encryption_key_file, given.encryption_key_env),
     )

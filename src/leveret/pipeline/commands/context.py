@@ -61,13 +61,16 @@ class Context:
         finally:
             spark.stop()
 
+    def options(self) -> dict[str, str]:
+        """What the flags --path, --archive, --queue, --since and --until choose, as options of the format."""
+        names = ("path", "archive", "queue", "since", "until", "encryption_key_file", "encryption_key_env")
+        return {name: str(value) for name in names if (value := getattr(self.given, name)) is not None}
+
     def table(self, spark: SparkSession, table: str) -> DataFrame:
-        """The table that the flags --path, --archive, --queue, --since and --until choose."""
+        """The table that these flags choose."""
         from leveret.pipeline.tables import read_table
 
-        names = ("archive", "queue", "since", "until", "encryption_key_file", "encryption_key_env")
-        options = {name: str(value) for name in names if (value := getattr(self.given, name)) is not None}
-        return read_table(spark, self.given.path, table, **options)
+        return read_table(spark, table, **self.options())
 
 
 def settings(pairs: Sequence[str]) -> dict[str, str]:
