@@ -17,6 +17,7 @@ from leveret.pipeline import manifest as manifests
 from leveret.pipeline.archive import Archive, archive
 from leveret.pipeline.manifest import read_manifest
 from leveret.pipeline.segments import open_segment, segment_files
+from leveret.pipeline.tables import read_table
 from tests.pipeline.history import rows_of, wait_until
 
 if TYPE_CHECKING:
@@ -91,15 +92,23 @@ def test_every_row_of_sealed_segments_is_archived_once_even_if_runs_are_killed(
     assert sorted(found) == list(range(1, 63))
     assert {row["queue"] for row in rows_of(out) if row["event"] != "defined"} == {"orders", "in/voices"}
 
-    with monkeypatch.context() as patched:
-        patched.setattr(jobs, "SMALL_FILES_MIN", 2)
-        before = counted(rows_of(out), "event", "queue", "seq", "at")
-        compacted = archive(spark, job, now_ms())
-        assert compacted.compacted_files >= 4
-        assert compacted.files < last.files
-        assert counted(rows_of(out), "event", "queue", "seq", "at") == before
-        native = spark.read.format("leveret").option("table", "messages").load(str(out))
-        assert native.where("queue = 'orders'").count() == len(rows_of(out, table="messages", queue="orders"))
+
+def test_small_files_are_put_together_and_old_days_go(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, handed, out = tmp_path / "data", tmp_path / "handed", tmp_path / "out"
+    job = Archive(str(out), (str(handed),), archived_bytes=1)
+    work(data, handed, 15)
+    monkeypatch.setattr(jobs, "SMALL_FILES_MIN", 100)
+    loose = archive(spark, job, now_ms())
+    assert loose.generation == loose.segments >= 2
+    before = counted(rows_of(out), "event", "queue", "seq", "at")
+    monkeypatch.setattr(jobs, "SMALL_FILES_MIN", 2)
+    dense = archive(spark, job, now_ms())
+    assert dense.compacted_files >= 4
+    assert dense.files < loose.files
+    assert counted(rows_of(out), "event", "queue", "seq", "at") == before
+    assert read_table(spark, "messages", path=str(out), queue="orders").count() == loose.messages - 1
 
     expired = archive(spark, job, now_ms() + 16 * DAY_MS)
     assert expired.files == 0

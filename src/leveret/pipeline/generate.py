@@ -119,11 +119,9 @@ def queue_names(traffic: Traffic) -> list[str]:
 
 def _entered(spark: SparkSession, traffic: Traffic) -> DataFrame:
     """A row for each message: when it came, where to, and what it is like."""
-    # A part of the day, and the time at which so much of the day's messages have come.
     whole = F.col("id") * (traffic.days / traffic.messages)
-    part = whole - F.floor(whole)
-    swing = F.sin((part - PEAK) * (2 * math.pi)) + math.sin(PEAK * 2 * math.pi)
-    moment = (F.floor(whole) + part - swing * (SWING / (2 * math.pi))) * DAY_MS
+    swing = F.sin((whole - F.floor(whole) - PEAK) * (2 * math.pi)) + math.sin(PEAK * 2 * math.pi)
+    moment = (whole - swing * (SWING / (2 * math.pi))) * (traffic.days / _days_at(traffic.days) * DAY_MS)
     size = F.exp(_normal(traffic) * SPREAD) * traffic.body_bytes
     return (
         spark.range(traffic.messages)
@@ -241,6 +239,12 @@ def _cell(name: str) -> Column:
         "expires_at": F.lit(None),
     }
     return made[name] if name in made else F.col(name)
+
+
+def _days_at(whole: float) -> float:
+    """The time, in days, at which the messages of so many days have come: busy hours take less time for them."""
+    swing = math.sin((whole % 1 - PEAK) * 2 * math.pi) + math.sin(PEAK * 2 * math.pi)
+    return whole - swing * SWING / (2 * math.pi)
 
 
 def _zipf(chance: Column, queues: int) -> Column:
