@@ -1,4 +1,4 @@
-"""Spark on two cores: rows of segments to a count, messages of 100 bytes and their events; and reports."""
+"""Spark on two cores: rows of segments to a count, messages of 100 bytes and their events; reports; and the sink."""
 
 import os
 import tempfile
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import leveret
 from bench import workload
 from bench.measure import report, timed
+from bench.spark_sink import BODY_BYTES, GOAL_PER_S, sink_figures
 from leveret.pipeline.archive import Archive, archive
 from leveret.pipeline.report.job import build_from
 from leveret.pipeline.report.tables import Sources
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 QUICK = bool(os.environ.get("QUICK"))
 MESSAGES = 200_000 if QUICK else 4_000_000
 SEGMENT_BYTES = (8 if QUICK else 64) << 20
+SUNK = 100_000 if QUICK else 1_000_000
 BATCH = 1_000
 BODY = b"x" * 100
 GOAL = 1_000_000
@@ -75,10 +77,12 @@ def main() -> None:
             figures = {f"{name}_per_s": count(spark, published, options) for name, options in CASES.items()}
             events, reported_s = report_s(spark, directory)
             archived, archived_per_s = archive_rate(spark, published, os.path.join(directory, "parquet"))
+            sunk = sink_figures(spark, SUNK)
         finally:
             spark.stop()
     report("spark", messages=MESSAGES, body_bytes=len(BODY), goal_per_s=GOAL, **figures)
     report("spark_archive", rows=archived, rows_per_s=archived_per_s)
+    report("spark_sink", rows=SUNK, body_bytes=BODY_BYTES, goal_per_s=GOAL_PER_S, **sunk)
     report("spark_report", events=events, seconds=reported_s, goal_s_for_10_000_000=60)
 
 

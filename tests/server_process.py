@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import leveret
 from tests.sources import ROOT
 
 PATIENCE_S = 30
@@ -106,6 +107,15 @@ class ServerProcess:
     def url(self) -> str:
         """Where clients connect to."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F"
+
+    @property
+    def http_url(self) -> str:
+        """Where clients of REST connect to."""
+        return f"http://guest:guest@127.0.0.1:{self.ports['http']}"
+
+    def client(self) -> leveret.RemoteBroker:
+        """A client of REST."""
+        return leveret.connect(self.http_url)
 
     @property
     def text(self) -> str:

@@ -16,7 +16,10 @@ from leveret.core.arguments import ARGUMENTS, Argument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.embedded.stats import BrokerStats, JournalStats, QueueStats
 from leveret.pipeline.scan import TABLES
+from leveret.pipeline.target import OF_ALL_ROWS
+from leveret.pipeline.target import OPTIONS as OPTIONS_OF_SINKS
 from leveret.server.exits import EXIT_CODES
+from leveret.sink.pieces import COLUMNS
 from tests.sources import ROOT, files
 
 KIB = 1024
@@ -118,6 +121,15 @@ def test_the_columns_for_spark_are_documented(name: str) -> None:
 
 def test_every_job_of_the_pipeline_is_documented() -> None:
     assert table("pipeline.md", "jobs") == [[code(job.name), job.help] for job in JOBS]
+
+
+def test_the_columns_of_the_sink_are_documented() -> None:
+    assert [row[0] for row in table("pipeline.md", "sink columns")] == [code(column) for column in COLUMNS]
+
+
+def test_the_options_of_the_sink_are_documented() -> None:
+    names = [name for row in table("pipeline.md", "sink options") for name in re.findall(r"`(\w+)`", row[0])]
+    assert {name.lower() for name in names} == {*OPTIONS_OF_SINKS, *(each.replace("_", "") for each in OF_ALL_ROWS)}
 
 
 @pytest.mark.parametrize("figures", [QueueStats, BrokerStats, JournalStats])

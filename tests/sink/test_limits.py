@@ -5,9 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import leveret
-from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, PreconditionFailed, TooMany, WrongKey
+from leveret.core.errors import (
+    DamagedJournal,
+    InvalidArgument,
+    MessageTooLarge,
+    NotFound,
+    PreconditionFailed,
+    TooMany,
+    WrongKey,
+)
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import Keys
 from leveret.sink.ledger import Share, Sink
@@ -213,3 +223,27 @@ def test_rows_for_what_is_not_there_or_too_large_are_refused(world: RestWorld) -
 def test_a_broker_in_memory_stages_nothing() -> None:
     with leveret.open() as broker, RestWorld(broker) as world:
         assert world.call("GET /sinks").status == 422
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_whatever_comes_is_rows_or_refused(data: st.DataObject) -> None:
+    rich = encode(
+        3,
+        [
+            constant("exchange", "e"),
+            texts("value", [b"a", None, b"ccc"]),
+            texts("routing_key", [b"k", None, b"long"]),
+            texts("headers", [b"\0\0\0\0", None, None]),
+            numbers("priority", [1, None, 3]),
+            numbers("ttl_ms", [5, 6, None]),
+        ],
+    )
+    changed = bytearray(rich)
+    for _ in range(data.draw(st.integers(0, 4))):
+        changed[data.draw(st.integers(0, len(rich) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        found = Rows(Piece(bytes(changed)), 100)
+        assert len(list(found.read())) == len(list(found.outline())) == len(found)
+    except (InvalidArgument, MessageTooLarge):
+        return

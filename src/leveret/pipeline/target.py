@@ -38,6 +38,8 @@ from leveret.client.address import address_of
 from leveret.core.errors import InvalidArgument
 from leveret.sink.pieces import COLUMNS
 
+OPTIONS = ("url", "token", "cafile", "sinkid", "unroutable", "committimeout")
+"""As Spark gives them: in lower case."""
 OF_ALL_ROWS = (
     "queue",
     "exchange",

@@ -77,7 +77,7 @@ def _publish_run(core: Broker, run: list[Row]) -> Iterator[Taken]:
     if not queues:
         # There were some when the batch was decided on, unless it was told to drop such rows.
         yield Taken(len(run), len(run))
-    elif destination.queue is not None and message.key is None and not message.blob and _is_plain(queues[0]):
+    elif len(run) > 1 and destination.queue and message.key is None and not message.blob and _is_plain(queues[0]):
         options = message.options(core.now_ms)
         times = {name: options[name] for name in ("priority", "due_ms", "expiry_ms", "group")}
         core.send_many(queues[0], encode_header(message.properties, 0), [row.body for row in run], **times)

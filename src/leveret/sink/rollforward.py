@@ -22,13 +22,18 @@ CHUNK_BYTES = 1 << 20
 PutAway = Callable[[Row], Row]
 
 
-def rows_of(staging: Staging, batch: Batch, body_bytes_max: int, first: int = 0) -> Iterator[Row]:
-    """The rows of a batch in order, from one on."""
+def pieces_of(staging: Staging, batch: Batch, body_bytes_max: int) -> Iterator[Rows]:
+    """The rows of a batch in order, piece by piece."""
     for share in batch.shares:
         for piece in range(share.pieces):
-            rows = Rows(Piece(staging.read(batch.sink, share.part, piece)), body_bytes_max)
-            yield from rows.read(min(first, len(rows)))
-            first = max(0, first - len(rows))
+            yield Rows(Piece(staging.read(batch.sink, share.part, piece)), body_bytes_max)
+
+
+def rows_of(staging: Staging, batch: Batch, body_bytes_max: int, first: int = 0) -> Iterator[Row]:
+    """The rows of a batch in order, from one on."""
+    for rows in pieces_of(staging, batch, body_bytes_max):
+        yield from rows.read(min(first, len(rows)))
+        first = max(0, first - len(rows))
 
 
 def chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:

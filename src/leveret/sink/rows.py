@@ -1,14 +1,19 @@
 """Rows of a piece as messages: where each goes, and what it carries."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leveret.core.errors import InvalidArgument
+from leveret.core.properties import Properties
 from leveret.core.tables import MalformedTable, decode_table
 from leveret.embedded.outgoing import Outgoing, Prepared, check_size, prepare
-from leveret.sink.pieces import COLUMNS, Cell, Piece
+from leveret.sink.pieces import Cell, Piece
 
 PROPERTIES = ("message_id", "content_type", "content_encoding", "correlation_id", "reply_to", "type", "app_id")
+NAMED = (*PROPERTIES, "timestamp", "priority", "expiration", "headers", "delivery_mode")
+"""Properties that a row may set, by their column or by another one."""
+PLAIN = {*PROPERTIES, "timestamp", "priority", "delay_ms", "ttl_ms"}
+"""Columns that say nothing about routes, groups and duplicates."""
 DESTINATION = ("queue", "exchange", "routing_key")
 MS_PER_S = 1000
 
@@ -36,27 +41,33 @@ class Rows:
         """Rows with bodies of a limited size."""
         self._piece = piece
         self._body_bytes_max = body_bytes_max
-        self._carried = [name for name in COLUMNS if name in piece.columns or name in piece.constants]
-        varying = piece.columns.keys() - {"value"}
-        self._destination = None if varying & set(DESTINATION) or not piece.rows else self._destination_of(0)
-        self._message = None if varying - set(DESTINATION) or not piece.rows else self._message_of(0)
+        varying = [name for name in piece.columns if name != "value"]
+        self._destination = None if set(varying) & set(DESTINATION) or not piece.rows else self._destination_of(0)
+        self._said = {name: piece.columns[name] for name in varying if name not in DESTINATION}
+        self._base = self._prepared(piece.constants)
+        self._base_properties = {name: getattr(self._base.properties, name) for name in NAMED}
 
     def __len__(self) -> int:
         """How many there are."""
         return self._piece.rows
 
-    def read(self, first: int) -> Iterator[Row]:
+    def read(self, first: int = 0) -> Iterator[Row]:
         """The rows from one on."""
-        destination, message, piece = self._destination, self._message, self._piece
-        for row in range(first, piece.rows):
-            body = piece.cell("value", row)
+        if not self._said:
+            return self._rows(first, lambda row: self._base)
+        return self._rows(first, self._varied if self._said.keys() <= PLAIN else self._prepared_of)
+
+    def outline(self) -> Iterator[Row]:
+        """All rows, checked; what decides nothing about where they go is left out."""
+        return self._rows(0, self._checked if self._said.keys() <= PLAIN else self._prepared_of)
+
+    def _rows(self, first: int, message_of: Callable[[int], Prepared]) -> Iterator[Row]:
+        destination, cell = self._destination, self._piece.cell
+        for row in range(first, self._piece.rows):
+            body = cell("value", row)
             assert not isinstance(body, int), "it is a column of bytes"
             check_size(len(body or b""), self._body_bytes_max)
-            yield Row(
-                self._destination_of(row) if destination is None else destination,
-                self._message_of(row) if message is None else message,
-                body or b"",
-            )
+            yield Row(self._destination_of(row) if destination is None else destination, message_of(row), body or b"")
 
     def _destination_of(self, row: int) -> Destination:
         """Where a row goes; the default exchange is the way to the queue that the routing key names."""
@@ -69,9 +80,38 @@ class Rows:
             )
         return Destination(queue) if queue else Destination(None, exchange or "", key or "")
 
-    def _message_of(self, row: int) -> Prepared:
-        """What a row carries, checked; without its body."""
-        cells = {name: self._piece.cell(name, row) for name in self._carried}
+    def _checked(self, row: int) -> Prepared:
+        """What all rows have in common, if the rest can be read; its range was checked with the piece."""
+        for name, column in self._said.items():
+            if name in NAMED:
+                _text(name, column[row])
+        return self._base
+
+    def _varied(self, row: int) -> Prepared:
+        """What all rows have in common, with what this one says: the short way, for what needs no further check."""
+        base, named = self._base, dict(self._base_properties)
+        priority, delay_ms, ttl_ms = base.priority, base.delay_ms, base.ttl_ms
+        for name, column in self._said.items():
+            cell = column[row]
+            if isinstance(cell, bytes):
+                named[name] = _text(name, cell)
+            elif cell is None:
+                continue
+            elif name == "delay_ms":
+                delay_ms = cell
+            elif name == "ttl_ms":
+                ttl_ms, named["expiration"] = cell, str(cell)
+            else:
+                named[name] = cell
+                priority = cell if name == "priority" else priority
+        return Prepared(Properties(**named), b"", priority, delay_ms, ttl_ms, base.group, base.key)
+
+    def _prepared_of(self, row: int) -> Prepared:
+        """What a row carries, with whatever it says."""
+        return self._prepared(self._piece.constants | {name: column[row] for name, column in self._said.items()})
+
+    def _prepared(self, cells: Mapping[str, Cell]) -> Prepared:
+        """What cells say of a message, checked; without its body."""
         properties: dict[str, Any] = {
             name: _text(name, cells[name]) for name in PROPERTIES if cells.get(name) is not None
         }

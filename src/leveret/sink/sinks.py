@@ -29,7 +29,7 @@ from leveret.journal.disk import Disk
 from leveret.sink.ledger import Batch, Ledger, Share, Sink
 from leveret.sink.pieces import Piece
 from leveret.sink.publishing import check
-from leveret.sink.rollforward import RollForward, chunks, rows_of
+from leveret.sink.rollforward import RollForward, chunks, pieces_of
 from leveret.sink.rows import Destination, Row, destinations
 from leveret.sink.staging import Staging, StagingLimits
 from leveret.telemetry.logs import Log
@@ -153,7 +153,8 @@ class Sinks:
         """Refuse a batch of which not every row could be published now."""
         allowed: set[Destination] = set()
         rows = unroutable = 0
-        waiting = chunks(rows_of(self._staging, batch, self._broker.options.message_bytes_max))
+        pieces = pieces_of(self._staging, batch, self._broker.options.message_bytes_max)
+        waiting = chunks(row for piece in pieces for row in piece.outline())
         while chunk := await asyncio.to_thread(next, waiting, None):
             new = {row.destination for row in chunk} - allowed
             for destination in new:
