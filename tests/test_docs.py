@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import leveret
+from leveret.alerts import RULES
 from leveret.config import MIB, Options, ServerOptions, StoreOptions
 from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, Argument
@@ -113,6 +114,11 @@ def test_every_event_of_a_server_is_documented() -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_the_columns_for_spark_are_documented(name: str) -> None:
     assert table("pipeline.md", name) == [[code(column), code(kind.spark)] for column, kind in TABLES[name].items()]
+
+
+def test_the_rules_of_alerts_are_documented() -> None:
+    expected = [[code(rule.name), code(rule.figure), f"{rule.limit:,} {rule.unit}", rule.severity] for rule in RULES]
+    assert table("pipeline.md", "alert rules") == expected
 
 
 @pytest.mark.parametrize("figures", [QueueStats, BrokerStats, JournalStats])
