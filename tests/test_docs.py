@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import leveret
+from leveret.alerts import RULES
 from leveret.cli.pipeline import JOBS
 from leveret.config import MIB, Options, ServerOptions, StoreOptions
 from leveret.core import errors
@@ -130,6 +131,11 @@ def test_the_columns_of_the_sink_are_documented() -> None:
 def test_the_options_of_the_sink_are_documented() -> None:
     names = [name for row in table("pipeline.md", "sink options") for name in re.findall(r"`(\w+)`", row[0])]
     assert {name.lower() for name in names} == {*OPTIONS_OF_SINKS, *(each.replace("_", "") for each in OF_ALL_ROWS)}
+
+
+def test_the_rules_of_alerts_are_documented() -> None:
+    expected = [[code(rule.name), code(rule.figure), f"{rule.limit:,} {rule.unit}", rule.severity] for rule in RULES]
+    assert table("pipeline.md", "alert rules") == expected
 
 
 @pytest.mark.parametrize("figures", [QueueStats, BrokerStats, JournalStats])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from examples.demo import broker, traffic
 from leveret.pipeline.report import Objective, build
-from leveret.pipeline.session import session
+from leveret.pipeline.session import SMALL, session
 
 TRAFFIC_S = 40.0
 OUT = "build/demo"
@@ -32,7 +32,7 @@ def main(seconds: float = TRAFFIC_S, out: str = OUT) -> str:
             say(f"a broker runs; {seconds:g} s of traffic, in which workers fail now and then")
             traffic.run(url, seconds)
         say("the broker has stopped; Spark starts")
-        spark = session("local[2]", **{"spark.sql.shuffle.partitions": "2"})
+        spark = session("local[2]", **SMALL)
         try:
             say("events to lives to a report")
             report = build(spark, {"path": str(folder / "data")}, out, objective=OBJECTIVE)

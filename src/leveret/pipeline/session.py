@@ -13,9 +13,22 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
+    # What every reader of Parquet takes for a time in UTC.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Percentiles of more than 128 groups would otherwise be made by sorting every row.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000",
 }
+
+SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    # Java that starts quickly is worth more than Java that computes quickly.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Few rows are read sooner than code for them is compiled, or a plan is made again half-way.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Settings for tables of thousands of rows, not of millions."""
 
 
 def has_java() -> bool:

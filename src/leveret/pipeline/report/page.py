@@ -141,14 +141,15 @@ def _alerts(found: Findings) -> str:
         more = f" and {len(fired) - QUEUES_PER_ALERT_MAX} more" if len(fired) > QUEUES_PER_ALERT_MAX else ""
         state = f'<b class="bad">{escape(rule.severity)}</b>' if fired else '<b class="good">quiet</b>'
         lines.append(
-            f'<tr><td class="words">{escape(rule.name)}<small>{escape(rule.says)}</small></td>'
-            f"<td>{escape(figure(rule.limit, rule.unit))}</td>"
-            f'<td class="words">{state}</td><td class="words wide">{escape(worst + more)}</td></tr>'
+            f'<tr><td class="words">{state}</td>'
+            f'<td class="words">{escape(rule.name)}<small>{escape(rule.says)}</small></td>'
+            f'<td>{escape(figure(rule.limit, rule.unit))}</td><td class="words wide">{escape(worst + more)}</td></tr>'
         )
-    head = "".join(f'<th scope="col" class="words">{name}</th>' for name in ("State", "Where it was worst"))
+    heads = ("State", "Rule", "Where it was worst")
+    state, name, where = (f'<th scope="col" class="words">{head}</th>' for head in heads)
     return (
-        '<div class="table" tabindex="0"><table><thead><tr><th scope="col" class="words">Rule</th>'
-        f'<th scope="col">Limit</th>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+        f'<div class="table" tabindex="0"><table><thead><tr>{state}{name}<th scope="col">Limit</th>{where}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
 
 

@@ -13,6 +13,7 @@ WIDTH, HEIGHT = 520, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 26
 ROW_HEIGHT, LABEL_WIDTH, VALUE_WIDTH = 24, 170, 64
 TICKS = 4
+MS_DECADES = 3
 DOTS_MAX = 60
 """With more points than this a dot for each would only blur the line."""
 
@@ -80,7 +81,7 @@ def stacks(title: str, times: Sequence[str], series: Sequence[Series], shown: Ca
 
 
 def ranges(title: str, rows: Sequence[Range], shown: Callable[[float], str]) -> str:
-    """A row for each of several: median, 95 % and 99 % on a logarithmic scale."""
+    """A row for each of several: median, 95 % and 99 % of times in milliseconds, on a logarithmic scale."""
     highest = max((row.values[-1] for row in rows), default=1)
     decades = max(1, math.ceil(math.log10(max(highest, 10))))
     left, right, height = LABEL_WIDTH, WIDTH - VALUE_WIDTH, TOP + ROW_HEIGHT * len(rows) + BOTTOM
@@ -92,7 +93,7 @@ def ranges(title: str, rows: Sequence[Range], shown: Callable[[float], str]) -> 
     for power in range(0, decades + 1, max(1, math.ceil(decades / 5))):
         x = place(10**power)
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{height - BOTTOM}"/>')
-        parts.append(_text(x, height - 8, shown(10**power), "middle"))
+        parts.append(_text(x, height - 8, decade(power), "middle"))
     for number, row in enumerate(rows):
         y = TOP + ROW_HEIGHT * (number + 0.5)
         p50, p95, p99 = (place(value) for value in row.values)
@@ -123,6 +124,11 @@ def shares(title: str, rows: Sequence[Share], goal: float, shown: Callable[[floa
     return _svg(title, "; ".join(f"{row.label}: {shown(row.value)}" for row in rows), height, parts)
 
 
+def decade(power: int) -> str:
+    """A power of ten of milliseconds."""
+    return f"{10**power} ms" if power < MS_DECADES else f"{10 ** (power - MS_DECADES):,} s"
+
+
 def legend(names: Iterable[str]) -> str:
     """What the colours mean."""
     keys = (f'<li><i class="key k{number}"></i>{escape(name)}</li>' for number, name in enumerate(names))
@@ -135,7 +141,7 @@ def scale(highest: float, step_min: float = 0.0) -> tuple[float, list[float]]:
         return 1.0, [0.0, 1.0]
     rough = highest / TICKS
     size = 10.0 ** math.floor(math.log10(rough))
-    step = max(step_min, next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= rough))
+    step = max(step_min, next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough))
     ticks = [step * number for number in range(math.ceil(highest / step) + 1)]
     return ticks[-1], ticks
 
