@@ -25,9 +25,9 @@ ARROWS: dict[str, set[str]] = {
     "client": EDGE | {"embedded"},
     "cli": EDGE | {"server"},
     "__main__": {"cli"},
-    "embedded": EDGE | {"journal"},
+    "embedded": EDGE | {"journal", "stream"},
     "pipeline": {"core", "journal", "stream", "client"} | SHARED,
-    "": EDGE | {"journal", "embedded", "client"},
+    "": EDGE | {"journal", "stream", "embedded", "client"},
     "server": EDGE | {"journal", "embedded", "client", "amqp", "http", "cluster"},
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pika
 import pytest
 
 import leveret
@@ -13,7 +14,7 @@ from tests.server_process import ServerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 QUERY_S = 60
 
@@ -59,6 +60,41 @@ class Written:
 
     def values(self) -> list[int]:
         return sorted(int(row.value) for row in self._spark.read.parquet(self._out).collect())
+
+
+def stream(server: ServerProcess, first: int, end: int) -> None:
+    """Append to the stream by AMQP, as any client would."""
+    with pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("clicks", durable=True, arguments={"x-queue-type": "stream", "x-partitions": 2})
+        for number in range(first, end):
+            headers = {"x-partition-key": str(number)}
+            channel.basic_publish("", "clicks", b"%d" % number, pika.BasicProperties(headers=headers))
+
+
+def test_a_stream_is_written_exactly_once_over_restarts_and_a_killed_worker(
+    spark: SparkSession, server: ServerProcess, tmp_path: Path
+) -> None:
+    stream(server, 0, 200)
+    options = {"url": url(server), "stream": "clicks", "startingOffsets": "earliest", "maxRecordsPerTrigger": "150"}
+    source = spark.readStream.format("leveret").options(**options, minPartitions="4")
+    query = Written(spark, tmp_path, source.load())
+    query.finish()
+    assert query.values() == list(range(200))
+    running = query.start()
+    stream(server, 200, 300)
+    restart(server)
+    stream(server, 300, 400)
+    running.processAllAvailable()
+    progress = running.lastProgress
+    assert progress is not None
+    assert progress.sources[0].latestOffset == progress.sources[0].endOffset
+    running.stop()
+    query.finish()
+    assert query.values() == list(range(400))
+    table = spark.read.format("leveret").options(**options).load()
+    assert table.where("partition = 1").count() == table.groupBy("partition").count().collect()[-1]["count"]
 
 
 def test_a_queue_is_written_exactly_once_over_restarts_of_query_and_server(
