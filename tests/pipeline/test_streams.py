@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 import leveret
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, NotSupported, WrongKey
 from leveret.pipeline import streams
-from leveret.pipeline.server import server_of
+from leveret.pipeline.server import Origin
 from leveret.pipeline.source import LeveretSource
 from leveret.pipeline.stream_files import StoredStream
 from leveret.pipeline.stream_server import ServedStream
@@ -39,8 +39,7 @@ def world(clock: leveret.ManualClock, tmp_path: Path) -> Iterator[RestWorld]:
         stream.send_many([b"%d" % number for number in range(30)], key=keys[0])
         stream.send_many([b"%d" % number for number in range(30, 40)], key=keys[1])
         yield running
-        server_of(running.url, running.token, 60.0).close()
-        server_of.cache_clear()
+        Origin(running.url, running.token).server.close()
 
 
 @pytest.fixture(params=["server", "files"])

@@ -17,6 +17,7 @@ REFUSALS = {
     "404": "It is not there.",
     "409": "It contradicts what there is, or the lease has ended.",
     "413": "The body is too large.",
+    "422": "This type of queue does not do that.",
     "414": "The path and the query are too long.",
     "431": "The headers are too large.",
     "429": "Too many requests, or a limit is reached: wait as long as Retry-After says.",
