@@ -28,10 +28,10 @@ ARROWS: dict[str, set[str]] = {
     "client": EDGE | {"embedded"},
     "cli": EDGE | {"server"},
     "__main__": {"cli"},
-    "embedded": EDGE | {"journal"},
+    "embedded": EDGE | {"journal", "stream"},
     "sink": {"core", "journal", "embedded", "telemetry"} | SHARED,
     "pipeline": {"core", "journal", "stream", "client", "sink"} | SHARED,
-    "": EDGE | {"journal", "embedded", "client"},
+    "": EDGE | {"journal", "stream", "embedded", "client"},
     "server": EDGE | {"journal", "embedded", "client", "amqp", "http", "sink", "cluster"},
 }
 

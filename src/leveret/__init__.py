@@ -45,16 +45,22 @@ from leveret.core.errors import (
 )
 from leveret.embedded.broker import Broker, open
 from leveret.embedded.exchange import Exchange
+from leveret.embedded.group import Group
+from leveret.embedded.group_consumer import GroupConsumer
 from leveret.embedded.message import Message, Peeked
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.queue import Queue
+from leveret.embedded.reading import StreamReader
+from leveret.embedded.records import StreamRecord
 from leveret.embedded.redrive import RedriveResult
 from leveret.embedded.storage import verify
+from leveret.embedded.stream import Appended, Stream
 from leveret.embedded.worker import Reject, Worker
 from leveret.journal.verify import Damage
 
 __all__ = [
     "AccessRefused",
+    "Appended",
     "AsyncRemoteBroker",
     "BlobStoreFailed",
     "Broker",
@@ -66,6 +72,8 @@ __all__ = [
     "DiskFull",
     "Exchange",
     "ExchangeNotFound",
+    "Group",
+    "GroupConsumer",
     "InvalidArgument",
     "InvalidReceipt",
     "JournalError",
@@ -89,6 +97,9 @@ __all__ = [
     "RemoteBroker",
     "ResourceLocked",
     "StaleGeneration",
+    "Stream",
+    "StreamReader",
+    "StreamRecord",
     "TooMany",
     "UnknownFormat",
     "Unreachable",

@@ -67,7 +67,6 @@ def test_a_value_is_read_into_its_field(name: str, value: object, field: str, ex
         ("x-single-active-consumer", 1, "{unacceptable_type,signedint}"),
         ("x-queue-type", "odd", "\"unsupported queue type 'odd'\""),
         ("x-queue-type", ["classic"], "{unacceptable_type,array}"),
-        ("x-queue-type", "stream", "streams are not supported yet: use classic or quorum"),
         ("x-retry-backoff", "list", "expected one of none, exponential, linear, not 'list'"),
         ("x-retry-backoff", [], "expected 1 to 100 delays, not 0"),
         ("x-retry-backoff", [1] * 101, "expected 1 to 100 delays, not 101"),
@@ -154,8 +153,7 @@ def test_the_queue_type_comes_from_the_argument_or_the_default() -> None:
     assert queue_type_of({}, "q") == "classic"
     assert queue_type_of({}, "q", default="quorum") == "quorum"
     assert queue_type_of({"x-queue-type": "classic"}, "q", default="quorum") == "classic"
-    with pytest.raises(InvalidArgument, match="streams are not supported"):
-        queue_type_of({"x-queue-type": "stream"}, "q")
+    assert queue_type_of({"x-queue-type": "stream"}, "q") == "stream"
 
 
 @pytest.mark.parametrize(

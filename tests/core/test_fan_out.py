@@ -127,7 +127,7 @@ def test_queues_that_last_get_the_type_of_their_vhost(disk: World) -> None:
         {"description": 1},
         {"tags": ("t",) * (TAGS_MAX + 1)},
         {"tags": ("t" * (NAME_BYTES_MAX + 1),)},
-        {"default_queue_type": "stream"},
+        {"default_queue_type": "odd"},
     ],
 )
 def test_bad_details_of_a_vhost_are_refused(details: dict[str, Any]) -> None:

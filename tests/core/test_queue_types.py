@@ -6,7 +6,7 @@ import pytest
 
 from leveret.core import dispatch
 from leveret.core.broker import Broker
-from leveret.core.errors import AccessRefused, InvalidArgument, NotSupported, PreconditionFailed, ResourceLocked
+from leveret.core.errors import AccessRefused, NotSupported, PreconditionFailed, ResourceLocked
 from leveret.core.queue_types import check_get
 from tests.core.world import Recorder, World
 
@@ -59,8 +59,8 @@ def test_single_messages_are_not_taken_past_the_active_consumer_of_a_quorum_queu
     check_get(world.queue("plain", queue_type="quorum"))
 
 
-def test_streams_are_refused_with_what_to_do(world: World) -> None:
-    with pytest.raises(InvalidArgument, match="streams are not supported yet: use classic or quorum"):
+def test_a_core_without_a_place_for_streams_refuses_them(world: World) -> None:
+    with pytest.raises(NotSupported, match="this broker keeps no streams"):
         world.queue(queue_type="stream")
 
 

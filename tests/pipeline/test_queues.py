@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 import leveret
 from leveret.core.errors import InvalidArgument, InvalidReceipt, NotFound, PreconditionFailed, Unreachable
 from leveret.pipeline.queues import PushdownBrowseReader, ReservationReader
-from leveret.pipeline.server import Server, server_of
+from leveret.pipeline.server import Origin, Server
 from leveret.pipeline.source import LeveretSource
 from tests.rest.world import RestWorld
 
@@ -31,8 +31,7 @@ def world(clock: leveret.ManualClock) -> Iterator[RestWorld]:
     with leveret.open(clock=clock) as broker, RestWorld(broker) as running:
         broker.queue("orders", max_priority=9).send_many([b"%d" % number for number in range(10)])
         yield running
-        server_of(running.url, running.token, 60.0).close()
-        server_of.cache_clear()
+        Origin(running.url, running.token).server.close()
 
 
 Make = Callable[..., ReservationReader]
@@ -229,7 +228,7 @@ def test_a_large_body_is_fetched(tmp_path: Any) -> None:
         reader = source(running).reader(None)  # type: ignore[arg-type]
         (row,) = rows(reader, list(reader.partitions()))
         assert (row["value"], row["bytes"]) == (b"x" * 5_000, 5_000)
-        server_of(running.url, running.token, 60.0).close()
+        Origin(running.url, running.token).server.close()
 
 
 @pytest.mark.parametrize(
@@ -240,18 +239,20 @@ def test_a_large_body_is_fetched(tmp_path: Any) -> None:
         ({"failondataloss": "perhaps"}, "give true or false"),
         ({"columns": "nothing"}, "name each once"),
         ({"queue": ""}, "the option queue is missing"),
+        ({"url": "ftp://127.0.0.1"}, "a server is at http://HOST:PORT"),
+        ({"cafile": "nowhere"}, "name a file of certificates"),
     ],
 )
 def test_options_that_make_no_sense_are_named(query: Make, options: dict[str, str], problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
-        query(**options)
+        query(**options).initialOffset()
 
 
 def test_what_the_server_refuses_is_raised_and_one_that_is_away_is_waited_for(world: RestWorld) -> None:
     missing = source(world, queue="missing").reader(None)  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="no queue 'missing'"):
         rows(missing, list(missing.partitions()))
-    away = Server("http://127.0.0.1:1", None, 0.2)
+    away = Server(Origin("http://127.0.0.1:1", retry_s=0.2))
     with pytest.raises(Unreachable, match="did not answer for 0 s: cannot connect"):
         away.ask("GET", "/queues")
 

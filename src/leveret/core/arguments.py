@@ -5,6 +5,7 @@ RabbitMQ's own are in its order, since the first that is wrong is the one that a
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,13 +22,27 @@ TIME_MS_MAX = 10 * 365 * 24 * 3600 * 1000  # ten years; now + this stays far bel
 COUNT_MAX = 2**53 - 1  # exact for every client that reads JSON numbers as doubles
 PRIORITY_MAX = 255  # the width of the priority property
 BACKOFF_STEPS_MAX = 100
-QUEUE_TYPES = ("classic", "quorum")
+QUEUE_TYPES = ("classic", "quorum", "stream")
 QUEUE_TYPE = "x-queue-type"
+PARTITIONS = "x-partitions"
+PARTITIONS_MAX = 1_024  # of a stream: each has files of its own
+SEGMENT_BYTES_MAX = 3_000_000_000  # as for RabbitMQ: retention frees whole segments
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
 DEAD_LETTER_KEY = "x-dead-letter-routing-key"
 
+UNITS_MS = {
+    "Y": 365 * 86_400_000,
+    "M": 30 * 86_400_000,
+    "D": 86_400_000,
+    "h": 3_600_000,
+    "m": 60_000,
+    "s": 1_000,
+}
+INTERVAL = re.compile(r"(\d{1,9})([YMDhms])", re.ASCII)
+
 Parser = Callable[[Any], Any]
 _PREFIX = "x-"
+_LANES = ("classic", "quorum")  # what has messages that are taken; streams have records that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +52,7 @@ class Argument:
     name: str
     field: str | None
     parse: Parser
-    queue_types: tuple[str, ...] = QUEUE_TYPES
+    queue_types: tuple[str, ...] = _LANES
     by_policy: bool = True
     # Where an argument and a policy both speak: the minimum, instead of the argument.
     minimum: bool = False
@@ -110,8 +125,6 @@ def share(value: object) -> float:
 def queue_type(value: object) -> str:
     """A queue type that exists."""
     kind: str = text(value)
-    if kind == "stream":
-        raise ValueError("streams are not supported yet: use classic or quorum")
     if kind not in QUEUE_TYPES:
         raise ValueError(f"\"unsupported queue type '{kind}'\"")
     return kind
@@ -133,6 +146,16 @@ def retry_backoff(value: object) -> str | tuple[int, ...]:
     return tuple(whole(0, TIME_MS_MAX)(item) for item in value)
 
 
+def max_age(value: object) -> int:
+    """How long a stream keeps its records, such as 7D; in ms."""
+    if not isinstance(value, str):
+        raise ValueError(f"{{unacceptable_type,{type_name(value)}}}")
+    match = INTERVAL.fullmatch(value)
+    if match is None or int(match[1]) == 0:
+        raise ValueError("invalid_max_age")
+    return min(int(match[1]) * UNITS_MS[match[2]], TIME_MS_MAX)
+
+
 def anything(value: object) -> None:
     """A value that has no effect."""
 
@@ -140,9 +163,10 @@ def anything(value: object) -> None:
 _time = whole(0, TIME_MS_MAX)
 _positive_time = whole(1, TIME_MS_MAX)
 _count = whole(0, COUNT_MAX)
+_segment_bytes = whole(1_024, SEGMENT_BYTES_MAX, "max_value_exceeded")
 _classic = ("classic",)
 _quorum = ("quorum",)
-_stream = ("stream",)  # which does not exist yet
+_stream = ("stream",)
 _overflow = one_of("drop-head", "reject-publish", "reject-publish-dlx", otherwise="invalid_overflow")
 _strategy = one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strategy")
 
@@ -154,20 +178,20 @@ _ROWS = (
     Argument(DEAD_LETTER_KEY, "dead_letter_routing_key", text),
     Argument("x-dead-letter-strategy", None, _strategy, _quorum),
     Argument("x-max-length", "max_length", _count, minimum=True, by_operator=True),
-    Argument("x-max-length-bytes", "max_length_bytes", _count, minimum=True, by_operator=True),
+    Argument("x-max-length-bytes", "max_length_bytes", _count, QUEUE_TYPES, minimum=True, by_operator=True),
     Argument("x-max-priority", "max_priority", whole(0, PRIORITY_MAX, "max_value_exceeded"), _classic, by_policy=False),
     Argument("x-overflow", "overflow", _overflow),
     Argument("x-queue-mode", None, anything, compared=False),
     Argument("x-queue-version", None, anything, compared=False),
-    Argument("x-single-active-consumer", "single_active_consumer", flag, by_policy=False),
-    Argument(QUEUE_TYPE, "queue_type", queue_type, by_policy=False),
+    Argument("x-single-active-consumer", "single_active_consumer", flag, QUEUE_TYPES, by_policy=False),
+    Argument(QUEUE_TYPE, "queue_type", queue_type, QUEUE_TYPES, by_policy=False),
     Argument("x-delivery-limit", "delivery_limit", delivery_limit, by_operator=True),
     Argument("x-quorum-initial-group-size", None, whole(1, COUNT_MAX), _quorum, by_policy=False),
-    Argument("x-queue-leader-locator", None, anything, compared=False),
-    Argument("x-max-age", None, anything, _stream),
-    Argument("x-stream-max-segment-size-bytes", None, anything, _stream),
-    Argument("x-stream-filter-size-bytes", None, anything, _stream, by_policy=False),
-    Argument("x-initial-cluster-size", None, anything, _stream, by_policy=False),
+    Argument("x-queue-leader-locator", None, anything, QUEUE_TYPES, compared=False),
+    Argument("x-max-age", "max_age_ms", max_age, _stream, by_operator=True),
+    Argument("x-stream-max-segment-size-bytes", "segment_bytes", _segment_bytes, _stream),
+    Argument("x-stream-filter-size-bytes", None, whole(16, 255), _stream, by_policy=False),
+    Argument("x-initial-cluster-size", None, whole(1, COUNT_MAX), _stream, by_policy=False),
     Argument("x-cancel-on-ha-failover", None, anything, compared=False),
     Argument("x-consumer-timeout", "consumer_timeout_ms", _positive_time, by_operator=True),
     # Leveret's names: clients that do not know them declare the same queue without them
@@ -181,11 +205,14 @@ _ROWS = (
     Argument("x-retry-backoff-base", "backoff_base_ms", _time, optional=True),
     Argument("x-retry-backoff-max", "backoff_max_ms", _time, optional=True),
     Argument("x-retry-backoff-jitter", "backoff_jitter", share, optional=True),
-    Argument("x-deduplication-window", "dedup_window_ms", _positive_time, optional=True),
+    Argument("x-deduplication-window", "dedup_window_ms", _positive_time, QUEUE_TYPES, optional=True),
     Argument("x-deduplication-scope", "dedup_scope", one_of("queue", "group"), optional=True),
     Argument("x-content-deduplication", "content_dedup", flag, optional=True),
-    Argument("x-max-message-size", "max_message_bytes", whole(1, COUNT_MAX), by_operator=True, optional=True),
+    Argument(
+        "x-max-message-size", "max_message_bytes", whole(1, COUNT_MAX), QUEUE_TYPES, by_operator=True, optional=True
+    ),
     Argument("x-message-groups", "groups", one_of("off", "fifo", "fifo-batch", "fair"), optional=True),
+    Argument(PARTITIONS, "partitions", whole(1, PARTITIONS_MAX), _stream, by_policy=False, optional=True),
 )
 ARGUMENTS: dict[str, Argument] = {row.name: row for row in _ROWS}
 

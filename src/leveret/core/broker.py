@@ -6,7 +6,7 @@ Messages have their verbs in publish.pyx (in), queue.pyx and dispatch.pyx (out) 
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core import browse, deadletter
 from leveret.core.arguments import ARGUMENTS, TIME_MS_MAX, check_equivalent
@@ -25,10 +25,14 @@ from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
-from leveret.core.queue_types import Lifetime, check_delete, check_lifetime, check_server_named
+from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifetime, check_server_named
 from leveret.core.reservations import Reservations
 from leveret.core.restore import waiting_numbers
+from leveret.core.streams import NoStreams
 from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
+
+if TYPE_CHECKING:
+    from leveret.core.streams import Streams
 
 QUEUES_MAX = 1_000_000  # each costs memory for as long as it exists
 RECOVERED = "leveret.recovered."  # and the number of a queue whose name was lost
@@ -52,6 +56,7 @@ class Broker(Publisher):
         self.topology = Topology()
         self.catalog = Catalog()
         self.kinds = Kinds()
+        self.streams: Streams = NoStreams()
         self.reservations = Reservations(self)
         self.last_queue_id = 0
         self.salvage = False  # whether queues that lost their definition are kept under another name
@@ -97,6 +102,8 @@ class Broker(Publisher):
             self, self.last_queue_id, home.name, name, kind.policy_in(home, name), kind.arguments,
             durable=durable and owner is None, auto_delete=auto_delete, owner=owner,
         )  # fmt: skip
+        if kind.queue_type == STREAM:
+            queue.recorder = self.streams.recorder_of(queue)
         self._add_queue(home, queue)
         return queue
 
@@ -133,6 +140,8 @@ class Broker(Publisher):
             self.undefine(Kind.QUEUE_DETAILS, {"vhost": queue.vhost, "name": queue.name})
         self._forget(self.topology.vhost(queue.vhost).remove_queue(queue), queue.vhost)
         self._drop_queue(queue)
+        if queue.recorder is not None:
+            self.streams.drop(queue)
         return count
 
     def change_queue(self, queue: Queue, arguments: Mapping[str, Any]) -> None:

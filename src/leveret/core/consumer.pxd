@@ -16,4 +16,5 @@ cdef class Consumer:
     cdef bint can_take(self) noexcept
     cpdef bint ready_for(self, Held held) except -1
     cpdef deliver(self, Held held)
+    cpdef int pull(self) except -1
     cpdef cancelled(self)

@@ -31,5 +31,9 @@ cdef class Consumer:
         """Hand a leased message over."""
         raise NotImplementedError("a consumer says how it delivers")
 
+    cpdef int pull(self) except -1:
+        """Read on in a stream, as far as possible now; give the number of records."""
+        raise NotImplementedError("a consumer of streams says how it reads")
+
     cpdef cancelled(self):
         """The queue went away."""

@@ -70,6 +70,8 @@ def pump(Queue queue not None) -> int:
     cdef Consumer consumer
     cdef Held held
     cdef int pushed = 0
+    if queue.recorder is not None:
+        return feed(queue)
     while queue.consumers and queue.ready is not None and queue.ready.length:
         consumer = eligible(queue)
         if consumer is None:
@@ -83,6 +85,27 @@ def pump(Queue queue not None) -> int:
             continue
         push(queue, consumer, held)
         pushed += 1
+    return pushed
+
+
+cdef int feed(Queue queue) except -1:
+    """Let the consumers of a stream read on, each from its own place; one that fails does not hold up the others."""
+    cdef int pushed = 0
+    problem = None
+    consumers = queue.consumers or []
+    if queue.single_active and consumers:
+        if queue.active is None:
+            queue.active = consumers[0]
+        consumers = [queue.active]
+    for consumer in consumers:
+        try:
+            pushed += (<Consumer>consumer).pull()
+        except Exception as error:
+            problem = error
+    queue.counters.delivered += pushed
+    queue.counters.pushed += pushed
+    if problem is not None:
+        raise problem
     return pushed
 
 

@@ -19,6 +19,7 @@ cdef class Engine(State):
     cdef uint64_t advance(self, uint64_t now_ms) noexcept
     cdef uint64_t place(self, Message message, list queues) except 0
     cdef uint64_t enter(self, Content* content, Message message, list queues) except 0
+    cdef list record(self, Content* content, list queues)
     cdef int keep_blob(self, Message message, Py_ssize_t places) except -1
     cdef int drop_blob(self, Message message) except -1
     cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1

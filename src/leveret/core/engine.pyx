@@ -47,9 +47,15 @@ cdef class Engine(State):
             message.enqueued_ms = content.enqueued_ms
         if len(queues) == 1:
             queue = <Queue>queues[0]
+            if queue.recorder is not None:
+                queue.record(content)
+                return content.seq
             content.expiry_ms = queue.expires_at(content.expiry_ms, self.now_ms)
             self.journal.published(content, message, queue.own_id, &entry.place)
         else:
+            queues = self.record(content, queues)
+            if not queues:
+                return content.seq
             self.journal.published(content, message, [(<Queue>each).id for each in queues], &entry.place)
         if message is not None:
             message.expiry_ms = content.expiry_ms
@@ -64,6 +70,16 @@ cdef class Engine(State):
             entry.priority = min(content.priority, queue.max_priority)
             queue.enter(&entry, content.due_ms, content.group)
         return content.seq
+
+    cdef list record(self, Content* content, list queues):
+        """Give a message to those of its queues that are streams; the others are left."""
+        cdef Queue queue
+        cdef bint mixed = False
+        for queue in queues:
+            if queue.recorder is not None:
+                mixed = True
+                queue.record(content)
+        return [queue for queue in queues if (<Queue>queue).recorder is None] if mixed else queues
 
     cdef int keep_blob(self, Message message, Py_ssize_t places) except -1:
         """Count the queue places whose message has its body in the blob store."""

@@ -8,11 +8,10 @@ no member has more than one partition more than another.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from leveret.core.arguments import PARTITIONS_MAX
 from leveret.core.errors import InvalidArgument, StaleGeneration, TooMany
 from leveret.core.names import check_name
 
-PARTITIONS_MAX = 1_024
-"""Each has files of its own."""
 MEMBERS_MAX = 1_000
 SESSION_MS = 30_000
 SESSION_MS_MIN = 1_000

@@ -81,6 +81,9 @@ class QueuePolicy:
     max_message_bytes: int | None = None
     groups: str = "off"
     consumer_timeout_ms: int | None = None
+    max_age_ms: int | None = None
+    segment_bytes: int | None = None
+    partitions: int = 1
 
     @property
     def max_deliveries(self) -> int | None:

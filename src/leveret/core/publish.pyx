@@ -134,9 +134,9 @@ cdef class Publisher(Restorable):
     cdef int check_room(self, list queues, uint8_t flags) except -1:
         """Refuse what would be journaled when the disk is nearly full. Dead letters do not ask: they free their room."""
         cdef Queue queue
-        if self.journal.full and flags & PERSISTENT:
+        if self.journal.full:
             for queue in queues:
-                if queue.durable:
+                if queue.recorder is not None or (flags & PERSISTENT and queue.durable):
                     raise DiskFull(
                         "the disk is nearly full: free space, or let consumers work; acknowledgements are taken"
                     )

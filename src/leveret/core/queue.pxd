@@ -3,8 +3,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from leveret.core.consumer cimport Consumer
 from leveret.core.engine cimport Engine
 from leveret.core.held cimport Held, Holder
-from leveret.core.ports cimport Entry
+from leveret.core.ports cimport Content, Entry
 from leveret.core.ready cimport Ready
+from leveret.core.streams cimport Recorder
 from leveret.core.timers cimport Timer
 
 cdef struct Counters:
@@ -27,6 +28,7 @@ cdef class Queue(Holder):
     cdef readonly object policy         # leveret.core.policy.QueuePolicy
     cdef public object dedup            # leveret.core.dedup.Dedup, or None
     cdef public uint32_t segment        # where its definition lies in the journal
+    cdef public Recorder recorder       # where messages go if this is a stream, else None
     cdef list own_id                    # [id]: the journal takes lists
     cdef Ready ready
     cdef dict held                      # seq -> Held: everything that is not in a lane
@@ -53,6 +55,7 @@ cdef class Queue(Holder):
     cdef bint limited                   # a publish may be refused
     cdef uint64_t expires_at(self, uint64_t wanted_ms, uint64_t now_ms) noexcept
     cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1
+    cdef int record(self, Content* content) except -1
     cdef int wait(self, Entry* entry, uint64_t group) except -1
     cdef int hold(self, Held held) except -1
     cdef int schedule(self, Held held, uint64_t due_ms) except -1

@@ -6,6 +6,7 @@ from leveret.core.dedup import Dedup
 from leveret.core.engine import Engine
 from leveret.core.held import Held
 from leveret.core.policy import QueuePolicy
+from leveret.core.streams import Recorder
 
 class Queue:
     engine: Engine
@@ -30,6 +31,7 @@ class Queue:
     scheduled: int
     max_priority: int
     tells_count: bool
+    recorder: Recorder | None
     def __init__(
         self,
         engine: Engine,
@@ -49,6 +51,7 @@ class Queue:
     def would_overflow(self, size: int) -> bool: ...
     def duplicate_of(self, key: bytes) -> int | None: ...
     def remember(self, key: bytes, seq: int, at_ms: int, segment: int) -> None: ...
+    def grown(self) -> None: ...
     def take(self, count: int, lease_ms: int | None = None, consumer: object = None) -> list[Held]: ...
     def leased_as(self, held: Held, lease: int) -> Held: ...
     def has_held(self, seq: int) -> bool: ...

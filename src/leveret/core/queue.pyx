@@ -6,7 +6,7 @@ Time comes from the engine, which every verb advances first.
 
 from leveret.core cimport expiry
 from leveret.core.dedup import Dedup
-from leveret.core.errors import InvalidReceipt
+from leveret.core.errors import InvalidReceipt, NotSupported
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport (
@@ -59,6 +59,8 @@ cdef class Queue(Holder):
         self.delay_ms = policy.delay_ms or 0
         self.max_length = NEVER if policy.max_length is None else policy.max_length
         self.max_bytes = NEVER if policy.max_length_bytes is None else policy.max_length_bytes
+        if policy.queue_type == "stream":
+            self.max_bytes = NEVER      # old records go by whole segments, and none is refused
         self.max_deliveries = policy.max_deliveries or 0
         self.max_priority = policy.max_priority
         self.consumer_timeout_ms = policy.consumer_timeout_ms or 0
@@ -103,6 +105,11 @@ cdef class Queue(Holder):
         self.wait(entry, group if self.grouped else 0)
         self.trim()
         return self.signal()
+
+    cdef int record(self, Content* content) except -1:
+        """A message arrives at a stream; it is there to be read when it is durable."""
+        self.counters.published += 1
+        return self.recorder.record(content, self.engine.now_ms)
 
     cdef int schedule(self, Held held, uint64_t due_ms) except -1:
         """Hide a new message until it is due."""
@@ -173,6 +180,10 @@ cdef class Queue(Holder):
             self.engine.dirty.append(self)
         return 0
 
+    def grown(self) -> None:
+        """There is more to read in a stream."""
+        self.signal()
+
     # Taking
 
     cdef Held next(self, uint64_t group=0):
@@ -201,6 +212,8 @@ cdef class Queue(Holder):
         cdef uint64_t term = 0, group = 0
         cdef Held held
         cdef list taken = []
+        if self.recorder is not None:
+            raise NotSupported(f"'{self.name}' is a stream, from which nothing is taken: read it from an offset on")
         if lease_ms is None:
             lease_ms = self.policy.lease_ms
         if lease_ms is not None:
@@ -444,12 +457,16 @@ cdef class Queue(Holder):
 
     @property
     def depth(self) -> int:
-        """Messages that wait to be taken."""
+        """Messages that wait to be taken, or that can be read from a stream."""
+        if self.recorder is not None:
+            return self.recorder.length
         return 0 if self.ready is None else self.ready.length
 
     @property
     def depth_bytes(self) -> int:
-        """Bytes of the bodies that wait to be taken."""
+        """Bytes of the bodies that wait to be taken; of all that a stream holds."""
+        if self.recorder is not None:
+            return self.recorder.size_bytes
         return 0 if self.ready is None else self.ready.bytes
 
     @property

@@ -1,7 +1,7 @@
-"""What quorum queues do not do and classic ones do, refused in the words that clients of RabbitMQ know.
+"""What quorum queues and streams do not do and classic queues do, refused in the words that clients of RabbitMQ know.
 
-Both are stored in the same way here. A quorum queue is one that lasts: it has a name that its users agreed on, it is
-durable, belongs to no connection and does not go with its last consumer.
+Quorum and classic queues are stored in the same way here. Quorum queues and streams last: they have a name that their
+users agreed on, are durable, belong to no connection and do not go with their last consumer.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,8 @@ from leveret.core.names import described
 from leveret.core.queue import Queue
 
 QUORUM = "quorum"
+STREAM = "stream"
+LASTING = (QUORUM, STREAM)
 
 
 class Lifetime(NamedTuple):
@@ -26,13 +28,13 @@ class Lifetime(NamedTuple):
 def check_server_named(arguments: Mapping[str, Any] | None) -> None:
     """Refuse a queue that nobody gave a name, if its type wants one; the first of all checks."""
     queue_type = (arguments or {}).get(QUEUE_TYPE)
-    if queue_type == QUORUM:
+    if queue_type in LASTING:
         raise PreconditionFailed(f"Cannot declare a server-named queue for type {known_as(queue_type)}")
 
 
 def check_lifetime(queue_type: str, lifetime: Lifetime, name: str, vhost: str) -> None:
     """Refuse a queue that is not of its type."""
-    if queue_type != QUORUM:
+    if queue_type not in LASTING:
         return
     refused = (
         ("auto-delete", lifetime.auto_delete),
@@ -47,15 +49,25 @@ def check_lifetime(queue_type: str, lifetime: Lifetime, name: str, vhost: str) -
 def check_delete(queue: Queue, if_unused: bool, if_empty: bool) -> None:
     """Refuse to delete a queue under a condition that its type does not look at."""
     for flag, asked in (("if-unused", if_unused), ("if-empty", if_empty)):
-        if asked and queue.policy.queue_type == QUORUM:
+        if asked and queue.policy.queue_type in LASTING:
             raise NotSupported(
                 f"cannot delete {described('queue', queue.name, queue.vhost)}. queue.delete operations with {flag} "
-                "flag set are not supported by quorum queues"
+                f"flag set are not supported by {queue.policy.queue_type} queues"
             )
 
 
+def check_purge(queue: Queue) -> None:
+    """Refuse to empty a stream: others may not have read it yet."""
+    if queue.policy.queue_type == STREAM:
+        where = described("queue", queue.name, queue.vhost)
+        raise NotSupported(f"queue.purge not supported by stream queues {where}")
+
+
 def check_get(queue: Queue) -> None:
-    """Refuse to take single messages past the one consumer of a queue."""
+    """Refuse to take single messages from a stream, or past the one consumer of a queue."""
+    if queue.policy.queue_type == STREAM:
+        where = described("queue", queue.name, queue.vhost)
+        raise NotSupported(f"basic.get not supported by stream queues {where}")
     if queue.policy.queue_type == QUORUM and queue.policy.single_active_consumer:
         raise ResourceLocked(
             f"cannot obtain access to locked {described('queue', queue.name, queue.vhost)}. basic.get operations are "

@@ -5,18 +5,21 @@ import secrets
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
 from leveret.clock import Clock, SystemClock
 from leveret.config import Options
+from leveret.core.arguments import QUEUE_TYPE
 from leveret.core.broker import Broker as Core
-from leveret.core.errors import MessageNotFound
+from leveret.core.errors import InvalidArgument, MessageNotFound, NotSupported
 from leveret.core.names import described
 from leveret.core.policy import Policy
 from leveret.core.ports import Journal
 from leveret.core.queue import Queue as CoreQueue
+from leveret.core.queue_types import STREAM
 from leveret.embedded.consumer import Subscription
 from leveret.embedded.declare import new_arguments, redeclared
 from leveret.embedded.exchange import Exchange
@@ -27,7 +30,8 @@ from leveret.embedded.outgoing import Prepared
 from leveret.embedded.queue import Queue
 from leveret.embedded.receipts import Receipts
 from leveret.embedded.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
-from leveret.embedded.storage import TAG_DIGITS, open_store
+from leveret.embedded.storage import TAG_DIGITS, open_store, open_streams
+from leveret.embedded.stream import Stream, stream_arguments
 from leveret.embedded.worker import Worker
 
 VHOST = "/"
@@ -61,6 +65,8 @@ class Broker:
     ) -> list[Queue]:
         """Many queues with the same options, in one commit."""
         raw = dict(arguments or {})
+        if raw.get(QUEUE_TYPE) == STREAM:
+            raise InvalidArgument("a stream is made by broker.stream(), and that gives what reads it")
         wanted = new_arguments(options, raw)
         with self.guard as core:
             known = core.topology.vhost(VHOST).queues
@@ -84,6 +90,41 @@ class Broker:
         """Make the queue for dead letters if there is none; it has no dead letters of its own."""
         if name is not None and name not in core.topology.vhost(VHOST).queues:
             core.declare_queue(VHOST, name, new_arguments({}, {}))
+
+    # Streams
+
+    def stream(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        max_age: str | float | timedelta | None = None,
+        max_bytes: int | None = None,
+        segment_bytes: int | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> Stream:
+        """The stream of that name, made if need be: a log that is read from any offset, and again.
+
+        It keeps everything, or what is younger than `max_age` (seconds, a timedelta, or a text such as "7D") and at
+        most `max_bytes` in each partition; whole segments of `segment_bytes` go at a time.
+        """
+        given = {**(arguments or {}), **stream_arguments(partitions, max_age, max_bytes, segment_bytes)}
+        with self.guard as core:
+            existing = core.topology.vhost(VHOST).queues.get(name)
+            if existing is None or given:
+                kept = {} if existing is None else existing.arguments or {}
+                existing = core.declare_queue(VHOST, name, {**kept, **given, QUEUE_TYPE: STREAM})
+            if existing.recorder is None:
+                raise NotSupported(f"'{name}' is a queue, no stream: use broker.queue(), or another name")
+            frame = self.guard.commit()
+        self.guard.wait(frame)
+        return Stream(self, existing)
+
+    def streams(self) -> list[Stream]:
+        """Every stream, by name."""
+        with self.guard as core:
+            found = [each for each in core.topology.vhost(VHOST).queues.values() if each.recorder is not None]
+        return [Stream(self, each) for each in sorted(found, key=lambda each: each.name)]
 
     def queues(self) -> list[Queue]:
         """Every queue, by name."""
@@ -216,7 +257,9 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
     lock = threading.Lock()
     if path is None:
         core = Core(Journal(), int(secrets.token_hex(8)[:TAG_DIGITS], 16))
-        return Broker(Guard(core, lock, ticking), chosen, secrets.token_bytes(32))
+        in_memory = Guard(core, lock, ticking)
+        in_memory.keep_streams(open_streams(core, None, chosen))
+        return Broker(in_memory, chosen, secrets.token_bytes(32))
     directory = os.fspath(path)
     store = open_store(directory, chosen, ticking, lock)
     assert isinstance(store.state, Core), "open_store made the state"
@@ -224,7 +267,9 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
     if chosen.on_failure == "raise":
         store.commit.on_failure = guard.fail
     try:
-        guard.attach(store, LargeBodies(directory, chosen, store, store.state))
+        large = LargeBodies(directory, chosen, store, store.state)
+        guard.attach(store, large)
+        guard.keep_streams(open_streams(store.state, directory, chosen, store.options.keys, large.get))
     except BaseException:
         store.abandon()
         raise

@@ -23,6 +23,7 @@ from leveret.embedded.ticker import Ticker
 from leveret.embedded.waiters import Waiters
 from leveret.journal.files import FileJournal
 from leveret.journal.store import Store
+from leveret.stream.store import StreamStore
 
 LAZY_COMMIT_MS = 50
 TURNS_GIVEN = 20
@@ -45,16 +46,35 @@ class Guard:
         self.store: Store | None = None
         self._journal: FileJournal | None = None
         self.large: LargeBodies | None = None
+        self._streams: StreamStore | None = None
+        self._hears_durable: Callable[[int], None] | None = None
         self.first_frame = 0
         self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
         self._housekeeper = Ticker(clock, lock, self._housekeep, "leveret-housekeeper")
         self._lazy_ms = NEVER_MS
+        self._awaited = False  # somebody is going to wait for what was done since the lock was taken
         self._problem: Exception | None = None  # of a queue that could not be read; for whoever leaves next
         self._housekeep_segment = 0
+
+    @property
+    def streams(self) -> StreamStore:
+        """The streams of the broker."""
+        assert self._streams is not None, "whoever opened the broker gave it some"
+        return self._streams
+
+    def keep_streams(self, streams: StreamStore) -> None:
+        """Commit streams together with the journal, if there is one, and look after them."""
+        self._streams = streams
+        if self.store is not None:
+            self.store.commit.companion = streams
+        if len(streams):
+            with self.lock:
+                self._housekeeper.plan(self.clock.now_ms() + HOUSEKEEP_MS)
 
     def attach(self, store: Store, large: LargeBodies) -> None:
         """Commit to a store from now on."""
         self.store = store
+        store.commit.on_durable = self._durable
         self.large = large
         self.first_frame = store.journal.pending
         self._journal = store.journal
@@ -73,6 +93,7 @@ class Guard:
                 raise BrokerClosed("the broker was closed: open it again")
             if self.store is not None and self.store.commit.failed is not None:
                 raise JournalFailed(str(self.store.commit.failed)) from self.store.commit.failed
+            self._awaited = False
             self._tick()
         except BaseException:
             self.lock.release()
@@ -96,9 +117,11 @@ class Guard:
         core = self.core
         problem: Exception | None = None
         try:
+            if self._streams is not None and self._streams.dirty:
+                self._commit_streams(self._streams)
             if core.dirty:
                 self._tell()
-            if self._journal is not None and self._lazy_ms == NEVER_MS and self._journal.dirty:
+            if self._lazy_ms == NEVER_MS and self._is_uncommitted:
                 self._lazy_ms = core.now_ms + LAZY_COMMIT_MS
                 self._ticker.plan(self._lazy_ms)
             deadline_ms = core.next_deadline_ms
@@ -115,6 +138,7 @@ class Guard:
 
     def commit(self) -> int:
         """Give the frame to wait for, with all that was appended. The caller holds the lock."""
+        self._awaited = True
         if self._journal is None or self.store is None:
             return 0
         if self._housekeeper.planned_ms == NEVER_MS:
@@ -122,16 +146,32 @@ class Guard:
         if self._journal.segment >= self._housekeep_segment:
             self._housekeep_segment = self._journal.segment + HOUSEKEEP_SEGMENTS
             self._housekeeper.plan(self.core.now_ms)
-        if not self._journal.dirty:
-            # Nothing was appended, but what this verb saw (a duplicate, say) may still be on its way.
-            return self._journal.pending - 1
-        return self._journal.pending
+        return self.store.commit.pending
+
+    def _commit_streams(self, streams: StreamStore) -> None:
+        """See to it that what was appended to streams is written soon: readers wait for it.
+
+        Whoever asked for the frame to wait for begins to write it himself. The caller holds the lock.
+        """
+        if self._housekeeper.planned_ms == NEVER_MS:
+            self._housekeeper.plan(self.core.now_ms + HOUSEKEEP_MS)
+        if self.store is None:
+            streams.commit_now(self.core.now_ms)
+        elif not self._awaited:
+            self.store.commit.kick()
+
+    @property
+    def _is_uncommitted(self) -> bool:
+        """Whether something is to go to the disk. The caller holds the lock."""
+        if self._journal is None:
+            return False
+        return self._journal.dirty or (self._streams is not None and self._streams.dirty)
 
     def _commit_lazily(self) -> None:
         """Send what nobody waits for to the disk; the caller holds the lock."""
         self.commit()
-        if self.store is not None and self.store.journal.dirty:
-            self.store.commit.kick()
+        if self._is_uncommitted:
+            self.kick()
 
     def kick(self) -> None:
         """Send what was appended to the disk without waiting for it. The caller holds the lock."""
@@ -141,7 +181,9 @@ class Guard:
     @property
     def behind(self) -> bool:
         """Whether the disk is so far behind that publishers must wait."""
-        return self._journal is not None and self._journal.behind
+        if self._journal is None:
+            return False
+        return self._journal.behind or (self._streams is not None and self._streams.behind)
 
     @property
     def durable_frame(self) -> int:
@@ -150,8 +192,15 @@ class Guard:
 
     def on_durable(self, callback: Callable[[int], None]) -> None:
         """Call back with the number of each frame that has become durable; from whatever thread wrote it."""
-        if self.store is not None:
-            self.store.commit.on_durable = callback
+        self._hears_durable = callback
+
+    def _durable(self, frame: int) -> None:
+        """A frame is durable: whoever reads streams can go on. From whatever thread wrote it."""
+        if self._hears_durable is not None:
+            self._hears_durable(frame)  # takes the lock in its own thread, and that tells the readers
+        elif self.core.dirty:
+            with self.lock:
+                self._tell()
 
     def wait(self, frame: int) -> None:
         """Return when a frame is durable."""
@@ -243,11 +292,13 @@ class Guard:
 
     def _housekeep(self) -> int:
         """Checkpoint, compact and delete a bounded piece; give the time of the next one. Runs in its own thread."""
-        assert self.store is not None, "only what commits plans this"
         try:
+            again = self._keep_streams_small()
+            if self.store is None:
+                return self.clock.now_ms() + HOUSEKEEP_MS if again else NEVER_MS
             more = all(self.store.housekeep() for _ in range(HOUSEKEEP_STEPS))
             wait_ms = BUSY_MS if more else HOUSEKEEP_MS
-            again = more or self.store.journal.full or self.store.archive_problem is not None
+            again = again or more or self.store.journal.full or self.store.archive_problem is not None
             if self.large is not None and not self._delete_blobs(self.large):
                 again = True
         except JournalFailed:
@@ -255,6 +306,21 @@ class Guard:
         except JournalError:
             again, wait_ms = True, HOUSEKEEP_MS
         return self.clock.now_ms() + wait_ms if again else NEVER_MS
+
+    def _keep_streams_small(self) -> bool:
+        """Retain and remove streams, and put out silent members of groups; True while there is something to look at."""
+        if self._streams is None:
+            return False
+        with self.lock:
+            gone = self._streams.take_gone()
+            self._streams.groups.expire(self.clock.now_ms())
+            self._commit_lazily()
+        if gone:
+            if self.store is not None:
+                self.store.commit.force()
+            self._streams.remove(gone)
+        self._streams.retain(self.clock.now_ms())
+        return len(self._streams) > 0
 
     def _delete_blobs(self, large: LargeBodies) -> bool:
         """Delete the blobs of messages that were settled for good; False when some are left."""
@@ -274,5 +340,10 @@ class Guard:
             self.waiters.wake_all()
         self._ticker.stop()
         self._housekeeper.stop()
-        if self.store is not None:
-            self.store.close()
+        try:
+            if self._streams is not None:
+                healthy = self.store is None or self.store.commit.failed is None
+                self._streams.close(self.clock.now_ms()) if healthy else self._streams.abandon()
+        finally:
+            if self.store is not None:
+                self.store.close()

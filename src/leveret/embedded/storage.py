@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from leveret.clock import Clock
 from leveret.config import Options
@@ -10,14 +11,19 @@ from leveret.core.broker import Broker
 from leveret.core.errors import JournalFailed
 from leveret.journal.commit import stop_process
 from leveret.journal.disk import Disk
-from leveret.journal.encryption import load_keys
+from leveret.journal.encryption import Keys, load_keys
 from leveret.journal.files import FileJournal
 from leveret.journal.meta import Meta
 from leveret.journal.options import JournalOptions
 from leveret.journal.store import Store
 from leveret.journal.verify import Damage
 from leveret.journal.verify import verify as verify_directory
+from leveret.stream.home import FileHome, MemoryHome
+from leveret.stream.options import StreamOptions
+from leveret.stream.store import StreamStore, no_blobs
 
+STREAMS = "streams"
+MEMORY_SEGMENT_BYTES = 16 << 20  # a segment is one piece of memory
 TAG_DIGITS = 15  # 60 bits of the broker's own UUID begin every message id
 
 FAILURES: dict[str, Callable[[JournalFailed], None]] = {"exit": stop_process, "raise": lambda error: None}
@@ -51,6 +57,20 @@ def open_store(path: str, options: Options, clock: Clock, lock: threading.Lock) 
             core.define_recovered()
             store.commit.kick()
     return store
+
+
+def open_streams(
+    core: Broker,
+    path: str | None,
+    options: Options,
+    keys: Keys | None = None,
+    fetch: Callable[[bytes], bytes] = no_blobs,
+) -> StreamStore:
+    """The streams of a core, beside its log or, without a path, in memory; `fetch` gets large bodies."""
+    if path is None:
+        return StreamStore(core, MemoryHome(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES))
+    chosen = StreamOptions(sync=options.sync, interval_ms=options.interval_ms, keys=keys or Keys())
+    return StreamStore(core, FileHome(Path(path) / STREAMS), chosen, fetch, options.salvage)
 
 
 def journal_options(options: Options) -> JournalOptions:

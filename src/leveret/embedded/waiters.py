@@ -99,15 +99,15 @@ class Waiters:
             line.remove(waiter)
         if not line:
             self._close(queue)
-        elif queue.depth:
+        elif queue.depth and queue.recorder is None:
             self.wake(queue)
 
     def wake(self, queue: Queue) -> None:
-        """Wake as many as there are messages to take."""
+        """Wake as many as there are messages to take; all of them, if it is a stream that everybody reads."""
         line = self._lines.get(queue.id)
         if line is None:
             return
-        for _ in range(min(queue.depth, len(line))):
+        for _ in range(len(line) if queue.recorder is not None else min(queue.depth, len(line))):
             waiter = line.popleft()
             self._woken.add(waiter)
             waiter.wake()

@@ -13,13 +13,14 @@ meanwhile: one who is alone is spared two changes of threads.
 After a failed write or sync nothing more is written, every waiter gets JournalFailed, and `on_failure` is called once.
 """
 
+import errno
 import os
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from leveret.core.errors import JournalFailed
+from leveret.core.errors import DiskFull, JournalFailed
 from leveret.journal.files import FileJournal
 from leveret.journal.records import Frame
 from leveret.journal.writer import Writer
@@ -53,6 +54,23 @@ def stop_process(error: JournalFailed) -> None:
     os._exit(EXIT_FAILED)
 
 
+class Companion(Protocol):
+    """What becomes durable together with the frames of a journal: the streams of a broker."""
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something was appended since the last `take`."""
+
+    def take(self) -> None:
+        """Choose what the next commit is about. Under the lock."""
+
+    def commit(self, now_ms: int) -> int:
+        """Make that durable, and give its bytes; OSError as from a disk, DiskFull when it can be tried again."""
+
+    def committed(self) -> None:
+        """It was done. Under the lock."""
+
+
 class Commit:
     """Commits in the thread that asks for it."""
 
@@ -70,6 +88,7 @@ class Commit:
         self._lock = lock
         self.on_failure = on_failure
         self.on_durable = on_durable
+        self.companion: Companion | None = None
         self._mutex = threading.Lock()
         self._gates: dict[int, threading.Lock] = {}
         self._callbacks: dict[int, list[Outcome]] = {}
@@ -80,11 +99,11 @@ class Commit:
         """Commit all that was appended; the caller holds the lock."""
         self._check()
         while self.failed is None:
-            frame = self._journal.next_frame()
+            frame = self._next_frame()
             if frame is None:
                 return
             if self._write(frame):
-                self._journal.wrote(frame)
+                self._wrote(frame)
                 self._wake(frame.seq)
 
     def wait(self, seq: int) -> None:
@@ -116,7 +135,7 @@ class Commit:
         """Commit all that was appended until now, as durably as the mode says."""
         with self._lock:
             self._check()
-            seq = self._journal.pending if self._journal.dirty else self._journal.pending - 1
+            seq = self.pending
             self.kick()
         self.wait(seq)
 
@@ -154,9 +173,53 @@ class Commit:
                 self._journal.wrote(frame)
             self._wake(frame.seq)
 
+    @property
+    def pending(self) -> int:
+        """The frame that has all that was appended until now; the caller holds the lock."""
+        fresh = self._journal.dirty or (self.companion is not None and self.companion.dirty)
+        # Nothing was appended, but what the caller saw (a duplicate, say) may still be on its way.
+        return self._journal.pending if fresh else self._journal.pending - 1
+
+    @property
+    def _idle(self) -> bool:
+        """Whether there is nothing to write; the caller holds the lock."""
+        return self._journal.idle and not (self.companion is not None and self.companion.dirty)
+
+    def _next_frame(self) -> Frame | None:
+        """The next frame, empty if there is only something for the companion; the caller holds the lock."""
+        frame = self._journal.next_frame()
+        if self.companion is not None and (frame is not None or self.companion.dirty):
+            self.companion.take()
+            return frame or self._journal.mark()
+        return frame
+
+    def _wrote(self, frame: Frame) -> None:
+        """A frame is on the disk; the caller holds the lock."""
+        self._journal.wrote(frame)
+        if self.companion is not None:
+            self.companion.committed()
+
     def _write(self, frame: Frame) -> bool:
-        """Write one frame; False when that failed."""
-        return self._attempt(lambda: self._writer.commit(frame))
+        """Write one frame, and what goes with it; False when that failed."""
+        return self._attempt(lambda: self._commit(frame))
+
+    def _commit(self, frame: Frame) -> None:
+        """Write what goes with a frame, then the frame itself."""
+        if self.companion is not None:
+            self._writer.account(self._commit_companion(self.companion, frame.when_ms))
+        self._writer.commit(frame)
+
+    def _commit_companion(self, companion: Companion, now_ms: int) -> int:
+        """Let the companion write, once more when there was no room and the spare file was given up for it."""
+        try:
+            return companion.commit(now_ms)
+        except DiskFull as full:
+            if not self._writer.give_up_spare():
+                raise OSError(errno.ENOSPC, str(full)) from full
+        try:
+            return companion.commit(now_ms)
+        except DiskFull as full:
+            raise OSError(errno.ENOSPC, str(full)) from full
 
     def _attempt(self, action: Callable[[], None]) -> bool:
         """Do something to the disk, once; any error of it ends the journal."""
@@ -261,7 +324,7 @@ class ThreadedCommit(Commit):
     def _hand_over(self) -> None:
         """Let the writer thread go on: with what came meanwhile, or with marking the end when nothing comes."""
         with self._lock:
-            if self._unmarked and self._journal.idle:
+            if self._unmarked and self._idle:
                 self._busy = False
             else:
                 self._unmarked = True
@@ -276,7 +339,7 @@ class ThreadedCommit(Commit):
                 self._unmarked = True
             with self._lock:
                 # What was appended since the last look is found here: nobody else could write it.
-                self._busy = not self._journal.idle and self.failed is None and not self._stopping
+                self._busy = not self._idle and self.failed is None and not self._stopping
                 if self._busy:
                     self._work.release()
             if self._stopping or self.failed is not None:
@@ -285,12 +348,12 @@ class ThreadedCommit(Commit):
     def _commit_next(self) -> bool:
         """Commit one frame; False when there is none."""
         with self._lock:
-            frame = self._journal.next_frame()
+            frame = self._next_frame()
         if frame is None:
             return False
         if self._write(frame):
             with self._lock:
-                self._journal.wrote(frame)
+                self._wrote(frame)
             self._wake(frame.seq)
         return True
 

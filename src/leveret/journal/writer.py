@@ -56,7 +56,7 @@ class Writer:
     def commit(self, frame: Frame) -> None:
         """Write a frame and make it as durable as was asked for."""
         self.append(frame)
-        if self._sync_is_due():
+        if self._sync_is_due(frame):
             self.sync()
 
     def append(self, frame: Frame) -> None:
@@ -78,8 +78,12 @@ class Writer:
             self._write(frame)
         self.written = frame.seq
         self._interrupted = False
-        self._unchecked_bytes += frame.plain_bytes
         self.bytes_written += frame.plain_bytes
+        self.account(frame.plain_bytes)
+
+    def account(self, written_bytes: int) -> None:
+        """Look at the free space when much was written, here or beside the log."""
+        self._unchecked_bytes += written_bytes
         if self._unchecked_bytes >= SPACE_CHECK_BYTES:
             self.check_space()
 
@@ -139,10 +143,12 @@ class Writer:
             self._disk.close(self._fd)
             self._fd = -1
 
-    def _sync_is_due(self) -> bool:
+    def _sync_is_due(self, frame: Frame) -> bool:
         """Whether the frame just written is to be synced now: by the mode, or because somebody needs it."""
         if self.synced < self.sync_through <= self.written:
             return True
+        if frame.plain_bytes == 0:
+            return False  # it says nothing that could be lost
         if self._options.sync == "interval":
             waited_ms = self._clock() - self._synced_ms
             return not 0 <= waited_ms < self._options.interval_ms

@@ -31,7 +31,7 @@ from leveret.core.reservations import LEASE_MS, LEASE_MS_MIN, MESSAGES_MAX
 from leveret.pipeline.columns import Table, chosen
 from leveret.pipeline.options import Options, flag, required, seconds, whole
 from leveret.pipeline.records import QUEUE, queue_batch
-from leveret.pipeline.server import RETRY_S, Server, path_of, server_of
+from leveret.pipeline.server import Origin, Server, path_of
 from leveret.pipeline.spans import Span, split
 
 GROUP = "spark"
@@ -44,22 +44,14 @@ RENEWALS = 3
 class QueueSource:
     """A queue of a server and the columns that are wanted; fit to be sent to another process."""
 
-    url: str
-    token: str | None
+    origin: Origin
     queue: str
     columns: str | None
-    retry_s: float
 
     @classmethod
     def of(cls, options: Options) -> "QueueSource":
         """What options say."""
-        source = cls(
-            required(options, "url"),
-            options.get("token"),
-            required(options, "queue"),
-            options.get("columns"),
-            seconds(options, "retryTimeout", RETRY_S),
-        )
+        source = cls(Origin.of(options), required(options, "queue"), options.get("columns"))
         chosen(QUEUE, source.columns)
         return source
 
@@ -71,7 +63,7 @@ class QueueSource:
     @property
     def server(self) -> Server:
         """The server, with connections of this process."""
-        return server_of(self.url, self.token, self.retry_s)
+        return self.origin.server
 
     def path(self, *parts: str) -> str:
         """A path below the queue's."""

@@ -53,10 +53,13 @@ def _redelivered(batch: Batch) -> pa.Array:
 
 
 def _key(batch: Batch) -> pa.Array:
-    """What chose the partition: the header for that, or else the routing key."""
-    return pc.coalesce(header(KEY).make(batch), MESSAGES["routing_key"].make(batch))
+    """What chose the partition: a header, or the routing key; straight to the stream that is only its name."""
+    straight = pc.equal(ROUTE["exchange"].make(batch), "")
+    routing_key = pc.if_else(straight, pa.scalar(None, pa.string()), ROUTE["routing_key"].make(batch))
+    return pc.coalesce(header(KEY).make(batch), routing_key)
 
 
+ROUTE: Table = {name: MESSAGES[name] for name in ("exchange", "routing_key")}
 PROPERTIES: Table = {
     name: MESSAGES[name]
     for name in (
@@ -64,7 +67,6 @@ PROPERTIES: Table = {
         "app_id", "timestamp", "headers", "x_death", "message_group_id", "dedup_id",
     )
 }  # fmt: skip
-ROUTE: Table = {name: MESSAGES[name] for name in ("exchange", "routing_key")}
 STREAM: Table = {
     "value": Column("binary", pa.binary(), _value),
     "key": Column("string", pa.string(), _key),

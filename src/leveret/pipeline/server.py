@@ -6,7 +6,9 @@ process, which Spark uses for many tasks.
 """
 
 import random
+import ssl
 import time
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -15,7 +17,8 @@ from leveret.client.address import address_of
 from leveret.client.pool import Lost, Pool
 from leveret.client.retry import refusal_of
 from leveret.client.wire import Answer, request_bytes
-from leveret.core.errors import Unreachable
+from leveret.core.errors import InvalidArgument, Unreachable
+from leveret.pipeline.options import Options, required, seconds
 
 REQUEST_S = 60.0
 RETRY_S = 60.0
@@ -25,14 +28,39 @@ BUSY = frozenset((429, 502, 503))
 SERVERS_MAX = 16
 
 
-class Server:
-    """One server and who asks it."""
+@dataclass(frozen=True)
+class Origin:
+    """Where a server is, who asks it, and for how long; fit to be sent to another process."""
 
-    def __init__(self, url: str, token: str | None, retry_s: float) -> None:
+    url: str
+    token: str | None = None
+    ca_file: str | None = None
+    retry_s: float = RETRY_S
+
+    @classmethod
+    def of(cls, options: Options) -> "Origin":
+        """What options say."""
+        retry_s = seconds(options, "retryTimeout", RETRY_S)
+        return cls(required(options, "url"), options.get("token"), options.get("cafile"), retry_s)
+
+    @property
+    def server(self) -> "Server":
+        """The server, with connections of this process that may be open already."""
+        return _server(self)
+
+
+class Server:
+    """One server."""
+
+    def __init__(self, origin: Origin) -> None:
         """Nothing is asked yet."""
-        self.address = address_of(url, token, None)
+        try:
+            tls = None if origin.ca_file is None else ssl.create_default_context(cafile=origin.ca_file)
+        except OSError as error:
+            raise InvalidArgument(f"caFile={origin.ca_file!r}: {error}; name a file of certificates") from None
+        self.address = address_of(origin.url, origin.token, tls)
         self._pool = Pool(self.address)
-        self._retry_s = retry_s
+        self._retry_s = origin.retry_s
 
     def ask(self, method: str, path: str, body: Any = None, **query: object) -> Answer:
         """The answer to a request; raises what the server refuses it with."""
@@ -61,10 +89,7 @@ class Server:
         self._pool.close()
 
 
-@lru_cache(SERVERS_MAX)
-def server_of(url: str, token: str | None, retry_s: float) -> Server:
-    """The server at a URL, with connections that may be open already."""
-    return Server(url, token, retry_s)
+_server = lru_cache(SERVERS_MAX)(Server)
 
 
 def path_of(*parts: str) -> str:

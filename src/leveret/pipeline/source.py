@@ -1,4 +1,4 @@
-"""`spark.read.format("leveret")`: the journal of a broker and its archive as tables.
+"""`spark.read.format("leveret")`: the journal of a broker and its archive as tables; streams and queues: see live.py.
 
 spark.read.format("leveret").option("table", "messages").option("queue", "orders").load("data")
 

@@ -18,11 +18,11 @@ class Span(NamedTuple):
         return self.end - self.first
 
 
-def split(spans: Iterable[Span], tasks_min: int, rows_max: int | None) -> list[Span]:
+def split(spans: Iterable[Span], tasks_min: int | None, rows_max: int | None) -> list[Span]:
     """Cut spans so that there are at least so many tasks, none of them with more rows; empty ones are left out."""
     spans = [span for span in spans if span.rows > 0]
     total = sum(span.rows for span in spans)
-    size = max(1, -(-total // tasks_min))
+    size = max(1, -(-total // (tasks_min or 1)))
     if rows_max is not None:
         size = min(size, rows_max)
     found = []

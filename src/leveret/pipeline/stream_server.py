@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from leveret.pipeline.options import Options, required, seconds
-from leveret.pipeline.server import RETRY_S, Server, path_of, server_of
+from leveret.pipeline.options import Options, required
+from leveret.pipeline.server import Origin, Server, path_of
 from leveret.pipeline.spans import Span
 from leveret.pipeline.streams import Ends, Piece
 
@@ -15,20 +15,17 @@ PIECE_BYTES = 8 << 20
 class ServedStream:
     """One stream of one server; fit to be sent to another process."""
 
-    url: str
-    token: str | None
+    origin: Origin
     stream: str
-    retry_s: float
 
     @classmethod
     def of(cls, options: Options) -> "ServedStream":
         """What options say."""
-        retry_s = seconds(options, "retryTimeout", RETRY_S)
-        return cls(required(options, "url"), options.get("token"), required(options, "stream"), retry_s)
+        return cls(Origin.of(options), required(options, "stream"))
 
     @property
     def _server(self) -> Server:
-        return server_of(self.url, self.token, self.retry_s)
+        return self.origin.server
 
     def _rows(self, **query: object) -> list[dict[str, Any]]:
         """What the server says of each partition."""

@@ -106,7 +106,7 @@ class StreamSource:
             if first < last and not there.first <= first <= last <= there.end:
                 self.lost(f"partition {number} has offsets {there.first} to {there.end}, not {first} to {last}")
             spans.append(Span(number, max(first, there.first), min(last, there.end)))
-        return [SpanPartition(*span) for span in split(spans, self.tasks_min or len(spans) or 1, self.task_rows_max)]
+        return [SpanPartition(*span) for span in split(spans, self.tasks_min, self.task_rows_max)]
 
     def lost(self, what: str) -> None:
         """Records are not there that should be: refuse to go on, unless that was allowed."""

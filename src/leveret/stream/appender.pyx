@@ -10,16 +10,6 @@ from leveret.stream.blocks cimport Block
 cdef class Appender:
     """Numbers records and packs them; whoever writes gets the blocks in their order."""
 
-    cdef readonly uint64_t next_offset
-    cdef readonly uint64_t last_ms
-    cdef readonly uint64_t sealed_bytes     # of blocks that are not written, without the one being filled
-    cdef public object refusal              # why nothing is taken now, or None
-    cdef uint64_t block_bytes
-    cdef object producers
-    cdef Block block
-    cdef Block spare
-    cdef list sealed
-
     def __init__(self, uint64_t next_offset, uint64_t last_ms, uint64_t block_bytes, producers):
         """Go on behind the last record; `producers` tells what is a duplicate."""
         self.next_offset = next_offset
@@ -50,27 +40,36 @@ cdef class Appender:
         """
         cdef Content parts
         cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(content)
-        if self.refusal is not None:
-            raise type(self.refusal)(*self.refusal.args)
         if header_len > <uint64_t>PyBytes_GET_SIZE(content):
             raise InvalidArgument("the properties cannot be longer than the content that holds them")
-        if PyBytes_GET_SIZE(producer) and not self.producers.admits(producer, sequence, now_ms):
-            return None
         parts.route = <const uint8_t*>PyBytes_AS_STRING(route)
         parts.route_len = <uint32_t>min(PyBytes_GET_SIZE(route), 0xFFFF)
         parts.header = data
         parts.header_len = header_len
         parts.body = data + header_len
         parts.body_len = PyBytes_GET_SIZE(content) - header_len
-        parts.enqueued_ms = max(now_ms, self.last_ms)
-        self.block.add(&parts, filter_value, producer, sequence)
-        self.last_ms = parts.enqueued_ms
+        parts.enqueued_ms = now_ms
+        return self.next_offset - 1 if self.take(&parts, now_ms, filter_value, producer, sequence) else None
+
+    cdef bint take(
+        self, Content* content, uint64_t now_ms, bytes filter_value, bytes producer, uint64_t sequence
+    ) except -1:
+        """See append; False for a duplicate."""
+        cdef uint64_t enqueued_ms = content.enqueued_ms
+        if self.refusal is not None:
+            raise type(self.refusal)(*self.refusal.args)
+        if PyBytes_GET_SIZE(producer) and not self.producers.admits(producer, sequence, now_ms):
+            return False
+        content.enqueued_ms = max(now_ms, self.last_ms)
+        self.block.add(content, filter_value, producer, sequence)
+        self.last_ms = content.enqueued_ms
+        content.enqueued_ms = enqueued_ms   # others take the same content
         self.next_offset += 1
         if PyBytes_GET_SIZE(producer):
             self.producers.note(producer, sequence, now_ms)
         if self.block.content.size >= self.block_bytes:
             self.seal()
-        return self.next_offset - 1
+        return True
 
     cdef int seal(self) except -1:
         """Put the block that is being filled behind those that wait."""

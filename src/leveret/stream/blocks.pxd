@@ -56,3 +56,14 @@ cdef class Record:
     cdef readonly bytes content
     cdef readonly bytes filter_value
     cdef readonly bytes producer
+
+cdef class Head:
+    cdef readonly uint64_t first
+    cdef readonly uint32_t count
+    cdef readonly uint64_t first_ms
+    cdef readonly uint64_t last_ms
+    cdef readonly uint64_t synced
+    cdef readonly uint32_t flags
+    cdef readonly uint64_t filters
+    cdef readonly Py_ssize_t start
+    cdef readonly Py_ssize_t end

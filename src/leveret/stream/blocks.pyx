@@ -167,16 +167,6 @@ cdef class Record:
 cdef class Head:
     """What the header of a good block says, and where the block ends."""
 
-    cdef readonly uint64_t first
-    cdef readonly uint32_t count
-    cdef readonly uint64_t first_ms
-    cdef readonly uint64_t last_ms
-    cdef readonly uint64_t synced
-    cdef readonly uint32_t flags
-    cdef readonly uint64_t filters
-    cdef readonly Py_ssize_t start
-    cdef readonly Py_ssize_t end
-
     @property
     def names_producers(self) -> bool:
         """Whether some record has a producer."""

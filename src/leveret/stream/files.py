@@ -20,6 +20,7 @@ class LogFiles:
         self.disk = disk
         self.keys = keys
         self.segments: list[Segment] = []
+        self.last_index: Index | None = None
         found = bases(disk)
         for base, after in zip(found, [*found[1:], None], strict=True):
             segment = self._segment(base, after)
@@ -36,11 +37,6 @@ class LogFiles:
         """The offset of the oldest record; of the next one when there is none."""
         return self.segments[0].base if self.segments else 0
 
-    @property
-    def last_index(self) -> Index | None:
-        """None: indexes are read from their files."""
-        return None
-
     def _segment(self, base: int, after: int | None) -> Segment | None:
         """A segment and how far it goes; None when it is just being made, or has just gone."""
         name = segment_name(base)
@@ -56,27 +52,35 @@ class LogFiles:
             if after is None:
                 return None
             raise DamagedJournal(f"{name} is damaged at offset 0: {REMEDY}")
-        index = read_index(self.disk, base, self.keys)
-        segment = index.segment if index is not None else Segment(base, parsed[0], base)
-        if after is None or segment.end < after:
-            self._go_on(segment, after)
-        return segment
+        index = read_index(self.disk, base, self.keys) or Index(Segment(base, parsed[0], base))
+        if after is None or index.segment.end < after:
+            self._go_on(index, after)
+        self.last_index = index
+        return index.segment
 
-    def _go_on(self, segment: Segment, after: int | None) -> None:
+    def _go_on(self, index: Index, after: int | None) -> None:
         """Take in the blocks that no index speaks of."""
+        segment = index.segment
         size, segment.size = segment.size, self.disk.size(segment.name)
         file = SegmentFile(self.disk, segment, size)
         try:
             while file.position < segment.size:
-                data, at = file.piece(), 0
-                while at < len(data) and (head := file.head(data, at)) is not None and head.first == segment.end:
-                    segment.end, segment.last_ms, at = head.first + head.count, head.last_ms, head.end
-                if at == 0:
-                    raise file.damage(0)
-                file.position += at
+                self._note(index, file, file.piece())
         except DamagedJournal:
             if after is not None:
                 raise
         finally:
             segment.size = file.position
             file.close()
+
+    def _note(self, index: Index, file: SegmentFile, data: bytes) -> None:
+        """Take in the blocks of a piece, as far as they are good."""
+        segment, at = index.segment, 0
+        try:
+            while at < len(data) and (head := file.head(data, at)) is not None:
+                if head.first != segment.end:
+                    raise file.damage(at)
+                index.rows.note(head.first, file.position + at, head.first_ms)
+                segment.end, segment.last_ms, at = head.first + head.count, head.last_ms, head.end
+        finally:
+            file.position += at

@@ -18,13 +18,15 @@ from leveret.stream.appender import Appender
 from leveret.stream.index import Index
 from leveret.stream.options import StreamOptions
 from leveret.stream.producers import Producers
-from leveret.stream.reader import Reader, offset_at
+from leveret.stream.reader import Reader, SegmentFile, offset_at
 from leveret.stream.recovery import recover
 from leveret.stream.segments import Share
 from leveret.stream.starts import Start
 from leveret.stream.writer import NoRoom, Writer
 
 UNWRITTEN_BYTES_MAX = 64 << 20
+SHARED_BYTES_MAX = 256 << 10
+"""Of the end that is kept for other readers: each partition may have so much."""
 
 
 class Log(Appender):
@@ -53,6 +55,7 @@ class Log(Appender):
         self._writer = Writer(disk, options, share, found)
         self.last_block = max((segment.last_block for segment in segments), default=0)
         self.committed = end
+        self._shared: tuple[tuple[int, int, int], bytes] | None = None
 
     @property
     def first_offset(self) -> int:
@@ -122,6 +125,25 @@ class Log(Appender):
     def reader(self, offset: int, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False) -> Reader:
         """Read from an offset on: all records, or those with one of these filter values."""
         return Reader(self, offset, wanted, match_unfiltered)
+
+    def shared_piece(self, file: SegmentFile) -> bytes:
+        """What a reader reads next; those who are at the same place get the same bytes."""
+        place = (file.segment.base, file.position, file.segment.size)
+        shared = self._shared
+        if shared is not None and shared[0] == place:
+            return shared[1]
+        data = file.piece()
+        if len(data) <= SHARED_BYTES_MAX:
+            self._shared = place, data
+        return data
+
+    def forget_shared(self) -> None:
+        """Free what nobody may be going to read again."""
+        self._shared = None
+
+    def resize(self, segment_bytes: int) -> None:
+        """Let segments be of another size from the next block on."""
+        self._writer.resize(segment_bytes)
 
     def close(self, now_ms: int) -> None:
         """Commit, note where the log ends, and let go of the files."""

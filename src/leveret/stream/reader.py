@@ -114,26 +114,38 @@ class Reader:
 
     def read(self) -> list[Record]:
         """The records of the next piece that match; none when none of them do, or at the end."""
+        records: list[Record] = []
+        offset = self.offset
+        for data, head in self.blocks():
+            found = records_in(data, head, offset, 0, self._wanted, self._match_unfiltered)
+            if found is None:
+                raise self.damage(head)
+            records += found
+        return records
+
+    def blocks(self) -> list[tuple[bytes, Head]]:
+        """The blocks of the next piece that may match, readable, with the bytes that they are in; none at the end."""
         file = self._open()
         if file is None:
             return []
-        data = file.piece()
-        records: list[Record] = []
+        data = self._log.shared_piece(file)
+        blocks: list[tuple[bytes, Head]] = []
         at = 0
         while at < len(data):
             try:
                 head = file.head(data, at)
             except DamagedJournal:
-                if not records:
+                if not blocks:
                     raise
                 break  # what was good comes first
             if head is None or head.first >= self._log.committed:
                 break
-            records += self._records(file, data, head)
+            if self._may_match(head):
+                blocks.append(opened(self._log.keys, data, head))
             at = head.end
             self.offset = max(self.offset, head.first + head.count)
         file.position += at
-        return records
+        return blocks
 
     def close(self) -> None:
         """Close the file."""
@@ -141,17 +153,16 @@ class Reader:
             self._file.close()
             self._file = None
 
-    def _records(self, file: SegmentFile, data: bytes, head: Head) -> list[Record]:
-        """The records of a block that match."""
+    def _may_match(self, head: Head) -> bool:
+        """Whether a block may have something that is asked for."""
         if head.first + head.count <= self.offset:
-            return []
-        if self._wanted is not None and not head.may_match(self._wanted, self._match_unfiltered):
-            return []
-        plain = opened(self._log.keys, data, head)
-        found = records_in(*plain, self.offset, 0, self._wanted, self._match_unfiltered)
-        if found is None:
-            raise file.damage(head.start)
-        return found
+            return False
+        return self._wanted is None or head.may_match(self._wanted, self._match_unfiltered)
+
+    def damage(self, head: Head) -> DamagedJournal:
+        """What to say about a block whose records are not as long as they say."""
+        assert self._file is not None, "a block was read from it"
+        return DamagedJournal(f"{self._file.segment.name} is damaged at record {head.first}: {REMEDY}")
 
     def _open(self) -> SegmentFile | None:
         """The file that holds the next record; None at the end of the stream."""
@@ -160,13 +171,19 @@ class Reader:
         if self._file is not None and self.offset < self._file.segment.end:
             return self._file
         self.close()
-        self.offset = max(self.offset, self._log.first_offset)
-        segment = holding(self._log.segments, self.offset)
-        assert segment is not None
-        position = HEADER_BYTES
-        if self.offset > segment.base:
-            position = rows_of(self._log, segment).before_offset(self.offset)
-        self._file = SegmentFile(self._log.disk, segment, position)
+        while self._file is None:
+            self.offset = max(self.offset, self._log.first_offset)
+            segment = holding(self._log.segments, self.offset)
+            assert segment is not None
+            try:
+                position = HEADER_BYTES
+                if self.offset > segment.base:
+                    position = rows_of(self._log, segment).before_offset(self.offset)
+                self._file = SegmentFile(self._log.disk, segment, position)
+            except FileNotFoundError:
+                if segment in self._log.segments:
+                    raise
+                # retention removed it just now: go on with what is the oldest then
         return self._file
 
 

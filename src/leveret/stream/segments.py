@@ -83,5 +83,6 @@ class Segment:
 
 def holding(segments: list[Segment], offset: int) -> Segment | None:
     """The segment that has a record of this offset, or will have it; the oldest one when it is gone."""
+    segments = segments[:]  # retention may remove some of them meanwhile, in its own thread
     at = bisect_right(segments, offset, key=lambda segment: segment.base) - 1
     return segments[max(at, 0)] if segments else None

@@ -1,21 +1,12 @@
 """Where a reader starts: first, last, next, an offset, a time, or so long ago."""
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
+from leveret.core.arguments import INTERVAL, UNITS_MS
 from leveret.core.errors import InvalidArgument
 
 OFFSET_MAX = (1 << 63) - 1
-UNITS_MS = {
-    "Y": 365 * 86_400_000,
-    "M": 30 * 86_400_000,
-    "D": 86_400_000,
-    "h": 3_600_000,
-    "m": 60_000,
-    "s": 1_000,
-}
-_INTERVAL = re.compile(r"(\d{1,9})([YMDhms])", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -33,7 +24,7 @@ class Start:
 
 def interval_ms(text: str) -> int:
     """The milliseconds of an interval such as 7D, 1h or 30m."""
-    match = _INTERVAL.fullmatch(text)
+    match = INTERVAL.fullmatch(text)
     if match is None:
         raise InvalidArgument(f"an interval is a number and one of {', '.join(UNITS_MS)}, for example 7D; not {text!r}")
     return int(match[1]) * UNITS_MS[match[2]]

@@ -9,6 +9,7 @@ there is of it is cut off first.
 
 import secrets
 from contextlib import suppress
+from dataclasses import replace
 
 from leveret.journal.disk import NO_ROOM, TEMPORARY, Disk, write_all
 from leveret.stream.blocks import Block
@@ -41,6 +42,11 @@ class Writer:
         self._synced_ms = 0
         self.written = self.synced = segments[-1].end if segments else 0
         self.syncs = 0
+
+    def resize(self, segment_bytes: int) -> None:
+        """Let segments be of another size."""
+        if segment_bytes != self._options.segment_bytes:
+            self._options = replace(self._options, segment_bytes=segment_bytes)
 
     def write(self, block: Block) -> None:
         """Write a block, unless that is done; leave nothing of it when there is no room."""

@@ -10,7 +10,7 @@ from leveret.core.errors import LeveretError
 from leveret.http.desk import Desk
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
-from leveret.http.rest import exchanges, leases, messages, moving, queues, reservations, sinks
+from leveret.http.rest import blocks, exchanges, leases, messages, moving, queues, reservations, sinks
 from leveret.http.rest.fields import Record, Whole, json_body
 from leveret.http.rest.openapi import document
 from leveret.http.rest.operation import Answer, Call, Operation, Scans
@@ -35,6 +35,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *leases.OPERATIONS,
     *moving.OPERATIONS,
     *reservations.OPERATIONS,
+    *blocks.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
     *sinks.OPERATIONS,

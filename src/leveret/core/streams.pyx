@@ -1,0 +1,60 @@
+"""The line between the core and streams: where the messages of a queue of type stream go, and how they are read.
+
+A stream has no lanes: its `Recorder` takes a message for good, and each reader moves along it with a `Cursor` of its
+own. leveret.stream implements both; the core and the edges know only this.
+"""
+
+from leveret.core.errors import NotSupported
+
+
+cdef class Recorder:
+    """Takes the messages of one stream."""
+
+    cdef int record(self, Content* content, uint64_t now_ms) except -1:
+        """Append a message, to be committed with whatever else is."""
+        raise NotImplementedError
+
+    @property
+    def length(self) -> int:
+        """Records that can be read."""
+        raise NotImplementedError
+
+    @property
+    def size_bytes(self) -> int:
+        """What they take on the disk."""
+        raise NotImplementedError
+
+    @property
+    def partitions(self) -> int:
+        """How many logs it has."""
+        raise NotImplementedError
+
+    def cursor(self, partition: int, start: object, now_ms: int, wanted=None, bint match_unfiltered=False) -> Cursor:
+        """A place to read one partition from; `start` is that of an x-stream-offset argument."""
+        raise NotImplementedError
+
+
+cdef class Cursor:
+    """A place in one partition, moving forward; what it gives is durable."""
+
+    cdef bint find(self, Record* found) except -1:
+        """Find the record at this place, to be copied at once; False when there is none yet."""
+        raise NotImplementedError
+
+    cdef int passed(self) except -1:
+        """Go to the next one."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of files."""
+
+
+class NoStreams:
+    """A broker that nobody gave a place for streams."""
+
+    def recorder_of(self, queue: object) -> Recorder:
+        """Refuse."""
+        raise NotSupported("this broker keeps no streams: give it a place for them, or use another queue type")
+
+    def drop(self, queue: object) -> None:
+        """There is nothing to remove."""

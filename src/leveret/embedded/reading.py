@@ -1,0 +1,142 @@
+"""A place in one partition of a stream, moving on as it is read: waits for what is yet to come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from leveret.core.errors import InvalidArgument
+from leveret.embedded.declare import milliseconds
+from leveret.embedded.records import StreamRecord
+from leveret.embedded.waiters import TaskWaiter, ThreadWaiter, Waiter
+from leveret.stream.blocks import Record
+from leveret.stream.starts import Start
+
+if TYPE_CHECKING:
+    from leveret.embedded.stream import Stream
+
+READ_MAX = 100_000  # records that one call gives
+READ_BYTES_MAX = 64 << 20
+READ_RECORDS = 1_000
+READ_BYTES = 1 << 20
+_OVERHEAD_BYTES = 64  # of a record in memory, beside its content
+
+
+class StreamReader:
+    """Reads one partition; for one thread or task at a time. Holds one piece of the file in memory at most."""
+
+    def __init__(
+        self, stream: Stream, partition: int, start: Start, filters: Iterable[str] | None, match_unfiltered: bool
+    ) -> None:
+        """Use stream.reader()."""
+        wanted = None if filters is None else [value.encode() for value in filters]
+        log = stream.recorder.logs[partition]
+        self._stream = stream
+        self._reader = log.reader(log.find(start, stream.guard.clock.now_ms()), wanted, match_unfiltered)
+        self._ahead: list[Record] = []
+        """What was read and not given yet, the next one last."""
+        self.partition = partition
+
+    @property
+    def offset(self) -> int:
+        """The offset of the next record that it gives, or a later one."""
+        return self._ahead[-1].offset if self._ahead else self._reader.offset
+
+    @property
+    def at_end(self) -> bool:
+        """Whether there is nothing to give now."""
+        return not self._ahead and self._reader.at_end
+
+    def read(
+        self, max_records: int = READ_RECORDS, *, max_bytes: int = READ_BYTES, wait: float = 0
+    ) -> list[StreamRecord]:
+        """The next records; when there is none yet, wait up to `wait` seconds for the first."""
+        _check(max_records, max_bytes)
+        found = self._take(max_records, max_bytes)
+        if found or wait <= 0:
+            return found
+        clock = self._stream.guard.clock
+        until_ms = clock.now_ms() + milliseconds("wait", wait)
+        waiter = ThreadWaiter()
+        in_time = True
+        try:
+            while in_time and not found:
+                self._join(waiter)
+                in_time = not self.at_end or clock.wait(waiter.gate, until_ms)
+                found = self._take(max_records, max_bytes)
+        finally:
+            self._leave(waiter)
+        return found
+
+    async def aread(
+        self, max_records: int = READ_RECORDS, *, max_bytes: int = READ_BYTES, wait: float = 0
+    ) -> list[StreamRecord]:
+        """The same as read, for asyncio."""
+        _check(max_records, max_bytes)
+        found = self._take(max_records, max_bytes)
+        if found or wait <= 0:
+            return found
+        clock = self._stream.guard.clock
+        until_ms = clock.now_ms() + milliseconds("wait", wait)
+        waiter = TaskWaiter()
+        in_time = True
+        try:
+            while in_time and not found:
+                self._join(waiter)
+                in_time = not self.at_end or await waiter.wait(max(0, until_ms - clock.now_ms()) / 1000)
+                found = self._take(max_records, max_bytes)
+        finally:
+            self._leave(waiter)
+        return found
+
+    def _take(self, max_records: int, max_bytes: int) -> list[StreamRecord]:
+        """What there is now, within the limits."""
+        found: list[StreamRecord] = []
+        size = 0
+        while len(found) < max_records and size < max_bytes and self._read_on():
+            record = self._ahead.pop()
+            size += len(record.content) + _OVERHEAD_BYTES
+            found.append(StreamRecord(self.partition, record))
+        return found
+
+    def _read_on(self) -> bool:
+        """Have something to give; False at the end of the stream."""
+        while not self._ahead and not self._reader.at_end:
+            self._ahead = self._reader.read()
+            self._ahead.reverse()
+        return bool(self._ahead)
+
+    def _join(self, waiter: Waiter) -> None:
+        """Be woken when the stream has grown."""
+        guard = self._stream.guard
+        with guard:
+            guard.waiters.leave(self._stream.core, waiter)
+            guard.waiters.join(self._stream.core, waiter)
+
+    def _leave(self, waiter: Waiter) -> None:
+        """Stop waiting."""
+        guard = self._stream.guard
+        with guard.lock:
+            guard.waiters.leave(self._stream.anyway, waiter)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._reader.close()
+        self._ahead = []
+
+    def __enter__(self) -> Self:
+        """Close at the end of a block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+def _check(max_records: int, max_bytes: int) -> None:
+    """Refuse to read nothing, or too much for the memory."""
+    if not 1 <= max_records <= READ_MAX or not 1 <= max_bytes <= READ_BYTES_MAX:
+        raise InvalidArgument(f"one call reads 1 to {READ_MAX} records and up to {READ_BYTES_MAX} bytes")

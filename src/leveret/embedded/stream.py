@@ -1,0 +1,364 @@
+"""A stream as its users see it: send, read from any place, and again; each for threads and for asyncio.
+
+`send` returns when the record is durable, and only what is durable can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leveret.core.arguments import PARTITIONS, TIME_MS_MAX
+from leveret.core.errors import BrokerClosed, InvalidArgument, QueueNotFound
+from leveret.core.queue import Queue as CoreQueue
+from leveret.embedded.bodies import BYTES_TYPE, HEADERS
+from leveret.embedded.declare import milliseconds
+from leveret.embedded.group import Group
+from leveret.embedded.message import all_bytes
+from leveret.embedded.outgoing import Outgoing, Prepared, prepare
+from leveret.embedded.reading import StreamReader
+from leveret.embedded.records import Place, StreamRecord, start_of
+from leveret.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder
+
+if TYPE_CHECKING:
+    from leveret.embedded.broker import Broker
+
+SEND_MANY_MAX = 100_000  # records of one call wait in memory together
+FOREVER_S = TIME_MS_MAX // 1000
+
+
+class Appended(NamedTuple):
+    """Where a record is; `offset` is None when its producer had sent it before."""
+
+    partition: int
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStats:
+    """What one partition holds."""
+
+    partition: int
+    first_offset: int
+    next_offset: int
+    """Of the record that comes next: everything before it is durable."""
+    records: int
+    size_bytes: int
+    segments: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStats:
+    """What a stream holds now, and who reads it."""
+
+    name: str
+    records: int
+    size_bytes: int
+    segments: int
+    published: int
+    consumers: int
+    waiters: int
+    partitions: tuple[PartitionStats, ...]
+
+
+def stream_arguments(
+    partitions: int | None, max_age: str | float | timedelta | None, max_bytes: int | None, segment_bytes: int | None
+) -> dict[str, Any]:
+    """The options of broker.stream as arguments of a declaration."""
+    if isinstance(max_age, timedelta):
+        max_age = max_age.total_seconds()
+    if isinstance(max_age, int | float):
+        max_age = f"{max(1, milliseconds('max_age', max_age) // 1000)}s"
+    given = {
+        PARTITIONS: partitions,
+        "x-max-age": max_age,
+        "x-max-length-bytes": max_bytes,
+        "x-stream-max-segment-size-bytes": segment_bytes,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+class Stream:
+    """One stream, from broker.stream(): an append-only log in one or more partitions.
+
+    Records with the same key are in the same partition, in their order. Reading removes nothing. Each verb that can
+    wait has a twin for asyncio with an "a" in front: asend, aread.
+    """
+
+    __slots__ = ("__weakref__", "_core", "broker", "guard")
+
+    def __init__(self, broker: Broker, core: CoreQueue) -> None:
+        """Use broker.stream()."""
+        self.broker = broker
+        self.guard = broker.guard
+        self._core = core
+
+    def __repr__(self) -> str:
+        """Name it."""
+        return f"<Stream {self.name!r}>"
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._core.name
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it has."""
+        return self._core.policy.partitions
+
+    @property
+    def core(self) -> CoreQueue:
+        """The queue in the core; only for use under the lock."""
+        if self._core.deleted:
+            raise QueueNotFound(f"stream '{self._core.name}' was deleted: declare it again with broker.stream()")
+        return self._core
+
+    @property
+    def anyway(self) -> CoreQueue:
+        """The queue in the core, even if it was deleted."""
+        return self._core
+
+    @property
+    def recorder(self) -> StreamRecorder:
+        """The partitions."""
+        recorder = self.core.recorder
+        assert isinstance(recorder, StreamRecorder), "every stream has one"
+        return recorder
+
+    # Sending
+
+    def send(
+        self,
+        body: Any,
+        *,
+        key: str | None = None,
+        headers: dict[str, Any] | None = None,
+        properties: dict[str, Any] | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        filter: str | None = None,
+    ) -> Appended:
+        """Append a record; say where it is once it is durable.
+
+        With a `producer` and its `sequence`, which rises, what was sent before is not appended again. Readers may ask
+        for records of one `filter` value.
+        """
+        frame, sent = self._append([self._prepare(body, headers, properties, key, producer, sequence, filter)])
+        self.guard.wait(frame)
+        return sent[0]
+
+    async def asend(self, body: Any, **options: Any) -> Appended:
+        """The same as send, for asyncio."""
+        frame, sent = self.post_many([body], **options)
+        await self.guard.wait_async(frame)
+        return sent[0]
+
+    def send_many(self, bodies: Iterable[Any], **options: Any) -> list[Appended]:
+        """Append many records with the same options, in one commit; say where they are."""
+        frame, sent = self.post_many(bodies, **options)
+        self.guard.wait(frame)
+        return sent
+
+    async def asend_many(self, bodies: Iterable[Any], **options: Any) -> list[Appended]:
+        """The same as send_many, for asyncio."""
+        frame, sent = self.post_many(bodies, **options)
+        await self.guard.wait_async(frame)
+        return sent
+
+    def post_many(self, bodies: Iterable[Any], **options: Any) -> tuple[int, list[Appended]]:
+        """Append without waiting: the frame to wait for, and where they are. A `sequence` counts on for each."""
+        batch = list(bodies)
+        if len(batch) > SEND_MANY_MAX:
+            raise InvalidArgument(f"send_many takes {SEND_MANY_MAX} records at a time, not {len(batch)}")
+        if not options and self.partitions == 1 and all_bytes(batch, self._bytes_max):
+            return self._append_plain(batch)
+        first = options.pop("sequence", None)
+        return self._append(
+            [
+                self._prepare(body, **options, sequence=None if first is None else first + place)
+                for place, body in enumerate(batch)
+            ]
+        )
+
+    @property
+    def _bytes_max(self) -> int:
+        """The largest body."""
+        return self._core.policy.max_message_bytes or self.broker.options.message_bytes_max
+
+    def _prepare(
+        self,
+        body: Any,
+        headers: dict[str, Any] | None = None,
+        properties: dict[str, Any] | None = None,
+        key: str | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        filter: str | None = None,
+    ) -> Prepared:
+        """Check and convert a record; what concerns the stream travels in headers, as with every other protocol."""
+        if (producer is None) != (sequence is None):
+            raise InvalidArgument("a producer numbers its records: give both producer and sequence, or neither")
+        own = {KEY: key, FILTER: filter, PRODUCER: producer, SEQUENCE: sequence}
+        labels = {name: value for name, value in own.items() if value is not None}
+        outgoing = Outgoing(body, headers={**(headers or {}), **labels} or None, properties=properties)
+        return prepare(outgoing, self._bytes_max)
+
+    def _append(self, records: list[Prepared]) -> tuple[int, list[Appended]]:
+        """Hand records to the core."""
+        wires = [record.wire() for record in records]
+        with self.guard as core:
+            queue, recorder = self.core, self.recorder
+            sent = []
+            for wire, header_len in wires:
+                core.publish([queue], queue.route, wire, header_len)
+                sent.append(Appended(recorder.partition, None if recorder.repeated else recorder.offset))
+            return self.guard.commit(), sent
+
+    def _append_plain(self, bodies: list[bytes]) -> tuple[int, list[Appended]]:
+        """The short way of records that are nothing but bytes, in a stream of one partition."""
+        with self.guard as core:
+            first = self.recorder.logs[0].next_offset
+            core.send_many(self.core, HEADERS[BYTES_TYPE], bodies)
+            return self.guard.commit(), [Appended(0, first + place) for place in range(len(bodies))]
+
+    # Reading
+
+    def reader(
+        self,
+        partition: int = 0,
+        offset: Place = "next",
+        *,
+        filters: Iterable[str] | None = None,
+        match_unfiltered: bool = False,
+    ) -> StreamReader:
+        """A place in one partition that moves on as it is read; close it, or use it in a `with` block.
+
+        `offset` is that of a record, "first", "last", "next" (what comes from now on), a datetime, or an interval such
+        as "1h" before now. With `filters`, only records that were sent with one of these filter values are read.
+        """
+        return StreamReader(self, self.check_partition(partition), start_of(offset), filters, match_unfiltered)
+
+    def read(
+        self,
+        partition: int = 0,
+        offset: Place = 0,
+        *,
+        max_records: int = 1_000,
+        max_bytes: int = 1 << 20,
+        wait: float = 0,
+    ) -> list[StreamRecord]:
+        """Records from a place on; when there is none yet, wait up to `wait` seconds for the first.
+
+        At most `max_records`, and about `max_bytes` of them. Go on at the offset after the last one.
+        """
+        with self.reader(partition, offset) as reader:
+            return reader.read(max_records, max_bytes=max_bytes, wait=wait)
+
+    async def aread(
+        self,
+        partition: int = 0,
+        offset: Place = 0,
+        *,
+        max_records: int = 1_000,
+        max_bytes: int = 1 << 20,
+        wait: float = 0,
+    ) -> list[StreamRecord]:
+        """The same as read, for asyncio."""
+        with self.reader(partition, offset) as reader:
+            return await reader.aread(max_records, max_bytes=max_bytes, wait=wait)
+
+    def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> Iterator[StreamRecord]:
+        """Record after record, for as long as the broker is open."""
+        with self.reader(partition, offset, **filters) as reader:
+            try:
+                while True:
+                    yield from reader.read(wait=FOREVER_S)
+            except BrokerClosed:
+                return
+
+    async def aiterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> AsyncIterator[StreamRecord]:
+        """The same as iterate, for asyncio."""
+        with self.reader(partition, offset, **filters) as reader:
+            try:
+                while True:
+                    for record in await reader.aread(wait=FOREVER_S):
+                        yield record
+            except BrokerClosed:
+                return
+
+    # Looking
+
+    def earliest(self, partition: int = 0) -> int:
+        """The offset of the oldest record; of the next one when there is none."""
+        return self.recorder.earliest(self.check_partition(partition))
+
+    def latest(self, partition: int = 0) -> int:
+        """The offset of the record that comes next."""
+        return self.recorder.latest(self.check_partition(partition))
+
+    def at(self, partition: int, when: datetime) -> int:
+        """The offset of the first record of a time or later."""
+        return self.recorder.at(self.check_partition(partition), start_of(when).value)
+
+    def stats(self) -> StreamStats:
+        """Its figures."""
+        with self.guard:
+            queue = self.core
+            waiters = self.guard.waiters.count(queue)
+            published, consumers = queue.counts["published"], len(queue.consumers or ())
+        partitions = tuple(
+            PartitionStats(
+                number,
+                log.first_offset,
+                log.committed,
+                log.committed - log.first_offset,
+                log.size_bytes,
+                len(log.segments),
+            )
+            for number, log in enumerate(self.recorder.logs)
+        )
+        return StreamStats(
+            self.name,
+            sum(each.records for each in partitions),
+            sum(each.size_bytes for each in partitions),
+            sum(each.segments for each in partitions),
+            published,
+            consumers,
+            waiters,
+            partitions,
+        )
+
+    def check_partition(self, partition: int) -> int:
+        """Refuse a partition that does not exist."""
+        if type(partition) is not int or not 0 <= partition < self.partitions:
+            raise InvalidArgument(f"stream '{self.name}' has partitions 0 to {self.partitions - 1}, not {partition!r}")
+        return partition
+
+    # Groups, and the end
+
+    def group(self, name: str) -> Group:
+        """The consumer group of that name, made if need be: readers that share the partitions among them."""
+        with self.guard:
+            group = self.guard.streams.groups.declare(self.core.vhost, self.name, name, self.partitions)
+            frame = self.guard.commit()
+        self.guard.wait(frame)
+        return Group(self, group)
+
+    def groups(self) -> list[Group]:
+        """Every group that reads this stream, by name."""
+        with self.guard:
+            key = (self.core.vhost, self.name)
+            found = [each for each in self.guard.streams.groups if (each.vhost, each.stream) == key]
+        return [Group(self, each) for each in sorted(found, key=lambda each: each.name)]
+
+    def delete(self) -> int:
+        """Delete the stream with everything in it, and its groups; give the number of records."""
+        with self.guard as core:
+            count = core.delete_queue(self.core)
+            self.guard.waiters.wake_all([self._core.id])
+            frame = self.guard.commit()
+        self.guard.wait(frame)
+        return count

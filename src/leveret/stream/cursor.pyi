@@ -1,0 +1,9 @@
+from collections.abc import Collection
+
+from leveret.core.streams import Cursor
+from leveret.stream.reader import Reader
+
+class LogCursor(Cursor):
+    def __init__(
+        self, partition: int, reader: Reader, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False
+    ) -> None: ...

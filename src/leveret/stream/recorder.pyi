@@ -1,0 +1,35 @@
+from collections.abc import Callable, Collection
+
+from leveret.core.queue import Queue
+from leveret.core.streams import Cursor, Recorder
+from leveret.stream.log import Log
+
+KEY: str
+FILTER: str
+PRODUCER: str
+SEQUENCE: str
+SEQUENCE_MAX: int
+
+class StreamRecorder(Recorder):
+    dirty: bool
+    closed: bool
+    def __init__(
+        self, queue: Queue, logs: list[Log], noted: list[StreamRecorder], fetch: Callable[[bytes], bytes]
+    ) -> None: ...
+    @property
+    def queue(self) -> Queue: ...
+    @property
+    def logs(self) -> list[Log]: ...
+    @property
+    def behind(self) -> bool: ...
+    def earliest(self, partition: int) -> int: ...
+    def latest(self, partition: int) -> int: ...
+    def at(self, partition: int, timestamp_ms: int) -> int: ...
+    def cursor(
+        self,
+        partition: int,
+        start: object,
+        now_ms: int,
+        wanted: Collection[bytes] | None = None,
+        match_unfiltered: bool = False,
+    ) -> Cursor: ...

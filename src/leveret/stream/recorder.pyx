@@ -1,0 +1,189 @@
+"""Takes the messages of a stream: chooses the partition of each and appends it there.
+
+    x-partition-key         header: messages with the same one are in the same partition, in their order
+    x-stream-filter-value   header: readers may ask for some values only
+    x-producer, x-sequence  headers: what a producer sends again is not taken twice
+
+Without a key it is the routing key; straight to the stream, where that is only its name, a producer has one partition
+and all others take turns.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint32_t, uint64_t
+
+from leveret.core.message cimport BLOB
+from leveret.core.ports cimport Content, message_of, parts_of
+from leveret.core.streams cimport Recorder
+from leveret.stream.appender cimport Appender
+
+from leveret.core.errors import InvalidArgument, QueueNotFound
+from leveret.core.exchanges.hashing import bytes_of, stable_hash
+from leveret.core.message import restored
+from leveret.core.properties import content as content_of
+from leveret.core.properties import decode_header
+from leveret.stream.cursor import LogCursor
+from leveret.stream.reader import offset_at
+
+KEY = "x-partition-key"
+FILTER = "x-stream-filter-value"
+PRODUCER = "x-producer"
+SEQUENCE = "x-sequence"
+LABEL_BYTES_MAX = 255
+SEQUENCE_MAX = (1 << 63) - 1
+_NAMES = (KEY.encode(), FILTER.encode(), PRODUCER.encode())
+
+cdef enum:
+    FLAGS_AT = 12           # in a content header
+    HAS_HEADERS = 0x20      # in the first byte of its flags
+    PLACES_MAX = 10_000     # keys are chosen by clients; a full cache is cleared
+
+
+cdef class Labels:
+    """What the headers of a message say to a stream."""
+
+    cdef bytes key
+    cdef bytes filter_value
+    cdef bytes producer
+    cdef uint64_t sequence
+
+
+cdef Labels NO_LABELS = Labels()
+NO_LABELS.filter_value = NO_LABELS.producer = b""
+
+
+cdef Labels labels_of(Content* content):
+    """Read the headers, if there are any that matter here."""
+    cdef bytes header
+    cdef Labels labels
+    if content.header_len <= FLAGS_AT or not content.header[FLAGS_AT] & HAS_HEADERS:
+        return NO_LABELS
+    header = PyBytes_FromStringAndSize(<const char*>content.header, content.header_len)
+    if not any([name in header for name in _NAMES]):
+        return NO_LABELS
+    headers = decode_header(header).headers or {}
+    labels = Labels()
+    labels.key = bytes_of(headers[KEY]) if KEY in headers else None
+    labels.filter_value = label(headers, FILTER)
+    labels.producer = label(headers, PRODUCER)
+    if labels.producer:
+        sequence = headers.get(SEQUENCE)
+        if type(sequence) is bool or not isinstance(sequence, int) or not 0 <= sequence <= SEQUENCE_MAX:
+            raise InvalidArgument(f"the header {SEQUENCE} is the number of a producer's record, 0 to {SEQUENCE_MAX}")
+        labels.sequence = sequence
+    return labels
+
+
+def label(dict headers, str name) -> bytes:
+    """A short text from a header; empty when it is not there."""
+    value = headers.get(name, "")
+    found = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    if not isinstance(found, bytes) or len(found) > LABEL_BYTES_MAX:
+        raise InvalidArgument(f"the header {name} is a text of up to {LABEL_BYTES_MAX} bytes")
+    return found
+
+
+cdef class StreamRecorder(Recorder):
+    """The partitions of one stream, as its queue in the core knows them."""
+
+    cdef readonly object queue          # leveret.core.queue.Queue
+    cdef readonly list logs             # leveret.stream.log.Log of each partition
+    cdef public bint dirty              # something was appended since the last commit
+    cdef public bint closed
+    cdef list noted                     # where the owner finds those that are dirty
+    cdef object fetch                   # the body of a pointer into the blob store
+    cdef dict places                    # key -> partition
+    cdef uint32_t turn
+
+    def __init__(self, queue, list logs not None, list noted not None, fetch) -> None:
+        self.queue = queue
+        self.logs = logs
+        self.noted = noted
+        self.fetch = fetch
+        self.places = {}
+
+    cdef int record(self, Content* content, uint64_t now_ms) except -1:
+        """See Recorder."""
+        cdef Labels labels
+        cdef Appender log
+        if self.closed:
+            raise QueueNotFound(f"stream '{self.queue.name}' was deleted: declare it again")
+        if content.flags & BLOB:
+            return self.record_fetched(content, now_ms)
+        labels = labels_of(content)
+        self.partition = self.place(content, labels) if len(self.logs) > 1 else 0
+        log = <Appender>self.logs[self.partition]
+        self.repeated = not log.take(content, now_ms, labels.filter_value, labels.producer, labels.sequence)
+        self.offset = log.next_offset - 1
+        if not self.dirty:
+            self.dirty = True
+            self.noted.append(self)
+        return 0
+
+    cdef int record_fetched(self, Content* content, uint64_t now_ms) except -1:
+        """A large body was put away before anybody knew that it goes to a stream, too."""
+        cdef Content whole
+        message = message_of(content)
+        wire, header_len = content_of(message.properties, self.fetch(message.body))
+        message = restored(message.route, wire, header_len, enqueued_ms=content.enqueued_ms)
+        parts_of(message, &whole)
+        whole.flags &= ~BLOB
+        return self.record(&whole, now_ms)
+
+    cdef uint32_t place(self, Content* content, Labels labels) except? 0xFFFFFFFF:
+        """The partition of a message."""
+        cdef bytes key = labels.key
+        cdef uint32_t exchange_len = content.route[0]
+        if key is None and exchange_len:
+            key = PyBytes_FromStringAndSize(
+                <const char*>content.route + 2 + exchange_len, content.route_len - 2 - exchange_len
+            )
+        if key is None and labels.producer:
+            key = labels.producer
+        if key is None:
+            self.turn = (self.turn + 1) % <uint32_t>len(self.logs)
+            return self.turn
+        found = self.places.get(key)
+        if found is None:
+            if len(self.places) >= PLACES_MAX:
+                self.places.clear()
+            found = self.places[key] = stable_hash(key) % len(self.logs)
+        return found
+
+    @property
+    def length(self) -> int:
+        """See Recorder."""
+        return sum([log.committed - log.first_offset for log in self.logs])
+
+    @property
+    def size_bytes(self) -> int:
+        """See Recorder."""
+        return sum([log.size_bytes for log in self.logs])
+
+    @property
+    def partitions(self) -> int:
+        """See Recorder."""
+        return len(self.logs)
+
+    @property
+    def behind(self) -> bool:
+        """Whether publishers should wait for the disk."""
+        return any([log.behind for log in self.logs])
+
+    # What consumer groups ask (leveret.core.consumer_groups)
+
+    def earliest(self, partition: int) -> int:
+        """The offset of the oldest record."""
+        return self.logs[partition].first_offset
+
+    def latest(self, partition: int) -> int:
+        """The offset after the newest record."""
+        return self.logs[partition].committed
+
+    def at(self, partition: int, timestamp_ms: int) -> int:
+        """The offset of the first record of a time or later."""
+        return offset_at(self.logs[partition], timestamp_ms)
+
+    def cursor(self, partition, start, now_ms, wanted=None, match_unfiltered=False) -> LogCursor:
+        """See Recorder."""
+        log = self.logs[partition]
+        return LogCursor(partition, log.reader(log.find(start, now_ms), wanted, match_unfiltered), wanted, match_unfiltered)

@@ -1,0 +1,215 @@
+"""All streams of a broker: opened with it, committed together with its journal, retained, removed.
+
+    under the lock of the broker       recorder_of, drop, take, committed, expire
+    by the thread that commits         commit
+    by the housekeeper                 retain, remove
+
+What goes to the disk has a lock of its own, so that a segment is not removed while the next one is begun.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from leveret.core.broker import Broker
+from leveret.core.consumer_groups import ConsumerGroups
+from leveret.core.errors import JournalFailed, TooMany
+from leveret.core.queue import Queue
+from leveret.core.queue_types import STREAM
+from leveret.stream.home import Home
+from leveret.stream.log import Log
+from leveret.stream.options import StreamOptions
+from leveret.stream.recorder import StreamRecorder
+from leveret.stream.segments import Share
+
+LOGS_MAX = 10_000
+"""Partitions of all streams: each has an open file."""
+
+
+def no_blobs(pointer: bytes) -> bytes:
+    """The bodies of a broker in memory are where they are."""
+    raise AssertionError("only a broker on files puts bodies away")
+
+
+class StreamStore:
+    """The streams of one broker; Streams of leveret.core.streams is what the core sees of it."""
+
+    def __init__(
+        self,
+        core: Broker,
+        home: Home,
+        options: StreamOptions,
+        fetch: Callable[[bytes], bytes] = no_blobs,
+        salvage: bool = False,
+    ) -> None:
+        """Open every stream that a core has, and remove what no stream owns."""
+        self._core = core
+        self._home = home
+        self._options = options
+        self._fetch = fetch
+        self._disk = threading.Lock()
+        self._noted: list[StreamRecorder] = []
+        self._taken: list[StreamRecorder] = []
+        self._unsynced: list[int] = []
+        self._gone: list[StreamRecorder] = []
+        self._recorders: dict[int, StreamRecorder] = {}
+        self._logs = 0
+        core.streams = self
+        streams = [queue for queue in core.queues.values() if queue.policy.queue_type == STREAM]
+        try:
+            for queue in streams:
+                queue.recorder = self.recorder_of(queue)
+        except BaseException:
+            self.abandon()
+            raise
+        self._unsynced.clear()
+        self.groups = ConsumerGroups(core)
+        if not salvage:
+            for number in set(home.numbers()) - self._recorders.keys():
+                home.remove(number)
+
+    def __iter__(self) -> Iterator[StreamRecorder]:
+        """Every stream."""
+        return iter(list(self._recorders.values()))
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._recorders)
+
+    # What the core asks
+
+    def recorder_of(self, queue: Queue) -> StreamRecorder:
+        """See Streams of the core."""
+        count = queue.policy.partitions
+        if self._logs + count > LOGS_MAX:
+            raise TooMany(f"there are {self._logs} partitions of streams, the limit is {LOGS_MAX}: delete some")
+        options = replace(self._options, segment_bytes=queue.policy.segment_bytes or self._options.segment_bytes)
+        logs: list[Log] = []
+        try:
+            for number in range(count):
+                disk = self._home.partition(queue.id, number)
+                logs.append(Log(disk, options, Share(number, count), on_failure=_nobody))
+        except BaseException:
+            for log in logs:
+                log.abandon()
+            raise
+        recorder = StreamRecorder(queue, logs, self._noted, self._fetch)
+        self._recorders[queue.id] = recorder
+        self._unsynced.append(queue.id)
+        self._logs += count
+        return recorder
+
+    def drop(self, queue: Queue) -> None:
+        """See Streams of the core."""
+        recorder = self._recorders.pop(queue.id)
+        recorder.closed = True
+        self._logs -= recorder.partitions
+        self._gone.append(recorder)
+        self.groups.delete_stream(queue.vhost, queue.name)
+
+    # Committing
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something was appended since the last commit began."""
+        return bool(self._noted)
+
+    @property
+    def behind(self) -> bool:
+        """Whether so much waits to be written that publishers should wait."""
+        return any(recorder.behind for recorder in (*self._noted, *self._taken))
+
+    def take(self) -> None:
+        """Choose what the next commit is about; what an interrupted one was about is still in it."""
+        noted = self._noted[:]
+        self._noted.clear()
+        for recorder in noted:
+            recorder.dirty = False
+            if recorder not in self._taken:
+                self._taken.append(recorder)
+
+    def commit(self, now_ms: int) -> int:
+        """Make durable what was taken; give about how many bytes that was. DiskFull: it can be tried again."""
+        written = 0
+        with self._disk:
+            for number in self._unsynced[:]:
+                self._home.sync(number)
+                self._unsynced.remove(number)
+            for recorder in self._taken:
+                if not recorder.closed:
+                    written += sum(log.unwritten_bytes for log in recorder.logs)
+                    self._commit(recorder, now_ms)
+        return written
+
+    def _commit(self, recorder: StreamRecorder, now_ms: int) -> None:
+        """Commit every partition of a stream in which something waits."""
+        for log in recorder.logs:
+            if log.unwritten_bytes:
+                try:
+                    log.commit(now_ms)
+                except JournalFailed as failed:
+                    cause = failed.__cause__
+                    raise cause if isinstance(cause, OSError) else OSError(str(failed)) from failed
+
+    def committed(self) -> None:
+        """What was taken is durable: those who wait for it can read on."""
+        taken, self._taken = self._taken, []
+        for recorder in taken:
+            if not recorder.closed:
+                recorder.queue.grown()
+
+    def commit_now(self, now_ms: int) -> None:
+        """All at once, for a broker in memory."""
+        self.take()
+        self.commit(now_ms)
+        self.committed()
+
+    # Housekeeping
+
+    @property
+    def has_gone(self) -> bool:
+        """Whether files of deleted streams are left."""
+        return bool(self._gone)
+
+    def take_gone(self) -> list[StreamRecorder]:
+        """Those that were deleted; their files may go once that is durable."""
+        gone, self._gone = self._gone, []
+        return gone
+
+    def remove(self, gone: list[StreamRecorder]) -> None:
+        """Remove the files of streams whose deletion is durable."""
+        with self._disk:
+            for recorder in gone:
+                for log in recorder.logs:
+                    log.abandon()
+                self._home.remove(recorder.queue.id)
+
+    def retain(self, now_ms: int) -> None:
+        """Remove the segments that are too old or too much, and free memory that was only kept for tails."""
+        for recorder in self:
+            policy = recorder.queue.policy
+            with self._disk:
+                for log in () if recorder.closed else recorder.logs:
+                    log.resize(policy.segment_bytes or self._options.segment_bytes)
+                    log.retain(now_ms, policy.max_age_ms, policy.max_length_bytes)
+                    log.forget_shared()
+
+    def close(self, now_ms: int) -> None:
+        """Commit the rest and let go of the files."""
+        with self._disk:
+            for recorder in self:
+                recorder.closed = True
+                for log in recorder.logs:
+                    log.close(now_ms)
+
+    def abandon(self) -> None:
+        """Let go of the files and leave everything as it is."""
+        with self._disk:
+            for recorder in self:
+                recorder.closed = True
+                for log in recorder.logs:
+                    log.abandon()
+
+
+def _nobody(failure: JournalFailed) -> None:
+    """Whoever commits hears of a failure, and tells everybody."""
