@@ -2,13 +2,12 @@
 
 import sys
 
-from leveret.pipeline.session import session
-from tests.pipeline.conftest import SETTINGS
+from leveret.pipeline.session import SMALL, session
 
 
 def main(folder: str, checkpoint: str, url: str) -> None:
     """Send the lines of files to the queue `few`."""
-    spark = session("local[1]", **SETTINGS)
+    spark = session("local[1]", **SMALL)
     lines = spark.readStream.schema("value string").text(folder)
     query = lines.writeStream.format("leveret").options(url=url, queue="few", checkpointLocation=checkpoint)
     query.trigger(availableNow=True).start().awaitTermination()

@@ -26,6 +26,7 @@ from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
 from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifetime, check_server_named
+from leveret.core.reservations import Reservations
 from leveret.core.restore import waiting_numbers
 from leveret.core.streams import NoStreams
 from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
@@ -56,6 +57,7 @@ class Broker(Publisher):
         self.catalog = Catalog()
         self.kinds = Kinds()
         self.streams: Streams = NoStreams()
+        self.reservations = Reservations(self)
         self.last_queue_id = 0
         self.salvage = False  # whether queues that lost their definition are kept under another name
 
@@ -130,6 +132,7 @@ class Broker(Publisher):
         count = queue.depth
         if queue.recorder is None:
             browse.purge(queue, True)
+            self.reservations.delete_queue(queue)
         if queue.durable:
             self.journal.defined(
                 Kind.QUEUE | REMOVED, dumps({"id": queue.id, "vhost": queue.vhost, "name": queue.name})
@@ -429,7 +432,9 @@ class Broker(Publisher):
             self.consumer_ids[definition["name"]] = definition["number"]
         if self.salvage:
             self._name_undefined()
-        return super().recovered(now_ms)
+        live = super().recovered(now_ms)
+        self.reservations.restore()
+        return live
 
     def _name_undefined(self) -> None:
         """Keep messages of queues whose definition was damaged; the operator moves them to where they belong."""

@@ -40,6 +40,7 @@ class Kind(IntEnum):
     """A batch that was decided on: how to publish it while that goes on, then that it was published."""
     SINK_PROGRESS = 25
     """How much of such a batch is published; in the frame of what was published last."""
+    RESERVATION = 30
 
 
 OF_VHOST = (
@@ -53,7 +54,7 @@ OF_VHOST = (
 )
 """What goes with its virtual host, and that nothing in the topology knows."""
 
-_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange", "stream", "partition", "batch")
+_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange", "stream", "partition", "batch", "queue")
 
 
 def dumps(definition: dict[str, Any]) -> bytes:

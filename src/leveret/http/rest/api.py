@@ -11,7 +11,20 @@ from leveret.embedded.broker import VHOST
 from leveret.http.desk import Desk
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
-from leveret.http.rest import exchanges, groups, leases, messages, moving, processed, queues, records, sinks, streams
+from leveret.http.rest import (
+    blocks,
+    exchanges,
+    groups,
+    leases,
+    messages,
+    moving,
+    processed,
+    queues,
+    records,
+    reservations,
+    sinks,
+    streams,
+)
 from leveret.http.rest.fields import Record, Whole, json_body
 from leveret.http.rest.openapi import document
 from leveret.http.rest.operation import Answer, Call, Operation, Scans
@@ -36,6 +49,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *leases.OPERATIONS,
     *moving.OPERATIONS,
     *processed.OPERATIONS,
+    *reservations.OPERATIONS,
+    *blocks.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
     *streams.OPERATIONS,

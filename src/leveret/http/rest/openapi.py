@@ -101,7 +101,10 @@ def _parameters(operation: Operation) -> Iterable[Json]:
 
 
 def _answer(text: str, schema: Any) -> Json:
-    return {"description": text, **({} if schema is None else {"content": {JSON: {"schema": schema}}})}
+    """An answer; one that is not JSON says so in its schema."""
+    if schema is None:
+        return {"description": text}
+    return {"description": text, "content": {schema.get("contentMediaType", JSON): {"schema": schema}}}
 
 
 def _refusals() -> Json:
