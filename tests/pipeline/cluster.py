@@ -22,7 +22,7 @@ import pyspark
 import leveret
 from leveret.core.errors import NotFound
 from leveret.pipeline.report import build
-from leveret.pipeline.session import has_java, session
+from leveret.pipeline.session import SMALL, has_java, session
 from tests.sources import ROOT
 
 PATIENCE_S = 120
@@ -36,7 +36,7 @@ def fill(directory: Path) -> None:
     with leveret.open(directory, sync="never") as broker:
         for name in ("orders", "mails", "reports"):
             queue = broker.queue(name, max_priority=3)
-            queue.send_many([b"x" * (number % 200) for number in range(MESSAGES)], priority=1)
+            queue.send_many([b"x" * (number % 200 + 1) for number in range(MESSAGES)], priority=1)
             for number, message in enumerate(queue.receive(MESSAGES)):
                 (message.reject if number % 50 == 0 else message.nack if number % 20 == 0 else message.ack)()
 
@@ -46,7 +46,9 @@ def process(log: Path, *arguments: str) -> Iterator[Path]:
     """A part of Spark for as long as a block lasts, and its log."""
     home = os.path.dirname(pyspark.__file__)
     environ = os.environ | {
-        "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+        # Its port would be a fixed one.
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }  # fmt: skip
     with log.open("wb") as file:
         command = [os.path.join(home, "bin", "spark-class"), *arguments]
@@ -84,7 +86,7 @@ def cluster(folder: Path) -> Iterator[str]:
 
 def report(master: str, data: Path, out: Path) -> int:
     """A report by whoever is behind a master; gives how many processes computed it."""
-    settings = {"spark.sql.shuffle.partitions": "4", "spark.executor.memory": MEMORY, "spark.driver.memory": MEMORY}
+    settings = SMALL | {"spark.executor.memory": MEMORY, "spark.driver.memory": MEMORY}
     # Executors of a cluster have no package of ours installed here: they find it where we do.
     settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     spark = session(master, **settings)

@@ -11,7 +11,7 @@ from pyspark.testing import assertDataFrameEqual
 from leveret.pipeline.columns import spark_schema
 from leveret.pipeline.events import EVENTS
 from leveret.pipeline.lifecycle import joined, lifecycle, lives, streamed
-from tests.pipeline.history import TRUTH, at, small_history, timed_history
+from tests.pipeline.history import TRUTH, at, random_history, small_history, timed_history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,6 +85,13 @@ def test_a_message_that_was_moved_forward_is_one(spark: SparkSession) -> None:
 
 def test_the_lives_in_a_directory_are_those_that_the_broker_saw(spark: SparkSession, tmp_path: Path) -> None:
     truth = timed_history(tmp_path)
+    found = lifecycle(spark.read.format("leveret").load(str(tmp_path))).select(*TRUTH)
+    assertDataFrameEqual(found, spark.createDataFrame(truth, found.schema))
+
+
+def test_the_lives_of_a_random_run_are_those_that_its_clients_saw(spark: SparkSession, tmp_path: Path) -> None:
+    truth = random_history(tmp_path, seed=1)
+    assert {row[TRUTH.index("outcome")] for row in truth} == {"acked", "rejected", "purged", "open"}
     found = lifecycle(spark.read.format("leveret").load(str(tmp_path))).select(*TRUTH)
     assertDataFrameEqual(found, spark.createDataFrame(truth, found.schema))
 
