@@ -23,22 +23,32 @@ import leveret
 from leveret.core.errors import NotFound
 from leveret.pipeline.report import build
 from leveret.pipeline.session import SMALL, has_java, session
+from tests.pipeline.history import push
 from tests.sources import ROOT
 
 PATIENCE_S = 120
-MESSAGES = 3000
+TURNS, MESSAGES, STEP_S = 40, 60, 7.0
+START_MS = 1_767_225_600_000
 MASTER = re.compile(r"Starting Spark master at (spark://[\d.]+:\d+)")
 MEMORY = "512m"
 
 
 def fill(directory: Path) -> None:
-    """A history in several queues: some acknowledged, some given back, refused or left."""
-    with leveret.open(directory, sync="never") as broker:
-        for name in ("orders", "mails", "reports"):
-            queue = broker.queue(name, max_priority=3)
-            queue.send_many([b"x" * (number % 200 + 1) for number in range(MESSAGES)], priority=1)
-            for number, message in enumerate(queue.receive(MESSAGES)):
-                (message.reject if number % 50 == 0 else message.nack if number % 20 == 0 else message.ack)()
+    """Minutes in several queues: messages of some tenants, acknowledged, given back, refused or left."""
+    clock = leveret.ManualClock(START_MS)
+    with leveret.open(directory, sync="never", clock=clock) as broker:
+        queues = [broker.queue(name, dead_letter="dead", max_priority=3) for name in ("orders", "mails", "reports")]
+        for turn in range(TURNS):
+            for queue in queues:
+                for number in range(MESSAGES):
+                    queue.send(b"x" * (number + turn + 1), priority=number % 3, group=f"tenant-{number % 4}")
+            clock.advance(STEP_S)
+            for place, queue in enumerate(queues):
+                for number, message in enumerate(queue.receive(MESSAGES - place)):
+                    clock.advance(0.001 * (number % 7))
+                    (message.reject if number % 13 == 0 else message.nack if number % 5 == 0 else message.ack)()
+        for queue in queues:
+            push(queue, "pushed")
 
 
 @contextmanager
@@ -46,7 +56,9 @@ def process(log: Path, *arguments: str) -> Iterator[Path]:
     """A part of Spark for as long as a block lasts, and its log."""
     home = os.path.dirname(pyspark.__file__)
     environ = os.environ | {
-        "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+        # Its port would be a fixed one.
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }  # fmt: skip
     with log.open("wb") as file:
         command = [os.path.join(home, "bin", "spark-class"), *arguments]
@@ -89,7 +101,7 @@ def report(master: str, data: Path, out: Path) -> int:
     settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     spark = session(master, **settings)
     try:
-        build(spark, {"path": str(data), "partitionBytes": "65536"}, out, period="second")
+        build(spark, {"path": str(data), "partitionBytes": "65536"}, out, period="minute")
         return int(spark._jsc.sc().getExecutorMemoryStatus().size())
     finally:
         spark.stop()

@@ -1,7 +1,6 @@
 """A broker with a known history, and reading tables without Spark."""
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -167,9 +166,9 @@ def random_history(path: Path, seed: int, steps: int = 400) -> list[tuple[Any, .
             elif held:
                 life, message = held.pop(rng.randrange(len(held)))
                 outcome = rng.choice(("acked", "acked", "rejected", "returned"))
-                verbs: dict[str, Callable[[], None]]
-                verbs = {"acked": message.ack, "rejected": message.reject, "returned": partial(message.nack, delay=0)}
-                verbs[outcome]()
+                give_back = partial(message.nack, delay=0)
+                verbs: dict[str, Callable[[], None]] = {"acked": message.ack, "rejected": message.reject}
+                verbs.get(outcome, give_back)()
                 life.end(now_ms, outcome)
     return [life.row() for life in lives.values()]
 
