@@ -1,10 +1,11 @@
-"""Spark on two cores: rows of segments to a count, messages of 100 bytes and their events; and reports."""
+"""Spark on two cores: rows of segments to a count, messages of 100 bytes and their events; reports; live streams."""
 
 import os
 import tempfile
 from typing import TYPE_CHECKING
 
 import leveret
+from bench import spark_stream
 from bench.measure import report, timed
 from leveret.pipeline import reports
 from leveret.pipeline.lifecycle import lifecycle
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 QUICK = bool(os.environ.get("QUICK"))
 MESSAGES = 200_000 if QUICK else 4_000_000
+RECORDS = 100_000 if QUICK else 2_000_000
 BATCH = 1_000
 BODY = b"x" * 100
 GOAL = 1_000_000
@@ -76,9 +78,12 @@ def main() -> None:
         try:
             figures = {f"{name}_per_s": count(spark, published, options) for name, options in CASES.items()}
             reported_s = report_s(spark, lived)
+            streamed = spark_stream.stream_figures(spark, RECORDS)
         finally:
             spark.stop()
     report("spark", messages=MESSAGES, body_bytes=len(BODY), goal_per_s=GOAL, **figures)
+    goal = {"body_bytes": spark_stream.RECORD_BYTES, "goal_per_s": spark_stream.GOAL_PER_S}
+    report("spark_stream", records=RECORDS, **goal, **streamed)
     report("spark_report", events=events, seconds=reported_s, goal_s_for_10_000_000=60)
 
 

@@ -25,6 +25,6 @@ SETTINGS = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     need_program("java")
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    found = session("local[2]", **SETTINGS, **{"spark.sql.warehouse.dir": warehouse})
+    found = session("local[2,3]", **SETTINGS, **{"spark.sql.warehouse.dir": warehouse})
     yield found
     found.stop()
