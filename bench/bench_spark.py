@@ -1,11 +1,11 @@
-"""Spark on two cores: rows of segments to a count, messages of 100 bytes and their events; reports; and the sink."""
+"""Spark on two cores: rows of segments to a count; events and their reports; the sink; and live streams."""
 
 import os
 import tempfile
 from typing import TYPE_CHECKING
 
 import leveret
-from bench import workload
+from bench import spark_stream, workload
 from bench.measure import report, timed
 from bench.spark_sink import BODY_BYTES, GOAL_PER_S, sink_figures
 from leveret.pipeline.archive import Archive, archive
@@ -20,6 +20,7 @@ QUICK = bool(os.environ.get("QUICK"))
 MESSAGES = 200_000 if QUICK else 4_000_000
 SEGMENT_BYTES = (8 if QUICK else 64) << 20
 SUNK = 100_000 if QUICK else 1_000_000
+RECORDS = 100_000 if QUICK else 2_000_000
 BATCH = 1_000
 BODY = b"x" * 100
 GOAL = 1_000_000
@@ -78,11 +79,14 @@ def main() -> None:
             events, reported_s = report_s(spark, directory)
             archived, archived_per_s = archive_rate(spark, published, os.path.join(directory, "parquet"))
             sunk = sink_figures(spark, SUNK)
+            streamed = spark_stream.stream_figures(spark, RECORDS)
         finally:
             spark.stop()
     report("spark", messages=MESSAGES, body_bytes=len(BODY), goal_per_s=GOAL, **figures)
     report("spark_archive", rows=archived, rows_per_s=archived_per_s)
     report("spark_sink", rows=SUNK, body_bytes=BODY_BYTES, goal_per_s=GOAL_PER_S, **sunk)
+    goal = {"body_bytes": spark_stream.RECORD_BYTES, "goal_per_s": spark_stream.GOAL_PER_S}
+    report("spark_stream", records=RECORDS, **goal, **streamed)
     report("spark_report", events=events, seconds=reported_s, goal_s_for_10_000_000=60)
 
 

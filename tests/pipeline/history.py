@@ -1,6 +1,7 @@
 """A broker with a known history, and reading tables without Spark."""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

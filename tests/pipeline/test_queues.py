@@ -260,3 +260,19 @@ def test_what_the_server_refuses_is_raised_and_one_that_is_away_is_waited_for(wo
 def test_the_journal_is_no_stream(tmp_path: Any) -> None:
     with pytest.raises(InvalidArgument, match="name a stream, or a queue"):
         LeveretSource({"path": str(tmp_path)}).streamReader(None)  # type: ignore[arg-type]
+
+
+def test_a_task_that_runs_twice_or_is_given_up_reads_the_same(query: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leveret.http.rest.reservations.PAGE_BYTES", 1)
+    monkeypatch.setattr("leveret.http.rest.reservations.STEP", 1)
+    reader = query(minpartitions="1")
+    start = reader.initialOffset()
+    (part,) = reader.partitions(start, reader.latestOffset(start, ReadMaxRows(99)))
+    given_up, other = reader.read(part), reader.read(part)
+    assert [next(given_up).to_pylist(), next(given_up).to_pylist()] == [
+        next(other).to_pylist(),
+        next(other).to_pylist(),
+    ]
+    given_up.close()  # type: ignore[attr-defined]
+    assert "".join(row["value"].decode() for batch in other for row in batch.to_pylist()) == "23456789"
+    assert values(reader, [part]) == "0123456789"

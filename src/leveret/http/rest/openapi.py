@@ -20,7 +20,6 @@ REFUSALS = {
     "404": "It is not there.",
     "409": "It contradicts what there is, or the lease has ended.",
     "413": "The body is too large.",
-    "422": "It is of a type that does not do this.",
     "414": "The path and the query are too long.",
     "422": "This kind of queue or broker does not do that.",
     "431": "The headers are too large.",
