@@ -25,7 +25,7 @@ from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
-from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifetime, check_server_named
+from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifetime, check_server_named, typed
 from leveret.core.reservations import Reservations
 from leveret.core.restore import waiting_numbers
 from leveret.core.streams import NoStreams
@@ -80,7 +80,8 @@ class Broker(Publisher):
         """
         home = self.topology.vhost(vhost)
         existing: Queue | None = home.queues.get(name)
-        arguments = _typed(home, existing, arguments, lasting=durable and owner is None and not auto_delete)
+        lasting = durable and owner is None and not auto_delete
+        arguments = typed(home.details.default_queue_type, existing, arguments, lasting=lasting)
         if existing is not None:
             self.check_owner(existing, owner)
             where = described("queue", name, vhost)
@@ -482,17 +483,6 @@ class Broker(Publisher):
         for key, seq, at_ms, place in list(queue.dedup.rows()):
             if place == segment:
                 queue.dedup.replace(key, seq, at_ms, self.journal.deduplicated(queue.id, key, seq, at_ms))
-
-
-def _typed(
-    home: Vhost, existing: Queue | None, arguments: Mapping[str, Any] | None, *, lasting: bool
-) -> Mapping[str, Any] | None:
-    """The arguments with the type that the virtual host gives to queues that last; one that exists keeps its own."""
-    default = home.details.default_queue_type
-    if default is None or "x-queue-type" in (arguments or {}) or not (existing or lasting):
-        return arguments
-    chosen = default if existing is None else existing.policy.queue_type
-    return {**(arguments or {}), "x-queue-type": chosen}
 
 
 def sent_delay_ms(value: Any) -> int:

@@ -25,6 +25,16 @@ class Lifetime(NamedTuple):
     exclusive: bool = False
 
 
+def typed(
+    default: str | None, existing: Queue | None, arguments: Mapping[str, Any] | None, *, lasting: bool
+) -> Mapping[str, Any] | None:
+    """The arguments with the type that a virtual host gives to queues that last; one that exists keeps its own."""
+    if default is None or QUEUE_TYPE in (arguments or {}) or not (existing or lasting):
+        return arguments
+    chosen = default if existing is None else existing.policy.queue_type
+    return {**(arguments or {}), QUEUE_TYPE: chosen}
+
+
 def check_server_named(arguments: Mapping[str, Any] | None) -> None:
     """Refuse a queue that nobody gave a name, if its type wants one; the first of all checks."""
     queue_type = (arguments or {}).get(QUEUE_TYPE)
