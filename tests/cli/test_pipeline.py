@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import leveret
 from leveret.cli import main, pipeline
 from leveret.core.errors import InvalidArgument
 from leveret.pipeline.commands.context import Listing, Outcome, settings
@@ -63,6 +64,7 @@ def test_a_missing_package_is_told_with_what_to_install(
 ) -> None:
     for name in [name for name in sys.modules if name.startswith(("pyspark", "leveret.pipeline"))]:
         monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(leveret, "pipeline", raising=False)  # what was imported before is there again afterwards
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert main.main(["pipeline", "archive", "--path", "x", "--out", "y"]) == 1
     assert "pip install 'leveret[pipeline]'" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import leveret
 from leveret.core.errors import InvalidArgument, InvalidReceipt, NotFound, PreconditionFailed, Unreachable
+from leveret.pipeline import queues
 from leveret.pipeline.queues import PushdownBrowseReader, ReservationReader
 from leveret.pipeline.server import Origin, Server
 from leveret.pipeline.source import LeveretSource
@@ -190,7 +191,7 @@ def test_a_lease_that_ended_fails_the_batch_and_loses_nothing(
 def test_the_process_of_the_driver_keeps_a_reservation(
     world: RestWorld, query: Make, clock: leveret.ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leveret.pipeline.queues.RENEWALS", 100)
+    monkeypatch.setattr(queues, "RENEWALS", 100)
     reader = query(lease="1s")
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(9))

@@ -73,7 +73,8 @@ def test_a_replay_that_is_interrupted_publishes_every_message_once(
     with pytest.raises(ConnectionError):
         run()
     assert run() == 5
-    assert shares == [(2, 5), (4, 5), (5, 5)]
+    assert (shares[0], shares[-1]) == ((2, 5), (5, 5))
+    assert shares == sorted(shares)
     assert run() == 5
     found = queue.receive(10)
     assert [message.data for message in found] == [f"order {number}".encode() for number in range(2, 7)]

@@ -30,7 +30,17 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/streams/{stream}/groups/{group}/poll"): {**MEMBER, "offsets": {}},
     ("POST", "/streams/{stream}/groups/{group}/reset"): {"to": "latest"},
 }
-NAMES = {"queue": "orders", "exchange": "events", "message_id": "m", "stream": "clicks", "group": "billing"}
+NAMES = {
+    "queue": "orders",
+    "exchange": "events",
+    "message_id": "m",
+    "stream": "clicks",
+    "group": "billing",
+    "sink": "loads",
+    "part": "0-0",
+    "piece": "0",
+    "batch": "1",
+}
 NEEDING = [operation for operation in OPERATIONS if operation.need is not None]
 
 
