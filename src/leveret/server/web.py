@@ -7,6 +7,8 @@ from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
 from leveret.embedded.broker import Broker
 from leveret.http.auth import Auth
+from leveret.http.console import handler as console
+from leveret.http.console.login import Login
 from leveret.http.cors import cross_origin
 from leveret.http.desk import Desk
 from leveret.http.limits import Limits
@@ -48,6 +50,7 @@ class Web:
         self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
         self._throttle = throttle
         self._management: Management | None = None
+        self._console = throttle.wrap(console.Console(Login(self._auth, access, audit)))
         self._sinks = sinks_of(options, broker)
         routes = RestApi(self.desk, access, audit, self._sinks).routes()
         self._rest = self._auth.wrap(throttle.wrap(Router(routes)), OPEN_PATHS)
@@ -56,7 +59,9 @@ class Web:
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
 
     def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer by the API that the path belongs to."""
+        """Answer by the API that the path belongs to, or with the page."""
+        if console.owns(request):
+            return self._console(request)
         return self._management(request) if self._management is not None and owns(request) else self._rest(request)
 
     def manage(self, site: Site) -> None:
