@@ -25,7 +25,7 @@ AT_ONCE := --numprocesses=logical --dist=loadgroup
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist vendor clean rabbitmq clients kill
+.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist vendor clean rabbitmq clients kill demo spark-cluster
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -90,6 +90,12 @@ asan: $(VENV)/.dev  ## run the codec, queue and journal tests and the fuzzers un
 example: $(VENV)/.built  ## run examples/*.py; EXAMPLE=name selects one
 	@$(call some,$(EXAMPLES),examples/$(or $(EXAMPLE),*).py)
 	@set -e; for file in $(EXAMPLES); do echo "== $$file"; $(PY) $$file; done
+
+demo: $(VENV)/.dev  ## run a broker under traffic that fails now and then, and report on it; needs Java
+	@$(PY) -m examples.demo $(ARGS)
+
+spark-cluster: $(VENV)/.dev  ## make the same report here and on a Spark cluster of three processes, and compare all rows
+	@$(PY) -m tests.pipeline.cluster
 
 dist: $(VENV)/.dev  ## make a wheel in dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .

@@ -9,11 +9,17 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from leveret.cli import definitions, objects, serve, status
+from leveret.cli import definitions, objects, pipeline, serve, status
 from leveret.cli.command import Command
 from leveret.core.errors import LeveretError
 
-COMMANDS: tuple[Command, ...] = (serve.COMMAND, *objects.COMMANDS, definitions.COMMAND, status.COMMAND)
+COMMANDS: tuple[Command, ...] = (
+    serve.COMMAND,
+    *objects.COMMANDS,
+    definitions.COMMAND,
+    status.COMMAND,
+    pipeline.COMMAND,
+)
 
 DONE, FAILED = 0, 1
 INTERRUPTED = 130  # as shells have it for a program that was interrupted from the keyboard

@@ -25,6 +25,8 @@ from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.ratelimit import RateLimit
 from leveret.security.web_tokens import Issuer, WebTokens
+from leveret.sink.sinks import Sinks
+from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
 
 BASE64_GROWTH = 4 / 3
@@ -49,7 +51,9 @@ class Web:
         self._throttle = throttle
         self._management: Management | None = None
         self._console = throttle.wrap(console.Console(Login(self._auth, access, audit)))
-        self._rest = self._auth.wrap(throttle.wrap(Router(RestApi(self.desk, access, audit).routes())), OPEN_PATHS)
+        self._sinks = sinks_of(options, broker)
+        routes = RestApi(self.desk, access, audit, self._sinks).routes()
+        self._rest = self._auth.wrap(throttle.wrap(Router(routes)), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         handler = own_pages_only(self._answer, origins)
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
@@ -72,6 +76,8 @@ class Web:
         """Accept no more, and let nobody wait for messages any longer."""
         self.server.stop_listening()
         self.desk.close()
+        if self._sinks is not None:
+            self._sinks.close()
 
     async def drain(self, timeout_s: float) -> int:
         """Answer what was asked; give how many connections did not end in time."""
@@ -85,6 +91,17 @@ def limits_of(options: ServerOptions) -> Limits:
         half_open_max=options.half_open_max,
         handshake_s=options.handshake_timeout_s,
     )
+
+
+def sinks_of(options: ServerOptions, broker: Broker) -> Sinks | None:
+    """The sinks of a broker that has a directory; what they had begun goes on."""
+    if broker.guard.store is None:
+        return None
+    age_ms = int(options.staging_age_s * 1000)
+    limits = StagingLimits(options.staging_bytes_max, options.staging_sink_bytes_max, age_ms)
+    sinks = Sinks(broker, limits, options.sink_batches_max)
+    sinks.start()
+    return sinks
 
 
 def throttle_of(options: ServerOptions, clock: Clock) -> Throttle:

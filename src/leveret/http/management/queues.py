@@ -14,6 +14,7 @@ from leveret.core.jsonable import plain
 from leveret.core.policy import Policy, best
 from leveret.core.queue import Queue
 from leveret.core.queue_types import Lifetime, check_delete, check_lifetime
+from leveret.core.streams import Recorder
 from leveret.core.topology import Vhost
 from leveret.http.management.bindings import bindings_to
 from leveret.http.management.call import Call
@@ -128,9 +129,22 @@ def shown(site: Site, core: Broker, queue: Queue, lengths: Range | None, rates: 
         "memory": memory_bytes(queue),
         "message_stats": message_stats(values, series, rates),
     }
+    if queue.recorder is not None:
+        found |= stream_of(queue, queue.recorder)
     for index, name in enumerate(DEPTHS, len(STATS)):
         found[f"{name}_details"] = series.details(index, lengths)
     return found
+
+
+def stream_of(queue: Queue, recorder: Recorder) -> Row:
+    """What only a stream has: files and offsets; its readers are those of AMQP."""
+    partitions = recorder.figures()
+    return {
+        "segments": sum(each["segments"] for each in partitions),
+        "readers": len(queue.consumers or ()),
+        "committed_offset": max(each["committed_offset"] for each in partitions),
+        "partitions": partitions,
+    }
 
 
 def policies_of(home: Vhost, queue: Queue) -> Row:
@@ -175,6 +189,8 @@ def _has_room(consumer: Consumer) -> bool:
 
 def memory_bytes(queue: Queue) -> int:
     """About how much memory a queue takes, without the bodies in the cache."""
+    if queue.recorder is not None:
+        return QUEUE_BYTES * queue.recorder.partitions
     taken = queue.leased + queue.scheduled + queue.backing_off
     return QUEUE_BYTES + WAITING_BYTES * queue.depth + TAKEN_BYTES * taken
 

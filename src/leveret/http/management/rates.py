@@ -177,8 +177,13 @@ def counted(queue: Queue) -> tuple[int, ...]:
     counts = queue.counts
     delivered, pushed, settled = counts["delivered"], counts["pushed"], counts["pushed_settled"]
     deliveries = (delivered, pushed - settled, settled, delivered - pushed)
-    depths = (held_messages(queue), queue.depth, queue.leased)
+    depths = (held_messages(queue), queue.depth, queue.leased or unacknowledged(queue))
     return (counts["published"], *deliveries, counts["redelivered"], counts["acked"], *depths)
+
+
+def unacknowledged(queue: Queue) -> int:
+    """What readers of a stream have not acknowledged."""
+    return sum(consumer.unacked for consumer in queue.consumers or ()) if queue.recorder is not None else 0
 
 
 def held_messages(queue: Queue) -> int:
