@@ -51,6 +51,7 @@ def test_a_workload_is_generated_and_then_told_about(run: Run, tmp_path: Path) -
     planned = run("plan", path=archive, retention_days=3)
     assert planned["workload"]["messages_per_s"] == pytest.approx(2_000 / 8_640, rel=0.1)
     assert planned["workload"]["retention_days"] == 3
+    assert {row["basis"] for row in planned["figures"]} == {"observed", "measured", "assumed"}
 
 
 def test_a_journal_is_searched_for_what_would_be_published_again(run: Run, tmp_path: Path) -> None:

@@ -120,6 +120,11 @@ def segment_files(*directories: str) -> list[str]:
     return [found[number] for number in sorted(found)]
 
 
+def number_of(path: str) -> int:
+    """The number of a segment, by its file name."""
+    return int(Path(path).stem.removeprefix("seg-"))
+
+
 def is_data_directory(directory: str) -> bool:
     """Whether a broker writes here; an archive only receives."""
     return os.path.exists(os.path.join(directory, META_NAME))
@@ -129,7 +134,7 @@ def open_segment(path: str) -> OpenSegment:
     """Map a segment, whose header has to be good, for as long as somebody holds its bytes."""
     try:
         with open(path, "rb") as file:
-            header = parse_header(file.read(HEADER_BYTES), int(Path(path).stem.removeprefix("seg-")))
+            header = parse_header(file.read(HEADER_BYTES), number_of(path))
             if header is None:
                 raise DamagedJournal(f"{path} is damaged at offset 0: its header is not that of a segment; {REMEDY}")
             return OpenSegment(path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), header)
@@ -178,11 +183,10 @@ def slices(files: list[str], keys: Keys, slice_bytes: int, live: str | None) -> 
             yield Slice(path, survey.start, survey.offset, survey.first_ms, survey.last_ms), survey
 
 
-def named_slices(directories: tuple[str, ...], keys: Keys, slice_bytes: int) -> list[Slice]:
-    """The slices of all segments, with the names of those that they speak of, wherever the names are told."""
+def named_slices(directories: tuple[str, ...], names: Names, keys: Keys, slice_bytes: int) -> list[Slice]:
+    """The slices of all segments, with the names of those that they speak of, wherever else the names are told."""
     files = segment_files(*directories)
     live = files[-1] if files and is_data_directory(directories[0]) else None
-    names = Names()
     for directory in directories:
         names.queues.update(archived_names(directory))
     return slices_of(files, names, keys, slice_bytes, live)

@@ -20,7 +20,7 @@ SETTINGS = {
 }
 
 SMALL = {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
     # Java that starts quickly is worth more than Java that computes quickly.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # Few rows are read sooner than code for them is compiled, or a plan is made again half-way.
