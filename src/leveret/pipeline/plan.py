@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DAY_S = 86_400
 HOUR_S = 3_600
+LEAST = 0.001
+"""Less is not written out for people."""
 MEASURED: Final = "measured"
 ASSUMED: Final = "assumed"
 GIVEN: Final = "given"
@@ -127,13 +129,13 @@ def plan(load: Workload, costs: Mapping[str, float] | None = None, bases: Bases 
     scarce = max(needs, key=lambda name: needs[name])
     return [
         Figure("publishes", load.messages_per_s, "/s", bases.of(), "average"),
-        Figure("publishes at peak", peak, "/s", bases.of("peak_factor"), f"x {load.peak_factor:g}"),
+        Figure("publishes at peak", peak, "/s", bases.of("peak_factor"), f"x {load.peak_factor:.3g}"),
         Figure(
             "deliveries at peak",
             peak * load.deliveries,
             "/s",
             bases.of("peak_factor", "deliveries"),
-            f"x {load.deliveries:g} per publish",
+            f"x {load.deliveries:.3g} per publish",
         ),
         Figure("messages", load.messages_per_s * DAY_S, "/day", bases.of(), ""),
         Figure(
@@ -141,7 +143,7 @@ def plan(load: Workload, costs: Mapping[str, float] | None = None, bases: Bases 
             in_flight,
             "",
             bases.of("peak_factor", "processing_s"),
-            f"peak x {load.processing_s:g} s of processing",
+            f"peak x {load.processing_s:.3g} s of processing",
         ),
         Figure("log", load.messages_per_s * log_bytes * DAY_S, "B/day", MEASURED, "bodies and index"),
         Figure("log written at peak", peak * log_bytes, "B/s", MEASURED, "bodies and index"),
@@ -198,7 +200,7 @@ def readable(figure: Figure) -> dict[str, str]:
     """A line of a plan for people."""
     unit = figure.unit
     value, prefix = _scaled(figure.value) if unit[:1] in ("B", "/", "") else (figure.value, "")
-    text = f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    text = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" if value >= LEAST or not value else f"< {LEAST}"
     return {
         "figure": figure.figure,
         "value": f"{text} {prefix}{unit}".rstrip(),

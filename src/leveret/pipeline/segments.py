@@ -107,10 +107,9 @@ class OpenSegment(NamedTuple):
 
 def segment_files(*directories: str) -> list[str]:
     """The segments in directories, oldest first; one that lies in several (archived, not yet removed) counts once."""
+    check_directories(*directories)
     found: dict[int, str] = {}
     for directory in directories:
-        if not os.path.isdir(directory):
-            raise NotFound(f"there is no directory {directory}: give the data directory of a broker or its archive")
         disk = Disk(directory)
         # What is older than META says was removed; a crash may have brought it back.
         oldest = read_meta(disk).oldest if is_data_directory(directory) else 0
@@ -118,6 +117,13 @@ def segment_files(*directories: str) -> list[str]:
             if number >= oldest:
                 found.setdefault(number, os.path.join(directory, segment_name(number)))
     return [found[number] for number in sorted(found)]
+
+
+def check_directories(*directories: str) -> None:
+    """Refuse directories that are not there."""
+    for directory in directories:
+        if not os.path.isdir(directory):
+            raise NotFound(f"there is no directory {directory}: give the data directory of a broker or its archive")
 
 
 def number_of(path: str) -> int:

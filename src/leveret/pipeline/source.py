@@ -41,6 +41,7 @@ from leveret.pipeline.live import live_reader, live_source, live_stream_reader
 from leveret.pipeline.manifest import is_archive
 from leveret.pipeline.parquet import TIME_COLUMNS, ParquetReader
 from leveret.pipeline.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, Scan
+from leveret.pipeline.segments import check_directories
 from leveret.pipeline.segments_reader import SegmentsReader
 from leveret.pipeline.sink import BatchWriter, StreamWriter
 from leveret.pipeline.target import batch_target, stream_target
@@ -96,17 +97,19 @@ class LeveretSource(DataSource):
         path = self.options.get("path")
         if path is None:
             raise InvalidArgument("no directory was given: name the data directory or archive in load(...)")
+        archive = self.options.get("archive")
+        directories = (path,) if archive is None else (path, archive)
+        check_directories(*directories)
         table = self.options.get("table", "events")
         tables = ARCHIVED_TABLES if is_archive(path) else TABLES
         if table not in tables:
             raise InvalidArgument(f"table={table!r}: give one of {', '.join(tables)}")
-        archive = self.options.get("archive")
         queues = self.options.get("queue")
         keys = self.options.get("encryption_key_file"), self.options.get("encryption_key_env")
         load_keys(*keys)  # a missing key is told before tasks are started
         chosen(tables[table], self.options.get("columns"))
         return Scan(
-            directories=(path,) if archive is None else (path, archive),
+            directories=directories,
             table=table,
             columns=self.options.get("columns"),
             queues=None if queues is None else frozenset(name.strip() for name in queues.split(",")),
