@@ -25,7 +25,7 @@ AT_ONCE := --numprocesses=logical --dist=loadgroup
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist vendor clean rabbitmq clients kill demo spark-cluster
+.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -93,6 +93,9 @@ example: $(VENV)/.built  ## run examples/*.py; EXAMPLE=name selects one
 
 demo: $(VENV)/.dev  ## run a broker under traffic that fails now and then, and report on it; needs Java
 	@$(PY) -m examples.demo $(ARGS)
+
+spark-slow: $(VENV)/.dev  ## run the tests of Spark that `make test` leaves out: those with a Java of their own
+	$(PY) -m pytest $(PYTEST_OPTIONS) -m spark_slow tests/pipeline $(ARGS)
 
 spark-cluster: $(VENV)/.dev  ## make the same report here and on a Spark cluster of three processes, and compare all rows
 	@$(PY) -m tests.pipeline.cluster

@@ -1,7 +1,8 @@
 """The examples of the documentation are run, so that they stay true.
 
 The blocks of a page run in order, in one namespace and one temporary directory, like a reader who types them in.
-A block right after the line `<!-- not run -->` is left out. A page with a client gets a server.
+A block right after the line `<!-- not run -->` is left out; one after `<!-- run with Spark -->` is run where Spark is,
+in pipeline/test_commands.py. A page with a client gets a server.
 """
 
 import re
@@ -17,7 +18,7 @@ from tests.server_process import ServerProcess
 from tests.sources import ROOT, relative
 from tests.sqs.server import KEY, SECRET, Server, add_key
 
-BLOCK = re.compile(r"^(<!-- not run -->\n+)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^(<!-- (?:not run|run with Spark) -->\n+)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(text: str) -> list[tuple[int, str]]:

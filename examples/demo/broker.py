@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PATIENCE_S = 30
+# Small ones: the archive takes those that are full.
+SEGMENT_BYTES = "1048576"
 FREE_PORTS = ("--amqp-port", "0", "--http-port", "0", "--https-port", "0", "--sqs-port", "0")
 READY = re.compile(r"\bready\b.*\bamqp\W+[\d.]+:(\d+)")
 
@@ -18,7 +20,9 @@ def running(folder: Path) -> Iterator[str]:
     """Start a server whose data is in a folder, give its URL, and stop it at the end."""
     log = folder / "server.log"
     command = [sys.executable, "-m", "leveret", "serve", "--data", str(folder / "data"), *FREE_PORTS]
-    with log.open("wb") as file, subprocess.Popen(command, stderr=file) as server:
+    command += ["--segment-bytes", SEGMENT_BYTES, "--archive-dir", str(folder / "handed")]
+    # In a session of its own: an interrupt from the keyboard ends the traffic first, and then, by us, the server.
+    with log.open("wb") as file, subprocess.Popen(command, stderr=file, start_new_session=True) as server:
         try:
             yield f"amqp://guest:guest@127.0.0.1:{_port(server, log)}/%2F"
         finally:

@@ -86,13 +86,15 @@ def send(channel: BlockingChannel, name: str, rng: Random) -> None:
     channel.basic_publish("", name, rng.randbytes(rng.randrange(50, 2000)), properties)
 
 
-def work(url: str, queue: str, tag: str, rng: Random, ended: threading.Event) -> None:
+def work(url: str, queue: str, name: str, rng: Random, ended: threading.Event) -> None:
     """Consume a queue until the end: most messages are done, some are given back, some are refused."""
     kind = KINDS[queue]
-    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+    parameters = pika.URLParameters(url)
+    parameters.client_properties = {"connection_name": name}
+    with pika.BlockingConnection(parameters) as connection:
         channel = connection.channel()
         channel.basic_qos(prefetch_count=kind.prefetch)
-        channel.basic_consume(queue, _worker(kind, rng), consumer_tag=tag)
+        channel.basic_consume(queue, _worker(kind, rng))
         while not ended.is_set():
             connection.process_data_events(time_limit=BATCH_S)
 

@@ -1,7 +1,8 @@
 """The rules of alerts, as data: what watches a running broker and what reads its history judge by the same table.
 
-A rule fires when its figure is over the limit. Figures are those of one queue; the history that
-`pipeline/report/history.py` makes has a column for each.
+A rule fires when its figure is over the limit and of enough cases to mean something. Figures are those of one queue;
+the history that `pipeline/report/history.py` makes has a column for each. Dead letters lie until somebody looks at
+them: rules about waiting leave alone the queues that hold nothing else.
 """
 
 from typing import NamedTuple
@@ -16,16 +17,33 @@ class AlertRule(NamedTuple):
     unit: str
     severity: str
     says: str
+    about_waiting: bool = False
+    sample: str | None = None
+    """The figure that says of how many cases it is."""
+    sample_min: int = 0
 
 
 RULES = (
     AlertRule(
         "queue_depth", "depth_max", 10_000, "messages", "warning", "more messages are in the queue than should be"
     ),
-    AlertRule("message_age", "oldest_ms", 300_000, "ms", "warning", "a message was not settled for minutes"),
-    AlertRule("consumer_lag", "waiting_max", 1_000, "messages", "warning", "consumers are behind what is published"),
+    AlertRule("message_age", "oldest_ms", 300_000, "ms", "warning", "a message was not settled for minutes", True),
+    AlertRule(
+        "consumer_lag", "waiting_max", 1_000, "messages", "warning", "consumers are behind what is published", True
+    ),
     AlertRule("dead_letters", "dead_per_hour", 100, "messages/h", "critical", "many messages died within an hour"),
-    AlertRule("error_rate", "error_share", 0.01, "share", "warning", "too many deliveries failed"),
+    AlertRule(
+        "error_rate",
+        "error_share",
+        0.01,
+        "share",
+        "warning",
+        "too many deliveries failed",
+        sample="ended",
+        sample_min=50,
+    ),
     AlertRule("processing_time", "processing_p95_ms", 30_000, "ms", "warning", "consumers take long for a message"),
-    AlertRule("no_consumers", "idle_ms", 60_000, "ms", "critical", "messages waited, and nobody took any"),
+    AlertRule(
+        "no_consumers", "idle_ms", 60_000, "ms", "critical", "messages waited, and nobody took any of them", True
+    ),
 )

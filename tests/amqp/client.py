@@ -171,17 +171,26 @@ class Client:
         capabilities: dict[str, bool] | None = None,
         heartbeat: int = 0,
         frame_max: int = 131_072,
+        name: str | None = None,
     ) -> None:
-        self.start(user, password, capabilities)
+        self.start(user, password, capabilities, name)
         self.tune(heartbeat, frame_max)
         self.send(ConnectionOpen(vhost), 0)
         self.received()
 
-    def start(self, user: str = "guest", password: str = "guest", capabilities: dict[str, bool] | None = None) -> None:
+    def start(
+        self,
+        user: str = "guest",
+        password: str = "guest",
+        capabilities: dict[str, bool] | None = None,
+        name: str | None = None,
+    ) -> None:
         self.send_bytes(PROTOCOL_HEADER)
-        told = CAPABILITIES if capabilities is None else capabilities
+        told: dict[str, Any] = {"capabilities": CAPABILITIES if capabilities is None else capabilities}
+        if name is not None:
+            told["connection_name"] = name
         response = f"\0{user}\0{password}".encode()
-        self.send(ConnectionStartOk({"capabilities": told}, "PLAIN", response, "en_US"), 0)
+        self.send(ConnectionStartOk(told, "PLAIN", response, "en_US"), 0)
 
     def tune(self, heartbeat: int = 0, frame_max: int = 131_072, channel_max: int = 2_047) -> None:
         self.reader.tune(1_048_576, 65_535)

@@ -249,3 +249,22 @@ def test_a_bug_beside_the_frames_ends_only_that_connection(
     assert first.connection.finished
     assert "a bug" in caplog.text
     second.call(BasicQos(), BasicQosOk)
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        (None, "guest"),
+        ("", "guest"),
+        ("till 1", "guest/till 1"),
+        ("x" * 1_000, "guest/" + "x" * (connection.CONSUMER_NAME_CHARS_MAX - len("guest/"))),
+    ],
+)
+def test_the_journal_knows_consumers_by_user_and_name_of_the_connection(
+    world: World, given: str | None, known: str
+) -> None:
+    client = world.client(name=given)
+    client.queue("q")
+    for tag in ("one", "another"):
+        client.call(BasicConsume("q", consumer_tag=tag), BasicConsumeOk)
+    assert set(world.core.consumer_ids) == {known}

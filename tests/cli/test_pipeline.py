@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from argparse import Namespace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def test_every_job_has_help_and_a_module(job: str, capsys: pytest.CaptureFixture
         main.main(["pipeline", job, "--help"])
     assert ended.value.code == 0
     assert "--master" in capsys.readouterr().out
-    assert callable(pipeline.loaded(job).run)
+    assert callable(import_module(f"leveret.pipeline.commands.{job}").run)
 
 
 def test_the_command_line_starts_without_spark() -> None:
@@ -66,8 +67,9 @@ def test_a_missing_package_is_told_with_what_to_install(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr(leveret, "pipeline", raising=False)  # what was imported before is there again afterwards
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    assert main.main(["pipeline", "archive", "--path", "x", "--out", "y"]) == 1
-    assert "pip install 'leveret[pipeline]'" in capsys.readouterr().err
+    for line in ("archive --path x --out y", "plan --path x"):
+        assert main.main(["pipeline", *line.split()]) == 1
+        assert "pyspark is not installed: `pip install 'leveret[pipeline]'` brings it" in capsys.readouterr().err
 
 
 def test_missing_java_is_told_with_what_to_install(

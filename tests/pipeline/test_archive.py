@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.datasource import EqualTo
 
 import leveret
 from leveret.core.errors import InvalidArgument, PreconditionFailed
@@ -18,7 +19,7 @@ from leveret.pipeline.archive import Archive, archive
 from leveret.pipeline.manifest import read_manifest
 from leveret.pipeline.segments import open_segment, segment_files
 from leveret.pipeline.tables import read_table
-from tests.pipeline.history import rows_of, wait_until
+from tests.pipeline.history import reader_of, rows_of, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,13 +84,15 @@ def test_every_row_of_sealed_segments_is_archived_once_even_if_runs_are_killed(
     assert last.removed_segments >= 1
 
     # What is archived and what is not yet are together the whole history, without a row twice.
-    open_segment = tmp_path / "open"
-    open_segment.mkdir()
-    shutil.copy(max(data.glob("seg-*.log")), open_segment)
-    whole = [row["seq"] for path in (out, open_segment) for row in rows_of(path) if row["event"] == "published"]
+    whole = [row["seq"] for row in rows_of(data, archive=str(out)) if row["event"] == "published"]
     assert sorted(whole) == list(range(1, 63))
-    found = [row["offset"] for path in (out, open_segment) for row in rows_of(path, table="messages")]
-    assert sorted(found) == list(range(1, 63))
+    found = rows_of(data, archive=str(out), table="messages")
+    assert sorted(row["offset"] for row in found) == list(range(1, 63))
+    assert {row["queue"] for row in found} == {"orders", "in/voices"}
+    some = reader_of(data, archive=str(out), pushdown="true")
+    assert list(some.pushFilters([EqualTo(("queue",), "in/voices")]))
+    invoices = [row for each in some.partitions() for batch in some.read(each) for row in batch.to_pylist()]
+    assert {row["queue"] for row in invoices} == {"in/voices"}
     assert {row["queue"] for row in rows_of(out) if row["event"] != "defined"} == {"orders", "in/voices"}
 
 
@@ -137,6 +140,9 @@ def test_the_journal_of_another_broker_is_refused(tmp_path: Path) -> None:
     assert len(jobs._sealed(source, manifests.Journal(first=1, last=1, salt=salt))) >= 2
     with pytest.raises(PreconditionFailed, match="another broker"):
         jobs._sealed(source, manifests.Journal(first=1, last=1, salt=salt + 1))
+    manifests.commit(str(tmp_path), manifests.Manifest(1, (), manifests.Journal(first=1, last=1, salt=salt + 1)))
+    with pytest.raises(PreconditionFailed, match="another broker"):
+        rows_of(tmp_path / "handed", archive=str(tmp_path))
 
 
 @pytest.mark.parametrize("wrong", [{"sources": ()}, {"retention_days": 0}])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from leveret.cli import main
 from leveret.pipeline.commands.context import Context
 from leveret.pipeline.progress import Status
 from tests.pipeline.history import small_history
+from tests.sources import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +54,7 @@ def test_a_workload_is_generated_and_then_told_about(run: Run, tmp_path: Path) -
     planned = run("plan", path=archive, retention_days=3)
     assert planned["workload"]["messages_per_s"] == pytest.approx(2_000 / 8_640, rel=0.1)
     assert planned["workload"]["retention_days"] == 3
+    assert {row["basis"] for row in planned["figures"]} == {"observed", "measured", "assumed"}
 
 
 def test_a_journal_is_searched_for_what_would_be_published_again(run: Run, tmp_path: Path) -> None:
@@ -65,3 +69,34 @@ def test_a_journal_whose_only_segment_is_open_is_not_archived_yet(run: Run, tmp_
     small_history(tmp_path / "data")
     found = run("archive", path=tmp_path / "data", out=tmp_path / "archive")
     assert (found["segments"], found["files"], found["generation"]) == (0, 0, 0)
+
+
+def test_what_the_readme_does_with_spark_works(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small_history(tmp_path / "data")
+    readme = (ROOT / "README.md").read_text()
+    commands = [shlex.split(line, comments=True)[2:] for line in re.findall("^ +leveret pipeline .*", readme, re.M)]
+    assert {job for job, *_ in commands} == {"archive", "report", "replay", "plan"}
+    # Spark runs elsewhere already: it would look for them there.
+    places = {name: str(tmp_path / name) for name in ("data", "archive", "report")}
+    for job, *flags in commands:
+        run(job, *(places.get(flag, flag) for flag in flags))
+    assert "<svg" in (tmp_path / "report" / "index.html").read_text()
+    (block,) = re.findall("^<!-- run with Spark -->\n```python\n(.*?)^```", readme, re.M | re.S)
+    exec(block.replace('"data"', repr(places["data"])), {})
+    assert "published" in capsys.readouterr().out
+
+
+def test_what_cannot_be_read_is_refused_before_spark_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for flags, told in (
+        (["--path", "nowhere"], "nowhere"),
+        (["--path", str(tmp_path), "--since", "then"], "since='then'"),
+    ):
+        assert main.main(["pipeline", "report", "--out", str(tmp_path / "report"), *flags]) == 1
+        assert told in capsys.readouterr().err
+
+
+def test_a_failure_of_spark_is_one_sentence(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "seg-00000000000000000001.log").write_bytes(b"nothing like a segment" * 10)
+    assert main.main(["pipeline", "lifecycle", "--path", str(tmp_path), "--out", str(tmp_path / "lives")]) == 1
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "is damaged at offset 0" in told

@@ -21,6 +21,13 @@ LIMIT = 2
 TENANTS = ("acorn", "birch")
 
 
+def parameters(url: str) -> pika.URLParameters:
+    """How to connect: with a name, by which the report knows the consumer."""
+    found = pika.URLParameters(url)
+    found.client_properties = {"connection_name": "till-1"}
+    return found
+
+
 def send(channel: BlockingChannel) -> None:
     """Publish orders of two tenants, with confirms."""
     channel.confirm_delivery()
@@ -54,7 +61,7 @@ def work(channel: BlockingChannel) -> dict[str, int]:
 def test_a_report_tells_what_workers_did(spark: SparkSession, tmp_path: Path) -> None:
     arguments = {"x-queue-type": "quorum", "x-delivery-limit": LIMIT}
     arguments |= {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
-    with ServerProcess(tmp_path) as server, pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
+    with ServerProcess(tmp_path) as server, pika.BlockingConnection(parameters(server.url)) as connection:
         channel = connection.channel()
         channel.queue_declare(DEAD, durable=True)
         channel.queue_declare("orders", durable=True, arguments=arguments)
@@ -72,8 +79,7 @@ def test_a_report_tells_what_workers_did(spark: SparkSession, tmp_path: Path) ->
     origins = {(row["origin"], row["reason"]): row["messages"] for row in report.findings.of("origins")}
     assert origins == {("orders", "rejected"): done["rejected"], ("orders", "delivery_limit"): exhausted}
     (consumer,) = report.findings.of("consumers")
-    # Consumers of AMQP are known by their users: their tags are new with every connection.
-    assert (consumer["consumer"], consumer["acked"]) == ("guest", done["acked"])
+    assert (consumer["consumer"], consumer["acked"]) == ("guest/till-1", done["acked"])
     tenants = {row["tenant"]: row["messages"] for row in report.findings.of("tenants") if row["queue"] == "orders"}
     assert tenants == dict.fromkeys(TENANTS, MESSAGES // 2)
     assert Path(report.page).read_text().count("<svg") > 4

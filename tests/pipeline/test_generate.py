@@ -17,7 +17,7 @@ from leveret.pipeline.plan import observed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TRAFFIC = Traffic(20_000, queues=20, days=2, failures=0.2)
+TRAFFIC = Traffic(3_000, queues=10, days=2, failures=0.2)
 
 
 def test_the_events_of_a_workload_are_those_of_a_broker(spark: SparkSession) -> None:
@@ -40,7 +40,7 @@ def test_the_events_of_a_workload_are_those_of_a_broker(spark: SparkSession) -> 
     assert facts["messages"] == TRAFFIC.messages
     assert 0 < facts["dead"] < facts["again"] < TRAFFIC.messages / 2
     assert (facts["impossible"], facts["undelivered"]) == (0, 0)
-    assert facts["open"] < 100
+    assert facts["open"] < 20
     assert lives.where("queue like '%.dead'").count() == facts["dead"]
 
     sizes = [row["count"] for row in originals.groupBy("queue").count().orderBy(F.desc("count")).collect()]
@@ -52,7 +52,7 @@ def test_the_events_of_a_workload_are_those_of_a_broker(spark: SparkSession) -> 
     load = observed(made)
     assert load.messages_per_s * 2 * 86_400 == pytest.approx(TRAFFIC.messages + facts["dead"], rel=0.01)
     assert 1.3 < load.peak_factor < 4
-    assert load.queues == 2 * TRAFFIC.queues
+    assert TRAFFIC.queues < load.queues <= 2 * TRAFFIC.queues
 
 
 def test_messages_to_publish_fit_the_queues(spark: SparkSession) -> None:

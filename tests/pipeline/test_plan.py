@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from leveret.core.errors import InvalidArgument
-from leveret.pipeline.plan import COSTS, Figure, Workload, plan, readable
+from leveret.pipeline.plan import COSTS, Bases, Figure, Workload, plan, readable
 
 # 10 M messages of 10 KB in an hour, three times as many at the peak, processed in 5 s, kept for 7 days.
 SEED = Workload(10e6 / 3600, 10_000, 3, processing_s=5, retention_days=7)
@@ -54,6 +54,12 @@ def test_more_of_anything_never_needs_less() -> None:
 def test_every_cost_says_where_it_comes_from() -> None:
     assert {fact.basis for fact in COSTS.values()} == {"measured", "assumed"}
     assert {row.basis for row in plan(SEED)} == {"measured", "assumed", "given"}
+
+
+def test_a_figure_rests_on_the_weakest_of_its_facts() -> None:
+    bases = Bases({"messages_per_s": "observed", "peak_factor": "assumed"})
+    found = {row.figure: row.basis for row in plan(SEED, None, bases)}
+    assert (found["publishes"], found["publishes at peak"]) == ("observed", "assumed")
 
 
 @pytest.mark.parametrize("wrong", [{"messages_per_s": -1}, {"peak_factor": 0.5}, {"body_bytes": float("nan")}])

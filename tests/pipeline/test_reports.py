@@ -12,6 +12,7 @@ from leveret.core.errors import InvalidArgument, NotFound
 from leveret.pipeline.columns import spark_schema
 from leveret.pipeline.events import EVENTS
 from leveret.pipeline.report.findings import rows_of
+from leveret.pipeline.report.history import alerts
 from leveret.pipeline.report.period import PERIODS_MAX, span
 from leveret.pipeline.report.service import Objective
 from leveret.pipeline.report.tables import Sources, extent, make
@@ -57,7 +58,7 @@ def life(seq: int, minute: float, queue: str = "orders", priority: int = 0, **wh
 
 
 def events(spark: SparkSession) -> DataFrame:
-    """Six orders in three hours, and mails of which the unimportant wait."""
+    """Six orders in three hours, mails of which the unimportant wait, and a dead letter that nobody looks at."""
     rows = [
         *life(1, 0, taken=1, ended=2),
         *life(2, 1, returned=[(2, 3)], taken=4, ended=6),
@@ -67,6 +68,9 @@ def events(spark: SparkSession) -> DataFrame:
         *life(6, 130),
         *life(1, 0, "mails", 5, taken=1 / 60, ended=1),
         *life(2, 0, "mails", 0, taken=30, ended=31),
+        *life(7, 0, "dead"),
+        *life(1, 0, "exports", 0, taken=3, ended=4),
+        *life(2, 0, "exports", 1),
     ]
     return spark.createDataFrame([tuple(row.values()) for row in rows], spark_schema(EVENTS))
 
@@ -78,7 +82,7 @@ def tags(spark: SparkSession) -> DataFrame:
         ("/", "orders", len("orders"), 1, None, "acorn"),
         ("/", "orders", len("orders"), 2, None, "birch"),
         ("/", "orders", len("orders"), 3, None, "birch"),
-        ("/", "dead", 99, 7, death, None),
+        ("/", "dead", len("dead"), 7, death, None),
     ]
     return spark.createDataFrame(rows, TAGS)
 
@@ -163,6 +167,9 @@ def test_consumers_by_what_became_of_their_messages(tables: dict[str, Table]) ->
 def test_a_priority_that_waits_far_longer_than_the_highest_is_starved(tables: dict[str, Table]) -> None:
     found = told(tables["priorities"], "priority", "waiting_p95_ms", "starved", queue="mails", by="priority")
     assert found == [(0, 30.0 * MINUTE_MS, True), (5, 1000.0, False)]
+    # Nobody took the more important one: the other one did not wait for it.
+    found = told(tables["priorities"], "priority", "starved", queue="exports", by="priority")
+    assert found == [(0, False), (1, False)]
 
 
 def test_fairness_to_tenants_is_jains_index(tables: dict[str, Table]) -> None:
@@ -177,18 +184,37 @@ def test_alerts_name_what_was_worst_and_when(tables: dict[str, Table]) -> None:
         (row["rule"], row["queue"]): (row["periods"], row["worst"], _hours(row["worst_at"])) for row in tables["alerts"]
     }
     assert found == {
-        ("error_rate", "orders"): (2, 1.0, 1),
+        ("message_age", "exports"): (3, 130.0 * MINUTE_MS, 2),
         ("message_age", "mails"): (1, 31.0 * MINUTE_MS, 0),
         ("message_age", "orders"): (3, 69.0 * MINUTE_MS, 2),
+        ("no_consumers", "exports"): (3, 127.0 * MINUTE_MS, 2),
         ("no_consumers", "mails"): (1, 30.0 * MINUTE_MS, 0),
         ("no_consumers", "orders"): (2, 61.0 * MINUTE_MS, 2),
+        ("processing_time", "exports"): (1, float(MINUTE_MS), 0),
         ("processing_time", "mails"): (1, pytest.approx(60_000, rel=0.02), 0),
         ("processing_time", "orders"): (2, pytest.approx(60.6 * MINUTE_MS, rel=0.02), 0),
     }
 
 
+def test_dead_letters_that_nobody_looks_at_are_not_late(tables: dict[str, Table]) -> None:
+    (row,) = [row for row in tables["queues"] if row["queue"] == "dead"]
+    assert (row["messages"], row["open"], row["judged"], row["in_time_share"]) == (1, 1, 0, None)
+    assert told(tables["history"], "in_time_share", queue="dead")[0] == (None,)
+
+
+def test_a_share_of_few_deliveries_is_no_reason_for_an_alert(spark: SparkSession) -> None:
+    figures = sorted({rule.figure for rule in RULES} | {"ended"})
+    rule = next(rule for rule in RULES if rule.name == "error_rate")
+    known = [("/", name, at(0), *({"ended": ended, "error_share": 0.5}.get(each, 0.0) for each in figures))
+             for name, ended in (("few", rule.sample_min - 1.0), ("many", float(rule.sample_min)))]  # fmt: skip
+    columns = ", ".join(f"{each} double" for each in figures)
+    history = spark.createDataFrame(known, f"vhost string, queue string, period timestamp, {columns}")
+    assert [(row["rule"], row["queue"]) for row in alerts(history, None).collect()] == [("error_rate", "many")]
+
+
 def test_every_rule_looks_at_a_figure_of_the_history(tables: dict[str, Table]) -> None:
     assert {rule.figure for rule in RULES} <= tables["history"][0].keys()
+    assert {rule.sample for rule in RULES if rule.sample} <= tables["history"][0].keys()
 
 
 def test_a_report_about_nothing_is_refused(spark: SparkSession, tables: dict[str, Table]) -> None:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # A stranger gets no more memory than this, however much he sends while his password is being looked at.
 UNKNOWN_BYTES_MAX = 65_536
+# Names of consumers stay in the journal for ever: without an end to them a client fills it with one.
+CONSUMER_NAME_CHARS_MAX = 128
 NO_ROOM = "low on disk"  # the journal says so before the alarm does
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
 
@@ -330,6 +332,16 @@ class Connection(Session):
     def user_name(self) -> str:
         """Who has logged in."""
         return "" if self.user is None else self.user.name
+
+    @property
+    def consumer_name(self) -> str:
+        """How the journal knows the consumers of this connection: by user, and by the name that the client gave it.
+
+        Not by consumer tags: clients make up a new one each time, and names are kept for ever.
+        """
+        given = self.client_properties.get("connection_name")
+        name = f"{self.user_name}/{given}" if isinstance(given, str) and given else self.user_name
+        return name[:CONSUMER_NAME_CHARS_MAX]
 
     # Ending
 

@@ -5,8 +5,9 @@ one of them is run, so that the other commands need neither Spark nor Java.
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from leveret.cli.actions import Argument, argument
@@ -22,12 +23,15 @@ TOKEN = argument(
     "--token", default=os.environ.get("LEVERET_TOKEN"), help="token of the REST API; default: $LEVERET_TOKEN"
 )
 HANDED = argument("--archive", metavar="DIR", help="where the broker hands old segments to (its archive_dir)")
+BESIDE = argument(
+    "--archive", metavar="DIR", help="what belongs to --path: a Parquet archive, or the broker's archive_dir"
+)
 KEYS = (
     argument("--encryption-key-file", metavar="FILE", help="keys of encrypted segments"),
     argument("--encryption-key-env", metavar="NAME", help="variable with the keys of encrypted segments"),
 )
 SOURCE = (
-    HANDED,
+    BESIDE,
     argument("--queue", metavar="NAMES", help="only these queues; by commas"),
     argument("--since", metavar="TIME", help="only what happened at or after this time, such as 2026-01-31T12:00"),
     argument("--until", metavar="TIME", help="only what happened before this time"),
@@ -172,20 +176,24 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(given: Namespace) -> int:
     """Run a job and print what came of it."""
-    context = loaded("context")
-    outcome = loaded(given.job.name).run(context.Context(given, os.environ, sys.stderr))
+    with extra():
+        context = import_module("leveret.pipeline.commands.context")
+        job = import_module(f"leveret.pipeline.commands.{given.job.name}")
+        outcome = context.attempt(job.run, context.Context(given, os.environ, sys.stderr))
     print(as_json(everything(outcome)) if given.json else as_text(outcome))
     return 0
 
 
-def loaded(name: str) -> ModuleType:
-    """A module of the pipeline; a sentence when what it needs is not installed."""
+@contextmanager
+def extra() -> Iterator[None]:
+    """Say in a sentence that something is not installed which jobs need."""
     try:
-        return import_module(f"leveret.pipeline.commands.{name}")
+        yield
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] not in EXTRA:
+        name = (error.name or "").split(".")[0]
+        if name not in EXTRA:
             raise
-        raise NotFound(f"{error.name} is not installed: `pip install 'leveret[pipeline]'` brings it") from None
+        raise NotFound(f"{name} is not installed: `pip install 'leveret[pipeline]'` brings it") from None
 
 
 def everything(outcome: Any) -> dict[str, Any]:

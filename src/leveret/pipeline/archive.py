@@ -14,9 +14,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from leveret.core.errors import DamagedJournal, InvalidArgument, PreconditionFailed
+from leveret.core.errors import DamagedJournal, InvalidArgument
 from leveret.journal.encryption import load_keys
-from leveret.journal.segments import segment_name
 from leveret.pipeline import manifest as manifests
 from leveret.pipeline.columns import spark_schema
 from leveret.pipeline.manifest import File, Journal, Manifest
@@ -25,6 +24,7 @@ from leveret.pipeline.scan import ARCHIVED_TABLES, TABLES, Scan
 from leveret.pipeline.segments import (
     archived_names,
     is_data_directory,
+    number_of,
     open_segment,
     segment_files,
     slices_of,
@@ -102,7 +102,7 @@ def archive(spark: SparkSession, job: Archive, now_ms: int, tell: Told = lambda 
     done = Archived()
     with manifests.opened(job.directory) as manifest:
         for files in _batches(job, manifest):
-            tell(f"segments {_number(files[0])} to {_number(files[-1])}")
+            tell(f"segments {number_of(files[0])} to {number_of(files[-1])}")
             manifest = _taken_in(spark, job, manifest, files, done)
         for stream in job.streams:
             tell(f"stream {stream}")
@@ -139,10 +139,7 @@ def _sealed(sources: tuple[str, ...], journal: Journal) -> list[str]:
     found = segment_files(*sources)
     if found and any(map(is_data_directory, sources)):
         found.pop()  # the broker is writing it
-    for path in found:
-        if _number(path) == journal.last and open_segment(path).header.salt != journal.salt:
-            raise PreconditionFailed(f"{path} is of another broker than this archive: give each its own archive")
-    return [path for path in found if journal.wants(_number(path))]
+    return journal.beyond(found)
 
 
 def _taken_in(spark: SparkSession, job: Archive, manifest: Manifest, files: list[str], done: Archived) -> Manifest:
@@ -153,15 +150,15 @@ def _taken_in(spark: SparkSession, job: Archive, manifest: Manifest, files: list
             names.queues.setdefault(number, name)
     plan = slices_of(files, names, load_keys(*job.keys), SLICE_BYTES)
     write_slices(os.path.join(job.directory, _SLICES), plan)
-    newest = _number(segment_files(*job.sources)[-1])
+    newest = number_of(segment_files(*job.sources)[-1])
     salt = open_segment(files[-1]).header.salt
-    journal = manifest.journal.with_segments([_number(path) for path in files], salt, newest)
+    journal = manifest.journal.with_segments([number_of(path) for path in files], salt, newest)
     shelves = Shelves(job.directory, manifest.generation + 1)
     pieces = 1 + sum(map(os.path.getsize, files)) // FILE_BYTES
     queues = len({queue.name for piece in plan for queue in piece.names.queues.values()})
     written: list[File] = []
     for table in TABLES:
-        rows = _rows(spark, job, manifest, table, moved=_number(files[0]) <= journal.moved_until)
+        rows = _rows(spark, job, manifest, table, moved=number_of(files[0]) <= journal.moved_until)
         written += shelves.write(placed(rows, table, queues), table, pieces)
     names.forget_consumers(CONSUMERS_MAX)
     taken = replace(
@@ -261,15 +258,8 @@ def _remove_segments(job: Archive, manifest: Manifest) -> int:
         if is_data_directory(source):
             continue
         for path in segment_files(source):
-            if manifest.journal.has(_number(path)):
+            if manifest.journal.has(number_of(path)):
                 os.unlink(path)
                 Path(path.removesuffix(".log") + ".names.json").unlink(missing_ok=True)
                 removed += 1
     return removed
-
-
-def _number(path: str) -> int:
-    """The number of a segment, by its file name."""
-    number = int(Path(path).stem.removeprefix("seg-"))
-    assert os.path.basename(path) == segment_name(number)
-    return number

@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leveret.core.errors import DamagedJournal, NotFound, UnknownFormat
+from leveret.core.errors import DamagedJournal, NotFound, PreconditionFailed, UnknownFormat
 from leveret.journal.disk import Disk, replace_file
-from leveret.pipeline.segments import Names
+from leveret.pipeline.segments import Names, number_of, open_segment
 
 FORMAT = 1
 TABLES = ("events", "messages", "records")
@@ -74,6 +74,13 @@ class Journal:
     def wants(self, segment: int) -> bool:
         """Whether a segment is to be archived; what is older than the archive never is."""
         return segment > self.last or segment in self.missing
+
+    def beyond(self, files: list[str]) -> list[str]:
+        """The segments that are to be archived; one that is archived has to be of the same broker."""
+        for path in files:
+            if number_of(path) == self.last and open_segment(path).header.salt != self.salt:
+                raise PreconditionFailed(f"{path} is of another broker than this archive: give each its own archive")
+        return [path for path in files if self.wants(number_of(path))]
 
     def with_segments(self, segments: list[int], salt: int, newest: int) -> "Journal":
         """The same after some segments more; `newest` is the last one that there is."""

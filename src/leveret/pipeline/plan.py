@@ -1,12 +1,13 @@
 """Capacity: what a workload needs of brokers, disks, memory and networks.
 
-A workload is given in numbers, or observed in a table of events. What a message costs is measured (docs/benchmarks.md
-says how); how full a machine should be, and what machines are like, is assumed. Each figure says which it rests on.
+A workload is given in numbers, or observed in a table of events; what nobody said of it is assumed. What a message
+costs is measured (docs/benchmarks.md says how); how full a machine should be, and what machines are like, is assumed.
+Each figure says which it rests on.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leveret.core.errors import InvalidArgument
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
 
 DAY_S = 86_400
 HOUR_S = 3_600
+LEAST = 0.001
+"""Less is not written out for people."""
 MEASURED: Final = "measured"
 ASSUMED: Final = "assumed"
 GIVEN: Final = "given"
+OBSERVED: Final = "observed"
 
 
 class Fact(NamedTuple):
@@ -74,6 +78,21 @@ class Workload:
                 raise InvalidArgument(f"{each.name}={value!r}: give a number from {least} to 1e15")
 
 
+@dataclass(frozen=True)
+class Bases:
+    """What the facts of a workload rest on; those that are not named were given."""
+
+    known: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, *facts: str) -> str:
+        """The weakest that some facts rest on; the rate is always one of them."""
+        rests = {self.known.get(fact, GIVEN) for fact in ("messages_per_s", *facts)}
+        return next(each for each in (ASSUMED, OBSERVED, GIVEN) if each in rests)
+
+
+ALL_GIVEN = Bases()
+
+
 class Figure(NamedTuple):
     """One line of a plan."""
 
@@ -84,7 +103,7 @@ class Figure(NamedTuple):
     how: str
 
 
-def plan(load: Workload, costs: Mapping[str, float] | None = None) -> list[Figure]:
+def plan(load: Workload, costs: Mapping[str, float] | None = None, bases: Bases = ALL_GIVEN) -> list[Figure]:
     """The figures for a workload; `costs` replaces some of COSTS by numbers of one's own."""
     unknown = set(costs or ()) - set(COSTS)
     if unknown:
@@ -109,19 +128,37 @@ def plan(load: Workload, costs: Mapping[str, float] | None = None) -> list[Figur
     }
     scarce = max(needs, key=lambda name: needs[name])
     return [
-        Figure("publishes", load.messages_per_s, "/s", GIVEN, "average"),
-        Figure("publishes at peak", peak, "/s", GIVEN, f"x {load.peak_factor:g}"),
-        Figure("deliveries at peak", peak * load.deliveries, "/s", GIVEN, f"x {load.deliveries:g} per publish"),
-        Figure("messages", load.messages_per_s * DAY_S, "/day", GIVEN, ""),
-        Figure("messages in flight", in_flight, "", GIVEN, f"peak x {load.processing_s:g} s of processing"),
+        Figure("publishes", load.messages_per_s, "/s", bases.of(), "average"),
+        Figure("publishes at peak", peak, "/s", bases.of("peak_factor"), f"x {load.peak_factor:.3g}"),
+        Figure(
+            "deliveries at peak",
+            peak * load.deliveries,
+            "/s",
+            bases.of("peak_factor", "deliveries"),
+            f"x {load.deliveries:.3g} per publish",
+        ),
+        Figure("messages", load.messages_per_s * DAY_S, "/day", bases.of(), ""),
+        Figure(
+            "messages in flight",
+            in_flight,
+            "",
+            bases.of("peak_factor", "processing_s"),
+            f"peak x {load.processing_s:.3g} s of processing",
+        ),
         Figure("log", load.messages_per_s * log_bytes * DAY_S, "B/day", MEASURED, "bodies and index"),
         Figure("log written at peak", peak * log_bytes, "B/s", MEASURED, "bodies and index"),
         Figure("storage", stored, "B", MEASURED, f"{load.retention_days:g} days of log, one copy"),
         Figure("storage, replicated", stored * cost["storage_replicas"], "B", ASSUMED, "all copies of a cluster"),
         Figure("archive", stored * cost["archive_ratio"], "B", ASSUMED, "the same as Parquet"),
         Figure("memory", memory, "B", MEASURED, "all brokers: queues, backlog, bodies in flight with their buffer"),
-        Figure("bandwidth in", peak * load.body_bytes, "B/s", GIVEN, "peak"),
-        Figure("bandwidth out", peak * load.body_bytes * load.deliveries, "B/s", GIVEN, "peak"),
+        Figure("bandwidth in", peak * load.body_bytes, "B/s", bases.of("peak_factor", "body_bytes"), "peak"),
+        Figure(
+            "bandwidth out",
+            peak * load.body_bytes * load.deliveries,
+            "B/s",
+            bases.of("peak_factor", "body_bytes", "deliveries"),
+            "peak",
+        ),
         Figure("CPU at peak", cpu_share, "cores", MEASURED, "all brokers"),
         Figure("shards", max(1, math.ceil(peak / cost["shard_messages_per_s"])), "", ASSUMED, "of a cluster, at least"),
         Figure("brokers", max(1, math.ceil(needs[scarce])), "", ASSUMED, f"{scarce} is what is scarce; without spares"),
@@ -163,7 +200,7 @@ def readable(figure: Figure) -> dict[str, str]:
     """A line of a plan for people."""
     unit = figure.unit
     value, prefix = _scaled(figure.value) if unit[:1] in ("B", "/", "") else (figure.value, "")
-    text = f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    text = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" if value >= LEAST or not value else f"< {LEAST}"
     return {
         "figure": figure.figure,
         "value": f"{text} {prefix}{unit}".rstrip(),

@@ -9,9 +9,19 @@ from leveret.journal.columns import Columns
 from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import Batch, Table, chosen, record_batch
 from leveret.pipeline.events import EVENTS
+from leveret.pipeline.manifest import read_manifest
 from leveret.pipeline.messages import MESSAGES
 from leveret.pipeline.records import STREAM
-from leveret.pipeline.segments import Slice, is_data_directory, named_slices, open_segment, opener, read_slices
+from leveret.pipeline.segments import (
+    Names,
+    Slice,
+    is_data_directory,
+    named_slices,
+    open_segment,
+    opener,
+    read_slices,
+    segment_files,
+)
 
 TABLES: dict[str, Table] = {"events": EVENTS, "messages": MESSAGES}
 ARCHIVED_TABLES: dict[str, Table] = {**TABLES, "records": STREAM}
@@ -39,6 +49,8 @@ class Scan:
     """A plan that was made before."""
     moved: bool | None = None
     """Whether publishes that were moved forward count as messages; None: if the originals are gone."""
+    beyond: str | None = None
+    """A Parquet archive: only segments that it does not have."""
 
     @property
     def chosen(self) -> Table:
@@ -49,8 +61,13 @@ class Scan:
         """The slices that may hold rows of this scan."""
         if self.slices_file is not None:
             return read_slices(self.slices_file)
-        named = named_slices(self.directories, load_keys(*self.keys), self.slice_bytes)
-        return [piece for piece in named if self._may_hold(piece)]
+        names, wanted = Names(), segment_files(*self.directories)
+        if self.beyond is not None:
+            manifest = read_manifest(self.beyond)
+            names, wanted = manifest.names, manifest.journal.beyond(wanted)
+        # All segments: old ones tell the names of queues that newer ones speak of.
+        named = named_slices(self.directories, names, load_keys(*self.keys), self.slice_bytes)
+        return [piece for piece in named if piece.path in wanted and self._may_hold(piece)]
 
     def batches(self, piece: Slice) -> Iterator[pa.RecordBatch]:
         """The rows of one slice."""

@@ -107,10 +107,9 @@ class OpenSegment(NamedTuple):
 
 def segment_files(*directories: str) -> list[str]:
     """The segments in directories, oldest first; one that lies in several (archived, not yet removed) counts once."""
+    check_directories(*directories)
     found: dict[int, str] = {}
     for directory in directories:
-        if not os.path.isdir(directory):
-            raise NotFound(f"there is no directory {directory}: give the data directory of a broker or its archive")
         disk = Disk(directory)
         # What is older than META says was removed; a crash may have brought it back.
         oldest = read_meta(disk).oldest if is_data_directory(directory) else 0
@@ -118,6 +117,18 @@ def segment_files(*directories: str) -> list[str]:
             if number >= oldest:
                 found.setdefault(number, os.path.join(directory, segment_name(number)))
     return [found[number] for number in sorted(found)]
+
+
+def check_directories(*directories: str) -> None:
+    """Refuse directories that are not there."""
+    for directory in directories:
+        if not os.path.isdir(directory):
+            raise NotFound(f"there is no directory {directory}: give the data directory of a broker or its archive")
+
+
+def number_of(path: str) -> int:
+    """The number of a segment, by its file name."""
+    return int(Path(path).stem.removeprefix("seg-"))
 
 
 def is_data_directory(directory: str) -> bool:
@@ -129,7 +140,7 @@ def open_segment(path: str) -> OpenSegment:
     """Map a segment, whose header has to be good, for as long as somebody holds its bytes."""
     try:
         with open(path, "rb") as file:
-            header = parse_header(file.read(HEADER_BYTES), int(Path(path).stem.removeprefix("seg-")))
+            header = parse_header(file.read(HEADER_BYTES), number_of(path))
             if header is None:
                 raise DamagedJournal(f"{path} is damaged at offset 0: its header is not that of a segment; {REMEDY}")
             return OpenSegment(path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), header)
@@ -178,11 +189,10 @@ def slices(files: list[str], keys: Keys, slice_bytes: int, live: str | None) -> 
             yield Slice(path, survey.start, survey.offset, survey.first_ms, survey.last_ms), survey
 
 
-def named_slices(directories: tuple[str, ...], keys: Keys, slice_bytes: int) -> list[Slice]:
-    """The slices of all segments, with the names of those that they speak of, wherever the names are told."""
+def named_slices(directories: tuple[str, ...], names: Names, keys: Keys, slice_bytes: int) -> list[Slice]:
+    """The slices of all segments, with the names of those that they speak of, wherever else the names are told."""
     files = segment_files(*directories)
     live = files[-1] if files and is_data_directory(directories[0]) else None
-    names = Names()
     for directory in directories:
         names.queues.update(archived_names(directory))
     return slices_of(files, names, keys, slice_bytes, live)

@@ -1,9 +1,11 @@
 """A Spark session with the settings that the pipeline wants: local, quiet, in UTC."""
 
+import logging
 import os
 import shutil
 import sys
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from leveret.core.errors import NotFound
@@ -20,7 +22,7 @@ SETTINGS = {
 }
 
 SMALL = {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
     # Java that starts quickly is worth more than Java that computes quickly.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # Few rows are read sooner than code for them is compiled, or a plan is made again half-way.
@@ -53,6 +55,8 @@ def session(
         settings = SETTINGS | settings
     else:
         raise NotFound("Spark needs Java 17 or newer: on Debian, `apt-get install default-jre-headless`")
+    # What is wrong with a query is raised: it need not be printed as well.
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     # Workers would otherwise run whatever python3 is first on the path, and listen on the outer address.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -3,7 +3,7 @@
 spark.read.format("leveret").option("table", "messages").option("queue", "orders").load("data")
 
 path                  a data directory, also of a running broker; an archive of segments; or a Parquet archive
-archive               the archive that belongs to the data directory `path`
+archive               the archive that belongs to the data directory `path`, of segments or Parquet
 table                 `events` (default) or `messages`; of a Parquet archive also `records`, those of streams
 columns               the columns to read, separated by commas: Spark does not say which ones a query needs
 queue                 only these queues, separated by commas
@@ -16,11 +16,10 @@ encryption_key_env
 slices, moved         a plan that was made before, and whether moved publishes are messages: for archive.py
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
-import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -30,7 +29,6 @@ from pyspark.sql.datasource import (
     GreaterThan,
     GreaterThanOrEqual,
     In,
-    InputPartition,
     LessThan,
     LessThanOrEqual,
 )
@@ -43,23 +41,15 @@ from leveret.pipeline.live import live_reader, live_source, live_stream_reader
 from leveret.pipeline.manifest import is_archive
 from leveret.pipeline.parquet import TIME_COLUMNS, ParquetReader
 from leveret.pipeline.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, Scan
-from leveret.pipeline.segments import Slice
+from leveret.pipeline.segments import check_directories
+from leveret.pipeline.segments_reader import SegmentsReader
 from leveret.pipeline.sink import BatchWriter, StreamWriter
 from leveret.pipeline.target import batch_target, stream_target
+from leveret.pipeline.whole import WholeReader
 
 PARTITION_BYTES = 32 << 20
 PARTITION_BYTES_MIN = 64 << 10
 """Less than a task costs to start."""
-
-
-@dataclass(frozen=True)
-class SlicePartition(InputPartition):
-    """What one task reads."""
-
-    slice: Slice
-
-    def __post_init__(self) -> None:
-        """Spark's own field is not needed."""
 
 
 class LeveretSource(DataSource):
@@ -83,6 +73,8 @@ class LeveretSource(DataSource):
         scan, pushdown = self.scan(), self._flag("pushdown")
         if is_archive(scan.directories[0]):
             return PushdownParquetReader(scan) if pushdown else ParquetReader(scan)
+        if is_archive(scan.directories[-1]):
+            return PushdownWholeReader(scan) if pushdown else WholeReader(scan)
         return PushdownReader(scan) if pushdown else SegmentsReader(scan)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -105,17 +97,19 @@ class LeveretSource(DataSource):
         path = self.options.get("path")
         if path is None:
             raise InvalidArgument("no directory was given: name the data directory or archive in load(...)")
+        archive = self.options.get("archive")
+        directories = (path,) if archive is None else (path, archive)
+        check_directories(*directories)
         table = self.options.get("table", "events")
         tables = ARCHIVED_TABLES if is_archive(path) else TABLES
         if table not in tables:
             raise InvalidArgument(f"table={table!r}: give one of {', '.join(tables)}")
-        archive = self.options.get("archive")
         queues = self.options.get("queue")
         keys = self.options.get("encryption_key_file"), self.options.get("encryption_key_env")
         load_keys(*keys)  # a missing key is told before tasks are started
         chosen(tables[table], self.options.get("columns"))
         return Scan(
-            directories=(path,) if archive is None else (path, archive),
+            directories=directories,
             table=table,
             columns=self.options.get("columns"),
             queues=None if queues is None else frozenset(name.strip() for name in queues.split(",")),
@@ -133,23 +127,6 @@ class LeveretSource(DataSource):
         if value not in ("true", "false"):
             raise InvalidArgument(f"{name}={value!r}: give true or false")
         return value == "true"
-
-
-class SegmentsReader(DataSourceReader):
-    """Plans slices of segments; reads each in a task."""
-
-    def __init__(self, scan: Scan) -> None:
-        """Read what a scan says."""
-        self.scan = scan
-
-    def partitions(self) -> list[InputPartition]:
-        """The slices that may hold something wanted; what is learned here goes with them."""
-        return [SlicePartition(piece) for piece in self.scan.slices()]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a slice; without any slice Spark still asks once."""
-        if isinstance(partition, SlicePartition):
-            yield from self.scan.batches(partition.slice)
 
 
 class Pushdown:
@@ -182,6 +159,10 @@ class PushdownReader(Pushdown, SegmentsReader):
 
 class PushdownParquetReader(Pushdown, ParquetReader):
     """Reads files of an archive that filters of the query narrow."""
+
+
+class PushdownWholeReader(Pushdown, WholeReader):
+    """Reads both, narrowed by filters of the query."""
 
 
 def _moment(name: str, text: str | None, default_ms: int) -> int:

@@ -66,7 +66,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
             priority=asked.priority,
             exclusive=method.exclusive,
             no_ack=method.no_ack,
-            name=channel.connection.user_name,
+            name=channel.connection.consumer_name,
             timeout_ms=asked.timeout_ms,
         )
         channel.add_consumer(subscriber, source)

@@ -33,7 +33,7 @@ def consume_stream(channel: Channel, method: BasicConsume, source: Queue, record
         partitioned=source.policy.partitions > 1,
         prefetch=channel.consumer_prefetch,
         exclusive=method.exclusive,
-        name=channel.connection.user_name,
+        name=channel.connection.consumer_name,
     )
     try:
         channel.add_consumer(subscriber, source)

@@ -6,6 +6,10 @@ from leveret.clock import SystemClock
 from leveret.pipeline.archive import Archive, archive
 from leveret.pipeline.commands.context import Context, Outcome
 
+RARE = ("compacted_files", "expired_files", "removed_segments", "missing_segments", "records", "missing_records")
+"""What people need not be told when there is none of it."""
+NOTHING_NEW = "There is no new segment: the one that is being written is archived when it is full (segment_bytes)."
+
 
 def run(context: Context) -> Outcome:
     """Bring an archive up to date."""
@@ -23,4 +27,7 @@ def run(context: Context) -> Outcome:
     )
     with context.spark() as (spark, status):
         done = archive(spark, job, SystemClock().now_ms(), status.tell)
-    return Outcome({"archive": given.out, **asdict(done)})
+    facts = {"archive": given.out, **asdict(done)}
+    if not given.json:
+        facts = {name: fact for name, fact in facts.items() if fact or name not in RARE}
+    return Outcome(facts, text="" if done.segments or not job.sources else NOTHING_NEW)

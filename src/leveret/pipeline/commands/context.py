@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from leveret.core.errors import InvalidArgument
+from leveret.pipeline.failures import refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +52,7 @@ class Context:
         from leveret.pipeline.progress import Status
         from leveret.pipeline.session import session
 
+        self.check()
         master = self.given.master or (None if SUBMITTED in self.environ else "local[*]")
         status = Status(self.stderr)
         status.tell("starting Spark")
@@ -60,6 +62,14 @@ class Context:
                 yield spark, status
         finally:
             spark.stop()
+
+    def check(self) -> None:
+        """Refuse what cannot be read before Spark is started, which takes a while."""
+        # A remote session reads directories of another machine.
+        if self.given.remote is None and hasattr(self.given, "since") and self.given.path is not None:
+            from leveret.pipeline.source import LeveretSource
+
+            LeveretSource(self.options()).scan()
 
     def options(self) -> dict[str, str]:
         """What the flags --path, --archive, --queue, --since and --until choose, as options of the format."""
@@ -71,6 +81,17 @@ class Context:
         from leveret.pipeline.tables import read_table
 
         return read_table(spark, table, **self.options())
+
+
+def attempt(job: Callable[[Context], Outcome], context: Context) -> Outcome:
+    """Do a job; failures of Spark become errors of ours."""
+    try:
+        return job(context)
+    except Exception as error:
+        # Not by its class: `leveret pipeline plan` needs no Spark.
+        if not type(error).__module__.startswith("pyspark."):
+            raise
+        raise refusal(str(error)) from error
 
 
 def settings(pairs: Sequence[str]) -> dict[str, str]:

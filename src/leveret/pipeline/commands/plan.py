@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 from leveret.core.errors import InvalidArgument
 from leveret.pipeline.commands.context import Context, Listing, Outcome
-from leveret.pipeline.plan import Workload, as_facts, observed, plan, readable
+from leveret.pipeline.plan import ASSUMED, GIVEN, OBSERVED, Bases, Workload, as_facts, observed, plan, readable
 
 
 def run(context: Context) -> Outcome:
@@ -20,11 +20,22 @@ def run(context: Context) -> Outcome:
         load = Workload(**stated)
     else:
         raise InvalidArgument("no workload: give --messages-per-s, or --path to observe one")
-    figures = plan(load, costs(given.cost))
+    figures = plan(load, costs(given.cost), bases(set(stated), observed_one=given.path is not None))
     if given.json:
         return Outcome(as_facts(load, figures))
     rows = [readable(figure) for figure in figures]
     return Outcome(listings=(Listing("", ("figure", "value", "basis", "how"), rows),))
+
+
+def bases(stated: set[str], *, observed_one: bool) -> Bases:
+    """What each fact of a workload rests on: flags, events, or the defaults, as the days of retention always are."""
+    seen = {each.name for each in fields(Workload)} - {"retention_days"} if observed_one else set()
+    return Bases(
+        {
+            each.name: GIVEN if each.name in stated else OBSERVED if each.name in seen else ASSUMED
+            for each in fields(Workload)
+        }
+    )
 
 
 def costs(pairs: list[str]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from leveret.pipeline.report.period import Span
-from leveret.pipeline.report.service import DEAD, QUEUE
+from leveret.pipeline.report.service import DEAD, QUEUE, united
 
 
 def dead_letters(lives: DataFrame, span: Span) -> DataFrame:
@@ -29,3 +29,10 @@ def origins(tags: DataFrame) -> DataFrame:
         .groupBy(*QUEUE, last["queue"].alias("origin"), last["reason"].alias("reason"))
         .agg(F.count("*").alias("messages"), F.max(last["count"]).alias("deaths_max"))
     )
+
+
+def graveyards(tags: DataFrame, lives: DataFrame) -> DataFrame:
+    """The queues into which nothing but dead letters came."""
+    dead = tags.where(F.col("x_death").isNotNull()).groupBy(*QUEUE).agg(F.count("*").alias("dead"))
+    every = lives.where(F.col("enqueued_at").isNotNull()).groupBy(*QUEUE).agg(F.count("*").alias("messages"))
+    return united([dead, every], QUEUE).where("dead >= messages").select(*QUEUE)

@@ -17,7 +17,8 @@ STARVED_MS_MIN = 1000
 def starvation(priorities: DataFrame) -> DataFrame:
     """The figures of each priority, with whether it is starved; queues with one priority cannot be."""
     highest = Window.partitionBy(*QUEUE)
-    best = F.max_by("waiting_p95_ms", "priority").over(highest)
+    # Of those that were taken at all: what waits for ever says nothing about the others.
+    best = F.max_by("waiting_p95_ms", F.when(F.col("waiting_p95_ms").isNotNull(), F.col("priority"))).over(highest)
     starved = F.col("waiting_p95_ms") > F.greatest(best * STARVED_FACTOR, F.lit(STARVED_MS_MIN))
     return priorities.withColumn("starved", F.coalesce(starved, F.lit(False)))
 

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from leveret.alerts import RULES, AlertRule
 from leveret.pipeline.report.period import Span
-from leveret.pipeline.report.service import QUEUE, united
+from leveret.pipeline.report.service import QUEUE, marked, united
 
 HOUR_S = 3600
 ALERT = ("rule", "severity", "figure", "limit", "unit")
@@ -16,10 +16,11 @@ def history(tables: list[DataFrame], span: Span) -> DataFrame:
     return united(tables, (*QUEUE, "period")).withColumn("dead_per_hour", _per_hour("dead", span))
 
 
-def alerts(told: DataFrame) -> DataFrame:
+def alerts(told: DataFrame, graveyards: DataFrame | None) -> DataFrame:
     """Each rule and queue that fired: in how many periods, when first and last, and what was worst."""
+    known = told.withColumn("graveyard", F.lit(False)) if graveyards is None else marked(told, graveyards, "graveyard")
     fired = F.filter(F.array(*(_alert(rule) for rule in RULES)), lambda each: each["value"] > each["limit"])
-    found = told.select(*QUEUE, "period", F.inline(fired))
+    found = known.select(*QUEUE, "period", F.inline(fired))
     return found.groupBy(*ALERT, *QUEUE).agg(
         F.count("*").alias("periods"),
         F.min("period").alias("first_at"),
@@ -44,13 +45,18 @@ def _per_hour(figure: str, span: Span) -> Column:
 
 
 def _alert(rule: AlertRule) -> Column:
-    """A rule with its figure of a row."""
+    """A rule with its figure of a row; without one where it does not apply."""
+    value = F.col(rule.figure)
+    if rule.sample is not None:
+        value = F.when(F.col(rule.sample) >= rule.sample_min, value)
+    if rule.about_waiting:
+        value = F.when(~F.col("graveyard"), value)
     facts = {
         "rule": F.lit(rule.name),
         "severity": F.lit(rule.severity),
         "figure": F.lit(rule.figure),
         "limit": F.lit(float(rule.limit)),
         "unit": F.lit(rule.unit),
-        "value": F.col(rule.figure).cast("double"),
+        "value": value.cast("double"),
     }
     return F.struct(*(column.alias(name) for name, column in facts.items()))

@@ -28,10 +28,11 @@ def born() -> Column:
     return F.greatest("enqueued_at", "due_at")
 
 
-def service(lives: DataFrame, by: dict[str, Column], span: Span, objective: Objective) -> DataFrame:
+def service(lives: DataFrame, served: DataFrame, by: dict[str, Column], span: Span, objective: Objective) -> DataFrame:
     """Times and shares of messages whose coming is known, by queue and what else is said.
 
-    `judged` are those that should be done: not those that somebody removed, nor those that are still in time.
+    `judged` are those that should be done: not those that somebody removed, nor those that are still in time, nor any
+    in queues that are not among the `served`: mostly dead letters.
     """
     late = ms_between(born(), F.coalesce("settled_at", F.lit(span.until))) > objective.within_ms
     judged = F.col("outcome").isin("acked", *DEAD) | ((F.col("outcome") == OPEN) & late)
@@ -49,7 +50,10 @@ def service(lives: DataFrame, by: dict[str, Column], span: Span, objective: Obje
             *percentiles("processing_ms"),
         )
     )
-    return figures.withColumns(
+    judged_ones = marked(figures, served, "served").withColumn(
+        "judged", F.when(F.col("served"), F.col("judged")).otherwise(0)
+    )
+    return judged_ones.drop("served").withColumns(
         {"redelivered_share": share("redelivered", "taken"), "in_time_share": share("in_time", "judged")}
     )
 
@@ -69,6 +73,15 @@ def percentiles(column: str) -> list[Column]:
 def share(part: str, whole: str) -> Column:
     """One number as a share of another; null if there is none."""
     return F.col(part) / F.nullif(F.col(whole), F.lit(0))
+
+
+def marked(table: DataFrame, queues: DataFrame, name: str) -> DataFrame:
+    """A table with a column that says whether the queue of each row is among some."""
+    few = queues.select(F.col("vhost").alias("_vhost"), F.col("queue").alias("_queue"))
+    # The virtual host may be unknown, and null is equal to nothing.
+    same = F.col("vhost").eqNullSafe(F.col("_vhost")) & (F.col("queue") == F.col("_queue"))
+    found = table.join(F.broadcast(few), same, "left").withColumn(name, F.col("_queue").isNotNull())
+    return found.drop("_vhost", "_queue")
 
 
 def united(tables: list[DataFrame], keys: tuple[str, ...]) -> DataFrame:

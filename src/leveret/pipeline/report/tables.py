@@ -42,6 +42,8 @@ def make(sources: Sources, keep: Keep, period: str | None, objective: Objective)
     lives = keep("lives", lifecycle(sources.events).drop("consumer"))
     covered = extent(lives, period)
     steps = keep("activity", traffic.activity(sources.events, covered))
+    served = traffic.served(steps)
+    tags = None if sources.tags is None else keep("tags", sources.tags)
     found = {"lives": lives, "activity": steps}
 
     def add(name: str, table: DataFrame) -> DataFrame:
@@ -56,24 +58,23 @@ def make(sources: Sources, keep: Keep, period: str | None, objective: Objective)
                 traffic.rates(steps, covered),
                 depth.depth(lives, steps, covered),
                 depth.ages(lives, covered),
-                service(lives, {"period": covered.at(F.col("enqueued_at"))}, covered, objective),
+                service(lives, served, {"period": covered.at(F.col("enqueued_at"))}, covered, objective),
                 dead_letters.deaths(dead),
             ],
             covered,
         ),
     )
     add("totals", history.totals(told))
-    add("alerts", history.alerts(told))
-    add("queues", _queues(lives, told, covered, objective))
-    by_priority = service(lives, {"priority": F.coalesce("priority", F.lit(0))}, covered, objective)
+    add("alerts", history.alerts(told, None if tags is None else dead_letters.graveyards(tags, lives)))
+    add("queues", _queues(lives, told, service(lives, served, {}, covered, objective), covered))
+    by_priority = service(lives, served, {"priority": F.coalesce("priority", F.lit(0))}, covered, objective)
     add("priorities", fairness.starvation(by_priority))
     add("consumers", traffic.consumers(sources.events))
-    if sources.tags is not None:
-        tags = keep("tags", sources.tags)
+    if tags is not None:
         add("origins", dead_letters.origins(tags))
         tenants = tags.where(F.col("tenant").isNotNull()).select("queue_id", "seq", "tenant")
         owned = lives.join(tenants, ["queue_id", "seq"])
-        by_tenant = add("tenants", service(owned, {"tenant": F.col("tenant")}, covered, objective))
+        by_tenant = add("tenants", service(owned, served, {"tenant": F.col("tenant")}, covered, objective))
         add("fairness", fairness.fairness(by_tenant))
     return covered, found
 
@@ -90,7 +91,7 @@ def extent(lives: DataFrame, period: str | None) -> Span:
     return span(first, until, period)
 
 
-def _queues(lives: DataFrame, told: DataFrame, covered: Span, objective: Objective) -> DataFrame:
+def _queues(lives: DataFrame, told: DataFrame, served_how: DataFrame, covered: Span) -> DataFrame:
     """Every figure of each queue over all of the time."""
     counted = told.groupBy(*QUEUE).agg(
         *(F.sum(name).alias(name) for name in (*traffic.COUNTS, "dead")),
@@ -104,4 +105,4 @@ def _queues(lives: DataFrame, told: DataFrame, covered: Span, objective: Objecti
             "dead_share": F.col("dead") / F.nullif(F.col("settled"), F.lit(0)),
         }
     )
-    return united([shares, service(lives, {}, covered, objective), depth.oldest(lives, covered)], QUEUE)
+    return united([shares, served_how, depth.oldest(lives, covered)], QUEUE)

@@ -29,12 +29,18 @@ def activity(events: DataFrame, span: Span) -> DataFrame:
 
 def rates(steps: DataFrame, span: Span) -> DataFrame:
     """What happened in each queue in each period, and which share of deliveries failed."""
-    share = F.col("failed") / F.nullif(F.col("failed") + F.col("acked"), F.lit(0))
+    ended = F.col("failed") + F.col("acked")
+    share = F.col("failed") / F.nullif(ended, F.lit(0))
     return (
         steps.groupBy(*QUEUE, span.at(F.col("step")).alias("period"))
         .agg(*(F.sum(name).alias(name) for name in COUNTS))
-        .select(*QUEUE, "period", *COUNTS, share.alias("error_share"))
+        .select(*QUEUE, "period", *COUNTS, ended.alias("ended"), share.alias("error_share"))
     )
+
+
+def served(steps: DataFrame) -> DataFrame:
+    """The queues from which somebody took something."""
+    return steps.where("delivered > 0").select(*QUEUE).distinct()
 
 
 def consumers(events: DataFrame) -> DataFrame:
