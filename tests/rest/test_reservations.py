@@ -120,6 +120,7 @@ def test_a_page_that_was_changed_on_its_way_is_refused(world: RestWorld, orders:
 
 
 def test_a_share_that_is_none_is_refused(world: RestWorld) -> None:
+    world.broker.queue("orders").send(b"1")
     world.ok(f"POST {GROUP}", {"start": 0})
     assert world.call(f"GET {GROUP}/messages?reservation=1&share=2&shares=2").status == 400
     assert world.call(f"GET {GROUP}/messages?reservation=1&shares=1001").status == 400
