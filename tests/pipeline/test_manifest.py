@@ -1,6 +1,7 @@
 """The manifest of a Parquet archive, and reading such an archive without Spark."""
 
 import json
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -106,6 +107,19 @@ def test_damage_and_newer_formats_are_named(archive: Path) -> None:
         rows_of(archive)
     path.write_text(json.dumps(facts | {"files": 5}))
     with pytest.raises(DamagedJournal, match=manifest_name(1)):
+        rows_of(archive)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(DamagedJournal, match=rf"{manifest_name(1)} is damaged at offset \d+: restore"):
+        rows_of(archive)
+
+
+def test_a_data_file_that_is_cut_or_gone_is_named(archive: Path) -> None:
+    path = archive / read_manifest(str(archive)).files[0].path
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(DamagedJournal, match=rf"{path.name} is damaged .*restore"):
+        rows_of(archive)
+    path.unlink()
+    with pytest.raises(DamagedJournal, match=rf"{path.name} is damaged .*restore"):
         rows_of(archive)
 
 

@@ -277,3 +277,35 @@ def test_a_task_that_runs_twice_or_is_given_up_reads_the_same(query: Make, monke
     given_up.close()  # type: ignore[attr-defined]
     assert "".join(row["value"].decode() for batch in other for row in batch.to_pylist()) == "23456789"
     assert values(reader, [part]) == "0123456789"
+
+
+def test_one_task_has_all_messages_of_a_group_in_their_order(world: RestWorld, query: Make) -> None:
+    queue = world.broker.queue("grouped", groups="fifo-batch")
+    for number in range(40):
+        queue.send(b"%d" % number, group=f"g{number % 7}" if number % 4 else None)
+    reader = query(queue="grouped", groupstogether="true", minpartitions="3")
+    start = reader.initialOffset()
+    tasks = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    found = [[(row["message_group_id"], int(row["value"])) for row in rows(reader, [task])] for task in tasks]
+    assert len(found) == 3
+    assert sorted(number for each in found for _, number in each) == list(range(40))
+    owners = [{group for group, _ in each if group is not None} for each in found]
+    assert sum(len(groups) for groups in owners) == len(set.union(*owners)) == 7
+    for group in set.union(*owners):
+        numbers = [number for each in found for name, number in each if name == group]
+        assert numbers == sorted(numbers)
+
+
+def test_a_queue_of_another_virtual_host_is_read(world: RestWorld, query: Make) -> None:
+    with world.broker.guard:
+        world.access.declare_vhost("shop")
+        world.access.set_permission("guest", "shop", ".*", ".*", ".*")
+    world.ok("PUT /queues/orders?vhost=shop")
+    world.ok("POST /queues/orders/messages?vhost=shop", {"payload": "there"})
+    table = source(world, vhost="shop").reader(None)  # type: ignore[arg-type]
+    assert [(row["vhost"], row["value"]) for row in rows(table, list(table.partitions()))] == [("shop", b"there")]
+    reader = query(vhost="shop")
+    start = reader.initialOffset()
+    assert values(reader, reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))) == "there"
+    assert world.broker.queue("orders").stats().ready == 10
+    Origin(world.url, world.token, vhost="shop").server.close()

@@ -117,3 +117,10 @@ def test_a_page_that_was_changed_on_its_way_is_refused(world: RestWorld, orders:
     for bad in whole[:cut], whole[:9] + b"\xff" + whole[10:]:
         with pytest.raises(DamagedJournal, match="what the server sent"):
             read_page(bad, "the server")
+
+
+def test_a_share_that_is_none_is_refused(world: RestWorld) -> None:
+    world.broker.queue("orders").send(b"1")
+    world.ok(f"POST {GROUP}", {"start": 0})
+    assert world.call(f"GET {GROUP}/messages?reservation=1&share=2&shares=2").status == 400
+    assert world.call(f"GET {GROUP}/messages?reservation=1&shares=1001").status == 400

@@ -1,4 +1,7 @@
-"""Kills a server while it commits batches, again and again, and counts rows: `python -m tests.sink.server_kill 40`."""
+"""Kills a server while it commits batches, again and again, and counts rows: `python -m tests.sink.server_kill 40`.
+
+Every row goes to a queue and to a stream.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ import leveret
 from leveret.client.calls import Call
 from leveret.client.queue import RemoteQueue
 from leveret.client.sinks import Progress, commit_batch, put_piece
+from leveret.client.stream import RemoteStream
 from leveret.core.errors import LeveretError
+from leveret.sink.pieces import constant
 from tests.server_process import ServerProcess
 from tests.sink.batches import bodies, piece
 
@@ -24,6 +29,8 @@ PIECE_ROWS = 5_000
 ROWS = PIECES * PIECE_ROWS
 BLIND_S = 0.1  # within which a kill falls that does not wait for a decision
 PATIENCE_S = 60.0
+PARTITIONS = 2
+BOTH = constant("exchange", "amq.fanout")
 
 
 class Figures(NamedTuple):
@@ -48,9 +55,10 @@ class Attack:
         number = len(self.kills)
         self.server.start()
         with self.server.client() as broker:
-            queue = broker.queue("orders")
+            queue, stream = declared(broker)
+            ends = [stream.latest(partition) for partition in range(PARTITIONS)]
             for at in range(PIECES):
-                data = piece(bodies(number * ROWS + at * PIECE_ROWS, PIECE_ROWS))
+                data = piece(bodies(number * ROWS + at * PIECE_ROWS, PIECE_ROWS), BOTH)
                 broker.run(put_piece("s", f"part-{number}", at, data))
             asker = threading.Thread(target=self._ask, args=(number,))
             asker.start()
@@ -59,16 +67,16 @@ class Attack:
         asker.join()
         self.server.start()
         with self.server.client() as broker:
-            queue = broker.queue("orders")
+            queue, stream = declared(broker)
             committed, done_before = self._resumed()
             # Spark has no answer: it repeats the commit if the driver lives, or else the batch.
             until = time.monotonic() + PATIENCE_S
             while not broker.run(self._order(number)).published:
                 assert time.monotonic() < until, "the batch is not published"
-            found = Counter(drained(queue))
+            found = [Counter(drained(queue)), Counter(appended(stream, ends))]
         assert self.server.stop() == 0
-        lost = sum(1 for body in bodies(number * ROWS, ROWS) if not found[body])
-        figures = Figures(committed, done_before, lost, sum(found.values()) - len(found))
+        lost = sum(1 for body in bodies(number * ROWS, ROWS) for place in found if not place[body])
+        figures = Figures(committed, done_before, lost, sum(place.total() - len(place) for place in found))
         self.kills.append(figures)
         return figures
 
@@ -95,6 +103,24 @@ class Attack:
         """Whether the server found a batch that was to be published further, and how far that was."""
         line = next((line for line in self.server.text.splitlines() if "published further" in line), "")
         return bool(line), int(line.rpartition("done=")[2]) if line else 0
+
+
+def declared(broker: leveret.RemoteBroker) -> tuple[RemoteQueue, RemoteStream]:
+    """Where rows go."""
+    found = broker.queue("orders"), broker.stream("log", partitions=PARTITIONS)
+    for each in found:
+        broker.exchange("amq.fanout", "fanout").bind(each.name)
+    return found
+
+
+def appended(stream: RemoteStream, ends: list[int]) -> list[bytes]:
+    """Everything in a stream after these offsets."""
+    found: list[bytes] = []
+    for partition, first in enumerate(ends):
+        with stream.reader(partition, first) as reader:
+            while records := reader.read(1_000):
+                found += [record.data for record in records]
+    return found
 
 
 def drained(queue: RemoteQueue) -> list[bytes]:

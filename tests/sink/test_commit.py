@@ -2,6 +2,8 @@
 
 import pytest
 
+from leveret.core.tables import encode_table
+from leveret.sink.pieces import constant
 from tests.rest.world import RestWorld
 from tests.sink.batches import Batch, bodies, numbers, piece, texts
 from tests.sink.conftest import received
@@ -144,3 +146,43 @@ def test_an_empty_batch_is_a_batch(world: RestWorld) -> None:
     assert Batch(world).commit().json["state"] == "published"
     assert Batch(world).stage("a", (piece(bodies(0, 1)), 1)).commit().json["rows"] == 0
     assert received(world.broker.queue("orders")) == []
+
+
+def records(world: RestWorld, stream: str) -> list[list[bytes]]:
+    """What the partitions of a stream hold."""
+    found = world.broker.stream(stream)
+    return [[record.data for record in found.read(number)] for number in range(found.partitions)]
+
+
+def test_a_stream_gets_every_row_once_and_neighbours_together(world: RestWorld) -> None:
+    world.broker.stream("log", partitions=2)
+    batch = Batch(world).stage("a", (piece(bodies(0, 600), constant("queue", "log")), 600))
+    assert batch.commit().json == batch.commit().json
+    assert records(world, "log") == [bodies(0, 256) + bodies(512, 88), bodies(256, 256)]
+
+
+def test_a_partition_key_says_where_rows_of_a_stream_are(world: RestWorld) -> None:
+    world.broker.stream("log", partitions=4)
+    keys = texts("headers", [encode_table({"x-partition-key": f"k{number % 3}"}) for number in range(9)])
+    Batch(world).stage("a", (piece(bodies(0, 9), constant("queue", "log"), keys), 9)).commit()
+    for values in records(world, "log"):
+        assert sorted(values) == sorted(body for body in bodies(0, 9) if int(body) % 3 in {int(v) % 3 for v in values})
+
+
+def test_a_row_may_reach_streams_and_queues(world: RestWorld) -> None:
+    world.broker.stream("log")
+    for name in ("log", "orders"):
+        world.ok("POST /exchanges/amq.fanout/bindings", {"destination": name})
+    large = b"x" * 1_000_000
+    Batch(world).stage("a", (piece([b"1", large], constant("exchange", "amq.fanout")), 2)).commit()
+    Batch(world, "t").stage("a", (piece([b"2", large], constant("queue", "log")), 2)).commit()
+    assert records(world, "log") == [[b"1", large, b"2", large]]
+    assert received(world.broker.queue("orders")) == [b"1", large]
+
+
+def test_streams_forget_a_batch_that_is_published(world: RestWorld) -> None:
+    stream = world.broker.stream("log")
+    for number in range(3):
+        Batch(world, number=number).stage("a", (piece(bodies(0, 2), constant("queue", "log")), 2)).commit()
+    assert len(stream.recorder.logs[0].producers) == 0
+    assert records(world, "log") == [bodies(0, 2) * 3]

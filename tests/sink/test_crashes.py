@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -11,23 +12,42 @@ import pytest
 from leveret.core import browse
 from leveret.core.broker import Broker
 from leveret.core.errors import DamagedJournal
+from leveret.core.tables import encode_table
 from leveret.journal.disk import Bytes
 from leveret.journal.encryption import Keys
 from leveret.journal.files import FileJournal
 from leveret.sink import rollforward, staging
 from leveret.sink.ledger import Batch, Ledger, Share, Sink
+from leveret.sink.pieces import constant
 from leveret.sink.rollforward import RollForward
 from leveret.sink.staging import Staging, StagingLimits
+from leveret.stream.options import StreamOptions
+from leveret.stream.recorder import StreamRecorder
+from leveret.stream.store import StreamStore
 from tests.sim.node import OPTIONS, Life, clock
 from tests.sim.simdisk import SimDisk
-from tests.sink.batches import bodies, piece
+from tests.sink.batches import bodies, piece, texts
+from tests.stream.world import drained
 
 SINK = Sink("/", "guest", "s")
 LIMITS = StagingLimits(1 << 20, 1 << 20, 1 << 40)
 SHARES = (Share("b", 2), Share("a", 1))
 PIECES = {("b", 0): bodies(0, 7), ("b", 1): bodies(7, 5), ("a", 0): bodies(12, 9)}
 ROWS = 21
-RUNS = [("kill", 0), ("power cut", 0), ("power cut", 1)]
+RUNS = [
+    ("kill", 0, "a queue"),
+    ("power cut", 0, "a queue"),
+    ("power cut", 1, "a queue"),
+    ("kill", 0, "a stream"),
+    ("power cut", 0, "both"),
+]
+PARTITIONS = 2
+TARGETS = {
+    "a queue": constant("queue", "orders"),
+    "a stream": constant("queue", "log"),
+    "both": constant("exchange", "all"),
+}
+STREAMS = StreamOptions(checkpoint_bytes=1 << 10)
 
 
 class Cut(Exception):
@@ -47,22 +67,55 @@ class Power:
             raise Cut
 
 
-class Process(Life):
-    """A broker with staged parts, on two simulated disks, until the power goes."""
+class SimHome:
+    """Simulated disks for the partitions of the one stream."""
 
-    def __init__(self, log: SimDisk, staged: SimDisk, power: Power) -> None:
-        log.hook = staged.hook = power
+    def __init__(self, disks: list[SimDisk]) -> None:
+        self._disks = disks
+
+    def partition(self, stream: int, number: int) -> SimDisk:
+        return self._disks[number]
+
+    def numbers(self) -> list[int]:
+        return []
+
+    def sync(self, stream: int) -> None:
+        """They are there."""
+
+    def remove(self, stream: int) -> None:
+        """Nobody deletes it."""
+
+
+class Process(Life):
+    """A broker with staged parts, on simulated disks (log, staging, partitions), until the power goes."""
+
+    def __init__(self, disks: list[SimDisk], power: Power, target: str) -> None:
+        for disk in disks:
+            disk.hook = power
+        log, staged, *partitions = disks
         journal = FileJournal(OPTIONS, clock)
         self.core = Broker(journal)
         self.open(log, journal, self.core, clock, OPTIONS)
+        self.streams = StreamStore(self.core, SimHome(partitions), STREAMS)
+        self.store.commit.companion = self.streams
         self.core.tick(clock())
         self.staging = Staging(staged, Keys(), LIMITS, 0)
         self.ledger = Ledger(self.core, 2)
+        self.target = target
+
+    def declare(self) -> None:
+        """A queue and a stream, and an exchange of both."""
+        self.core.declare_queue("/", "orders")
+        self.core.declare_queue("/", "log", {"x-queue-type": "stream", "x-partitions": PARTITIONS})
+        self.core.declare_exchange("/", "all", "fanout")
+        for queue in ("orders", "log"):
+            self.core.bind("/", "all", queue)
 
     def stage(self) -> None:
         """As tasks do."""
         for (part, number), values in PIECES.items():
-            self.staging.put(SINK, part, number, piece(values), 0)
+            keys = texts("headers", [encode_table({"x-partition-key": value.decode()}) for value in values])
+            self.staging.put(SINK, part, number, piece(values, TARGETS[self.target], keys), 0)
 
     def commit_batch(self, number: int) -> bool:
         """What a commit does when it is asked for, from wherever the last one came to; False: it was done before."""
@@ -88,40 +141,57 @@ class Process(Life):
             self.compact()
         self.ledger.finish(batch)
         self.commit()
+        self.streams.forget(batch.producer.encode())
         self.staging.release(SINK, SHARES)
         self.staging.drop(SINK, [share.part for share in SHARES])
 
-    def found(self) -> list[bytes]:
-        """What the queue holds, in order."""
-        queue = self.core.topology.vhost("/").queues["orders"]
-        return [browse.read(each).body for each in browse.ready_after(queue, (), 1_000)[0]]
+    def found(self) -> dict[str, list[bytes]]:
+        """What queue and stream hold, in order; of the stream partition by partition."""
+        queues = self.core.topology.vhost("/").queues
+        recorder = queues["log"].recorder
+        assert isinstance(recorder, StreamRecorder), "it was declared as one"
+        records = [record for log in recorder.logs for record in drained(log.reader(0))]
+        waiting = [browse.read(each).body for each in browse.ready_after(queues["orders"], (), 1_000)[0]]
+        return {"a queue": waiting, "a stream": [record.content[record.header_len :] for record in records]}
 
 
-def lives(at: int, seed: int, after: Callable[[SimDisk, Random], SimDisk]) -> tuple[list[bytes], bool]:
-    """Commit two batches, the power going once at a call, and Spark repeating what it does not know to be done."""
+def lives(at: int, seed: int, after: Callable[[SimDisk, Random], SimDisk], target: str) -> tuple[bool, bool]:
+    """Commit two batches, the power going once at a call, and Spark repeating what it does not know to be done.
+
+    Gives whether every row is there once, and whether the power went.
+    """
     rng = Random(seed)
-    log, staged = SimDisk(), SimDisk()
-    first = Process(log, staged, Power(0))
-    first.core.declare_queue("/", "orders")
+    disks = [SimDisk() for _ in range(2 + PARTITIONS)]
+    first = Process(disks, Power(0), target)
+    first.declare()
+    first.commit()
+    first.streams.close(0)
     first.close()
-    power = Power(at)
     try:
-        process = Process(log, staged, power)
+        process = Process(disks, Power(at), target)
         process.commit_batch(0)
         process.commit_batch(1)
         process.store.abandon()
-        return process.found(), False
+        return is_exact(process.found(), target), False
     except Cut:
         pass
-    again = Process(after(log, rng), after(staged, rng), Power(0))
+    again = Process([after(disk, rng) for disk in disks], Power(0), target)
     for batch in again.ledger.unfinished():
         again.roll(batch)
     for number in (0, 1):
         again.commit_batch(number)
     assert not again.commit_batch(1)
     found = again.found()
+    again.streams.close(0)
     again.close()
-    return found, True
+    return is_exact(found, target), True
+
+
+def is_exact(found: dict[str, list[bytes]], target: str) -> bool:
+    """Whether the target of two batches has every row of each once, and nobody else has any."""
+    expected = {name: bodies(0, ROWS) * 2 if target in (name, "both") else [] for name in found}
+    # Partitions of a stream come one after the other.
+    return found["a queue"] == expected["a queue"] and Counter(found["a stream"]) == Counter(expected["a stream"])
 
 
 AFTER: dict[str, Callable[[SimDisk, Random], SimDisk]] = {
@@ -130,11 +200,11 @@ AFTER: dict[str, Callable[[SimDisk, Random], SimDisk]] = {
 }
 
 
-def tried(after: str, seed: int) -> int:
+def tried(after: str, seed: int, target: str) -> int:
     """Let the power go at each call in turn; give how often it did."""
     for at in range(1, 10_000):
-        found, cut = lives(at, seed, AFTER[after])
-        assert found == bodies(0, ROWS) * 2, f"call {at}: {len(found)} rows, {len(set(found))} different ones"
+        exact, cut = lives(at, seed, AFTER[after], target)
+        assert exact, f"call {at}: rows are lost or doubled"
         if not cut:
             return at - 1
     raise AssertionError("it does not end")
@@ -145,10 +215,10 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollforward, "CHUNK_ROWS", 4)
 
 
-@pytest.mark.parametrize(("after", "seed"), RUNS)
-def test_no_row_is_lost_or_doubled_wherever_it_stops(after: str, seed: int) -> None:
-    cuts = tried(after, seed)
-    print(f"{after}, seed {seed}: {cuts} runs, lost 0, duplicated 0")
+@pytest.mark.parametrize(("after", "seed", "target"), RUNS)
+def test_no_row_is_lost_or_doubled_wherever_it_stops(after: str, seed: int, target: str) -> None:
+    cuts = tried(after, seed, target)
+    print(f"{target}, {after}, seed {seed}: {cuts} runs, lost 0, duplicated 0")
     assert cuts > ROWS
 
 
@@ -162,13 +232,25 @@ def without_sync(disk: SimDisk, name: str, *parts: Bytes) -> None:
     disk.close(fd)
 
 
+def without_producer(ledger: Ledger, batch: Batch) -> None:
+    batch.producer = ""
+    decide(ledger, batch)
+
+
+decide = Ledger.decide
+
+
 @pytest.mark.parametrize(
-    ("mutated", "name", "mutant", "text"),
-    [(Ledger, "advance", without_progress, "rows"), (staging, "replace_file", without_sync, "staged|written|short")],
+    ("target", "mutated", "name", "mutant", "text"),
+    [
+        ("a queue", Ledger, "advance", without_progress, "rows"),
+        ("a queue", staging, "replace_file", without_sync, "staged|written|short"),
+        ("a stream", Ledger, "decide", without_producer, "rows"),
+    ],
 )
 def test_crashes_find_what_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, mutated: object, name: str, mutant: Callable[..., Any], text: str
+    monkeypatch: pytest.MonkeyPatch, target: str, mutated: object, name: str, mutant: Callable[..., Any], text: str
 ) -> None:
     monkeypatch.setattr(mutated, name, mutant)
     with pytest.raises((AssertionError, DamagedJournal), match=text):
-        tried("power cut", 0)
+        tried("power cut", 0, target)

@@ -18,6 +18,7 @@ from leveret.core.errors import (
     TooMany,
     WrongKey,
 )
+from leveret.core.tables import encode_table
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import Keys
 from leveret.sink.ledger import Share, Sink
@@ -220,12 +221,13 @@ def test_rows_for_what_is_not_there_or_too_large_are_refused(world: RestWorld) -
         assert batch.commit().status == status
 
 
-def test_streams_are_not_written_to(world: RestWorld) -> None:
+def test_headers_that_a_stream_does_not_take_refuse_the_batch(world: RestWorld) -> None:
     world.broker.stream("log")
-    world.ok("POST /exchanges/amq.fanout/bindings", {"destination": "log"})
-    for position, column in enumerate((constant("queue", "log"), constant("exchange", "amq.fanout"))):
-        batch = Batch(world, f"s{position}").stage("a", (piece([b"x"], column), 1))
-        assert batch.commit().status == 422
+    unnumbered = encode_table({"x-producer": "p"})
+    columns = (constant("queue", "log"), texts("headers", [None, unnumbered]))
+    answer = Batch(world).stage("a", (piece([b"1", b"2"], *columns), 2)).commit()
+    assert (answer.status, "x-sequence" in answer.json["detail"]) == (400, True)
+    assert world.broker.stream("log").stats().records == 0
 
 
 def test_a_broker_in_memory_stages_nothing() -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 GROUPS_MAX = 1_000
 """Each may hold as many messages as a reservation may have, in memory and in every checkpoint."""
+SHARES_MAX = 1_000  # readers of one reservation that divide its message groups: each looks at all messages
 MESSAGES_MAX = 100_000
 BYTES_MAX = 1 << 30
 LEASE_MS = 60_000

@@ -2,6 +2,10 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.ports cimport Content, Record
 
+cdef class Author:
+    cdef public bytes producer          # empty: clients speak for themselves
+    cdef public uint64_t sequence
+
 cdef class Recorder:
     cdef readonly uint32_t partition    # of the record that was taken last
     cdef readonly uint64_t offset       # of that record

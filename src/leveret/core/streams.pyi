@@ -1,9 +1,14 @@
 from collections.abc import Collection
-from typing import Protocol
+from typing import Any, Protocol
 
 from leveret.core.queue import Queue
 
+class Author:
+    producer: bytes
+    sequence: int
+
 class Recorder:
+    def check(self, headers: dict[str, Any]) -> None: ...
     @property
     def partition(self) -> int: ...
     @property
@@ -36,12 +41,22 @@ class Cursor:
 class Streams(Protocol):
     """Where a broker keeps its streams."""
 
+    @property
+    def author(self) -> Author:
+        """Who publishes at this moment."""
+
     def recorder_of(self, queue: Queue) -> Recorder:
         """The recorder of a stream, which may be new."""
 
     def drop(self, queue: Queue) -> None:
         """A stream was deleted: remove it when that is durable."""
 
+    def forget(self, producer: bytes) -> None:
+        """A producer will not send anything again."""
+
 class NoStreams:
+    author: Author
+    def __init__(self) -> None: ...
+    def forget(self, producer: bytes) -> None: ...
     def recorder_of(self, queue: Queue) -> Recorder: ...
     def drop(self, queue: Queue) -> None: ...

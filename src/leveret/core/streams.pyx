@@ -7,6 +7,13 @@ own. leveret.stream implements both; the core and the edges know only this.
 from leveret.core.errors import NotSupported
 
 
+cdef class Author:
+    """Who publishes at this moment, if not a client: a batch, which a crash may make to publish the same rows again."""
+
+    def __init__(self) -> None:
+        self.producer = b""
+
+
 cdef class Recorder:
     """Takes the messages of one stream."""
 
@@ -27,6 +34,10 @@ cdef class Recorder:
     @property
     def partitions(self) -> int:
         """How many logs it has."""
+        raise NotImplementedError
+
+    def check(self, dict headers not None) -> None:
+        """Refuse headers of a message that it would not take."""
         raise NotImplementedError
 
     def figures(self) -> list[dict[str, int]]:
@@ -56,9 +67,16 @@ cdef class Cursor:
 class NoStreams:
     """A broker that nobody gave a place for streams."""
 
+    def __init__(self) -> None:
+        """Nobody publishes to them."""
+        self.author = Author()
+
     def recorder_of(self, queue: object) -> Recorder:
         """Refuse."""
         raise NotSupported("this broker keeps no streams: give it a place for them, or use another queue type")
 
     def drop(self, queue: object) -> None:
         """There is nothing to remove."""
+
+    def forget(self, producer: bytes) -> None:
+        """There is nobody to forget."""

@@ -237,6 +237,8 @@ def _read(path: str) -> Manifest:
                 facts["streams"],
                 Names.of_json(facts["names"]),
             )
+    except json.JSONDecodeError as error:
+        raise DamagedJournal(f"{path} is damaged at offset {error.pos}: {REMEDY}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DamagedJournal(f"{path} is damaged: {REMEDY}") from error
     raise UnknownFormat(f"{path} has format {version}, this version reads {FORMAT}: use the one that wrote it")

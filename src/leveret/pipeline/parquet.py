@@ -1,6 +1,7 @@
 """Reading a Parquet archive: only the files that its manifest names, and of those only what can hold wanted rows."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,8 +11,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from leveret.core.errors import DamagedJournal
 from leveret.pipeline.columns import TIMESTAMP, US_PER_MS, spark_schema
-from leveret.pipeline.manifest import File, read_manifest
+from leveret.pipeline.manifest import REMEDY, File, read_manifest
 from leveret.pipeline.scan import ARCHIVED_TABLES, BATCH_ROWS, FOREVER_MS, Scan
 
 TIME_COLUMNS = {"events": "at", "messages": "enqueued_at", "records": "enqueued_at"}
@@ -59,7 +61,8 @@ class ParquetReader(DataSourceReader):
         table = self.scan.chosen
         needed = list({*table, NAME_COLUMNS[self.scan.table], TIME_COLUMNS[self.scan.table]})
         schema = pa.schema([(name, column.arrow) for name, column in table.items()])
-        with pq.ParquetFile(f"{self.scan.directories[0]}/{file.path}") as opened:
+        path = f"{self.scan.directories[0]}/{file.path}"
+        with as_damage(path), pq.ParquetFile(path) as opened:
             for batch in opened.iter_batches(BATCH_ROWS, columns=needed):
                 rows = batch.filter(mask) if (mask := self._mask(batch)) is not None else batch
                 if rows.num_rows:
@@ -81,6 +84,15 @@ class ParquetReader(DataSourceReader):
         for mask in masks:
             whole = mask if whole is None else pc.and_(whole, mask)
         return whole
+
+
+@contextmanager
+def as_damage(path: str) -> Iterator[None]:
+    """Name the file that Arrow could not read; how far it came is for Arrow to say."""
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise DamagedJournal(f"{path} is damaged ({error}): {REMEDY}") from error
 
 
 def wanted_files(scan: Scan) -> list[File]:

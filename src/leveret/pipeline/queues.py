@@ -27,10 +27,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from leveret.core.errors import InvalidReceipt, LeveretError, NotFound, PreconditionFailed
 from leveret.core.page import Columns, read_page
-from leveret.core.reservations import LEASE_MS, LEASE_MS_MIN, MESSAGES_MAX
+from leveret.core.reservations import LEASE_MS, LEASE_MS_MIN, MESSAGES_MAX, SHARES_MAX
 from leveret.pipeline.columns import Table, chosen
 from leveret.pipeline.options import Options, flag, required, seconds, whole
-from leveret.pipeline.records import QUEUE, queue_batch
+from leveret.pipeline.records import QUEUE, VHOST, queue_batch
+from leveret.pipeline.segments import QueueName
 from leveret.pipeline.server import Origin, Server, path_of
 from leveret.pipeline.spans import Span, split
 
@@ -74,7 +75,7 @@ class QueueSource:
         while True:
             page = self.page(path, **query, **{next_name: at})
             if page.rows:
-                yield queue_batch(self.table, self.queue, page)
+                yield queue_batch(self.table, QueueName(self.origin.vhost or VHOST, self.queue), page)
             if not page.next_at:
                 return
             at = page.next_at
@@ -161,6 +162,7 @@ class Admission:
     delay_s: float
     partitions_min: int
     partition_records_max: int | None
+    groups_together: bool
     fail_on_data_loss: bool
 
     @classmethod
@@ -175,17 +177,20 @@ class Admission:
             seconds(options, "maxTriggerDelay", 15 * 60),
             whole(options, "minPartitions") or TASKS,
             whole(options, "maxRecordsPerPartition"),
+            flag(options, "groupsTogether", False),
             flag(options, "failOnDataLoss", True),
         )
 
 
 @dataclass(frozen=True)
 class SlicePartition(InputPartition):
-    """A part of a reservation."""
+    """A part of a reservation: some messages, and of those one share of the message groups."""
 
     number: int
     first: int
     end: int
+    share: int = 0
+    shares: int = 1
 
     def __post_init__(self) -> None:
         """Spark's own field is not needed."""
@@ -293,6 +298,9 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         spans = split(
             [Span(0, 0, told["messages"])], self.admission.partitions_min, self.admission.partition_records_max
         )
+        if self.admission.groups_together:
+            shares = min(len(spans), SHARES_MAX)
+            return [SlicePartition(told["end"], 0, told["messages"], share, shares) for share in range(shares)]
         return [SlicePartition(told["end"], span.first, span.end) for span in spans]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -301,6 +309,8 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         path = f"{self._path}/messages"
         where = {"reservation": partition.number, "end": partition.end}
+        if partition.shares > 1:
+            where |= {"share": partition.share, "shares": partition.shares}
         try:
             yield from self.source.pages(path, str(partition.first), "at", **where)
         except (InvalidReceipt, NotFound):

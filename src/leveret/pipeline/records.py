@@ -115,16 +115,16 @@ def texts_of(columns: Collection[str]) -> frozenset[str]:
 def stream_batch(table: Table, stream: str, partition: int, rows: int, columns: dict[str, bytes]) -> Any:
     """Packed columns of a partition in Arrow's form."""
     numbers = {"queue": bytes(_NUMBER_BYTES * rows), "partition": partition.to_bytes(_NUMBER_BYTES, "little") * rows}
-    return _batch(table, stream, rows, {**columns, **numbers})
+    return _batch(table, QueueName(VHOST, stream), rows, {**columns, **numbers})
 
 
-def queue_batch(table: Table, queue: str, page: Columns) -> Any:
+def queue_batch(table: Table, queue: QueueName, page: Columns) -> Any:
     """A page of a queue in Arrow's form."""
     return _batch(table, queue, page.rows, {**page.columns, "queue": bytes(_NUMBER_BYTES * page.rows)})
 
 
-def _batch(table: Table, name: str, rows: int, columns: dict[str, bytes]) -> Any:
+def _batch(table: Table, name: QueueName, rows: int, columns: dict[str, bytes]) -> Any:
     """Packed columns of one queue in Arrow's form; what came over the wire is not believed before it is looked at."""
-    made = record_batch(table, Batch(rows, columns, Names({_NUMBER: QueueName(VHOST, name)})))
+    made = record_batch(table, Batch(rows, columns, Names({_NUMBER: name})))
     made.validate(full=True)
     return made

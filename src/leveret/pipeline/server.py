@@ -36,12 +36,13 @@ class Origin:
     token: str | None = None
     ca_file: str | None = None
     retry_s: float = RETRY_S
+    vhost: str | None = None
 
     @classmethod
     def of(cls, options: Options) -> "Origin":
         """What options say."""
         retry_s = seconds(options, "retryTimeout", RETRY_S)
-        return cls(required(options, "url"), options.get("token"), options.get("cafile"), retry_s)
+        return cls(required(options, "url"), options.get("token"), options.get("cafile"), retry_s, options.get("vhost"))
 
     @property
     def server(self) -> "Server":
@@ -58,14 +59,14 @@ class Server:
             tls = None if origin.ca_file is None else ssl.create_default_context(cafile=origin.ca_file)
         except OSError as error:
             raise InvalidArgument(f"caFile={origin.ca_file!r}: {error}; name a file of certificates") from None
-        self.address = address_of(origin.url, origin.token, tls)
+        self.address = address_of(origin.url, origin.token, tls, origin.vhost)
         self._pool = Pool(self.address)
         self._retry_s = origin.retry_s
 
     def ask(self, method: str, path: str, body: Any = None, **query: object) -> Answer:
         """The answer to a request; raises what the server refuses it with."""
         given = {name: value for name, value in query.items() if value is not None}
-        line = f"{self.address.base}{path}{'?' + urlencode(given) if given else ''}"
+        line = self.address.target(f"{path}{'?' + urlencode(given) if given else ''}")
         request = request_bytes(method, line, self.address.head, body, None)
         deadline_s, delay_s = time.monotonic() + self._retry_s, DELAY_S
         while True:

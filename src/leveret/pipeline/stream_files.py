@@ -8,7 +8,8 @@ from leveret.core.errors import DamagedJournal, NotFound
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import load_keys
 from leveret.pipeline.options import Options, required
-from leveret.pipeline.segments import Names, segment_files, slices
+from leveret.pipeline.records import VHOST
+from leveret.pipeline.segments import Names, QueueName, segment_files, slices
 from leveret.pipeline.spans import Span
 from leveret.pipeline.streams import Ends, Piece
 from leveret.stream.files import LogFiles
@@ -34,7 +35,8 @@ class StoredStream:
     def of(cls, options: Options) -> "StoredStream":
         """What options say."""
         keys = options.get("encryption_key_file"), options.get("encryption_key_env")
-        return cls(directory_of(required(options, "path"), required(options, "stream"), keys), keys)
+        name = QueueName(options.get("vhost", VHOST), required(options, "stream"))
+        return cls(directory_of(required(options, "path"), name, keys), keys)
 
     def ends(self) -> dict[int, Ends]:
         """See Place."""
@@ -76,7 +78,7 @@ def _log(directory: str, keys: KeyPlaces) -> LogFiles:
 _known_log = lru_cache(LOGS_MAX)(_log)
 
 
-def directory_of(path: str, stream: str, keys: KeyPlaces) -> str:
+def directory_of(path: str, stream: QueueName, keys: KeyPlaces) -> str:
     """Where a stream lies; its journal knows the number under which."""
     files = segment_files(path)
     names = Names()
@@ -85,8 +87,11 @@ def directory_of(path: str, stream: str, keys: KeyPlaces) -> str:
     found = [
         directory
         for number, queue in sorted(names.queues.items())
-        if queue.name == stream and os.path.isdir(directory := os.path.join(path, DIRECTORY, str(number)))
+        if queue == stream and os.path.isdir(directory := os.path.join(path, DIRECTORY, str(number)))
     ]
     if not found:
-        raise NotFound(f"{path} has no stream '{stream}': look at its name, and whether this is the data directory")
+        raise NotFound(
+            f"{path} has no stream '{stream.name}' in vhost '{stream.vhost}': look at its name, and whether this is "
+            "the data directory"
+        )
     return found[-1]

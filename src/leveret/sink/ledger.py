@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 from leveret.core.broker import Broker
@@ -50,6 +51,8 @@ class Batch:
     dropped: int = 0
     """Rows that no queue took."""
     published: bool = field(default=False)
+    producer: str = field(default_factory=lambda: f"sink-{token_hex(8)}")
+    """What streams know its rows by until all of it is published."""
 
     @property
     def key(self) -> dict[str, Any]:
@@ -141,7 +144,7 @@ class Ledger:
 
     def _define(self, batch: Batch) -> None:
         told = {**batch.key, "rows": batch.rows, "dropped": batch.dropped, "decided_ms": batch.decided_ms}
-        told |= {"origin": batch.origin, "once": batch.once, "published": batch.published}
+        told |= {"origin": batch.origin, "once": batch.once, "published": batch.published, "producer": batch.producer}
         self._core.define(Kind.SINK_BATCH, {**told, "shares": batch.shares})
 
     def _forget(self, batch: Batch) -> None:
@@ -169,4 +172,5 @@ def _batch(stored: dict[str, Any]) -> Batch:
         done=stored["rows"] if stored["published"] else 0,
         dropped=stored["dropped"],
         published=stored["published"],
+        producer=stored["producer"],
     )

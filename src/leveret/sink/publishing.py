@@ -13,9 +13,9 @@ from leveret.core.errors import (
     JournalError,
     LeveretError,
     MessageTooLarge,
-    NotSupported,
     QueueNotFound,
     ResourceLocked,
+    TooMany,
 )
 from leveret.core.policy import QueuePolicy
 from leveret.core.properties import content, encode_header
@@ -40,8 +40,8 @@ def check(core: Broker, vhost: str, rows: Iterable[Row], new: Iterable[Destinati
     for destination, message, body in rows:
         queues = _queues(core, vhost, destination, message)
         for queue in queues:
-            if queue.policy.queue_type == "stream":
-                raise NotSupported(f"'{queue.name}' is a stream: batches are written to queues and exchanges of queues")
+            if queue.recorder is not None:
+                queue.recorder.check(message.properties.headers or {})
             if _too_large(queue, len(body)):
                 raise MessageTooLarge(
                     f"a row has a body of {len(body)} bytes, queue '{queue.name}' takes at most "
@@ -51,9 +51,14 @@ def check(core: Broker, vhost: str, rows: Iterable[Row], new: Iterable[Destinati
     return unroutable
 
 
-def publish(core: Broker, vhost: str, rows: list[Row]) -> Taken:
-    """Publish rows in order until one meets a full queue or disk: that one waits, with all after it."""
+def publish(core: Broker, vhost: str, rows: list[Row], producer: bytes = b"", first: int = 0) -> Taken:
+    """Publish rows in order until one meets a full queue or disk: that one waits, with all after it.
+
+    Streams know them by their producer and numbers, from `first` on.
+    """
     taken = dropped = 0
+    author = core.streams.author
+    author.producer, author.sequence = producer, first
     try:
         for _, alike in groupby(rows, key=_identity):
             run = list(alike)
@@ -61,11 +66,14 @@ def publish(core: Broker, vhost: str, rows: list[Row]) -> Taken:
             for done in _publish_run(core, vhost, run):
                 left -= done.rows
                 taken += done.rows
+                author.sequence += done.rows
                 dropped += done.dropped
             if left:
                 break
-    except DiskFull:
+    except (DiskFull, TooMany):
         pass
+    finally:
+        author.producer = b""
     return Taken(taken, dropped)
 
 
@@ -82,8 +90,12 @@ def _publish_run(core: Broker, vhost: str, run: list[Row]) -> Iterator[Taken]:
     elif len(run) > 1 and destination.queue and message.key is None and not message.blob and _is_plain(queues[0]):
         options = message.options(core.now_ms)
         times = {name: options[name] for name in ("priority", "due_ms", "expiry_ms", "group")}
-        core.send_many(queues[0], encode_header(message.properties, 0), [row.body for row in run], **times)
-        yield Taken(len(run), 0)
+        header = encode_header(message.properties, 0)
+        # A stream has to know the number of each.
+        step = len(run) if queues[0].recorder is None else 1
+        for at in range(0, len(run), step):
+            core.send_many(queues[0], header, [row.body for row in run[at : at + step]], **times)
+            yield Taken(step, 0)
     else:
         for row in run:
             if any(_is_full(queue, len(row.body)) for queue in queues):
@@ -102,7 +114,7 @@ def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:
         else:
             options["key"] = _key(message, body, queues[0].policy)
             core.publish(queues, queues[0].route, *content(message.properties, body), **options)
-    except JournalError:
+    except (JournalError, TooMany):
         raise
     except LeveretError:
         return False
@@ -133,6 +145,12 @@ def _queues(core: Broker, vhost: str, destination: Destination, message: Prepare
     if message.properties.headers and home.exchanges[destination.exchange].delays:
         sent_delay_ms(message.properties.headers.get("x-delay", 0))
     return core.route_through(vhost, destination.exchange, destination.routing_key, message.properties)
+
+
+def goes_to_stream(core: Broker, vhost: str, destination: Destination) -> bool:
+    """Whether rows go straight to a stream, which keeps bodies of every size itself."""
+    found = core.topology.vhost(vhost).queues.get(destination.queue or "")
+    return found is not None and found.recorder is not None
 
 
 def _check_destination(core: Broker, vhost: str, destination: Destination) -> None:

@@ -4,7 +4,8 @@
     step    under the lock: publishes what was loaded, as much as there is room for, and notes it
 
 Whoever drives it commits after each step; the frames are durable in their order. After a restart a new one goes on with
-the first row that no frame tells of.
+the first row that no frame tells of. Streams are committed before the frame, so they may have such rows already: they
+know them by the producer of the batch and their number.
 """
 
 from collections.abc import Callable, Iterator
@@ -76,7 +77,7 @@ class RollForward:
     def step(self, core: Broker) -> bool:
         """Publish what was loaded; False when a full queue or disk has to be waited for."""
         batch = self.batch
-        taken = publish(core, batch.sink.vhost, self._loaded)
+        taken = publish(core, batch.sink.vhost, self._loaded, batch.producer.encode(), batch.done)
         self._loaded = self._loaded[taken.rows :]
         if taken.rows:
             self._ledger.advance(batch, batch.done + taken.rows, batch.dropped + taken.dropped)

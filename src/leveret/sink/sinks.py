@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from leveret.core.errors import (
@@ -29,7 +30,7 @@ from leveret.embedded.broker import Broker
 from leveret.journal.disk import Disk
 from leveret.sink.ledger import Batch, Ledger, Share, Sink
 from leveret.sink.pieces import Piece
-from leveret.sink.publishing import check
+from leveret.sink.publishing import check, goes_to_stream
 from leveret.sink.rollforward import RollForward, chunks, pieces_of
 from leveret.sink.rows import Destination, Row, destinations
 from leveret.sink.staging import Staging, StagingLimits
@@ -190,7 +191,7 @@ class Sinks:
         """Publish a batch that was decided on, and note that."""
         shares = batch.shares
         bytes_max = self._broker.options.message_bytes_max
-        roll = RollForward(self._ledger, self._staging, batch, bytes_max, self._put_away)
+        roll = RollForward(self._ledger, self._staging, batch, bytes_max, partial(self._put_away, batch.sink.vhost))
         written = 0
         while not roll.ended:
             await asyncio.to_thread(roll.load)
@@ -206,14 +207,19 @@ class Sinks:
             self._ledger.finish(batch)
             frame = self._guard.commit()
         await self._guard.wait_async(frame)
+        with self._guard as core:
+            core.streams.forget(batch.producer.encode())
         self._staging.release(batch.sink, shares)
         await asyncio.to_thread(self._staging.drop, batch.sink, [share.part for share in shares])
         return batch
 
-    def _put_away(self, row: Row) -> Row:
+    def _put_away(self, vhost: str, row: Row) -> Row:
         """A row with a pointer instead of its body, if that is large."""
         if len(row.body) <= self._broker.blob_bytes:
             return row
+        with self._guard as core:
+            if goes_to_stream(core, vhost, row.destination):
+                return row
         stored = self._broker.put_away(row.message._replace(data=row.body))
         return row._replace(message=stored, body=stored.data)
 

@@ -9,7 +9,7 @@ cdef class Appender:
     cdef readonly uint64_t sealed_bytes     # of blocks that are not written, without the one being filled
     cdef public object refusal              # why nothing is taken now, or None
     cdef uint64_t block_bytes
-    cdef object producers
+    cdef readonly object producers
     cdef Block block
     cdef Block spare
     cdef list sealed

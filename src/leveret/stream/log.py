@@ -8,6 +8,7 @@ After a failed write or sync nothing more is taken, and `on_failure` is called o
 DiskFull and keeps what it could not write; the next one tries again, and until then nothing more is taken.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 
@@ -55,6 +56,7 @@ class Log(Appender):
         self._writer = Writer(disk, options, share, found)
         self.last_block = max((segment.last_block for segment in segments), default=0)
         self.committed = end
+        self._forgotten: deque[bytes] = deque()
         self._shared: tuple[tuple[int, int, int], bytes] | None = None
 
     @property
@@ -89,6 +91,8 @@ class Log(Appender):
                 while (block := self.oldest()) is not None:
                     self._writer.write(block)
                     self.wrote()
+                while self._forgotten:
+                    self._writer.forget(self._forgotten.popleft())
                 self._writer.sync_if_due(now_ms)
                 self._writer.checkpoint_if_due()
         except DiskFull as full:
@@ -98,6 +102,11 @@ class Log(Appender):
         self.committed = self._writer.written
         self.last_block = max((segment.last_block for segment in self.segments[-2:]), default=0)
         return self.committed
+
+    def forget(self, producer: bytes) -> None:
+        """Forget a producer whose last record was committed; the next commit does so on the disk."""
+        if self.producers.forget(producer):
+            self._forgotten.append(producer)
 
     def sync_if_due(self, now_ms: int) -> None:
         """Sync what was written and left to an interval, when nothing came after it."""

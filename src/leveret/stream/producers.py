@@ -49,6 +49,10 @@ class Producers:
         if len(self._last) > PRODUCERS_MAX:
             self._last.popitem(last=False)
 
+    def forget(self, name: bytes) -> bool:
+        """Forget one who will not come again; False when he was not known."""
+        return self._last.pop(name, None) is not None
+
     def copy(self) -> "Producers":
         """The same, to go on separately."""
         twin = Producers()

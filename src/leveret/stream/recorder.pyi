@@ -2,7 +2,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from leveret.core.queue import Queue
-from leveret.core.streams import Cursor, Recorder
+from leveret.core.streams import Author, Cursor, Recorder
 from leveret.stream.log import Log
 
 KEY: str
@@ -17,7 +17,12 @@ class StreamRecorder(Recorder):
     dirty: bool
     closed: bool
     def __init__(
-        self, queue: Queue, logs: list[Log], noted: list[StreamRecorder], fetch: Callable[[bytes], bytes]
+        self,
+        queue: Queue,
+        logs: list[Log],
+        noted: list[StreamRecorder],
+        fetch: Callable[[bytes], bytes],
+        author: Author,
     ) -> None: ...
     @property
     def queue(self) -> Queue: ...

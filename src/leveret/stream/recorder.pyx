@@ -5,7 +5,8 @@
     x-producer, x-sequence  headers: what a producer sends again is not taken twice
 
 Without a key it is the routing key; straight to the stream, where that is only its name, a producer has one partition
-and all others take turns.
+and all others take turns. The rows of a batch have a producer without such headers (Author); they take turns by their
+number, so that each is in the same partition whenever it comes.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -13,7 +14,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport Content, message_of, parts_of
-from leveret.core.streams cimport Recorder
+from leveret.core.streams cimport Author, Recorder
 from leveret.stream.appender cimport Appender
 
 from leveret.core.errors import InvalidArgument, QueueNotFound
@@ -36,6 +37,7 @@ _NAMES = (KEY.encode(), FILTER.encode(), PRODUCER.encode())
 cdef enum:
     FLAGS_AT = 12           # in a content header
     HAS_HEADERS = 0x20      # in the first byte of its flags
+    TOGETHER = 256          # rows of a batch that are neighbours in a partition, too
     PLACES_MAX = 10_000     # keys are chosen by clients; a full cache is cleared
 
 
@@ -99,21 +101,25 @@ cdef class StreamRecorder(Recorder):
     cdef public bint dirty              # something was appended since the last commit
     cdef public bint closed
     cdef list noted                     # where the owner finds those that are dirty
+    cdef Author author                  # of all streams of a broker
     cdef object fetch                   # the body of a pointer into the blob store
     cdef dict places                    # key -> partition
     cdef uint32_t turn
 
-    def __init__(self, queue, list logs not None, list noted not None, fetch) -> None:
+    def __init__(self, queue, list logs not None, list noted not None, fetch, Author author not None) -> None:
         self.queue = queue
         self.logs = logs
         self.noted = noted
         self.fetch = fetch
+        self.author = author
         self.places = {}
 
     cdef int record(self, Content* content, uint64_t now_ms) except -1:
         """See Recorder."""
         cdef Labels labels
         cdef Appender log
+        cdef bytes producer
+        cdef uint64_t sequence
         if self.closed:
             raise QueueNotFound(f"stream '{self.queue.name}' was deleted: declare it again")
         if content.flags & BLOB:
@@ -121,7 +127,10 @@ cdef class StreamRecorder(Recorder):
         labels = labels_of(content)
         self.partition = self.place(content, labels) if len(self.logs) > 1 else 0
         log = <Appender>self.logs[self.partition]
-        self.repeated = not log.take(content, now_ms, labels.filter_value, labels.producer, labels.sequence)
+        producer, sequence = labels.producer, labels.sequence
+        if not producer:
+            producer, sequence = self.author.producer, self.author.sequence
+        self.repeated = not log.take(content, now_ms, labels.filter_value, producer, sequence)
         self.offset = log.next_offset - 1
         if not self.dirty:
             self.dirty = True
@@ -148,6 +157,8 @@ cdef class StreamRecorder(Recorder):
             )
         if key is None and labels.producer:
             key = labels.producer
+        if key is None and self.author.producer:
+            return <uint32_t>(self.author.sequence // TOGETHER % <uint64_t>len(self.logs))
         if key is None:
             self.turn = (self.turn + 1) % <uint32_t>len(self.logs)
             return self.turn
@@ -172,6 +183,10 @@ cdef class StreamRecorder(Recorder):
     def partitions(self) -> int:
         """See Recorder."""
         return len(self.logs)
+
+    def check(self, dict headers not None) -> None:
+        """See Recorder."""
+        check_labels(headers)
 
     def figures(self) -> list[dict[str, int]]:
         """See Recorder."""

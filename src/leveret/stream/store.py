@@ -1,6 +1,6 @@
 """All streams of a broker: opened with it, committed together with its journal, retained, removed.
 
-    under the lock of the broker       recorder_of, drop, take, committed, expire
+    under the lock of the broker       recorder_of, drop, forget, take, committed, expire
     by the thread that commits         commit
     by the housekeeper                 retain, remove
 
@@ -17,6 +17,7 @@ from leveret.core.consumer_groups import ConsumerGroups
 from leveret.core.errors import DamagedJournal, JournalFailed, TooMany
 from leveret.core.queue import Queue
 from leveret.core.queue_types import STREAM
+from leveret.core.streams import Author
 from leveret.stream.home import Home
 from leveret.stream.log import Log
 from leveret.stream.options import StreamOptions
@@ -55,6 +56,7 @@ class StreamStore:
         self._gone: list[StreamRecorder] = []
         self._recorders: dict[int, StreamRecorder] = {}
         self._logs = 0
+        self.author = Author()
         core.streams = self
         streams = [queue for queue in core.queues.values() if queue.policy.queue_type == STREAM]
         try:
@@ -96,7 +98,7 @@ class StreamStore:
             if isinstance(error, DamagedJournal):
                 raise DamagedJournal(f"stream '{queue.name}', partition {len(logs)}: {error}") from error
             raise
-        recorder = StreamRecorder(queue, logs, self._noted, self._fetch)
+        recorder = StreamRecorder(queue, logs, self._noted, self._fetch, self.author)
         self._recorders[queue.id] = recorder
         self._unsynced.append(queue.id)
         self._logs += count
@@ -109,6 +111,12 @@ class StreamStore:
         self._logs -= recorder.partitions
         self._gone.append(recorder)
         self.groups.delete_stream(queue.vhost, queue.name)
+
+    def forget(self, producer: bytes) -> None:
+        """See Streams of the core."""
+        for recorder in self:
+            for log in recorder.logs:
+                log.forget(producer)
 
     # Committing
 

@@ -71,6 +71,11 @@ class Writer:
         self.written = block.end
         self._interrupted = False
 
+    def forget(self, producer: bytes) -> None:
+        """Forget a producer all of whose records are written."""
+        if self.index is not None:
+            self.index.producers.forget(producer)
+
     def sync_if_due(self, now_ms: int) -> None:
         """Make what was written as durable as was asked for."""
         waited_ms = now_ms - self._synced_ms

@@ -10,6 +10,7 @@ from leveret.core.broker import Broker as Core
 from leveret.core.errors import InvalidArgument
 from leveret.core.held import Held
 from leveret.core.page import MEDIA_TYPE, Page
+from leveret.core.publish import group_of
 from leveret.core.reservations import (
     BYTES_MAX,
     LEASE_MS,
@@ -17,6 +18,7 @@ from leveret.core.reservations import (
     LEASE_MS_MIN,
     MESSAGES_MAX,
     NUMBER_MAX,
+    SHARES_MAX,
     ReaderGroup,
     Reserved,
 )
@@ -115,6 +117,9 @@ async def read_reserved(call: Call) -> Answer:
     """A page of what is reserved."""
     queue, number = call.queue, call.query["reservation"]
     at, to = call.query.get("at", 0), call.query.get("end", MESSAGES_MAX)
+    share, shares = call.query.get("share", 0), call.query.get("shares", 1)
+    if share >= shares:
+        raise InvalidArgument(f"share {share} of {shares}: shares are counted from 0")
 
     def step(at: int) -> list[Row]:
         """The messages from an index on, in one hold of the lock."""
@@ -128,7 +133,7 @@ async def read_reserved(call: Call) -> Answer:
             rows = step(place)
             if not rows:
                 return filling.finish()
-            _fill(filling, rows)
+            _fill(filling, rows if shares == 1 else [row for row in rows if _share_of(row, shares) == share])
             place += len(rows)
         return filling.finish(str(place))
 
@@ -145,6 +150,14 @@ def _looked_at(queue: Queue, found: Iterable[Held | None]) -> list[Row]:
         if size >= STEP_BYTES:
             break
     return rows
+
+
+def _share_of(row: Row, shares: int) -> int:
+    """Which share a message is in: that of its group, or any if it has none."""
+    if row is None:
+        return 0
+    held, peeked = row
+    return (group_of(peeked.content.properties.headers or {}) or held.seq) % shares
 
 
 def _fill(page: Page, rows: Iterable[Row]) -> None:
@@ -240,6 +253,8 @@ OPERATIONS = (
                 "reservation": Whole("The number of the reservation.", 1, NUMBER_MAX, required=True),
                 "at": Whole("The index of the first one; default: 0.", 0, MESSAGES_MAX),
                 "end": Whole("The index after the last one; default: all.", 0, MESSAGES_MAX),
+                "share": Whole("Only this share of the message groups, counted from 0.", 0, SHARES_MAX - 1),
+                "shares": Whole("How many shares there are; default: 1.", 1, SHARES_MAX),
             },
         ),
     ),
