@@ -213,6 +213,8 @@ def tried(after: str, seed: int, target: str) -> int:
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollforward, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(rollforward, "STRETCH_ROWS", 4)
+    monkeypatch.setattr(rollforward, "STRETCH_ROWS_MIN", 3)
 
 
 @pytest.mark.parametrize(("after", "seed", "target"), RUNS)

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.errors import InvalidArgument
 from leveret.core.tables import TABLE_BYTES_MAX
+from leveret.sink.cells import Numbers, Texts
 
 MAGIC = b"LVP1"
 HEAD = struct.Struct("<4sIHH")
@@ -26,7 +27,7 @@ COLUMN_HEAD = struct.Struct("<BBHI")
 NUMBER = struct.Struct("<q")
 OFFSET_BYTES = 4
 ABSENT = -(1 << 63)
-ROWS_MAX = 1_000_000  # each costs an object while it is published
+ROWS_MAX = 1_000_000  # some cost an object each while they are published
 SHORT_BYTES_MAX = 255  # what AMQP can say in a short string
 NAME_BYTES_MAX = 4_096  # of groups and de-duplication ids, which are limited in characters
 BODY_BYTES_MAX = (1 << 32) - 1  # the server has a limit of its own
@@ -93,54 +94,6 @@ def encode(rows: int, parts: Sequence[Part]) -> bytes:
     return b"".join(found)
 
 
-class Texts:
-    """A text for each row."""
-
-    def __init__(self, name: str, rows: int, data: memoryview, gapped: bool) -> None:
-        """Check every offset before any is used."""
-        flags_bytes = (rows + 7) // 8 if gapped else 0
-        head_bytes = flags_bytes + (rows + 1) * OFFSET_BYTES
-        if len(data) < head_bytes:
-            raise damaged(f"{name} has {len(data)} bytes for {rows} rows")
-        self._flags = data[:flags_bytes]
-        offsets = data[flags_bytes:head_bytes].cast("I").tolist()
-        self._data = bytes(data[head_bytes:])
-        self._first = offsets[0]
-        self._offsets = offsets
-        lengths = list(map(int.__sub__, offsets[1:], offsets))
-        if offsets[-1] - offsets[0] != len(self._data) or (rows and min(lengths) < 0):
-            raise damaged(f"{name} has offsets that do not rise to its end")
-        if rows and max(lengths) > COLUMNS[name].most:
-            raise InvalidArgument(
-                f"{name} has a text of {max(lengths)} bytes, the limit is {COLUMNS[name].most}: shorten it"
-            )
-
-    def __getitem__(self, row: int) -> bytes | None:
-        """The text of a row."""
-        if self._flags and not self._flags[row >> 3] >> (row & 7) & 1:
-            return None
-        return self._data[self._offsets[row] - self._first : self._offsets[row + 1] - self._first]
-
-
-class Numbers:
-    """A number for each row."""
-
-    def __init__(self, name: str, rows: int, data: memoryview) -> None:
-        """Check their range."""
-        if len(data) != rows * NUMBER.size:
-            raise damaged(f"{name} has {len(data)} bytes for {rows} rows")
-        self._numbers = data.cast("q").tolist()
-        for number in (min(self._numbers, default=0), max(self._numbers, default=0)):
-            _check_number(name, number)
-        if any(ABSENT < number < 0 for number in self._numbers):
-            _check_number(name, -1)
-
-    def __getitem__(self, row: int) -> int | None:
-        """The number of a row."""
-        number: int = self._numbers[row]
-        return None if number == ABSENT else number
-
-
 class Piece:
     """The rows of a piece; whatever is wrong with its bytes is told when it is made."""
 
@@ -156,35 +109,37 @@ class Piece:
             raise InvalidArgument(f"a piece has at most {ROWS_MAX} rows, not {self.rows}: split it up")
         self.constants: dict[str, bytes | int] = {}
         self.columns: dict[str, Texts | Numbers] = {}
-        rest = memoryview(data)[HEAD.size :]
+        at = HEAD.size
         for _ in range(count):
-            rest = self._take(rest)
-        if rest:
-            raise damaged(f"{len(rest)} bytes follow its last column")
+            at = self._take(data, at)
+        if at < len(data):
+            raise damaged(f"{len(data) - at} bytes follow its last column")
 
-    def _take(self, rest: memoryview) -> memoryview:
-        """Read one column; give what follows it."""
-        if len(rest) < COLUMN_HEAD.size:
+    def _take(self, data: bytes, at: int) -> int:
+        """Read one column; give where it ends."""
+        if len(data) - at < COLUMN_HEAD.size:
             raise damaged("it ends in a column")
-        number, form, zero, size = COLUMN_HEAD.unpack_from(rest)
+        size: int
+        number, form, zero, size = COLUMN_HEAD.unpack_from(data, at)
+        at += COLUMN_HEAD.size
         name = _NAMES.get(number)
         if name is None or zero:
             raise damaged(f"there is no column {number}")
         if name in self.constants or name in self.columns:
             raise damaged(f"{name} comes twice")
-        if size > len(rest) - COLUMN_HEAD.size:
+        if size > len(data) - at:
             raise damaged(f"{name} is longer than what came")
-        data, rest = rest[COLUMN_HEAD.size :][:size], rest[COLUMN_HEAD.size + size :]
         is_number = COLUMNS[name].kind == "number"
         if form == CONSTANT:
-            self.constants[name] = _constant_number(name, data) if is_number else _constant_text(name, data)
+            told = data[at : at + size]
+            self.constants[name] = _constant_number(name, told) if is_number else _constant_text(name, told)
         elif form == NUMBERS and is_number:
-            self.columns[name] = Numbers(name, self.rows, data)
+            self.columns[name] = _numbers(name, self.rows, data, at, size)
         elif form in (TEXTS, GAPPED) and not is_number:
-            self.columns[name] = Texts(name, self.rows, data, form == GAPPED)
+            self.columns[name] = _texts(name, self.rows, data, at, size, form == GAPPED)
         else:
             raise damaged(f"{name} has no form {form}")
-        return rest
+        return at + size
 
     def cell(self, name: str, row: int) -> Cell:
         """What a column says of a row."""
@@ -202,22 +157,44 @@ def damaged(what: str) -> InvalidArgument:
     return InvalidArgument(f"this is not a piece of a batch ({what}): send it again, by a client of this version")
 
 
-def _constant_number(name: str, data: memoryview) -> int:
+def _texts(name: str, rows: int, data: bytes, at: int, size: int, gapped: bool) -> Texts:
+    """A column of texts, all of whose offsets are good."""
+    if size < ((rows + 7) // 8 if gapped else 0) + (rows + 1) * OFFSET_BYTES:
+        raise damaged(f"{name} has {size} bytes for {rows} rows")
+    found = Texts(data, at, size, rows, gapped)
+    if not found.rising:
+        raise damaged(f"{name} has offsets that do not rise to its end")
+    if found.longest > COLUMNS[name].most:
+        raise InvalidArgument(
+            f"{name} has a text of {found.longest} bytes, the limit is {COLUMNS[name].most}: shorten it"
+        )
+    return found
+
+
+def _numbers(name: str, rows: int, data: bytes, at: int, size: int) -> Numbers:
+    """A column of numbers in their range."""
+    if size != rows * NUMBER.size:
+        raise damaged(f"{name} has {size} bytes for {rows} rows")
+    found = Numbers(data, at, rows)
+    for number in (found.least, found.most):
+        _check_number(name, number)
+    return found
+
+
+def _constant_number(name: str, data: bytes) -> int:
     if len(data) != NUMBER.size:
         raise damaged(f"{name} is no number")
     (number,) = NUMBER.unpack(data)
-    if number < 0:
-        _check_number(name, -1)
     _check_number(name, number)
     return int(number)
 
 
-def _constant_text(name: str, data: memoryview) -> bytes:
+def _constant_text(name: str, data: bytes) -> bytes:
     if len(data) > COLUMNS[name].most:
         raise InvalidArgument(f"{name} has {len(data)} bytes, the limit is {COLUMNS[name].most}: shorten it")
-    return bytes(data)
+    return data
 
 
 def _check_number(name: str, number: int) -> None:
-    if number != ABSENT and not 0 <= number <= COLUMNS[name].most:
+    if not 0 <= number <= COLUMNS[name].most:
         raise InvalidArgument(f"{name} is from 0 to {COLUMNS[name].most}, not {number}: correct that row")

@@ -22,7 +22,10 @@ from leveret.core.properties import content, encode_header
 from leveret.core.queue import Queue
 from leveret.embedded.message import DEDUP, GROUP
 from leveret.embedded.outgoing import Prepared
-from leveret.sink.rows import Destination, Row
+from leveret.sink.rows import Destination, Row, Stretch
+
+Chunk = list[Row] | Stretch
+"""Rows that one frame takes."""
 
 
 class Taken(NamedTuple):
@@ -32,26 +35,32 @@ class Taken(NamedTuple):
     dropped: int
 
 
-def check(core: Broker, vhost: str, rows: Iterable[Row], new: Iterable[Destination]) -> int:
+def check(core: Broker, vhost: str, rows: Chunk, new: Iterable[Destination]) -> int:
     """Refuse what could not be published; give the number of rows that no queue would take."""
     for destination in new:
         _check_destination(core, vhost, destination)
-    unroutable = 0
-    for destination, message, body in rows:
-        queues = _queues(core, vhost, destination, message)
-        for queue in queues:
-            if queue.recorder is not None:
-                queue.recorder.check(message.properties.headers or {})
-            if _too_large(queue, len(body)):
-                raise MessageTooLarge(
-                    f"a row has a body of {len(body)} bytes, queue '{queue.name}' takes at most "
-                    f"{queue.policy.max_message_bytes}: raise max_message_size, or send a reference"
-                )
-        unroutable += not queues
-    return unroutable
+    if isinstance(rows, Stretch):
+        queues = _checked(core, vhost, rows.destination, rows.common, rows.packed.longest)
+        if all(queue.recorder is None for queue in queues):
+            return 0 if queues else len(rows)
+    return sum(not _checked(core, vhost, row.destination, row.message, len(row.body)) for row in rows)
 
 
-def publish(core: Broker, vhost: str, rows: list[Row], producer: bytes = b"", first: int = 0) -> Taken:
+def _checked(core: Broker, vhost: str, destination: Destination, message: Prepared, size: int) -> list[Queue]:
+    """Where rows with bodies up to such a size would go; refuses them if they could not be taken there."""
+    queues = _queues(core, vhost, destination, message)
+    for queue in queues:
+        if queue.recorder is not None:
+            queue.recorder.check(message.properties.headers or {})
+        if _too_large(queue, size):
+            raise MessageTooLarge(
+                f"a row has a body of {size} bytes, queue '{queue.name}' takes at most "
+                f"{queue.policy.max_message_bytes}: raise max_message_size, or send a reference"
+            )
+    return queues
+
+
+def publish(core: Broker, vhost: str, rows: Chunk, producer: bytes = b"", first: int = 0) -> Taken:
     """Publish rows in order until one meets a full queue or disk: that one waits, with all after it.
 
     Streams know them by their producer and numbers, from `first` on.
@@ -60,6 +69,9 @@ def publish(core: Broker, vhost: str, rows: list[Row], producer: bytes = b"", fi
     author = core.streams.author
     author.producer, author.sequence = producer, first
     try:
+        if isinstance(rows, Stretch) and (queue := _taker(core, vhost, rows)) is not None:
+            rows.publish(core, queue)
+            return Taken(len(rows), 0)
         for _, alike in groupby(rows, key=_identity):
             run = list(alike)
             left = len(run)
@@ -75,6 +87,14 @@ def publish(core: Broker, vhost: str, rows: list[Row], producer: bytes = b"", fi
     finally:
         author.producer = b""
     return Taken(taken, dropped)
+
+
+def _taker(core: Broker, vhost: str, stretch: Stretch) -> Queue | None:
+    """The queue that takes a stretch as it is; None if its rows have to be looked at."""
+    if stretch.destination.queue is None or stretch.common.key is not None:
+        return None
+    queues = _queues(core, vhost, stretch.destination, stretch.common)
+    return queues[0] if queues and queues[0].recorder is None and _is_plain(queues[0]) else None
 
 
 def _publish_run(core: Broker, vhost: str, run: list[Row]) -> Iterator[Taken]:

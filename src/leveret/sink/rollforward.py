@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator
 from leveret.core.broker import Broker
 from leveret.sink.ledger import Batch, Ledger
 from leveret.sink.pieces import Piece
-from leveret.sink.publishing import publish
-from leveret.sink.rows import Row, Rows
+from leveret.sink.publishing import Chunk, publish
+from leveret.sink.rows import Row, Rows, Stretch
 from leveret.sink.staging import Staging
 
 CHUNK_ROWS = 2_000  # that are published while others wait for the lock
 CHUNK_BYTES = 1 << 20
+STRETCH_ROWS = 8_000  # the same for rows that take less time
+STRETCH_ROWS_MIN = 100  # fewer share a frame with those of other pieces
 
-PutAway = Callable[[Row], Row]
+PutAway = Callable[[Chunk], Chunk]
 
 
 def pieces_of(staging: Staging, batch: Batch, body_bytes_max: int) -> Iterator[Rows]:
@@ -30,23 +32,28 @@ def pieces_of(staging: Staging, batch: Batch, body_bytes_max: int) -> Iterator[R
             yield Rows(Piece(staging.read(batch.sink, share.part, piece)), body_bytes_max)
 
 
-def rows_of(staging: Staging, batch: Batch, body_bytes_max: int, first: int = 0) -> Iterator[Row]:
-    """The rows of a batch in order, from one on."""
-    for rows in pieces_of(staging, batch, body_bytes_max):
-        yield from rows.read(min(first, len(rows)))
-        first = max(0, first - len(rows))
-
-
-def chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """Rows in lists that one frame takes."""
+def chunks(
+    pieces: Iterator[Rows], first: int = 0, read: Callable[[Rows, int], Iterator[Row]] = Rows.read
+) -> Iterator[Chunk]:
+    """The rows of pieces from one on, as much as one frame takes at a time."""
     chunk: list[Row] = []
     size = 0
-    for row in rows:
-        chunk.append(row)
-        size += len(row.body)
-        if len(chunk) >= CHUNK_ROWS or size >= CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
+    for rows in pieces:
+        start = min(first, len(rows))
+        first -= start
+        stretch = rows.stretch(start) if len(rows) - start >= STRETCH_ROWS_MIN else None
+        if stretch is not None:
+            if chunk:
+                yield chunk
+                chunk, size = [], 0
+            yield from stretch.cut(STRETCH_ROWS, CHUNK_BYTES)
+            continue
+        for row in read(rows, start):
+            chunk.append(row)
+            size += len(row.body)
+            if len(chunk) >= CHUNK_ROWS or size >= CHUNK_BYTES:
+                yield chunk
+                chunk, size = [], 0
     if chunk:
         yield chunk
 
@@ -55,14 +62,19 @@ class RollForward:
     """One batch on its way into queues."""
 
     def __init__(
-        self, ledger: Ledger, staging: Staging, batch: Batch, body_bytes_max: int, put_away: PutAway = lambda row: row
+        self,
+        ledger: Ledger,
+        staging: Staging,
+        batch: Batch,
+        body_bytes_max: int,
+        put_away: PutAway = lambda chunk: chunk,
     ) -> None:
         """Go on where the ledger says that it is."""
         self.batch = batch
         self._ledger = ledger
         self._put_away = put_away
-        self._chunks = chunks(rows_of(staging, batch, body_bytes_max, batch.done))
-        self._loaded: list[Row] = []
+        self._chunks = chunks(pieces_of(staging, batch, body_bytes_max), batch.done)
+        self._loaded: Chunk = []
 
     @property
     def ended(self) -> bool:
@@ -72,13 +84,14 @@ class RollForward:
     def load(self) -> None:
         """Have something to publish, unless there is some left."""
         if not self._loaded:
-            self._loaded = [self._put_away(row) for row in next(self._chunks, [])]
+            self._loaded = self._put_away(next(self._chunks, []))
 
     def step(self, core: Broker) -> bool:
         """Publish what was loaded; False when a full queue or disk has to be waited for."""
         batch = self.batch
         taken = publish(core, batch.sink.vhost, self._loaded, batch.producer.encode(), batch.done)
-        self._loaded = self._loaded[taken.rows :]
+        rest = self._loaded
+        self._loaded = rest.after(taken.rows) if isinstance(rest, Stretch) else rest[taken.rows :]
         if taken.rows:
             self._ledger.advance(batch, batch.done + taken.rows, batch.dropped + taken.dropped)
         return taken.rows > 0

@@ -1,12 +1,20 @@
 """Rows of a piece as messages: where each goes, and what it carries."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from leveret.core.errors import InvalidArgument
-from leveret.core.properties import Properties
+from leveret.core.properties import Properties, encode_header
+from leveret.core.publish import Publisher
+from leveret.core.queue import Queue
 from leveret.core.tables import MalformedTable, decode_table
 from leveret.embedded.outgoing import Outgoing, Prepared, check_size, prepare
+from leveret.sink.cells import Numbers, Texts
+from leveret.sink.packed import Field, Kind, Packed
 from leveret.sink.pieces import Cell, Piece
 
 PROPERTIES = ("message_id", "content_type", "content_encoding", "correlation_id", "reply_to", "type", "app_id")
@@ -16,6 +24,23 @@ PLAIN = {*PROPERTIES, "timestamp", "priority", "delay_ms", "ttl_ms"}
 """Columns that say nothing about routes, groups and duplicates."""
 DESTINATION = ("queue", "exchange", "routing_key")
 MS_PER_S = 1000
+HEADER_BYTES = len(encode_header(Properties(), 0))  # of a content header without properties
+FIELDS: dict[str, tuple[Kind, str | None]] = {
+    "content_type": (Kind.SHORT_STRING, "content_type"),
+    "content_encoding": (Kind.SHORT_STRING, "content_encoding"),
+    "headers": (Kind.SHORT_STRING, None),
+    "delivery_mode": (Kind.OCTET, None),
+    "priority": (Kind.OCTET, "priority"),
+    "correlation_id": (Kind.SHORT_STRING, "correlation_id"),
+    "reply_to": (Kind.SHORT_STRING, "reply_to"),
+    "expiration": (Kind.DIGITS, "ttl_ms"),
+    "message_id": (Kind.SHORT_STRING, "message_id"),
+    "timestamp": (Kind.LONG, "timestamp"),
+    "type": (Kind.SHORT_STRING, "type"),
+    "user_id": (Kind.SHORT_STRING, None),
+    "app_id": (Kind.SHORT_STRING, "app_id"),
+}
+"""Properties in the order of content headers: how they are written, and the plain column that sets them."""
 
 
 class Destination(NamedTuple):
@@ -32,6 +57,43 @@ class Row(NamedTuple):
     destination: Destination
     message: Prepared
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows of a piece from `first` to before `end`, for one place: they can be published without looking at each."""
+
+    rows: Rows
+    packed: Packed
+    destination: Destination
+    common: Prepared
+    """What all of them carry, but for what columns say."""
+    first: int
+    end: int
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self.end - self.first
+
+    def __iter__(self) -> Iterator[Row]:
+        """Each of them, for whoever does look."""
+        return islice(self.rows.read(self.first), len(self))
+
+    def after(self, count: int) -> Stretch:
+        """The same without the first."""
+        return Stretch(self.rows, self.packed, self.destination, self.common, self.first + count, self.end)
+
+    def cut(self, rows_max: int, bytes_max: int) -> Iterator[Stretch]:
+        """The same in stretches that are not too long."""
+        first = self.first
+        while first < self.end:
+            end = min(self.end, self.packed.end_of(first, rows_max, bytes_max))
+            yield Stretch(self.rows, self.packed, self.destination, self.common, first, end)
+            first = end
+
+    def publish(self, core: Publisher, queue: Queue) -> None:
+        """Put all of them into a queue that takes everything as it is."""
+        self.packed.publish(core, queue, self.first, self.end)
 
 
 class Rows:
@@ -51,15 +113,47 @@ class Rows:
         """How many there are."""
         return self._piece.rows
 
+    def stretch(self, first: int) -> Stretch | None:
+        """The rows from one on as a stretch; None if they have to be looked at one by one."""
+        columns = self._piece.columns
+        bodies = columns.get("value")
+        if self._destination is None or not isinstance(bodies, Texts) or bodies.longest > self._body_bytes_max:
+            return None
+        texts = (column for column in self._said.values() if isinstance(column, Texts))
+        if not self._said.keys() <= PLAIN or not all(column.is_utf8() for column in texts):
+            return None
+        return Stretch(self, self._packed(bodies), self._destination, self._base, first, self._piece.rows)
+
+    def _packed(self, bodies: Texts) -> Packed:
+        """All rows, with what columns say."""
+        base, said = self._base, self._said
+        fields = []
+        for place, (name, (kind, column)) in enumerate(FIELDS.items()):
+            value = self._base_properties.get(name)
+            common = b"" if value is None else encode_header(Properties(**{name: value}), 0)[HEADER_BYTES:]
+            if common or column in said:
+                fields.append(Field(place, kind, common, said.get(column or "")))
+        return Packed(
+            bodies,
+            fields,
+            priority=base.priority,
+            delay_ms=base.delay_ms,
+            ttl_ms=base.ttl_ms,
+            group=base.group,
+            priorities=_numbers(said, "priority"),
+            delays=_numbers(said, "delay_ms"),
+            ttls=_numbers(said, "ttl_ms"),
+        )
+
     def read(self, first: int = 0) -> Iterator[Row]:
         """The rows from one on."""
         if not self._said:
             return self._rows(first, lambda row: self._base)
         return self._rows(first, self._varied if self._said.keys() <= PLAIN else self._prepared_of)
 
-    def outline(self) -> Iterator[Row]:
-        """All rows, checked; what decides nothing about where they go is left out."""
-        return self._rows(0, self._checked if self._said.keys() <= PLAIN else self._prepared_of)
+    def outline(self, first: int = 0) -> Iterator[Row]:
+        """The rows from one on, checked; what decides nothing about where they go is left out."""
+        return self._rows(first, self._checked if self._said.keys() <= PLAIN else self._prepared_of)
 
     def _rows(self, first: int, message_of: Callable[[int], Prepared]) -> Iterator[Row]:
         destination, cell = self._destination, self._piece.cell
@@ -130,6 +224,13 @@ class Rows:
             properties,
         )
         return prepare(message, self._body_bytes_max)
+
+
+def _numbers(said: Mapping[str, Texts | Numbers], name: str) -> Numbers | None:
+    """A column of numbers, if there is such."""
+    column = said.get(name)
+    assert not isinstance(column, Texts), "it is a column of numbers"
+    return column
 
 
 def destinations(piece: Piece) -> Iterator[Destination]:

@@ -30,9 +30,9 @@ from leveret.embedded.broker import Broker
 from leveret.journal.disk import Disk
 from leveret.sink.ledger import Batch, Ledger, Share, Sink
 from leveret.sink.pieces import Piece
-from leveret.sink.publishing import check, goes_to_stream
+from leveret.sink.publishing import Chunk, check, goes_to_stream
 from leveret.sink.rollforward import RollForward, chunks, pieces_of
-from leveret.sink.rows import Destination, Row, destinations
+from leveret.sink.rows import Destination, Row, Rows, Stretch, destinations
 from leveret.sink.staging import Staging, StagingLimits
 from leveret.telemetry.logs import Log
 
@@ -165,9 +165,10 @@ class Sinks:
         allowed: set[Destination] = set()
         rows = unroutable = 0
         pieces = pieces_of(self._staging, batch, self._broker.options.message_bytes_max)
-        waiting = chunks(row for piece in pieces for row in piece.outline())
+        waiting = chunks(pieces, read=Rows.outline)
         while chunk := await asyncio.to_thread(next, waiting, None):
-            new = {row.destination for row in chunk} - allowed
+            places = {chunk.destination} if isinstance(chunk, Stretch) else {row.destination for row in chunk}
+            new = places - allowed
             for destination in new:
                 allow(destination)
             with self._guard as core:
@@ -213,7 +214,13 @@ class Sinks:
         await asyncio.to_thread(self._staging.drop, batch.sink, [share.part for share in shares])
         return batch
 
-    def _put_away(self, vhost: str, row: Row) -> Row:
+    def _put_away(self, vhost: str, chunk: Chunk) -> Chunk:
+        """Rows with pointers instead of bodies that are large."""
+        if isinstance(chunk, Stretch) and chunk.packed.longest <= self._broker.blob_bytes:
+            return chunk
+        return [self._stored(vhost, row) for row in chunk]
+
+    def _stored(self, vhost: str, row: Row) -> Row:
         """A row with a pointer instead of its body, if that is large."""
         if len(row.body) <= self._broker.blob_bytes:
             return row
