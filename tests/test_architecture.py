@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     "amqp": EDGE,
     "http": EDGE | {"embedded"},
     "client": EDGE | {"embedded"},
-    "cli": EDGE | {"server"},
+    "cli": EDGE | {"server", "client", "embedded", "journal", "stream"},
     "__main__": {"cli"},
     "embedded": EDGE | {"journal", "stream"},
     "pipeline": {"core", "journal", "client"} | SHARED,

@@ -9,7 +9,7 @@ from typing import Any
 
 from leveret.cli import target
 from leveret.cli.command import Command
-from leveret.cli.output import as_json, as_table, cell
+from leveret.cli.output import as_json, cell, print_table
 from leveret.core.errors import InvalidArgument
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.imports import IMPORTS
@@ -55,7 +55,7 @@ def import_file(given: Namespace) -> None:
         print(as_json({"sections": rows, "ignored": ignored}))
         return
     counted = [{**row, "skipped": len(row["skipped"])} for row in rows]
-    print(as_table(counted, ("section", "imported", "skipped")), flush=True)
+    print_table(counted, ("section", "imported", "skipped"))
     for each in (each for row in rows for each in row["skipped"]):
         print(f"skipped {cell(each['object'])}: {cell(each['reason'])}", file=sys.stderr)
     for name in ignored:

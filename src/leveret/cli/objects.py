@@ -7,7 +7,7 @@ from typing import Any
 from leveret.cli import passwords, target
 from leveret.cli.actions import ACTIONS, NOUNS, Action
 from leveret.cli.command import Command
-from leveret.cli.output import as_json, as_table
+from leveret.cli.output import as_json, print_table
 from leveret.core.errors import InvalidArgument
 
 PASSWORD = "password_hash"
@@ -45,7 +45,7 @@ def run(given: Namespace) -> int:
     if given.json:
         print(as_json(result))
     elif action.columns:
-        print(as_table(result, action.columns))
+        print_table(result, action.columns)
     else:
         print(action.done.format(**{**request, **(result if isinstance(result, dict) else {})}))
     return 0
