@@ -24,10 +24,12 @@ from leveret.cli import (
     tail,
 )
 from leveret.cli.command import Command
+from leveret.cli.top import command as top
 from leveret.core.errors import LeveretError
 
 COMMANDS: tuple[Command, ...] = (
     serve.COMMAND,
+    top.COMMAND,
     queues.COMMAND,
     publish.COMMAND,
     consume.COMMAND,

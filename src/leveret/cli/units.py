@@ -30,5 +30,5 @@ def _scaled(number: float, step: int, units: tuple[str, ...], gap: str) -> str:
     while number >= step and index < len(units) - 1:
         number /= step
         index += 1
-    digits = 0 if (index == 0 and number == int(number)) or number >= 100 else 1
+    digits = 0 if number >= 100 or (index == 0 and (number >= 10 or number == int(number))) else 1
     return f"{number:.{digits}f}{gap}{units[index]}"
