@@ -24,6 +24,7 @@ from leveret.cli import (
     tail,
 )
 from leveret.cli.command import Command
+from leveret.cli.doctor import command as doctor
 from leveret.cli.top import command as top
 from leveret.core.errors import LeveretError
 
@@ -40,6 +41,7 @@ COMMANDS: tuple[Command, ...] = (
     *objects.COMMANDS,
     definitions.COMMAND,
     status.COMMAND,
+    doctor.COMMAND,
     completion.COMMAND,
 )
 
