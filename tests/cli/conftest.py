@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from leveret.server.control_client import connect
 from tests.server_process import ServerProcess
 
 
@@ -25,3 +26,10 @@ def asked(server: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for name in ("LEVERET_TOKEN", "LEVERET_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     return server
+
+
+def access_key(server: ServerProcess) -> dict[str, str]:
+    """What AWS's own tools find in the environment when they may use the port for SQS."""
+    with connect(str(server.data)) as operator:
+        key = operator.call("keys.add", user="guest")
+    return {"AWS_ACCESS_KEY_ID": key["id"], "AWS_SECRET_ACCESS_KEY": key["secret"]}

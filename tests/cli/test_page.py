@@ -15,7 +15,7 @@ from tests.sources import ROOT
 
 PAGE = (ROOT / "docs" / "cli.md").read_text()
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WITHOUT_ACTIONS = ("publish", "consume", "peek", "tail", "redrive", "top", "doctor", "status")
+WITHOUT_ACTIONS = ("publish", "consume", "peek", "tail", "redrive", "top", "bench", "doctor", "status")
 COMMAND = re.compile(r"^\$ (.*\n(?:> .*\n)*)((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 

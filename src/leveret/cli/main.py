@@ -23,6 +23,7 @@ from leveret.cli import (
     status,
     tail,
 )
+from leveret.cli.bench import command as bench
 from leveret.cli.command import Command
 from leveret.cli.doctor import command as doctor
 from leveret.cli.top import command as top
@@ -41,6 +42,7 @@ COMMANDS: tuple[Command, ...] = (
     *objects.COMMANDS,
     definitions.COMMAND,
     status.COMMAND,
+    bench.COMMAND,
     doctor.COMMAND,
     completion.COMMAND,
 )

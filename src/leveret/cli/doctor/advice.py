@@ -12,6 +12,7 @@ REPLAY_MANY_BYTES = 4 << 30
 OLD_MS = 86_400_000
 SPARSE_SHARE = 0.2  # of the records of a segment that still live
 SPARSE_SEGMENTS = 10
+NAMED = 5  # files that a sentence names
 
 Question = Callable[[Examination], Iterator[str]]
 
@@ -21,9 +22,10 @@ def damaged(found: Examination) -> Iterator[str]:
     if found.log.trouble:
         yield f"a server does not start on this: {found.log.trouble}"
     if found.damage:
+        names = ", ".join(sorted({each.name for each in found.damage})[:NAMED])
         yield (
-            f"restore {', '.join(sorted({each.name for each in found.damage})[:5])} from a backup; without one, start once "
-            "with --salvage, which skips what is damaged and says how many messages that were"
+            f"restore {names} from a backup; without one, start once with --salvage, "
+            "which skips what is damaged and says how many messages that were"
         )
     if found.log.torn_bytes and not found.log.trouble:
         size = in_bytes(found.log.torn_bytes)
