@@ -1,15 +1,14 @@
 """The examples of docs/cli.md do what they say: each command is run, and its output compared."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from leveret.cli import main
 from leveret.cli.actions import ACTIONS
-from tests.server.control_world import SMALL
+from tests.cli.shell import Shell
 from tests.server_process import ServerProcess
 from tests.sources import ROOT
 
@@ -32,29 +31,12 @@ def examples(page: str) -> list[Example]:
     return [Example(match[1].replace("\n> ", "\n"), match[2]) for match in found]
 
 
-def environment(tools: Path) -> dict[str, str]:
-    """One in which `leveret` is this source."""
-    tools.mkdir()
-    (tools / "leveret").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leveret "$@"\n')
-    (tools / "leveret").chmod(0o700)
-    small = {f"LEVERET_{name.upper()}": str(value) for name, value in SMALL.items()}
-    path = f"{tools}:{os.environ['PATH']}"
-    return {**os.environ, **small, "PATH": path, "PYTHONPATH": ":".join(map(os.path.abspath, sys.path))}
-
-
-def test_every_example_prints_what_the_page_says(asked: ServerProcess, tmp_path: Path) -> None:
-    environ = environment(tmp_path / "tools")
+def test_every_example_prints_what_the_page_says(
+    asked: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(tmp_path, monkeypatch)
     for example in examples(PAGE):
-        done = subprocess.run(
-            ["bash", "-c", example.command],
-            cwd=tmp_path,
-            env=environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-        )
-        assert done.stdout == example.output, example.command
+        assert shell.run(example.command)[1] == example.output, example.command
 
 
 def test_the_page_shows_every_action() -> None:
