@@ -109,7 +109,6 @@ SKIPPED = [
     "users: name 'bad': the password hash cannot be read",
     "parameters: component 'shovel', name 's', vhost 'team': parameters of shovel mean nothing here",
     "policies: name 'ha', vhost 'team': 'colour' is not a recognised policy setting",
-    "queues: name 'stream', vhost 'team': ",
     "queues: name 'lost', vhost 'nowhere': vhost nowhere not found",
     "shovels: there is no such thing in Leveret",
 ]
@@ -148,7 +147,7 @@ def test_a_file_of_rabbitmq_is_merged_and_what_is_left_out_is_told(
         ["global_parameters", "1", "0"],
         ["policies", "1", "1"],
         ["exchanges", "1", "0"],
-        ["queues", "2", "2"],
+        ["queues", "3", "1"],
         ["bindings", "1", "0"],
         ["queue_details", "0", "0"],
     ]
@@ -170,7 +169,11 @@ def test_what_was_imported_is_there(tmp_path: Path) -> None:
         home = served.site.core.topology.vhost("team")
         assert home.details.description == "ours"
         assert home.queue("q").policy.max_length == 5
-        assert [home.queue(name).policy.queue_type for name in ("q", "typed")] == ["quorum", "quorum"]
+        assert [home.queue(name).policy.queue_type for name in ("q", "typed", "stream")] == [
+            "quorum",
+            "quorum",
+            "stream",
+        ]
         assert [queue.name for queue in home.route("logs", ["a.b"])] == ["q"]
         assert served.access.vhost_limits("team").queues_max == 9
         assert served.access.permissions.may_enter("ada", "team")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leveret.cli import main, tail
+from leveret.cli import consume, main, tail
 from leveret.cli.publish import batches
 from leveret.client.queue import RemoteQueue
 from tests.server_process import ServerProcess
@@ -111,6 +111,28 @@ def test_programs_settle_messages_by_their_exit_code(capsys: Captured, tmp_path:
     assert [each["body"] for each in objects(capsys)] == ["bad"]
     assert leveret("queues show jobs --json") == 0
     assert json.loads(capsys.readouterr().out)["ready"] == 0
+
+
+def test_a_message_is_kept_for_as_long_as_its_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consume, "LEASE_S", 0.3)
+    made("long")
+    leveret("publish long x")
+    assert leveret(f"consume long --count 1 --exec 'sleep 0.7; cat >> {tmp_path}/seen'") == 0
+    assert (tmp_path / "seen").read_text() == "x"
+
+
+def test_what_is_not_handled_is_given_back_at_once(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    made("interrupted")
+    leveret("publish interrupted x --count 3")
+
+    def interrupt(message: object, as_json: bool) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(consume, "print_message", interrupt)
+    assert leveret("consume interrupted") == main.INTERRUPTED
+    capsys.readouterr()
+    assert leveret("queues show interrupted --json") == 0
+    assert json.loads(capsys.readouterr().out)["ready"] == 3
 
 
 def test_programs_do_not_see_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

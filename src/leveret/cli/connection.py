@@ -20,9 +20,9 @@ FIRST_URL = "http://guest:guest@127.0.0.1:15672"
 TOKEN_BYTES_MAX = 16 << 10
 
 
-def add_flags(parser: ArgumentParser, *, vhost: bool = True) -> None:
+def add_flags(parser: ArgumentParser, *, vhost: bool = True, title: str = "server") -> None:
     """The flags that say where the server is."""
-    group = parser.add_argument_group("server")
+    group = parser.add_argument_group(title)
     group.add_argument("--url", help=f"http(s)://HOST:PORT; default: ${URL}, the profile, or this machine")
     group.add_argument("--token-file", metavar="FILE", help=f"file with the token; default: ${TOKEN} or the profile")
     group.add_argument("--token", metavar="TEXT", help="the token; others on this machine can see it there")

@@ -3,7 +3,9 @@
 import os
 import subprocess
 from argparse import ArgumentParser, Namespace
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from leveret.cli import connection
 from leveret.cli.command import Command
@@ -11,7 +13,7 @@ from leveret.cli.messages import print_message
 from leveret.cli.numbers import positive, whole
 from leveret.client.message import RemoteMessage
 from leveret.client.queue import RECEIVE_MAX, WAIT_S_MAX, RemoteQueue
-from leveret.core.errors import InvalidReceipt
+from leveret.core.errors import InvalidReceipt, LeveretError
 
 COUNT_MAX = 1_000_000_000
 WAIT_S_LONGEST = 10_000_000
@@ -48,17 +50,32 @@ def run(given: Namespace) -> int:
     """Take messages until there are enough."""
     failed = 0
     with connection.connected(given) as broker:
-        for message in taken(broker.queue(given.queue, declare=False), given):
-            if given.exec is None:
-                print_message(message, given.json)
-                ENDS[given.end](message)
-            else:
-                failed += not worked(message, given.queue, given.exec)
+        queue = broker.queue(given.queue, declare=False)
+        for batch in taken(queue, given):
+            waiting = deque(batch)
+            try:
+                while waiting:
+                    failed += not handled(waiting[0], given)
+                    waiting.popleft()
+            finally:
+                # Somebody interrupted it, or reads no more: others get the rest at once.
+                for message in waiting:
+                    with suppress(LeveretError):
+                        message.nack(0)
     return 1 if failed else 0
 
 
-def taken(queue: RemoteQueue, given: Namespace) -> Iterator[RemoteMessage]:
-    """Message after message; no more are taken than are handled at once."""
+def handled(message: RemoteMessage, given: Namespace) -> bool:
+    """Print a message, or let a program work on it; False when that failed."""
+    if given.exec is not None:
+        return worked(message, given.queue, given.exec)
+    print_message(message, given.json)
+    ENDS[given.end](message)
+    return True
+
+
+def taken(queue: RemoteQueue, given: Namespace) -> Iterator[list[RemoteMessage]]:
+    """Batch after batch; no more are taken than are handled at once."""
     left: int | None = given.count
     at_once = 1 if given.exec else RECEIVE_MAX
     while left is None or left > 0:
@@ -68,7 +85,7 @@ def taken(queue: RemoteQueue, given: Namespace) -> Iterator[RemoteMessage]:
             return
         if left is not None:
             left -= len(found)
-        yield from found
+        yield found
 
 
 def worked(message: RemoteMessage, queue: str, command: str) -> bool:
@@ -88,7 +105,6 @@ def worked(message: RemoteMessage, queue: str, command: str) -> bool:
         except BaseException:
             process.kill()
             process.wait()
-            message.nack(0)
             raise
     end = {0: "ack", REJECTED: "reject"}.get(process.returncode, "nack")
     ENDS[end](message)

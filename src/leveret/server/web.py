@@ -17,12 +17,13 @@ from leveret.http.problem import problem
 from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Answer, Router
-from leveret.http.server import Context, HttpServer
+from leveret.http.server import Context, Handler, HttpServer
 from leveret.http.throttle import Throttle
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.ratelimit import RateLimit
 from leveret.security.web_tokens import Issuer, WebTokens
+from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.telemetry.audit import Audit
 
 BASE64_GROWTH = 4 / 3
@@ -46,6 +47,7 @@ class Web:
         self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
         self._throttle = throttle
         self._management: Management | None = None
+        self._operator: Handler | None = None
         self._rest = self._auth.wrap(throttle.wrap(Router(RestApi(self.desk, access, audit).routes())), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         handler = own_pages_only(self._answer, origins)
@@ -53,11 +55,19 @@ class Web:
 
     def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer by the API that the path belongs to."""
-        return self._management(request) if self._management is not None and owns(request) else self._rest(request)
+        if self._management is not None and owns(request):
+            return self._management(request)
+        if self._operator is not None and request.path.startswith(PREFIX):
+            return self._operator(request)
+        return self._rest(request)
 
     def manage(self, site: Site) -> None:
         """Answer the management API too."""
         self._management = Management(site, self._auth, self._throttle.wrap)
+
+    def operate(self, control: RemoteControl) -> None:
+        """Answer the verbs of operators too."""
+        self._operator = self._auth.wrap(self._throttle.wrap(Router(control.routes())))
 
     def listen(self, bound: socket.socket, context: Context | None = None) -> None:
         """Accept connections; with a context, by TLS."""
