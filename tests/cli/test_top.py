@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from leveret.cli import main
+from leveret.cli.top.command import next_s
 from leveret.cli.top.facts import Facts
 from leveret.cli.top.screen import graph, queue_rows, screen
 from leveret.cli.top.terminal import split
@@ -163,6 +164,11 @@ def test_a_graph_is_as_high_as_its_highest() -> None:
     assert graph([0.0, 0.0], 10) == "▁▁"
     assert graph([1.0] * 100, 3) == "███"
     assert graph([1.0], 0) == ""
+
+
+def test_a_server_that_answers_slowly_is_asked_less_often() -> None:
+    assert next_s(100.0, 100.1, 2.0) == 102.0
+    assert next_s(100.0, 103.0, 2.0) == 130.0
 
 
 def test_one_look_at_a_real_server(asked: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:

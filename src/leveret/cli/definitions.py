@@ -126,4 +126,10 @@ def exported(operator: Operator, section: str) -> Iterator[dict[str, Any]]:
         offset = page["next"]
 
 
-COMMAND = Command("definitions", "import and export everything that is defined", configure, run)
+COMMAND = Command(
+    "definitions",
+    "import and export everything that is defined",
+    configure,
+    run,
+    ("leveret definitions export backup.json", "leveret definitions import backup.json"),
+)

@@ -77,10 +77,11 @@ def examine(
 
 
 def bytes_to_read(found: list[Size], check: bool) -> int:
-    """About how much an examination reads."""
+    """About how much an examination reads: with a checkpoint a start reads little of the log."""
     by_kind = {each.kind: each.bytes for each in found}
-    log = by_kind.get("log", 0) * (2 if check else 1)
-    return log + by_kind.get("checkpoints", 0) + (by_kind.get("streams", 0) if check else 0)
+    checkpoint, log = by_kind.get("checkpoints", 0), by_kind.get("log", 0)
+    started = 2 * checkpoint if checkpoint else log
+    return started + (log + checkpoint + by_kind.get("streams", 0) if check else 0)
 
 
 def _is_torn(damage: Damage, log: LogFacts) -> bool:

@@ -58,6 +58,11 @@ class View:
     ended: bool = False
     interval: int = 2
 
+    @property
+    def question(self) -> tuple[int, bool, str, int]:
+        """What of it the server has to know."""
+        return self.sort, self.reverse, self.filter, self.first
+
 
 def pressed(view: View, key: str, page: int, count: int) -> View:
     """The view after a key; `page` is how many queues fit on the screen, `count` how many there are."""
