@@ -12,6 +12,7 @@ import leveret
 from leveret.cli import main
 from leveret.cli.doctor.advice import OLD_MS, advice
 from leveret.cli.doctor.examination import Examination, examine
+from leveret.cli.doctor.sizes import kind_of
 from leveret.journal.options import JournalOptions
 
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "segment_bytes": 1 << 20, "blob_bytes": 200_000}
@@ -177,3 +178,19 @@ def test_a_directory_that_is_none_of_ours_is_refused(
     assert main.main(["doctor", str(tmp_path / name)]) == 1
     assert "data directory" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("seg-00000000000000000001.log", "log"),
+        ("seg-1.log", "others"),
+        ("streams/3/0/stream-00000000000000000000.log", "streams"),
+        ("staging/abc.part.1", "staged parts"),
+        ("blobs/x.tmp", "leftovers"),
+        ("SPARE", "spare room"),
+        ("somebody/elses", "others"),
+    ],
+)
+def test_files_are_of_a_kind(name: str, kind: str) -> None:
+    assert kind_of(name) == kind

@@ -19,6 +19,7 @@ KINDS = {
     "checkpoints": re.compile(r"ckpt-\d{20}\.idx"),
     "large bodies": re.compile(rf"{BLOBS}/.*"),
     "streams": re.compile(rf"{STREAMS}/.*"),
+    "staged parts": re.compile(r"staging/.*"),
     "spare room": re.compile(SPARE_NAME),
     "audit log": re.compile(r"audit\.jsonl.*"),
     "about itself": re.compile(rf"{META_NAME}|{LOCK_NAME}|control\.sock"),
