@@ -8,6 +8,8 @@ RUNS ?= 20000
 SEED ?= 1
 POINTS ?= 20000
 SECONDS ?= 60
+UPLOT ?= 1.6.32
+CONSOLE_VENDOR := src/leveret/http/console/page/vendor
 
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
 TREES := $(wildcard src tests bench examples)
@@ -23,7 +25,7 @@ AT_ONCE := --numprocesses=logical --dist=loadgroup
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist clean rabbitmq clients kill
+.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist vendor clean rabbitmq clients kill demo spark-cluster
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -89,8 +91,22 @@ example: $(VENV)/.built  ## run examples/*.py; EXAMPLE=name selects one
 	@$(call some,$(EXAMPLES),examples/$(or $(EXAMPLE),*).py)
 	@set -e; for file in $(EXAMPLES); do echo "== $$file"; $(PY) $$file; done
 
+demo: $(VENV)/.dev  ## run a broker under traffic that fails now and then, and report on it; needs Java
+	@$(PY) -m examples.demo $(ARGS)
+
+spark-cluster: $(VENV)/.dev  ## make the same report here and on a Spark cluster of three processes, and compare all rows
+	@$(PY) -m tests.pipeline.cluster
+
 dist: $(VENV)/.dev  ## make a wheel in dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+# Checked in, so that nobody needs npm to build: this is for a newer version.
+vendor:  ## fetch uPlot, the charts of the console, by npm; UPLOT=version selects one
+	rm -rf build/vendor && mkdir -p build/vendor
+	cd build/vendor && npm pack --silent uplot@$(UPLOT) && tar xzf uplot-*.tgz
+	cp build/vendor/package/dist/uPlot.iife.min.js $(CONSOLE_VENDOR)/uPlot.js
+	cp build/vendor/package/dist/uPlot.min.css $(CONSOLE_VENDOR)/uPlot.css
+	cp build/vendor/package/LICENSE $(CONSOLE_VENDOR)/uPlot-LICENSE.txt
 
 clean:  ## remove everything that was made here, .venv too
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -27,6 +27,7 @@ class Server:
 
     def __init__(self, process: subprocess.Popen[str], port: int, token: str) -> None:
         self.port = port
+        self.token = token
         self._process = process
         self._head = f" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
 

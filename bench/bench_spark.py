@@ -1,13 +1,16 @@
-"""Spark on two cores: rows of segments to a count, messages of 100 bytes and their events; and reports."""
+"""Spark on two cores: rows of segments to a count; events and their reports; the sink; and live streams."""
 
 import os
 import tempfile
 from typing import TYPE_CHECKING
 
 import leveret
+from bench import spark_stream, workload
 from bench.measure import report, timed
-from leveret.pipeline import reports
-from leveret.pipeline.lifecycle import lifecycle
+from bench.spark_sink import BODY_BYTES, GOAL_PER_S, sink_figures
+from leveret.pipeline.archive import Archive, archive
+from leveret.pipeline.report.job import build_from
+from leveret.pipeline.report.tables import Sources
 from leveret.pipeline.session import session
 
 if TYPE_CHECKING:
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
 
 QUICK = bool(os.environ.get("QUICK"))
 MESSAGES = 200_000 if QUICK else 4_000_000
+SEGMENT_BYTES = (8 if QUICK else 64) << 20
+SUNK = 100_000 if QUICK else 1_000_000
+RECORDS = 100_000 if QUICK else 2_000_000
 BATCH = 1_000
 BODY = b"x" * 100
 GOAL = 1_000_000
@@ -28,32 +34,28 @@ CASES = {
 
 def fill(directory: str) -> None:
     """Publish messages, without waiting for the disk."""
-    with leveret.open(directory, sync="never") as broker:
+    with leveret.open(directory, sync="never", segment_bytes=SEGMENT_BYTES) as broker:
         queue = broker.queue("orders")
         for _ in range(MESSAGES // BATCH):
             queue.send_many([BODY] * BATCH)
 
 
-def live(directory: str) -> int:
-    """Let messages be published, delivered and acknowledged; give the number of events."""
-    with leveret.open(directory, sync="never") as broker:
-        queue = broker.queue("orders")
-        for _ in range(MESSAGES // BATCH):
-            queue.send_many([BODY] * BATCH)
-            queue.ack_many(queue.receive(BATCH))
-    return 3 * MESSAGES
-
-
-def report_s(spark: "SparkSession", directory: str) -> float:
-    """Seconds from segments to the lives of messages and all reports of them."""
+def report_s(spark: "SparkSession", directory: str) -> tuple[int, float]:
+    """How many events there are, and the seconds from there to the lives of messages and a whole report."""
+    path = os.path.join(directory, "events")
+    workload.events(spark, MESSAGES * 13 // 16).write.parquet(path)
+    events = spark.read.parquet(path)
     with timed() as span:
-        events = spark.read.format("leveret").load(directory)
-        lives = lifecycle(events).cache()
-        for tell in (reports.depth, reports.latency, reports.redelivery, reports.dead_letters, reports.oldest):
-            tell(lives).collect()
-        reports.compliance(lives, within_ms=1_000).collect()
-        lives.unpersist()
-    return round(span.seconds, 1)
+        build_from(spark, Sources(events, None), os.path.join(directory, "report"))
+    return events.count(), round(span.seconds, 1)
+
+
+def archive_rate(spark: "SparkSession", directory: str, out: str) -> tuple[int, int]:
+    """Rows of sealed segments that become Parquet, and how many in a second."""
+    with timed() as span:
+        done = archive(spark, Archive(out, (directory,), retention_days=None, compact=False), 0)
+    rows = done.events + done.messages
+    return rows, span.rate(rows)
 
 
 def count(spark: "SparkSession", directory: str, options: dict[str, str]) -> int:
@@ -69,16 +71,22 @@ def count(spark: "SparkSession", directory: str, options: dict[str, str]) -> int
 
 def main() -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as directory:
-        published, lived = os.path.join(directory, "published"), os.path.join(directory, "lived")
+        published = os.path.join(directory, "published")
         fill(published)
-        events = live(lived)
-        spark = session("local[2]", **{"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "4"})
+        spark = session("local[2]", **{"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8"})
         try:
             figures = {f"{name}_per_s": count(spark, published, options) for name, options in CASES.items()}
-            reported_s = report_s(spark, lived)
+            events, reported_s = report_s(spark, directory)
+            archived, archived_per_s = archive_rate(spark, published, os.path.join(directory, "parquet"))
+            sunk = sink_figures(spark, SUNK)
+            streamed = spark_stream.stream_figures(spark, RECORDS)
         finally:
             spark.stop()
     report("spark", messages=MESSAGES, body_bytes=len(BODY), goal_per_s=GOAL, **figures)
+    report("spark_archive", rows=archived, rows_per_s=archived_per_s)
+    report("spark_sink", rows=SUNK, body_bytes=BODY_BYTES, goal_per_s=GOAL_PER_S, **sunk)
+    goal = {"body_bytes": spark_stream.RECORD_BYTES, "goal_per_s": spark_stream.GOAL_PER_S}
+    report("spark_stream", records=RECORDS, **goal, **streamed)
     report("spark_report", events=events, seconds=reported_s, goal_s_for_10_000_000=60)
 
 

@@ -13,7 +13,13 @@ from pathlib import Path
 
 from tests.conftest import need
 
-DEBIAN_PACKAGES = {"amqp-publish": "amqp-tools", "java": "default-jre-headless", "node": "nodejs", "npm": "npm"}
+DEBIAN_PACKAGES = {
+    "amqp-publish": "amqp-tools",
+    "chromium": "chromium",
+    "java": "default-jre-headless",
+    "node": "nodejs",
+    "npm": "npm",
+}
 NODE_PACKAGES = {"amqplib": "2.3.1", "rabbitmq-client": "5.0.8", "@aws-sdk/client-sqs": "3.1164.0"}
 AWS_CLI = Path(sys.executable).with_name("aws")
 NODE_HOME = Path(sys.prefix) / "node"

@@ -109,6 +109,15 @@ class ServerProcess:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F"
 
     @property
+    def http_url(self) -> str:
+        """Where clients of REST connect to."""
+        return f"http://guest:guest@127.0.0.1:{self.ports['http']}"
+
+    def client(self) -> leveret.RemoteBroker:
+        """A client of REST."""
+        return leveret.connect(self.http_url)
+
+    @property
     def text(self) -> str:
         """All that it has logged since it was started."""
         return self._log.read_bytes()[self._log_bytes :].decode()

@@ -9,17 +9,24 @@ from typing import Any
 import pytest
 
 import leveret
+from leveret.alerts import RULES
+from leveret.cli.pipeline import JOBS
 from leveret.config import MIB, Options, ServerOptions, StoreOptions
 from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, Argument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.embedded.stats import BrokerStats, JournalStats, QueueStats
+from leveret.pipeline.records import QUEUE, STREAM
 from leveret.pipeline.scan import TABLES
+from leveret.pipeline.target import OF_ALL_ROWS
+from leveret.pipeline.target import OPTIONS as OPTIONS_OF_SINKS
 from leveret.server.exits import EXIT_CODES
+from leveret.sink.pieces import COLUMNS
 from tests.sources import ROOT, files
 
 KIB = 1024
 NO_EFFECT = "no effect"
+COLUMNS_FOR_SPARK = {**TABLES, "stream": STREAM, "queue": QUEUE}
 
 
 def table(page: str, name: str) -> list[list[str]]:
@@ -110,9 +117,28 @@ def test_every_event_of_a_server_is_documented() -> None:
     assert {row[0] for row in table("server.md", "events")} == {code(event) for event in logged}
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", COLUMNS_FOR_SPARK)
 def test_the_columns_for_spark_are_documented(name: str) -> None:
-    assert table("pipeline.md", name) == [[code(column), code(kind.spark)] for column, kind in TABLES[name].items()]
+    expected = [[code(column), code(kind.spark)] for column, kind in COLUMNS_FOR_SPARK[name].items()]
+    assert table("pipeline.md", name) == expected
+
+
+def test_every_job_of_the_pipeline_is_documented() -> None:
+    assert table("pipeline.md", "jobs") == [[code(job.name), job.help] for job in JOBS]
+
+
+def test_the_columns_of_the_sink_are_documented() -> None:
+    assert [row[0] for row in table("pipeline.md", "sink columns")] == [code(column) for column in COLUMNS]
+
+
+def test_the_options_of_the_sink_are_documented() -> None:
+    names = [name for row in table("pipeline.md", "sink options") for name in re.findall(r"`(\w+)`", row[0])]
+    assert {name.lower() for name in names} == {*OPTIONS_OF_SINKS, *(each.replace("_", "") for each in OF_ALL_ROWS)}
+
+
+def test_the_rules_of_alerts_are_documented() -> None:
+    expected = [[code(rule.name), code(rule.figure), f"{rule.limit:,} {rule.unit}", rule.severity] for rule in RULES]
+    assert table("pipeline.md", "alert rules") == expected
 
 
 @pytest.mark.parametrize("figures", [QueueStats, BrokerStats, JournalStats])

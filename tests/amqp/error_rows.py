@@ -311,13 +311,6 @@ CHANNEL_ROWS = [
         "invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'",
     ),
     Row(
-        "a stream",
-        (queue(durable=True, arguments={"x-queue-type": "stream"}),),
-        Reply.PRECONDITION_FAILED,
-        invalid("x-queue-type", "streams are not supported yet: use classic or quorum"),
-        older=(None, None),
-    ),
-    Row(
         "delays in front of nothing",
         (exchange(kind="x-delayed-message"),),
         Reply.PRECONDITION_FAILED,

@@ -128,6 +128,17 @@ def test_every_action_works_and_prints_json(leveret: Leveret, data: Path, capsys
         "tokens list --user ada",
         "tokens revoke ID",
         "users delete ada",
+        "streams create clicks --partitions 2 --max-age 7D --max-bytes 1000000 --segment-bytes 100000",
+        "streams list --vhost /",
+        "streams show clicks",
+        "groups create clicks billing",
+        "groups list --stream clicks",
+        "groups show clicks billing",
+        "groups lag clicks billing",
+        "groups reset clicks billing latest",
+        "groups reset clicks billing 2026-01-31T12:00:00Z",
+        "groups delete clicks billing",
+        "streams delete clicks",
     ]
     tried = set()
     ids = [""]

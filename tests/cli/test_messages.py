@@ -12,6 +12,7 @@ import pytest
 
 from leveret.cli import consume, main, tail
 from leveret.cli.publish import batches
+from leveret.client.broker import connect
 from leveret.client.queue import RemoteQueue
 from tests.server_process import ServerProcess
 
@@ -195,6 +196,17 @@ def test_tail_prints_copies_and_leaves_nothing_behind(
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["body"] == "hi"
     assert leveret("queues list --prefix leveret.tail --json") == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_tail_reads_streams_from_any_place(capsys: Captured, asked: ServerProcess) -> None:
+    with connect(f"http://guest:guest@127.0.0.1:{asked.ports['http']}") as broker:
+        broker.stream("events", partitions=2).send_many(["a", "b", "c", "d"])
+    assert leveret("tail --stream events --from first --count 4 --json") == 0
+    assert sorted(each["body"] for each in objects(capsys)) == ["a", "b", "c", "d"]
+    assert leveret("tail --stream events --wait 0.1") == 0
+    assert capsys.readouterr().out == ""
+    assert leveret("tail --stream nothing") == 1
+    assert leveret("tail --stream events --exchange amq.topic") == 1
 
 
 def test_tail_of_a_queue_needs_bindings(capsys: Captured) -> None:

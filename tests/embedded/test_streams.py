@@ -180,6 +180,29 @@ def test_a_large_body_is_whole_in_a_stream(broker: leveret.Broker, clicks: lever
     assert bodies(clicks) == [body, body]
 
 
+def test_dead_letters_go_to_a_stream_and_what_it_refuses_is_dropped(
+    broker: leveret.Broker, clicks: leveret.Stream
+) -> None:
+    queue = broker.queue("work", dead_letter="clicks")
+    queue.send("dead")
+    queue.send("bad", headers={"x-producer": 5})
+    for message in queue.receive(2):
+        message.reject()
+    assert [record.body for record in clicks.read(wait=60)] == ["dead"]
+    assert len(queue) == 0
+
+
+def test_readers_at_the_same_place_share_what_was_read(clicks: leveret.Stream) -> None:
+    clicks.send_many([b"x" * 1000] * 10)
+    log = clicks.recorder.logs[0]
+    pieces = []
+    for _ in range(2):
+        reader = log.reader(0)
+        pieces.append(reader.blocks()[0][0])
+        reader.close()
+    assert pieces[0] is pieces[1]
+
+
 def test_a_queue_is_no_stream_and_a_stream_no_queue(broker: leveret.Broker, clicks: leveret.Stream) -> None:
     broker.queue("work")
     with pytest.raises(leveret.PreconditionFailed, match="x-queue-type"):

@@ -1,9 +1,11 @@
 """What is no request, or too much of one: the right status, and the connection ends."""
 
+import asyncio
 import threading
 
 import pytest
 
+from leveret.http.connection import Connection
 from leveret.http.limits import Limits
 from leveret.net.admission import Admission
 from tests.http.world import Client, World
@@ -129,6 +131,19 @@ def test_slow_clients_make_room_for_good_ones() -> None:
             assert world.connect().request("GET /").status == 200
         assert sum(len(world.connect().request("GET /").body) > 0 for _ in range(5)) == 5
         assert slow[0].is_closed()
+
+
+def test_a_connection_that_is_closed_while_it_opens_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Connection.connection_made
+
+    def made_too_late(connection: Connection, transport: asyncio.BaseTransport) -> None:
+        made(connection, transport)
+        world.server._close(connection)
+
+    with World() as world:
+        monkeypatch.setattr(Connection, "connection_made", made_too_late)
+        assert world.connect().is_closed()
+        world.until(lambda: len(world.server) == 0)
 
 
 def test_one_address_cannot_take_all_connections() -> None:

@@ -132,3 +132,26 @@ def test_churn_is_counted(api: Api, server: ServerProcess) -> None:
     after = api.get("/overview")["churn_rates"]
     assert after["connection_created"] == before["connection_created"] + 1
     assert after["channel_created"] == before["channel_created"] + 1
+
+
+def test_leases_tell_who_holds_which_message(api: Api, connection: pika.BlockingConnection) -> None:
+    channel = connection.channel()
+    channel.queue_declare("held", durable=True)
+    channel.basic_qos(prefetch_count=1)
+    for _ in range(2):
+        channel.basic_publish("", "held", b"x")
+    received: list[int] = []
+    channel.basic_consume("held", lambda _, got, *rest: received.append(got.delivery_tag), consumer_tag="holder")
+    while not received:
+        connection.process_data_events(0.05)
+    (lease,) = api.get(f"/queues/{VHOST}/held/leases")
+    (consumer,) = api.get(f"/queues/{VHOST}/held")["consumer_details"]
+    assert (lease["deliveries"], lease["ends_at"], lease["holder"]["name"]) == (1, None, "holder")
+    assert lease["holder"]["connection_name"] == consumer["channel_details"]["connection_name"]
+    assert lease["enqueued_at"] <= lease["taken_at"]
+    alice = Api(api.port, "alice", "wonderland")
+    api.put(f"/permissions/{VHOST}/alice", {"configure": "^orders", "write": ".*", "read": "^orders"})
+    assert alice.call("GET", f"/queues/{VHOST}/held/leases").status == 401
+    api.put(f"/permissions/{VHOST}/alice", {"configure": "^orders", "write": ".*", "read": ".*"})
+    api.delete(f"/queues/{VHOST}/held")
+    assert api.call("GET", f"/queues/{VHOST}/held/leases").status == 404

@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
+from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.http.management import listing
+import leveret
+from leveret.http.management import listing, queues
 from leveret.http.management.call import Call
+from leveret.http.management.rates import Rates
 from leveret.http.management.refusals import BadRequest
 from leveret.http.management.site import Site
 from leveret.http.request import Peer, Request
@@ -19,10 +24,10 @@ from tests.management.scene import VHOST, Api
 NAMES = st.lists(st.text("abAB.", max_size=4), max_size=30)
 
 
-def asked(query: str, rows: list[dict[str, Any]]) -> Any:
+def asked(query: str, rows: list[dict[str, Any]], keys: Mapping[str, listing.Key] = listing.NO_KEYS) -> Any:
     """What a list answers to a query."""
     call = Call(Request("GET", f"/api/x?{query}".encode(), {}, Peer("127.0.0.1", 1)), cast("Site", None))
-    answer = listing.listed(call, rows)
+    answer = listing.listed(call, rows, keys=keys)
     if not isinstance(answer, Response | Stream):
         answer = asyncio.run(cast("Any", answer))
     if isinstance(answer, Stream):
@@ -51,6 +56,29 @@ def test_pages_together_are_the_sorted_list(names: list[str], size: int, reverse
     if rows:
         with pytest.raises(BadRequest, match="Page out of range"):
             asked(f"page={pages + 1}&page_size={size}", rows)
+
+
+@given(numbers=st.lists(st.integers(0, 50), min_size=201, max_size=300), page=st.integers(1, 4), reverse=st.booleans())
+@settings(max_examples=20)
+def test_a_key_sorts_as_its_column_does(numbers: list[int], page: int, reverse: bool) -> None:
+    rows = [{"name": str(index), "count": number} for index, number in enumerate(numbers)]
+    query = f"page={page}&page_size=50&sort=count&sort_reverse={'true' if reverse else 'false'}"
+    assert asked(query, rows, {"count": itemgetter("count")}) == asked(query, rows)
+
+
+def test_the_keys_of_queues_are_what_their_rows_say() -> None:
+    with leveret.open() as broker:
+        queue = broker.queue("orders")
+        queue.send_many([b"1", b"22", b"333"])
+        assert queue.receive()
+        rates = Rates(broker.guard, dict)
+        for _ in range(2):
+            asyncio.run(rates.sample())
+        site = cast("Site", SimpleNamespace(rates=rates, process=SimpleNamespace(node="here")))
+        with broker.guard as core:
+            row = queues.shown(site, core, queue.core, None, None)
+            for column, key in queues.sort_keys(site).items():
+                assert key(queue.core) == listing.at(row, column.split(".")), column
 
 
 @given(names=NAMES, part=st.text("abAB.", min_size=1, max_size=2))

@@ -58,6 +58,7 @@ def test_every_endpoint_of_the_table_is_asked_or_is_not_rabbitmqs() -> None:
         ("PUT", "/feature-flags/{name}/enable"),
         ("GET", "/queues/detailed"),
         ("POST", "/queues/{vhost}/{queue}/move"),
+        ("GET", "/queues/{vhost}/{queue}/leases"),
         ("GET", "/health/checks/is-in-service"),
         ("GET", "/health/checks/ready-to-serve-clients"),
         ("GET", "/healthchecks/node"),

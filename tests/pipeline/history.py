@@ -1,12 +1,19 @@
 """A broker with a known history, and reading tables without Spark."""
 
 import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
+from pyspark.sql.types import StructType
+
 import leveret
-from leveret.pipeline.source import LeveretSource, SegmentsReader
+from leveret.pipeline.source import LeveretSource
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WAIT_S = 10.0
@@ -21,9 +28,9 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def reader_of(path: Path, **options: str) -> SegmentsReader:
+def reader_of(path: Path, **options: str) -> Any:
     """The reader of a directory, as Spark would make it."""
-    return LeveretSource({"path": str(path), **options}).reader(None)  # type: ignore[arg-type]
+    return LeveretSource({"path": str(path), **options}).reader(StructType())
 
 
 def rows_of(path: Path, **options: str) -> list[dict[str, Any]]:
@@ -89,6 +96,84 @@ def timed_history(path: Path) -> list[tuple[Any, ...]]:
     ]
 
 
+@dataclass
+class Life:
+    """What is known of a message of a random history."""
+
+    queue: str
+    seq: int
+    enqueued_ms: int
+    bytes: int
+    first_delivered_ms: int | None = None
+    taken_ms: int | None = None
+    settled_ms: int | None = None
+    outcome: str = "open"
+    deliveries: int = 0
+    returns: int = 0
+    held_ms: int = 0
+
+    def take(self, now_ms: int) -> None:
+        """It is delivered."""
+        self.first_delivered_ms = now_ms if self.first_delivered_ms is None else self.first_delivered_ms
+        self.taken_ms, self.deliveries = now_ms, self.deliveries + 1
+
+    def end(self, now_ms: int, outcome: str) -> None:
+        """It leaves its consumer: for good, or back into the queue."""
+        if self.taken_ms is not None:
+            self.held_ms, self.taken_ms = self.held_ms + now_ms - self.taken_ms, None
+        if outcome == "returned":
+            self.returns += 1
+        else:
+            self.settled_ms, self.outcome = now_ms, outcome
+
+    def row(self) -> tuple[Any, ...]:
+        """Its columns TRUTH."""
+        first, settled = self.first_delivered_ms, self.settled_ms
+        ended = self.returns or (self.outcome not in ("open", "purged"))
+        return (
+            "/", self.queue, self.seq, at(self.enqueued_ms / 1000), None if first is None else at(first / 1000),
+            None if settled is None else at(settled / 1000), self.outcome, self.deliveries, self.returns,
+            None if first is None else first - self.enqueued_ms, self.held_ms if ended else None, self.bytes, None,
+        )  # fmt: skip
+
+
+def random_history(path: Path, seed: int, steps: int = 400) -> list[tuple[Any, ...]]:
+    """Whatever comes to three queues in any order; gives the lives, with the columns TRUTH."""
+    rng, lives = Random(seed), dict[int, Life]()
+    clock = leveret.ManualClock(int(START.timestamp() * 1000))
+    with leveret.open(path, sync="never", clock=clock) as broker:
+        queues = {name: broker.queue(name, max_retries=1000) for name in ("orders", "invoices", "mails")}
+        held: list[tuple[Life, leveret.Message]] = []
+        now_ms = 0
+        for _ in range(steps):
+            step_ms = rng.randrange(50)  # so few that no lease ends by itself
+            clock.advance(step_ms / 1000)
+            now_ms += step_ms
+            name = rng.choice(list(queues))
+            what = rng.choices(("send", "receive", "end", "purge"), (4, 3, 4, 0.1))[0]
+            if what == "send":
+                body = str(len(lives) + 1).encode()
+                queues[name].send(body)
+                lives[len(lives) + 1] = Life(name, len(lives) + 1, now_ms, len(body))
+            elif what == "receive":
+                for message in queues[name].receive(rng.randrange(1, 4)):
+                    held.append((lives[int(bytes(message.body))], message))
+                    held[-1][0].take(now_ms)
+            elif what == "purge":
+                queues[name].purge()
+                for life in lives.values():
+                    if life.queue == name and life.outcome == "open" and life.taken_ms is None:
+                        life.end(now_ms, "purged")
+            elif held:
+                life, message = held.pop(rng.randrange(len(held)))
+                outcome = rng.choice(("acked", "acked", "rejected", "returned"))
+                give_back = partial(message.nack, delay=0)
+                verbs: dict[str, Callable[[], None]] = {"acked": message.ack, "rejected": message.reject}
+                verbs.get(outcome, give_back)()
+                life.end(now_ms, outcome)
+    return [life.row() for life in lives.values()]
+
+
 def push(queue: leveret.Queue, tag: str) -> None:
     """Let a consumer have the next message of a queue."""
     done = threading.Event()
@@ -100,3 +185,11 @@ def push(queue: leveret.Queue, tag: str) -> None:
     subscription = queue.consume(work, tag=tag)
     assert done.wait(WAIT_S)
     subscription.cancel()
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Give the broker's own threads time to do something."""
+    end = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < end, "the broker did not do it"
+        time.sleep(0.01)

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,22 +16,13 @@ from leveret.core.properties import Properties
 from leveret.journal.disk import Disk
 from leveret.journal.meta import read_meta, write_meta
 from leveret.pipeline.source import LeveretSource, PushdownReader
-from tests.pipeline.history import reader_of, rows_of, small_history
+from tests.pipeline.history import reader_of, rows_of, small_history, wait_until
 
 KEY = "11" * 32
-WAIT_S = 10.0
 
 
 def segments(path: Path) -> list[Path]:
     return sorted(path.glob("seg-*.log"))
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """Give the broker's own threads time to do something."""
-    end = time.monotonic() + WAIT_S
-    while not true():
-        assert time.monotonic() < end, "the broker did not do it"
-        time.sleep(0.01)
 
 
 def test_events_tell_a_whole_history_in_order(tmp_path: Path) -> None:
@@ -70,6 +59,12 @@ def test_messages_come_with_body_route_and_properties(tmp_path: Path) -> None:
     assert {"kind": "order", "count": "3", "express": "true"}.items() <= dict(row["headers"]).items()
     assert row["message_group_id"] == "g"
     assert before < row["enqueued_at"] < row["due_at"] - timedelta(seconds=59)
+
+
+def test_an_empty_body_is_no_missing_one(tmp_path: Path) -> None:
+    with leveret.open(tmp_path, sync="never") as broker:
+        broker.queue("orders").send(b"")
+    assert [row["value"] for row in rows_of(tmp_path, table="messages")] == [b""]
 
 
 def test_a_dead_letter_tells_where_it_died(tmp_path: Path) -> None:

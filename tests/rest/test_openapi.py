@@ -25,14 +25,17 @@ CHECKS = [
     response_headers_conformance,
 ]
 EXAMPLES = 25
+NAMES = {"queue": "0", "exchange": "0", "stream": "1", "group": "1"}
 
 schema = schemathesis.openapi.from_dict(document(OPERATIONS))
 
 
 @pytest.fixture
 def served(world: RestWorld) -> RestWorld:
-    """A broker with a queue and an exchange that generated names may meet."""
+    """A broker with a queue, an exchange and a stream that generated names may meet."""
     world.ok("PUT /queues/0")
+    world.ok("PUT /streams/1")
+    world.ok("PUT /streams/1/groups/1")
     world.ok("PUT /exchanges/0", {"type": "fanout"})
     return world
 
@@ -50,9 +53,11 @@ def test_nothing_that_fits_or_does_not_fit_the_document_breaks_the_server(
 ) -> None:
     if isinstance(case.body, dict) and "wait_seconds" in case.body:
         case.body["wait_seconds"] = 0  # nothing comes: nobody has to wait for that
-    for kind in ("queue", "exchange"):
+    if isinstance(case.query, dict) and "wait_seconds" in case.query:
+        case.query["wait_seconds"] = "0"
+    for kind, name in NAMES.items():
         if len(str(case.path_parameters.get(kind, ""))) % 4:
-            case.path_parameters[kind] = "0"  # most of them: a name that is not there is only refused
+            case.path_parameters[kind] = name  # most of them: a name that is not there is only refused
     case.call_and_validate(
         base_url=served.url, headers={"Authorization": f"Bearer {served.token}"}, checks=CHECKS, timeout=20
     )

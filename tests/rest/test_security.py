@@ -14,12 +14,32 @@ from leveret.http.rest.operation import Operation
 from leveret.telemetry.audit import Audit
 from tests.rest.world import VERBS, RestWorld
 
+MEMBER = {"member": "a", "generation": 1}
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/queues/{queue}/messages"): {"payload": 1},
     ("POST", "/queues/{queue}/messages/batch"): {"messages": [{"payload": 1}]},
     ("POST", "/exchanges/{exchange}/messages"): {"payload": 1},
     ("POST", "/exchanges/{exchange}/bindings"): {"destination": "orders"},
     ("DELETE", "/exchanges/{exchange}/bindings"): {"destination": "orders"},
+    ("POST", "/streams/{stream}/records"): {"payload": 1},
+    ("POST", "/streams/{stream}/records/batch"): {"records": [{"payload": 1}]},
+    ("POST", "/streams/{stream}/groups/{group}/join"): {"member": "a"},
+    ("POST", "/streams/{stream}/groups/{group}/leave"): {"member": "a"},
+    ("POST", "/streams/{stream}/groups/{group}/heartbeat"): MEMBER,
+    ("POST", "/streams/{stream}/groups/{group}/commit"): {**MEMBER, "offsets": {}},
+    ("POST", "/streams/{stream}/groups/{group}/poll"): {**MEMBER, "offsets": {}},
+    ("POST", "/streams/{stream}/groups/{group}/reset"): {"to": "latest"},
+}
+NAMES = {
+    "queue": "orders",
+    "exchange": "events",
+    "message_id": "m",
+    "stream": "clicks",
+    "group": "billing",
+    "sink": "loads",
+    "part": "0-0",
+    "piece": "0",
+    "batch": "1",
 }
 NEEDING = [operation for operation in OPERATIONS if operation.need is not None]
 
@@ -29,13 +49,14 @@ def named(operation: Operation) -> str:
 
 
 def line(operation: Operation) -> str:
-    path = operation.path.replace("{queue}", "orders").replace("{exchange}", "events")
-    return f"{operation.method} {path.replace('{message_id}', 'm')}"
+    return f"{operation.method} {operation.path.format_map(NAMES)}"
 
 
 @pytest.fixture
 def stocked(world: RestWorld, orders: leveret.Queue) -> RestWorld:
     world.ok("PUT /exchanges/events", {"type": "topic"})
+    world.ok("PUT /streams/clicks")
+    world.ok("PUT /streams/clicks/groups/billing")
     return world
 
 

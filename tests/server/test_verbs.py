@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -9,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import leveret
 from leveret.core.errors import LeveretError
 from leveret.security.access import Access
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.site import Site
 from leveret.server.administration.verbs import VERBS, call
-from tests.core.world import World
 from tests.server.control_world import CHEAP
 
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -28,7 +29,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "queues": ("vhost", "name", "type", "durable", "auto_delete", "arguments"),
     "bindings": ("vhost", "source", "destination", "destination_type", "routing_key", "arguments"),
 }
-NAMES = st.sampled_from(("/", "guest", "team", "q", "x", "amq.topic", ".*", "(", "topic", "queue", "", "\n"))
+NAMES = st.sampled_from(("/", "guest", "team", "q", "s", "x", "amq.topic", ".*", "(", "topic", "queue", "", "\n"))
 KEYS = st.sampled_from(
     ("max-queues", "max-channels", "max-length", "x-max-length", "x-queue-type", "$time", "$dict", "p")
 )
@@ -55,14 +56,16 @@ IMPORTED = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def site() -> Site:
+def site() -> Iterator[Site]:
     """A broker in memory; what one example leaves behind is there for the next."""
-    core = World().broker
-    site = Site(core, Access(core, cost=CHEAP))
-    site.access.declare_vhost("team")
-    core.declare_queue("team", "q")
-    core.declare_exchange("team", "x", "topic")
-    return site
+    with leveret.open(clock=leveret.ManualClock()) as broker:
+        core = broker.guard.core
+        site = Site(core, Access(core, cost=CHEAP))
+        site.access.declare_vhost("team")
+        core.declare_queue("team", "q")
+        core.declare_queue("team", "s", {"x-queue-type": "stream"})
+        core.declare_exchange("team", "x", "topic")
+        yield site
 
 
 @settings(max_examples=300)

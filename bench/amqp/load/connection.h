@@ -76,6 +76,7 @@ void send_empty_method(struct connection *c, uint16_t channel, uint32_t method);
 
 /* Declares exchange, queues and bindings; gives the number of messages that are in them already. */
 uint64_t declare_topology(struct connection *c);
+void add_arguments(struct buffer *b, const struct arguments *arguments);
 void send_queue_declare(struct connection *c, const char *name, bool passive);
 void delete_queues(struct connection *c);
 

@@ -28,7 +28,7 @@ void consumer_start(struct connection *c)
     add_short_string(&c->out, c->queue);
     add_short_string(&c->out, tag);
     add8(&c->out, options.no_acks ? NO_ACK : 0);
-    add32(&c->out, 0);
+    add_arguments(&c->out, &options.consumer_arguments);
     frame_end(&c->out, mark);
 }
 

@@ -35,7 +35,8 @@ static const struct spec {
     {"vhost", TEXT, &options.vhost, 0, 0, "virtual host"},
     {"queue", TEXT, &options.queue, 0, 0, "name; NAME.000000 and up if there are several"},
     {"queues", COUNT, &options.queues, 1, NUMBERED_MAX, "how many; producers and consumers take turns on them"},
-    {"argument", ARGUMENT, NULL, 0, 0, "KEY=VALUE of queue.declare; may be repeated"},
+    {"argument", ARGUMENT, &options.queue_arguments, 0, 0, "KEY=VALUE of queue.declare; may be repeated"},
+    {"consumer-argument", ARGUMENT, &options.consumer_arguments, 0, 0, "KEY=VALUE of basic.consume; may be repeated"},
     {"no-declare", FLAG, &options.no_declare, 0, 0, "the queues are there already"},
     {"delete-after", FLAG, &options.delete_after, 0, 0, "delete the queues in the end"},
     {"exchange", TEXT, &options.exchange, 0, 0, "declared, and bound to all queues"},
@@ -85,14 +86,15 @@ static double number(const struct spec *spec, const char *word)
 
 static void take(const struct spec *spec, const char *word)
 {
+    struct arguments *arguments = spec->to;
     switch (spec->kind) {
     case TEXT: *(const char **)spec->to = word; break;
     case COUNT: *(uint64_t *)spec->to = (uint64_t)number(spec, word); break;
     case NUMBER: *(double *)spec->to = number(spec, word); break;
     case FLAG: *(bool *)spec->to = true; break;
     case ARGUMENT:
-        if (options.arguments == QUEUE_ARGUMENTS_MAX) die("at most %d --argument", QUEUE_ARGUMENTS_MAX);
-        options.argument[options.arguments++] = word;
+        if (arguments->count == ARGUMENTS_MAX) die("at most %d --%s", ARGUMENTS_MAX, spec->name);
+        arguments->entry[arguments->count++] = word;
         break;
     case PID:
         if (options.pids == PIDS_MAX) die("at most %d --pid", PIDS_MAX);

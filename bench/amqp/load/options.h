@@ -6,10 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { QUEUE_ARGUMENTS_MAX = 16, PIDS_MAX = 64, NAME_BYTES_MAX = 256 };
+enum { ARGUMENTS_MAX = 16, PIDS_MAX = 64, NAME_BYTES_MAX = 256 };
 
 enum mode { MODE_BOTH, MODE_PUBLISH, MODE_CONSUME, MODE_DECLARE, MODE_CONNECTIONS };
 extern const char *const mode_names[];
+
+struct arguments {
+    unsigned count;
+    const char *entry[ARGUMENTS_MAX];
+};
 
 struct options {
     enum mode mode;
@@ -18,8 +23,8 @@ struct options {
     uint64_t frame_max, chunk_bytes, pipeline, connections, channels, heartbeat_s;
     double rate, duration_s, warmup_s, drain_s, hold_s, time_max_s;
     bool transient, no_confirms, no_acks, no_declare, delete_after;
-    unsigned arguments, pids;
-    const char *argument[QUEUE_ARGUMENTS_MAX];
+    struct arguments queue_arguments, consumer_arguments;
+    unsigned pids;
     uint64_t pid[PIDS_MAX];
 };
 extern struct options options;

@@ -3,6 +3,13 @@
 
 #include "connection.h"
 
+void add_arguments(struct buffer *b, const struct arguments *arguments)
+{
+    size_t table = table_begin(b);
+    for (unsigned i = 0; i < arguments->count; i++) add_table_entry(b, arguments->entry[i]);
+    table_end(b, table);
+}
+
 void send_queue_declare(struct connection *c, const char *name, bool passive)
 {
     enum { PASSIVE = 1, DURABLE = 2 };
@@ -10,9 +17,8 @@ void send_queue_declare(struct connection *c, const char *name, bool passive)
     add16(&c->out, 0);
     add_short_string(&c->out, name);
     add8(&c->out, passive ? PASSIVE : options.transient ? 0 : DURABLE);
-    size_t table = table_begin(&c->out);
-    for (unsigned i = 0; i < options.arguments && !passive; i++) add_table_entry(&c->out, options.argument[i]);
-    table_end(&c->out, table);
+    static const struct arguments none;
+    add_arguments(&c->out, passive ? &none : &options.queue_arguments);
     frame_end(&c->out, mark);
 }
 

@@ -16,6 +16,7 @@ from leveret.amqp.publishing import Publish
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.replying import ReplyConsumer
 from leveret.amqp.state import Hold
+from leveret.amqp.stream_subscriber import StreamSubscriber
 from leveret.amqp.traffic import Route, Traffic
 from leveret.amqp.transaction import Transaction
 from leveret.core import browse, dispatch
@@ -257,10 +258,14 @@ class Channel(Traffic):
         subscriber = self.subscribers.pop(tag, None)
         if subscriber is not None and not subscriber.queue.deleted:
             dispatch.unsubscribe(subscriber.queue, subscriber)
+        if isinstance(subscriber, StreamSubscriber):
+            subscriber.close()
 
     def subscriber_cancelled(self, subscriber: Subscriber) -> None:
         """A queue went away: tell the client, if it wants to know."""
         self.subscribers.pop(subscriber.tag, None)
+        if isinstance(subscriber, StreamSubscriber):
+            subscriber.close()
         if self.connection.client_capabilities.get("consumer_cancel_notify") is True:
             cancel = BasicCancel(subscriber.tag, nowait=True)
             if self._cancels is None:

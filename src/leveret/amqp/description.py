@@ -65,6 +65,13 @@ class Description:
         """The consumers of a queue."""
         return [self._consumer(each) for each in queue.consumers or () if isinstance(each, Subscriber)]
 
+    def holder(self, consumer: object) -> Row | None:
+        """Who a consumer of the core is; None: nobody of ours."""
+        if not isinstance(consumer, Subscriber):
+            return None
+        row = self._consumer(consumer)
+        return {**row["channel_details"], "channel": row["channel_details"]["name"], "name": row["consumer_tag"]}
+
     def counts(self) -> dict[str, int]:
         """How many there are of each."""
         connections = [each for each in self._hub.connections if each.state is State.RUNNING]

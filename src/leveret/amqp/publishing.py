@@ -103,9 +103,9 @@ class Publish:
     def is_large(self) -> bool:
         """Whether the body is to be kept outside of the log."""
         size_bytes = len(self.content) - self._header_len
-        return self._channel.hub.bodies is not None and bool(self._queues) and (
-            size_bytes > self._channel.hub.limits.blob_bytes
-        )  # fmt: skip
+        if self._channel.hub.bodies is None or size_bytes <= self._channel.hub.limits.blob_bytes:
+            return False
+        return any(queue.recorder is None for queue in self._queues)  # streams keep bodies of every size
 
     def check_sizes(self) -> None:
         """Refuse what is too large for one of its queues: at once, not in the middle of a commit."""

@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from leveret.amqp.frames cimport Buffer
 from leveret.amqp.outbox cimport Outlet
 from leveret.amqp.unacked cimport Unacked
+from leveret.core.consumer cimport Consumer
 from leveret.core.held cimport Held
 from leveret.core.properties cimport Scan
 from leveret.core.publish cimport Publisher
@@ -64,6 +65,7 @@ cdef class Traffic:
     cdef int answer(self, uint8_t method, uint64_t tag, bint multiple) except -1
     cdef int settle(self, uint64_t tag, bint multiple, uint8_t how) except -1
     cdef int settle_at(self, Py_ssize_t index, uint8_t how) except -1
+    cdef int read_on(self, Consumer consumer, Queue queue) except -1
     cdef bint saturated(self) noexcept
     cdef int write(self, Held held, const uint8_t* prefix, uint32_t prefix_len, uint32_t* left) except -1
 

@@ -16,7 +16,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 from leveret.amqp.frames cimport BODY, HEADER, METHOD, drop, room
-from leveret.core.held cimport LEASED
+from leveret.core.consumer cimport Consumer
+from leveret.core.held cimport LEASED, READING
 from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED, Message
 from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Content, Record, message_of
 from leveret.core.properties cimport ABSENT, INVALID, scan
@@ -313,6 +314,8 @@ cdef class Traffic:
         cdef Queue queue = <Queue>held.queue
         if self.pushed and (held.consumer is not None or held.lease != lease):
             self.pushed -= 1
+        if held.state == READING:
+            return self.read_on(<Consumer>held.consumer, queue)
         if held.state != LEASED or held.lease != lease:
             return 0
         if how == ACK:
@@ -323,6 +326,13 @@ cdef class Traffic:
             return self.core.dead(queue, held, REJECTED)
         self.core.nack(queue, held, lease, None, random())
         return 0
+
+    cdef int read_on(self, Consumer consumer, Queue queue) except -1:
+        """A reader of a stream is done with a record, however it puts that: it may have another one."""
+        self.acks += 1
+        consumer.unacked -= 1
+        queue.counters.acked += 1
+        return 0 if queue.deleted else queue.signal()
 
     def finish(self, uint64_t tag, bint multiple, bint requeue, bint acknowledge) -> None:
         """End deliveries, as the methods of AMQP do; for a transaction that is committed."""
@@ -337,9 +347,11 @@ cdef class Traffic:
         problem = None
         self.pushed = 0
         for tag, lease, held in self.unacked.take_all():
-            if (<Held>held).state != LEASED or (<Held>held).lease != <uint64_t>lease:
+            if (<Held>held).state == READING:
+                self.read_on(<Consumer>(<Held>held).consumer, <Queue>(<Held>held).queue)
+            elif (<Held>held).state != LEASED or (<Held>held).lease != <uint64_t>lease:
                 continue
-            if tag in keep:
+            elif tag in keep:
                 self.unacked.push(tag, held)
                 self.pushed += held.consumer is not None
             else:

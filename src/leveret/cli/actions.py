@@ -1,4 +1,4 @@
-"""Every action on users, virtual hosts, permissions and policies: the table behind their commands.
+"""Every action on users, virtual hosts, permissions, policies, streams and groups: the table behind their commands.
 
 An argument is sent to the server under its name; one that is called `limits.max-queues` is max-queues of the limits.
 """
@@ -61,6 +61,7 @@ FORCE = argument("--force", action="store_true", default=None, help="do it all t
 TOKEN = argument("id", metavar="ID", help="its id, from the list")
 WRITE = argument("write", metavar="WRITE", help="pattern of what may be published to")
 READ = argument("read", metavar="READ", help="pattern of what may be consumed and bound")
+STREAM = argument("stream", metavar="STREAM", help="the stream that it reads")
 OPERATOR = argument("--operator", action="store_true", default=None, help="a policy that only caps settings")
 
 
@@ -230,6 +231,68 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "policies.clear", "delete a policy", (NAME, OPERATOR, VHOST), done="policy {name!r} in vhost {vhost!r} deleted"
     ),
+    Action(
+        "streams.list",
+        "list streams",
+        (ONLY_VHOST,),
+        ("vhost", "name", "partitions", "records", "size_bytes", "max_age_ms", "max_bytes"),
+    ),
+    Action(
+        "streams.show",
+        "show the partitions of a stream",
+        (NAME, VHOST),
+        ("partition", "first_offset", "next_offset", "records", "size_bytes", "segments"),
+    ),
+    Action(
+        "streams.create",
+        "make a stream",
+        (
+            NAME,
+            argument("--partitions", type=int, metavar="N", help="how many; default: 1"),
+            argument("--max-age", metavar="AGE", help="how long records are kept, such as 7D; default: for ever"),
+            argument("--max-bytes", type=int, metavar="N", help="what each partition may take; default: no limit"),
+            argument("--segment-bytes", type=int, metavar="N", help="size of a file; whole files are removed"),
+            VHOST,
+        ),
+        done="stream {name!r} in vhost {vhost!r} is there",
+    ),
+    Action(
+        "streams.delete",
+        "delete a stream with its records and groups",
+        (NAME, VHOST),
+        done="stream {name!r} in vhost {vhost!r} deleted, with {records} records",
+    ),
+    Action(
+        "groups.list",
+        "list consumer groups",
+        (argument("--stream", help="only of this stream"), ONLY_VHOST),
+        ("vhost", "stream", "name", "generation", "members", "lag"),
+    ),
+    Action("groups.show", "show the members of a group", (STREAM, NAME, VHOST), ("member", "partitions")),
+    Action(
+        "groups.lag",
+        "show how far a group is in each partition",
+        (STREAM, NAME, VHOST),
+        ("partition", "offset", "next_offset", "lag", "member"),
+    ),
+    Action("groups.create", "make a group", (STREAM, NAME, VHOST), done="group {name!r} of stream {stream!r} is there"),
+    Action(
+        "groups.reset",
+        "let a group read on from elsewhere; its members join again",
+        (
+            STREAM,
+            NAME,
+            argument("to", metavar="TO", help="earliest, latest or a time such as 2026-01-31T12:00:00Z"),
+            VHOST,
+        ),
+        done="group {name!r} of stream {stream!r} reset; it is {lag} records behind",
+    ),
+    Action(
+        "groups.delete",
+        "delete a group that nobody is in",
+        (STREAM, NAME, VHOST),
+        done="group {name!r} of stream {stream!r} deleted",
+    ),
 )
 
 EXAMPLES = {
@@ -240,6 +303,8 @@ EXAMPLES = {
     "permissions": ("leveret permissions set ada '^ada-' '.*' '.*' --vhost shop", "leveret permissions list"),
     "topic-permissions": ("leveret topic-permissions set ada amq.topic '^{username}\\.' '.*'",),
     "policies": ("""leveret policies set short '^log' '{"max-length": 1000}' --apply-to queues""",),
+    "streams": ("leveret streams create events --partitions 4 --max-age 7D", "leveret streams list"),
+    "groups": ("leveret groups create events readers", "leveret groups lag events readers"),
 }
 NOUNS = {
     "users": "manage users",
@@ -249,4 +314,6 @@ NOUNS = {
     "permissions": "manage what users may do in virtual hosts",
     "topic-permissions": "manage which routing keys users may use",
     "policies": "manage settings of queues and exchanges by name",
+    "streams": "manage streams",
+    "groups": "manage consumer groups of streams",
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from leveret.cli.output import cell, print_table
 from leveret.client.message import RemotePeeked
+from leveret.client.record import RemoteRecord
 from leveret.core.jsonable import encode
 
 COLUMNS = ("id", "sent", "deliveries", "priority", "routing_key", "body")
@@ -33,6 +34,22 @@ def as_object(message: RemotePeeked) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def record_object(record: RemoteRecord) -> dict[str, Any]:
+    """Everything that is known of a record of a stream."""
+    found = {
+        "partition": record.partition,
+        "offset": record.offset,
+        "sent": record.timestamp.isoformat(),
+        "key": record.key,
+        "exchange": record.exchange or None,
+        "routing_key": record.routing_key or None,
+        "content_type": record.properties.content_type,
+        "headers": encode(record.headers) or None,
+        **body_of(record.data),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def body_of(data: bytes) -> dict[str, str]:
     """A body for JSON."""
     try:
@@ -41,10 +58,11 @@ def body_of(data: bytes) -> dict[str, str]:
         return {"body_base64": base64.b64encode(data).decode()}
 
 
-def print_message(message: RemotePeeked, as_json: bool) -> None:
+def print_message(message: RemotePeeked | RemoteRecord, as_json: bool) -> None:
     """Print one message: as JSON in one line, or its body."""
     if as_json:
-        print(json.dumps(as_object(message)), flush=True)
+        told = record_object(message) if isinstance(message, RemoteRecord) else as_object(message)
+        print(json.dumps(told), flush=True)
     elif sys.stdout.isatty():
         print(cell(message.data.decode(errors="replace")), flush=True)
     else:

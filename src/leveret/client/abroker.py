@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from leveret.client import calls
+from leveret.client import calls, stream_calls
 from leveret.client.apool import AsyncPool
 from leveret.client.aqueue import AsyncRemoteQueue
+from leveret.client.astream import AsyncRemoteStream
 from leveret.client.calls import Call
 from leveret.client.exchange import AsyncRemoteExchange
 from leveret.client.pool import Lost
 from leveret.client.retry import Again
 from leveret.client.target import URL, Options, Target
+from leveret.clock import SystemClock
 from leveret.core.errors import BrokerClosed, ExchangeNotFound
 
 T = TypeVar("T")
@@ -25,6 +28,7 @@ class AsyncRemoteBroker:
 
     def __init__(self, target: Target) -> None:
         """Use leveret.aconnect()."""
+        self.clock = SystemClock()
         self._target = target
         self._pool = AsyncPool(target.address)
         self.new_key = target.new_key
@@ -73,6 +77,33 @@ class AsyncRemoteBroker:
             found += [AsyncRemoteQueue(self, row["name"]) for row in rows]
         return found
 
+    async def stream(
+        self,
+        name: str,
+        *,
+        declare: bool = True,
+        partitions: int | None = None,
+        max_age: str | float | timedelta | None = None,
+        max_bytes: int | None = None,
+        segment_bytes: int | None = None,
+    ) -> AsyncRemoteStream:
+        """The stream of that name, made if need be; options that contradict an existing one are refused.
+
+        declare=False asks nothing: for those who may only send or read.
+        """
+        if declare:
+            await self.run(stream_calls.declare(name, partitions, max_age, max_bytes, segment_bytes))
+        return AsyncRemoteStream(self, name)
+
+    async def streams(self) -> list[AsyncRemoteStream]:
+        """Every stream that one may use, by name."""
+        found: list[AsyncRemoteStream] = []
+        after: str | None = ""
+        while after is not None:
+            rows, after = await self.run(stream_calls.list_streams(after))
+            found += [AsyncRemoteStream(self, row["name"]) for row in rows]
+        return found
+
     async def exchange(self, name: str, type: str | None = None, **options: Any) -> AsyncRemoteExchange:
         """The exchange of that name, made if need be (direct unless told otherwise)."""
         if type is None:
@@ -83,6 +114,10 @@ class AsyncRemoteBroker:
                 type = "direct"
         await self.run(calls.declare_exchange(name, {"type": type, **options}))
         return AsyncRemoteExchange(self, name)
+
+    async def rest(self, seconds: float) -> None:
+        """Do nothing for a while."""
+        await asyncio.sleep(seconds)
 
     async def close(self) -> None:
         """Close the connections; once more is no error."""

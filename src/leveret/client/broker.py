@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 from weakref import WeakSet
 
-from leveret.client import calls
+from leveret.client import calls, stream_calls
 from leveret.client.calls import Call
 from leveret.client.exchange import RemoteExchange
 from leveret.client.pool import Lost, Pool
 from leveret.client.queue import RemoteQueue
 from leveret.client.retry import Again
+from leveret.client.stream import RemoteStream
 from leveret.client.target import URL, Options, Target
 from leveret.clock import SystemClock
 from leveret.core.errors import BrokerClosed, ExchangeNotFound
@@ -80,6 +82,32 @@ class RemoteBroker:
             found += [RemoteQueue(self, row["name"], row) for row in rows]
         return found
 
+    def stream(
+        self,
+        name: str,
+        *,
+        declare: bool = True,
+        partitions: int | None = None,
+        max_age: str | float | timedelta | None = None,
+        max_bytes: int | None = None,
+        segment_bytes: int | None = None,
+    ) -> RemoteStream:
+        """The stream of that name, made if need be; options that contradict an existing one are refused.
+
+        declare=False asks nothing: for those who may only send or read.
+        """
+        called = stream_calls.declare(name, partitions, max_age, max_bytes, segment_bytes)
+        return RemoteStream(self, name, self.run(called) if declare else None)
+
+    def streams(self) -> list[RemoteStream]:
+        """Every stream that one may use, by name."""
+        found: list[RemoteStream] = []
+        after: str | None = ""
+        while after is not None:
+            rows, after = self.run(stream_calls.list_streams(after))
+            found += [RemoteStream(self, row["name"], row) for row in rows]
+        return found
+
     def exchange(self, name: str, type: str | None = None, **options: Any) -> RemoteExchange:
         """The exchange of that name, made if need be (direct unless told otherwise)."""
         if type is None:
@@ -90,6 +118,10 @@ class RemoteBroker:
                 type = "direct"
         self.run(calls.declare_exchange(name, {"type": type, **options}))
         return RemoteExchange(self, name)
+
+    def rest(self, seconds: float) -> None:
+        """Do nothing for a while, or until the client is closed."""
+        self._closed.wait(seconds)
 
     def flush(self) -> None:
         """Everything that was answered is durable already; here because the embedded broker has it."""

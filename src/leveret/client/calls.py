@@ -48,11 +48,12 @@ class Call(Generic[T_co]):
     """When the lease ends that it settles."""
 
 
-def _nothing(answer: Answer) -> None:
+def nothing(answer: Answer) -> None:
     """The answer is that it was done."""
 
 
-def _path(*parts: str) -> str:
+def path_of(*parts: str) -> str:
+    """A path made of names, whatever is in them."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
@@ -88,7 +89,7 @@ def send(queue: str, message: Outgoing, key: str | None) -> Call[str]:
     again = key is not None or message.dedup_id is not None
     return Call(
         "POST",
-        _path("queues", queue, "messages"),
+        path_of("queues", queue, "messages"),
         lambda answer: str(answer.json()["message_id"]),
         message_json(message),
         key,
@@ -99,7 +100,7 @@ def send(queue: str, message: Outgoing, key: str | None) -> Call[str]:
 def send_many(queue: str, messages: Iterable[Outgoing], key: str | None) -> Call[list[str | None]]:
     """Send many messages."""
     body = {"messages": [message_json(each) for each in messages]}
-    path = _path("queues", queue, "messages", "batch")
+    path = path_of("queues", queue, "messages", "batch")
 
     def read(answer: Answer) -> list[str | None]:
         return [row.get("message_id") for row in answer.json()["messages"]]
@@ -114,7 +115,7 @@ def receive(queue: str, count: int, wait_s: float, lease_s: float | None) -> Cal
         body["wait_seconds"] = wait_s
     if lease_s is not None:
         body["visibility_timeout"] = lease_s
-    return Call("POST", _path("queues", queue, "dequeue"), _messages, body, wait_s=wait_s)
+    return Call("POST", path_of("queues", queue, "dequeue"), _messages, body, wait_s=wait_s)
 
 
 def _messages(answer: Answer) -> list[Row]:
@@ -124,27 +125,27 @@ def _messages(answer: Answer) -> list[Row]:
 
 def ack(queue: str, message_id: str, receipt: str, ends: datetime | None = None) -> Call[None]:
     """Done with a message."""
-    path = _path("queues", queue, "messages", message_id)
-    return Call("DELETE", path, _nothing, {"receipt_handle": receipt}, ends=ends)
+    path = path_of("queues", queue, "messages", message_id)
+    return Call("DELETE", path, nothing, {"receipt_handle": receipt}, ends=ends)
 
 
 def nack(queue: str, message_id: str, receipt: str, delay_s: float | None, ends: datetime | None = None) -> Call[None]:
     """Give a message back."""
     body = {"receipt_handle": receipt, **({} if delay_s is None else {"delay_seconds": delay_s})}
-    return Call("POST", _path("queues", queue, "messages", message_id, "nack"), _nothing, body, ends=ends)
+    return Call("POST", path_of("queues", queue, "messages", message_id, "nack"), nothing, body, ends=ends)
 
 
 def reject(queue: str, message_id: str, receipt: str, ends: datetime | None = None) -> Call[None]:
     """Make a message a dead letter."""
-    path = _path("queues", queue, "messages", message_id, "reject")
-    return Call("POST", path, _nothing, {"receipt_handle": receipt}, ends=ends)
+    path = path_of("queues", queue, "messages", message_id, "reject")
+    return Call("POST", path, nothing, {"receipt_handle": receipt}, ends=ends)
 
 
 def extend(queue: str, message_id: str, receipt: str, seconds: float) -> Call[str]:
     """Keep a message longer; gives the time until when."""
     return Call(
         "PATCH",
-        _path("queues", queue, "messages", message_id, "visibility"),
+        path_of("queues", queue, "messages", message_id, "visibility"),
         lambda answer: str(answer.json()["visible_until"]),
         {"receipt_handle": receipt, "visibility_timeout": seconds},
     )
@@ -157,19 +158,19 @@ def ack_many(queue: str, receipts: list[str]) -> Call[list[Row]]:
         found: list[Row] = answer.json()["failed"]
         return found
 
-    return Call("POST", _path("queues", queue, "acknowledge"), read, {"receipt_handles": receipts})
+    return Call("POST", path_of("queues", queue, "acknowledge"), read, {"receipt_handles": receipts})
 
 
 def is_processed(queue: str, message_id: str, worker: str) -> Call[bool]:
     """Whether a worker has handled a message."""
-    path = f"{_path('queues', queue, 'processed', message_id)}?{urlencode({'worker': worker})}"
+    path = f"{path_of('queues', queue, 'processed', message_id)}?{urlencode({'worker': worker})}"
     return Call("GET", path, lambda answer: bool(answer.json()["processed"]))
 
 
 def finish(queue: str, message_id: str, receipt: str, worker: str, ends: datetime | None = None) -> Call[None]:
     """Done with a message, and remember that."""
     body = {"receipt_handle": receipt, "worker": worker}
-    return Call("POST", _path("queues", queue, "messages", message_id, "finish"), _nothing, body, ends=ends)
+    return Call("POST", path_of("queues", queue, "messages", message_id, "finish"), nothing, body, ends=ends)
 
 
 # Queues
@@ -178,12 +179,12 @@ def finish(queue: str, message_id: str, receipt: str, worker: str, ends: datetim
 def declare(name: str, durable: bool, arguments: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Call[Row]:
     """Make a queue as the embedded broker would: without what REST gives by default."""
     body = {"durable": durable, "arguments": encode(arguments or {}), **options}
-    return Call("PUT", f"{_path('queues', name)}?defaults=none", lambda answer: dict(answer.json()), body)
+    return Call("PUT", f"{path_of('queues', name)}?defaults=none", lambda answer: dict(answer.json()), body)
 
 
 def describe(name: str) -> Call[Row]:
     """Look at a queue."""
-    return Call("GET", _path("queues", name), lambda answer: dict(answer.json()))
+    return Call("GET", path_of("queues", name), lambda answer: dict(answer.json()))
 
 
 def list_queues(after: str) -> Call[tuple[list[Row], str | None]]:
@@ -204,34 +205,34 @@ def stats(queue: str) -> Call[QueueStats]:
         found["depth_by_priority"] = {int(priority): depth for priority, depth in found["depth_by_priority"].items()}
         return QueueStats(**{each.name: found[each.name] for each in fields(QueueStats)})
 
-    return Call("GET", _path("queues", queue, "stats"), read)
+    return Call("GET", path_of("queues", queue, "stats"), read)
 
 
 def browse(queue: str, limit: int, state: str, conditions: Mapping[str, Any]) -> Call[list[Row]]:
     """Look at messages."""
     query = {"limit": limit, "state": state, "encoding": "base64", **conditions_json(conditions)}
-    return Call("GET", f"{_path('queues', queue, 'messages')}?{urlencode(query)}", _messages)
+    return Call("GET", f"{path_of('queues', queue, 'messages')}?{urlencode(query)}", _messages)
 
 
 def cancel(queue: str, message_id: str) -> Call[None]:
     """Remove a scheduled message."""
-    return Call("DELETE", _path("queues", queue, "scheduled", message_id), _nothing)
+    return Call("DELETE", path_of("queues", queue, "scheduled", message_id), nothing)
 
 
 def purge(queue: str) -> Call[int]:
     """Remove what is ready."""
-    return Call("POST", _path("queues", queue, "purge"), _whole("purged"))
+    return Call("POST", path_of("queues", queue, "purge"), _whole("purged"))
 
 
 def pause(queue: str, paused: bool) -> Call[None]:
     """Hand nothing out, or do so again."""
-    return Call("POST", _path("queues", queue, "pause" if paused else "resume"), _nothing)
+    return Call("POST", path_of("queues", queue, "pause" if paused else "resume"), nothing)
 
 
 def delete(queue: str, if_unused: bool, if_empty: bool) -> Call[int]:
     """Delete a queue."""
     query = urlencode({"if_unused": str(if_unused).lower(), "if_empty": str(if_empty).lower()})
-    return Call("DELETE", f"{_path('queues', queue)}?{query}", _whole("deleted"))
+    return Call("DELETE", f"{path_of('queues', queue)}?{query}", _whole("deleted"))
 
 
 def redrive(
@@ -243,7 +244,7 @@ def redrive(
     if conditions:
         body["filter"] = conditions_json(conditions)
     wait_s = 0 if rate is None or limit is None else limit / rate
-    path = _path("queues", queue, "redrive")
+    path = path_of("queues", queue, "redrive")
     return Call("POST", path, lambda answer: RedriveResult(**answer.json()), body, wait_s=wait_s, again=False)
 
 
@@ -262,18 +263,18 @@ def conditions_json(conditions: Mapping[str, Any]) -> dict[str, Any]:
 def declare_exchange(name: str, options: Mapping[str, Any]) -> Call[None]:
     """Make an exchange."""
     body = {**options, "arguments": encode(options.get("arguments") or {})}
-    return Call("PUT", _path("exchanges", name), _nothing, body)
+    return Call("PUT", path_of("exchanges", name), nothing, body)
 
 
 def describe_exchange(name: str) -> Call[Row]:
     """Look at an exchange."""
-    return Call("GET", _path("exchanges", name), lambda answer: dict(answer.json()))
+    return Call("GET", path_of("exchanges", name), lambda answer: dict(answer.json()))
 
 
 def publish(exchange: str, routing_key: str, message: Outgoing, key: str | None) -> Call[str | None]:
     """Publish a message."""
     body = {**message_json(message), "routing_key": routing_key}
-    path = _path("exchanges", exchange, "messages")
+    path = path_of("exchanges", exchange, "messages")
     again = key is not None or message.dedup_id is not None
     return Call("POST", path, lambda answer: answer.json()["message_id"], body, key, again=again)
 
@@ -288,13 +289,13 @@ def bind(
         "routing_key": key,
         "arguments": encode(arguments or {}),
     }
-    return Call("POST" if bound else "DELETE", _path("exchanges", exchange, "bindings"), _nothing, body)
+    return Call("POST" if bound else "DELETE", path_of("exchanges", exchange, "bindings"), nothing, body)
 
 
 def delete_exchange(name: str, if_unused: bool) -> Call[None]:
     """Delete an exchange."""
     query = urlencode({"if_unused": str(if_unused).lower()})
-    return Call("DELETE", f"{_path('exchanges', name)}?{query}", _nothing)
+    return Call("DELETE", f"{path_of('exchanges', name)}?{query}", nothing)
 
 
 def decoded_arguments(row: Row) -> dict[str, Any]:

@@ -83,11 +83,13 @@ class AnswerReader:
 
 
 def request_bytes(method: str, path: str, head: str, body: Any, key: str | None) -> bytes:
-    """A request; `head` are the lines that all requests of a client have."""
-    data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+    """A request; `head` are the lines that all requests of a client have. Bytes are sent as they are."""
+    is_bytes = isinstance(body, bytes)
+    data = body if is_bytes else b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
     lines = f"{method} {path} HTTP/1.1\r\n{head}"
     if key is not None:
         lines += f"Idempotency-Key: {key}\r\n"
     if data or method in ("POST", "PUT", "PATCH"):
-        lines += f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n"
+        kind = "octet-stream" if is_bytes else "json"
+        lines += f"Content-Type: application/{kind}\r\nContent-Length: {len(data)}\r\n"
     return f"{lines}\r\n".encode() + data

@@ -5,6 +5,7 @@ Messages have their verbs in publish.pyx (in), queue.pyx and dispatch.pyx (out) 
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core import browse, deadletter
@@ -24,7 +25,8 @@ from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
-from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifetime, check_server_named
+from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifetime, check_server_named, typed
+from leveret.core.reservations import Reservations
 from leveret.core.restore import waiting_numbers
 from leveret.core.streams import NoStreams
 from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
@@ -55,6 +57,7 @@ class Broker(Publisher):
         self.catalog = Catalog()
         self.kinds = Kinds()
         self.streams: Streams = NoStreams()
+        self.reservations = Reservations(self)
         self.last_queue_id = 0
         self.salvage = False  # whether queues that lost their definition are kept under another name
 
@@ -77,7 +80,8 @@ class Broker(Publisher):
         """
         home = self.topology.vhost(vhost)
         existing: Queue | None = home.queues.get(name)
-        arguments = _typed(home, existing, arguments, lasting=durable and owner is None and not auto_delete)
+        lasting = durable and owner is None and not auto_delete
+        arguments = typed(home.details.default_queue_type, existing, arguments, lasting=lasting)
         if existing is not None:
             self.check_owner(existing, owner)
             where = described("queue", name, vhost)
@@ -127,7 +131,9 @@ class Broker(Publisher):
         if if_empty and queue.depth:
             raise PreconditionFailed(f"{where} not empty")
         count = queue.depth
-        browse.purge(queue, True)
+        if queue.recorder is None:
+            browse.purge(queue, True)
+            self.reservations.delete_queue(queue)
         if queue.durable:
             self.journal.defined(
                 Kind.QUEUE | REMOVED, dumps({"id": queue.id, "vhost": queue.vhost, "name": queue.name})
@@ -264,19 +270,29 @@ class Broker(Publisher):
         self, vhost: str, exchange: str, routing_key: str, properties: Properties, body: bytes, **options: Any
     ) -> Published:
         """Route a message by an exchange and publish it; `options` are those of Publisher.publish."""
-        home = self.topology.vhost(vhost)
-        headers = properties.headers
-        keys = deadletter.all_keys(properties, routing_key) if headers else [routing_key]
-        queues = home.route(exchange, keys, headers, properties)
+        queues = self.route_through(vhost, exchange, routing_key, properties)
         if not queues:
             return Published(0, routed=False, refused=False)
+        seq = self.publish_routed(queues, exchange, routing_key, properties, body, **options)
+        return Published(seq, routed=True, refused=seq == 0)
+
+    def route_through(self, vhost: str, exchange: str, routing_key: str, properties: Properties) -> list[Queue]:
+        """The queues that an exchange gives a message to; the list is shared: do not change it."""
+        headers = properties.headers
+        keys = deadletter.all_keys(properties, routing_key) if headers else [routing_key]
+        return self.topology.vhost(vhost).route(exchange, keys, headers, properties)
+
+    def publish_routed(
+        self, queues: list[Queue], exchange: str, routing_key: str, properties: Properties, body: bytes, **options: Any
+    ) -> int:
+        """Publish a message to the queues that its exchange gave; 0 when one of them refused."""
+        headers = properties.headers
         if headers and "BCC" in headers:
-            properties.headers = {name: value for name, value in headers.items() if name != "BCC"}
-        if headers and home.exchanges[exchange].delays and not options.get("due_ms"):
+            properties = replace(properties, headers={name: value for name, value in headers.items() if name != "BCC"})
+        if headers and self.topology.vhost(queues[0].vhost).exchanges[exchange].delays and not options.get("due_ms"):
             options["due_ms"] = self.now_ms + sent_delay_ms(headers.get("x-delay", 0))
         wire, header_len = content(properties, body)
-        seq = self.publish(queues, route_of(exchange, routing_key), wire, header_len, **options)
-        return Published(seq, routed=True, refused=seq == 0)
+        return self.publish(queues, route_of(exchange, routing_key), wire, header_len, **options)
 
     # -- definitions in the journal
 
@@ -417,7 +433,9 @@ class Broker(Publisher):
             self.consumer_ids[definition["name"]] = definition["number"]
         if self.salvage:
             self._name_undefined()
-        return super().recovered(now_ms)
+        live = super().recovered(now_ms)
+        self.reservations.restore()
+        return live
 
     def _name_undefined(self) -> None:
         """Keep messages of queues whose definition was damaged; the operator moves them to where they belong."""
@@ -465,17 +483,6 @@ class Broker(Publisher):
         for key, seq, at_ms, place in list(queue.dedup.rows()):
             if place == segment:
                 queue.dedup.replace(key, seq, at_ms, self.journal.deduplicated(queue.id, key, seq, at_ms))
-
-
-def _typed(
-    home: Vhost, existing: Queue | None, arguments: Mapping[str, Any] | None, *, lasting: bool
-) -> Mapping[str, Any] | None:
-    """The arguments with the type that the virtual host gives to queues that last; one that exists keeps its own."""
-    default = home.details.default_queue_type
-    if default is None or "x-queue-type" in (arguments or {}) or not (existing or lasting):
-        return arguments
-    chosen = default if existing is None else existing.policy.queue_type
-    return {**(arguments or {}), "x-queue-type": chosen}
 
 
 def sent_delay_ms(value: Any) -> int:

@@ -2,8 +2,10 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
+from leveret.core.errors import NotSupported
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
 from leveret.core.message cimport BLOB
+from leveret.core.names import described
 from leveret.core.ports cimport ACKED, CANCELLED, MOVED, Entry
 from leveret.core.queue cimport Queue
 from leveret.core.ready cimport Fifo, Group
@@ -160,6 +162,9 @@ def purge(Queue queue not None, bint everything=False) -> int:
     cdef dict places = {}
     cdef list gone
     cdef Held held
+    if queue.recorder is not None:
+        where = described("queue", queue.name, queue.vhost)
+        raise NotSupported(f"queue.purge not supported by stream queues {where}")
     if queue.has_blobs:
         drop_blobs(queue, everything)
     gone = [] if queue.ready is None else queue.ready.clear(places)

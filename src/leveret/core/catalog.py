@@ -36,12 +36,25 @@ class Kind(IntEnum):
     MOVE_TASK = 16
     CONSUMER_GROUP = 17
     GROUP_OFFSET = 18
+    SINK_BATCH = 24
+    """A batch that was decided on: how to publish it while that goes on, then that it was published."""
+    SINK_PROGRESS = 25
+    """How much of such a batch is published; in the frame of what was published last."""
+    RESERVATION = 30
 
 
-OF_VHOST = (Kind.PERMISSION, Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS, Kind.CONSUMER_GROUP, Kind.GROUP_OFFSET)
+OF_VHOST = (
+    Kind.PERMISSION,
+    Kind.TOPIC_PERMISSION,
+    Kind.VHOST_LIMITS,
+    Kind.CONSUMER_GROUP,
+    Kind.GROUP_OFFSET,
+    Kind.SINK_BATCH,
+    Kind.SINK_PROGRESS,
+)
 """What goes with its virtual host, and that nothing in the topology knows."""
 
-_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange", "stream", "partition")
+_IDENTIFYING = ("vhost", "name", "operator", "user", "exchange", "stream", "partition", "batch", "queue")
 
 
 def dumps(definition: dict[str, Any]) -> bytes:

@@ -1,9 +1,9 @@
-"""Arguments of consumers: the priority, the time to settle, and what belongs to queues of another type."""
+"""Arguments of consumers: priority and time to settle, or what to read of a stream; each type refuses the other's."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from leveret.core.arguments import CONSUMER_TIMEOUT, flag, known_as, positive_time, whole
+from leveret.core.arguments import CONSUMER_TIMEOUT, PARTITIONS_MAX, Parser, flag, known_as, positive_time, whole
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import described
 from leveret.core.queue import Queue
@@ -16,7 +16,37 @@ _PARSERS = {
     CONSUMER_TIMEOUT: positive_time,
     "x-cancel-on-ha-failover": flag,
 }
-_OF_STREAMS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+OFFSET = "x-stream-offset"
+FILTER = "x-stream-filter"
+MATCH_UNFILTERED = "x-stream-match-unfiltered"
+PARTITION = "x-stream-partition"
+FILTERS_MAX = 256
+"""Values that one reader may look for: each costs a look at every block."""
+
+
+def _filters(value: object) -> list[bytes]:
+    """One filter value, or several."""
+    values: list[Any] = value if isinstance(value, list) else [value]
+    if len(values) > FILTERS_MAX or not all(isinstance(each, str) for each in values):
+        raise ValueError(f"expected a string, or up to {FILTERS_MAX} of them")
+    return [each.encode("utf-8", "surrogateescape") for each in values]
+
+
+_OF_STREAMS = {
+    OFFSET: lambda value: value,
+    FILTER: _filters,
+    MATCH_UNFILTERED: flag,
+    PARTITION: whole(0, PARTITIONS_MAX - 1),
+}
+
+
+class StreamPlace(NamedTuple):
+    """What a consumer of a stream wants to read; None for all partitions, or for records of every filter value."""
+
+    offset: Any
+    wanted: list[bytes] | None
+    match_unfiltered: bool
+    partition: int | None
 
 
 class ConsumerArguments(NamedTuple):
@@ -28,13 +58,31 @@ class ConsumerArguments(NamedTuple):
 
 def parse(queue: Queue, arguments: Mapping[str, Any]) -> ConsumerArguments:
     """What a consumer asks for; refuse arguments that its queue cannot follow."""
+    found = _read(queue, arguments, _PARSERS, _OF_STREAMS)
+    return ConsumerArguments(int(found.get(PRIORITY, 0)), int(found.get(CONSUMER_TIMEOUT, 0)))
+
+
+def stream_place(queue: Queue, arguments: Mapping[str, Any]) -> StreamPlace:
+    """What a consumer asks of a stream; from now on, if it does not say where to start."""
+    found = _read(queue, arguments, _OF_STREAMS, (PRIORITY,))
+    partition = found.get(PARTITION)
+    if partition is not None and partition >= queue.policy.partitions:
+        where = described("queue", queue.name, queue.vhost)
+        raise InvalidArgument(f"invalid arg '{PARTITION}' for {where}: it has {queue.policy.partitions} partitions")
+    return StreamPlace(found.get(OFFSET, "next"), found.get(FILTER), found.get(MATCH_UNFILTERED, False), partition)
+
+
+def _read(
+    queue: Queue, arguments: Mapping[str, Any], parsers: Mapping[str, Parser], foreign: Iterable[str]
+) -> dict[str, Any]:
+    """The arguments that are meant for this type of queue, checked; those of another type are refused."""
     where = described("queue", queue.name, queue.vhost)
     found = {}
-    for name in (each for each in _PARSERS if each in arguments):
+    for name in (each for each in parsers if each in arguments):
         try:
-            found[name] = _PARSERS[name](arguments[name])
+            found[name] = parsers[name](arguments[name])
         except ValueError as error:
             raise InvalidArgument(f"invalid arg '{name}' for {where}: {error}") from None
-    for name in (each for each in _OF_STREAMS if each in arguments):
+    for name in (each for each in foreign if each in arguments):
         raise InvalidArgument(f"invalid arg '{name}' for {where} of queue type {known_as(queue.policy.queue_type)}")
-    return ConsumerArguments(int(found.get(PRIORITY, 0)), int(found.get(CONSUMER_TIMEOUT, 0)))
+    return found

@@ -152,6 +152,11 @@ class ConsumerGroups:
         """Every group."""
         return iter(self._groups.values())
 
+    def of(self, vhost: str, stream: str) -> list[ConsumerGroup]:
+        """The groups of one stream, by name."""
+        found = [each for each in self if (each.vhost, each.stream) == (vhost, stream)]
+        return sorted(found, key=lambda each: each.name)
+
     def declare(self, vhost: str, stream: str, name: str, partitions: int) -> ConsumerGroup:
         """The group of that name, made if need be."""
         key = (self._core.topology.vhost(vhost).name, stream, name)
@@ -186,7 +191,7 @@ class ConsumerGroups:
 
     def delete_stream(self, vhost: str, stream: str) -> None:
         """Forget every group of a stream that is gone."""
-        for group in [each for each in self if (each.vhost, each.stream) == (vhost, stream)]:
+        for group in self.of(vhost, stream):
             group.forget()
             del self._groups[group.vhost, group.stream, group.name]
 

@@ -95,7 +95,7 @@ cdef int feed(Queue queue) except -1:
     """Let the consumers of a stream read on, each from its own place; one that fails does not hold up the others."""
     cdef int pushed = 0
     problem = None
-    consumers = queue.consumers or []
+    consumers = [] if queue.paused else queue.consumers or []
     if queue.single_active and consumers:
         if queue.active is None:
             queue.active = consumers[0]

@@ -1,8 +1,10 @@
 from leveret.core.ports import Journal, State
 from leveret.core.queue import Queue
+from leveret.core.timers import Timers
 
 class Engine(State):
     journal: Journal
+    timers: Timers
     now_ms: int
     last_seq: int
     last_lease: int

@@ -10,6 +10,7 @@ cdef enum HeldState:
     GIVEN_BACK = 3      # ready again, ahead of what came later
     LEASED = 4
     DONE = 5
+    READING = 6         # stands for whatever a reader of a stream was given and has not acknowledged
 
 cdef class Holder:
     cdef int due(self, Held held, uint64_t now_ms) except -1

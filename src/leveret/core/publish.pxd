@@ -13,4 +13,5 @@ cdef class Publisher(Restorable):
     cdef int check_room(self, list queues, uint8_t flags) except -1
     cdef bint refuses(self, Queue queue, Message message) except -1
     cdef int put_dead(self, Message message, list targets) except -1
+    cdef int record_dead(self, Message message, Queue target) except -1
     cdef int bury_all(self) except -1

@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core import deadletter
 from leveret.core.dispatch import pump
-from leveret.core.errors import DiskFull, InvalidArgument, JournalFailed, MessageTooLarge, QueueFull
+from leveret.core.errors import DiskFull, InvalidArgument, JournalFailed, MessageTooLarge, QueueFull, TooMany
 from leveret.core.filters import GROUP_HEADER
 from leveret.core.held cimport Held, Holder
 from leveret.core.ids import format_id
@@ -259,10 +259,21 @@ cdef class Publisher(Restorable):
         cdef Queue target
         cdef list accepted = []
         for target in targets:
-            if not target.limited or not (too_large(target, message) or self.refuses(target, message)):
+            if target.recorder is not None:
+                self.record_dead(message, target)
+            elif not target.limited or not (too_large(target, message) or self.refuses(target, message)):
                 accepted.append(target)
         if accepted:
             self.put(message, accepted)
+        return 0
+
+
+    cdef int record_dead(self, Message message, Queue target) except -1:
+        """Give a dead letter to a stream; what its headers ask for may be something that a stream refuses."""
+        try:
+            self.place(message, [target])
+        except (InvalidArgument, TooMany):
+            target.counters.refused += 1
         return 0
 
 

@@ -25,6 +25,16 @@ class Lifetime(NamedTuple):
     exclusive: bool = False
 
 
+def typed(
+    default: str | None, existing: Queue | None, arguments: Mapping[str, Any] | None, *, lasting: bool
+) -> Mapping[str, Any] | None:
+    """The arguments with the type that a virtual host gives to queues that last; one that exists keeps its own."""
+    if default is None or QUEUE_TYPE in (arguments or {}) or not (existing or lasting):
+        return arguments
+    chosen = default if existing is None else existing.policy.queue_type
+    return {**(arguments or {}), QUEUE_TYPE: chosen}
+
+
 def check_server_named(arguments: Mapping[str, Any] | None) -> None:
     """Refuse a queue that nobody gave a name, if its type wants one; the first of all checks."""
     queue_type = (arguments or {}).get(QUEUE_TYPE)
@@ -54,13 +64,6 @@ def check_delete(queue: Queue, if_unused: bool, if_empty: bool) -> None:
                 f"cannot delete {described('queue', queue.name, queue.vhost)}. queue.delete operations with {flag} "
                 f"flag set are not supported by {queue.policy.queue_type} queues"
             )
-
-
-def check_purge(queue: Queue) -> None:
-    """Refuse to empty a stream: others may not have read it yet."""
-    if queue.policy.queue_type == STREAM:
-        where = described("queue", queue.name, queue.vhost)
-        raise NotSupported(f"queue.purge not supported by stream queues {where}")
 
 
 def check_get(queue: Queue) -> None:

@@ -29,6 +29,10 @@ cdef class Recorder:
         """How many logs it has."""
         raise NotImplementedError
 
+    def figures(self) -> list[dict[str, int]]:
+        """What each partition holds, for operators."""
+        raise NotImplementedError
+
     def cursor(self, partition: int, start: object, now_ms: int, wanted=None, bint match_unfiltered=False) -> Cursor:
         """A place to read one partition from; `start` is that of an x-stream-offset argument."""
         raise NotImplementedError

@@ -13,3 +13,7 @@ cdef class Timers:
     cdef Timer first(self)
     cdef void rise(self, Py_ssize_t index, Timer timer)
     cdef void sink(self, Py_ssize_t index, Timer timer)
+
+cdef class Alarm(Timer):
+    cdef Timers timers
+    cdef object action

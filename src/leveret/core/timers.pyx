@@ -13,6 +13,29 @@ cdef class Timer:
         raise NotImplementedError
 
 
+cdef class Alarm(Timer):
+    """Calls a function with the time when one has come; for what is not worth a class of its own."""
+
+    def __init__(self, Timers timers not None, action) -> None:
+        self.timers = timers
+        self.action = action
+
+    def set(self, uint64_t when_ms) -> None:
+        """Call at this time, and not at the one that was set before."""
+        self.stop()
+        self.when_ms = when_ms
+        self.timers.add(self)
+
+    def stop(self) -> None:
+        """Do not call."""
+        if self.slot:
+            self.timers.remove(self)
+
+    cdef int fire(self, uint64_t now_ms) except -1:
+        self.action(now_ms)
+        return 0
+
+
 cdef inline bint before(Timer a, Timer b):
     return a.when_ms < b.when_ms or (a.when_ms == b.when_ms and a.tie < b.tie)
 

@@ -114,6 +114,7 @@ class Broker:
         max_bytes: int | None = None,
         segment_bytes: int | None = None,
         arguments: Mapping[str, Any] | None = None,
+        vhost: str = VHOST,
     ) -> Stream:
         """The stream of that name, made if need be: a log that is read from any offset, and again.
 
@@ -122,20 +123,20 @@ class Broker:
         """
         given = {**(arguments or {}), **stream_arguments(partitions, max_age, max_bytes, segment_bytes)}
         with self.guard as core:
-            existing = core.topology.vhost(VHOST).queues.get(name)
+            existing = core.topology.vhost(vhost).queues.get(name)
             if existing is None or given:
                 kept = {} if existing is None else existing.arguments or {}
-                existing = core.declare_queue(VHOST, name, {**kept, **given, QUEUE_TYPE: STREAM})
+                existing = core.declare_queue(vhost, name, {**kept, **given, QUEUE_TYPE: STREAM})
             if existing.recorder is None:
                 raise NotSupported(f"'{name}' is a queue, no stream: use broker.queue(), or another name")
             frame = self.guard.commit()
         self.guard.wait(frame)
         return Stream(self, existing)
 
-    def streams(self) -> list[Stream]:
+    def streams(self, vhost: str = VHOST) -> list[Stream]:
         """Every stream, by name."""
         with self.guard as core:
-            found = [each for each in core.topology.vhost(VHOST).queues.values() if each.recorder is not None]
+            found = [each for each in core.topology.vhost(vhost).queues.values() if each.recorder is not None]
         return [Stream(self, each) for each in sorted(found, key=lambda each: each.name)]
 
     def queues(self) -> list[Queue]:

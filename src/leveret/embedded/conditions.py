@@ -17,7 +17,8 @@ def filter_of(tag: int, conditions: dict[str, Any]) -> Filter:
         if conditions.get(name) is not None:
             translated[inner] = _ms(name, conditions[name])
     if conditions.get("message_ids") is not None:
-        translated["message_ids"] = [parse_id(tag, each) or each for each in conditions["message_ids"]]
+        ids = conditions["message_ids"]
+        translated["message_ids"] = [each if isinstance(each, int) else parse_id(tag, each) or each for each in ids]
     return Filter.from_dict(translated)
 
 

@@ -18,7 +18,7 @@ from leveret.core.errors import InvalidArgument, NotFound
 from leveret.core.membership import SESSION_MS, Assignment
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.group_consumer import GroupConsumer
-from leveret.embedded.records import start_of
+from leveret.stream.starts import start_named
 
 if TYPE_CHECKING:
     from leveret.embedded.stream import Stream
@@ -118,7 +118,7 @@ class Group:
         """Go to the oldest record, after the newest one, or to a time; members have to join again."""
         if to not in ("earliest", "latest") and not isinstance(to, datetime):
             raise InvalidArgument(f"a group is reset to earliest, latest or a datetime, not {to!r}")
-        target = start_of(to).value if isinstance(to, datetime) else to
+        target = start_named(to).value if isinstance(to, datetime) else to
         with self.guard:
             offsets = self._current.reset(self.stream.recorder, target)
             frame = self.guard.commit()

@@ -323,7 +323,12 @@ class Guard:
             if self.store is not None:
                 self.store.commit.force()
             self._streams.remove(gone)
-        self._streams.retain(self.clock.now_ms())
+        try:
+            self._streams.retain(self.clock.now_ms())
+        except OSError as error:
+            if self.store is None:
+                raise
+            raise self.store.commit.fail(error) from error
         return len(self._streams) > 0
 
     def _delete_blobs(self, large: LargeBodies) -> bool:

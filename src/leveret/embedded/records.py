@@ -5,25 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from leveret.core.errors import InvalidArgument
 from leveret.core.message import Message, restored
 from leveret.core.properties import Properties
 from leveret.embedded.bodies import decode
 from leveret.stream.blocks import Record
 from leveret.stream.recorder import KEY
-from leveret.stream.starts import Start, start_named
 
 Place = int | str | datetime
 """An offset, "first", "last", "next", an interval such as "1h", or a time."""
-
-
-def start_of(place: Place) -> Start:
-    """The start that a reader asks for."""
-    if isinstance(place, datetime):
-        return Start("timestamp", max(0, round(place.timestamp() * 1000)))
-    if isinstance(place, bool) or not isinstance(place, int | str):
-        raise InvalidArgument(f"a start is an offset, first, last, next, an interval or a datetime, not {place!r}")
-    return start_named(place)
 
 
 class StreamRecord:

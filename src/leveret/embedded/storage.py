@@ -21,6 +21,7 @@ from leveret.journal.verify import verify as verify_directory
 from leveret.stream.home import FileHome, MemoryHome
 from leveret.stream.options import StreamOptions
 from leveret.stream.store import StreamStore, no_blobs
+from leveret.stream.verify import verify_partition
 
 STREAMS = "streams"
 MEMORY_SEGMENT_BYTES = 16 << 20  # a segment is one piece of memory
@@ -90,11 +91,20 @@ def journal_options(options: Options) -> JournalOptions:
     )
 
 
+def _verify_streams(path: Path) -> list[Damage]:
+    """Check the segments of all streams."""
+    return [
+        Damage(str(partition.relative_to(path.parent) / flaw.name), flaw.offset, flaw.why)
+        for partition in sorted(path.glob("*/*"))
+        for flaw in verify_partition(Disk(partition))
+    ]
+
+
 def verify(path: str | os.PathLike[str]) -> list[Damage]:
     """Check every byte of a data directory that no broker has open against its checksums; give what is damaged."""
     disk = Disk(path)
     disk.lock()
     try:
-        return verify_directory(disk)
+        return [*verify_directory(disk), *_verify_streams(Path(path) / STREAMS)]
     finally:
         disk.unlock()

@@ -19,8 +19,9 @@ from leveret.embedded.group import Group
 from leveret.embedded.message import all_bytes
 from leveret.embedded.outgoing import Outgoing, Prepared, prepare
 from leveret.embedded.reading import StreamReader
-from leveret.embedded.records import Place, StreamRecord, start_of
-from leveret.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder
+from leveret.embedded.records import Place, StreamRecord
+from leveret.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
+from leveret.stream.starts import start_named
 
 if TYPE_CHECKING:
     from leveret.embedded.broker import Broker
@@ -78,6 +79,16 @@ def stream_arguments(
         "x-stream-max-segment-size-bytes": segment_bytes,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def partition_stats(recorder: StreamRecorder) -> tuple[PartitionStats, ...]:
+    """The figures of each partition of a stream."""
+    return tuple(
+        PartitionStats(
+            number, log.first_offset, log.committed, log.committed - log.first_offset, log.size_bytes, len(log.segments)
+        )
+        for number, log in enumerate(recorder.logs)
+    )
 
 
 class Stream:
@@ -146,7 +157,7 @@ class Stream:
         With a `producer` and its `sequence`, which rises, what was sent before is not appended again. Readers may ask
         for records of one `filter` value.
         """
-        frame, sent = self._append([self._prepare(body, headers, properties, key, producer, sequence, filter)])
+        frame, sent = self.post([self.prepare(body, headers, properties, key, producer, sequence, filter)])
         self.guard.wait(frame)
         return sent[0]
 
@@ -176,9 +187,9 @@ class Stream:
         if not options and self.partitions == 1 and all_bytes(batch, self._bytes_max):
             return self._append_plain(batch)
         first = options.pop("sequence", None)
-        return self._append(
+        return self.post(
             [
-                self._prepare(body, **options, sequence=None if first is None else first + place)
+                self.prepare(body, **options, sequence=None if first is None else first + place)
                 for place, body in enumerate(batch)
             ]
         )
@@ -188,7 +199,7 @@ class Stream:
         """The largest body."""
         return self._core.policy.max_message_bytes or self.broker.options.message_bytes_max
 
-    def _prepare(
+    def prepare(
         self,
         body: Any,
         headers: dict[str, Any] | None = None,
@@ -203,11 +214,13 @@ class Stream:
             raise InvalidArgument("a producer numbers its records: give both producer and sequence, or neither")
         own = {KEY: key, FILTER: filter, PRODUCER: producer, SEQUENCE: sequence}
         labels = {name: value for name, value in own.items() if value is not None}
-        outgoing = Outgoing(body, headers={**(headers or {}), **labels} or None, properties=properties)
+        told = {**(headers or {}), **labels}
+        check_labels(told)
+        outgoing = Outgoing(body, headers=told or None, properties=properties)
         return prepare(outgoing, self._bytes_max)
 
-    def _append(self, records: list[Prepared]) -> tuple[int, list[Appended]]:
-        """Hand records to the core."""
+    def post(self, records: list[Prepared]) -> tuple[int, list[Appended]]:
+        """Append records without waiting: the frame to wait for, and where they are."""
         wires = [record.wire() for record in records]
         with self.guard as core:
             queue, recorder = self.core, self.recorder
@@ -239,7 +252,7 @@ class Stream:
         `offset` is that of a record, "first", "last", "next" (what comes from now on), a datetime, or an interval such
         as "1h" before now. With `filters`, only records that were sent with one of these filter values are read.
         """
-        return StreamReader(self, self.check_partition(partition), start_of(offset), filters, match_unfiltered)
+        return StreamReader(self, self.check_partition(partition), start_named(offset), filters, match_unfiltered)
 
     def read(
         self,
@@ -301,7 +314,7 @@ class Stream:
 
     def at(self, partition: int, when: datetime) -> int:
         """The offset of the first record of a time or later."""
-        return self.recorder.at(self.check_partition(partition), start_of(when).value)
+        return self.recorder.at(self.check_partition(partition), start_named(when).value)
 
     def stats(self) -> StreamStats:
         """Its figures."""
@@ -309,17 +322,7 @@ class Stream:
             queue = self.core
             waiters = self.guard.waiters.count(queue)
             published, consumers = queue.counts["published"], len(queue.consumers or ())
-        partitions = tuple(
-            PartitionStats(
-                number,
-                log.first_offset,
-                log.committed,
-                log.committed - log.first_offset,
-                log.size_bytes,
-                len(log.segments),
-            )
-            for number, log in enumerate(self.recorder.logs)
-        )
+        partitions = partition_stats(self.recorder)
         return StreamStats(
             self.name,
             sum(each.records for each in partitions),
@@ -350,9 +353,8 @@ class Stream:
     def groups(self) -> list[Group]:
         """Every group that reads this stream, by name."""
         with self.guard:
-            key = (self.core.vhost, self.name)
-            found = [each for each in self.guard.streams.groups if (each.vhost, each.stream) == key]
-        return [Group(self, each) for each in sorted(found, key=lambda each: each.name)]
+            found = self.guard.streams.groups.of(self.core.vhost, self.name)
+        return [Group(self, each) for each in found]
 
     def delete(self) -> int:
         """Delete the stream with everything in it, and its groups; give the number of records."""

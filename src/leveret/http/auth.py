@@ -1,4 +1,4 @@
-"""Who asks: a name and a password (Basic), an API key or a JSON Web Token (Bearer).
+"""Who asks: a name and a password (Basic), an API key or a JSON Web Token (Bearer), or a browser's session.
 
 A login that was right a moment ago is decided in the loop, everything dear elsewhere. Wrong ones are answered late,
 right ones never; of each address only some are decided at the same time, so that nobody can take the whole machine.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from leveret.clock import Clock
 from leveret.http.request import Refusal, Request
 from leveret.http.server import Answer, Handler
+from leveret.http.sessions import TOKEN_HEADER, Sessions
 from leveret.security.access import Access
 from leveret.security.api_keys import PREFIX
 from leveret.security.failures import Failures
@@ -50,6 +51,7 @@ class Auth:
         self, access: Access, clock: Clock, web_tokens: WebTokens | None = None, *, secrets_in_clear: bool = False
     ) -> None:
         """`secrets_in_clear`: take passwords and tokens from other machines without TLS as well."""
+        self.sessions = Sessions(access.users, clock)
         self._access = access
         self._clock = clock
         self._web_tokens = web_tokens
@@ -80,15 +82,29 @@ class Auth:
         """Who sends a request; refuses with 401."""
         given = credentials(request)
         if given is None:
-            raise _unauthorized("the request has no credentials")
+            return self._by_session(request)
+        self.check_secrecy(request)
         peer = request.peer
-        if not (peer.tls or self._secrets_in_clear or is_loopback(peer.host)):
-            raise Refusal(403, "passwords and tokens are taken from other machines by TLS only: use https")
         if given.scheme == "basic":
             return self._by_password(given.value, peer.host)
         if given.scheme == "bearer":
             return self._by_token(given.value, peer.host)
         raise _unauthorized("the scheme of the credentials is not known here")
+
+    def check_secrecy(self, request: Request) -> None:
+        """Refuse what proves somebody and can be read on its way."""
+        if not (request.peer.tls or self._secrets_in_clear or is_loopback(request.peer.host)):
+            raise Refusal(403, "passwords and tokens are taken from other machines by TLS only: use https")
+
+    def _by_session(self, request: Request) -> Identity:
+        found = self.sessions.identify(request)
+        if found is None and TOKEN_HEADER in request.headers:
+            # Our page: without a challenge, on which the browser would ask for a password itself.
+            raise Refusal(401, "nobody is logged in, or the session has ended: log in")
+        if found is None:
+            raise _unauthorized("the request has no credentials")
+        self.check_secrecy(request)
+        return found
 
     # Passwords
 
@@ -99,6 +115,10 @@ class Auth:
             raise _unauthorized("the credentials are not in base64") from None
         if not colon:
             raise _unauthorized("the credentials have no colon")
+        return self.by_name(name, password, host)
+
+    def by_name(self, name: str, password: str, host: str) -> Identity | Awaitable[Identity]:
+        """Who has this name and password."""
         user = self._access.users.recall(name, password, host, self._clock.now_ms())
         if user is not None:
             return _identity(user)

@@ -13,7 +13,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import JournalFailed, LeveretError, QueueNotFound, TooMany
@@ -38,7 +38,7 @@ class Desk:
         self.broker = broker
         self.guard = broker.guard
         self.loop = asyncio.get_running_loop()
-        self.polls: set[Poll] = set()
+        self.polls: set[Waiting] = set()
         self._polls_max = polls_max
         self._thread = threading.get_ident()
         self._waiting: dict[int, list[tuple[asyncio.Future[Any], Any]]] = {}
@@ -46,7 +46,7 @@ class Desk:
     def close(self) -> None:
         """Answer everybody who waits for messages: there are none."""
         for poll in list(self.polls):
-            poll.finish([])
+            poll.end()
 
     def queue(self, name: str, vhost: str = VHOST) -> Queue:
         """The queue of that name; QueueNotFound when there is none."""
@@ -154,12 +154,16 @@ class Desk:
         taken = queue.take(count, lease_ms, ANSWER_BYTES_MAX)
         if taken or wait_s <= 0:
             return answer(taken)
+        self.check_polls()
+        poll = Poll(self, queue, answer, count, lease_ms)
+        return poll.start(milliseconds("wait", wait_s) / 1000)
+
+    def check_polls(self) -> None:
+        """Refuse one more request that waits than there may be."""
         if len(self.polls) >= self._polls_max:
             raise TooMany(
                 f"{self._polls_max} requests wait for messages, which is the limit: ask again without waiting"
             )
-        poll = Poll(self, queue, answer, count, lease_ms)
-        return poll.start(milliseconds("wait", wait_s) / 1000)
 
     # Threads
 
@@ -169,6 +173,13 @@ class Desk:
             self.loop.call_soon(function, *arguments)
         elif not self.loop.is_closed():
             self.loop.call_soon_threadsafe(function, *arguments)
+
+
+class Waiting(Protocol):
+    """A request that waits for something to come."""
+
+    def end(self) -> None:
+        """Answer it: nothing has come."""
 
 
 class Poll:
@@ -195,7 +206,7 @@ class Poll:
             self._future.set_result(self._answer(taken))
             return self._future
         self._desk.polls.add(self)
-        self._timer = self._desk.loop.call_later(wait_s, self.finish, [])
+        self._timer = self._desk.loop.call_later(wait_s, self.end)
         self._future.add_done_callback(self._leave)
         return self._future
 
@@ -214,6 +225,10 @@ class Poll:
             return
         if taken:
             self.finish(taken)
+
+    def end(self) -> None:
+        """See Waiting."""
+        self.finish([])
 
     def finish(self, taken: list[Message]) -> None:
         """Answer."""

@@ -96,8 +96,12 @@ class HttpServer:
         self._connections[connection] = opening
 
     def _opened(self, connection: Connection, client: socket.socket, opening: asyncio.Task[None]) -> None:
-        """A connection is open or never will be, perhaps because it was closed before its turn came."""
-        if not connection.opened:
+        """A connection is open or never will be, perhaps because it was closed before its turn came.
+
+        If that was while the loop opened it, the loop gives up its transport and tells nobody.
+        """
+        if opening.cancelled() or not connection.opened:
+            connection.abort()
             client.close()
             self.leave(connection)
 

@@ -68,7 +68,8 @@ cdef class Buffer:
 
     cdef int append(self, const void* data, size_t size) except -1:
         """Add bytes at the end."""
-        memcpy(self.extend(size), data, size)
+        if size:        # an empty buffer has no address, which would pass for a failure
+            memcpy(self.extend(size), data, size)
         return 0
 
 

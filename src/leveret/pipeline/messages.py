@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leveret.core.deadletter import DEATHS as DEATH_HEADER
 from leveret.core.deadletter import deaths_of
 from leveret.core.properties import Properties, decode_header
 from leveret.core.tables import MalformedTable
@@ -72,6 +73,19 @@ def _properties(batch: Batch) -> tuple[pa.Array, list[Properties]]:
     """The different properties of a batch, and which of them each row has."""
     headers = batch.texts("header", pa.binary()).dictionary_encode()
     return headers.indices, [_decoded(header) for header in headers.dictionary.to_pylist()]
+
+
+def _of_header(name: str, get: Callable[[Properties], Any], arrow: pa.DataType) -> Callable[[Batch], pa.Array]:
+    """A column that is made from one header: only content headers in which its name occurs are decoded."""
+
+    def make(batch: Batch) -> pa.Array:
+        headers = batch.texts("header", pa.binary()).dictionary_encode()
+        named = pc.match_substring(headers.dictionary, name.encode()).to_pylist()
+        found = zip(headers.dictionary, named, strict=True)
+        values = [get(_decoded(each.as_py())) if has else None for each, has in found]
+        return pa.array(values, arrow).take(headers.indices)
+
+    return make
 
 
 def _decoded(header: bytes) -> Properties:
@@ -156,9 +170,9 @@ def _property(name: str) -> Column:
     return Column("string", pa.string(), _of_properties(get, pa.string()))
 
 
-def _header(name: str) -> Column:
+def header(name: str) -> Column:
     """One header as text."""
-    return Column("string", pa.string(), _of_properties(lambda found: (_headers(found) or {}).get(name), pa.string()))
+    return Column("string", pa.string(), _of_header(name, lambda found: (_headers(found) or {}).get(name), pa.string()))
 
 
 MESSAGES: Table = {
@@ -185,7 +199,7 @@ MESSAGES: Table = {
     "app_id": _property("app_id"),
     "timestamp": Column("timestamp", TIMESTAMP, _of_properties(_sent_at, TIMESTAMP)),
     "headers": Column("map<string,string>", HEADERS, _of_properties(_headers, HEADERS)),
-    "x_death": Column(DEATHS_SPARK, DEATHS, _of_properties(_deaths, DEATHS)),
-    "message_group_id": _header("x-group-id"),
-    "dedup_id": _header("x-deduplication-id"),
+    "x_death": Column(DEATHS_SPARK, DEATHS, _of_header(DEATH_HEADER, _deaths, DEATHS)),
+    "message_group_id": header("x-group-id"),
+    "dedup_id": header("x-deduplication-id"),
 }

@@ -10,9 +10,12 @@ from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import Batch, Table, chosen, record_batch
 from leveret.pipeline.events import EVENTS
 from leveret.pipeline.messages import MESSAGES
-from leveret.pipeline.segments import Slice, is_data_directory, named_slices, open_segment, opener
+from leveret.pipeline.records import STREAM
+from leveret.pipeline.segments import Slice, is_data_directory, named_slices, open_segment, opener, read_slices
 
 TABLES: dict[str, Table] = {"events": EVENTS, "messages": MESSAGES}
+ARCHIVED_TABLES: dict[str, Table] = {**TABLES, "records": STREAM}
+"""A Parquet archive also has records of streams."""
 FOREVER_MS = (1 << 63) - 1
 BATCH_ROWS = 65_536
 """Small enough for the memory of a task, large enough that the cost of a batch does not show."""
@@ -32,14 +35,20 @@ class Scan:
     until_ms: int = FOREVER_MS
     slice_bytes: int = 32 << 20
     keys: tuple[str | None, str | None] = (None, None)
+    slices_file: str | None = None
+    """A plan that was made before."""
+    moved: bool | None = None
+    """Whether publishes that were moved forward count as messages; None: if the originals are gone."""
 
     @property
     def chosen(self) -> Table:
         """The columns that are read."""
-        return chosen(TABLES[self.table], self.columns)
+        return chosen(ARCHIVED_TABLES[self.table], self.columns)
 
     def slices(self) -> list[Slice]:
         """The slices that may hold rows of this scan."""
+        if self.slices_file is not None:
+            return read_slices(self.slices_file)
         named = named_slices(self.directories, load_keys(*self.keys), self.slice_bytes)
         return [piece for piece in named if self._may_hold(piece)]
 
@@ -71,4 +80,6 @@ class Scan:
 
     def _moved_count(self) -> bool:
         """Whether publishes that were moved forward count: as messages only where the originals are gone."""
-        return self.table == "events" or (len(self.directories) == 1 and is_data_directory(self.directories[0]))
+        if self.table == "events" or self.moved is not None:
+            return self.table == "events" or self.moved is True
+        return len(self.directories) == 1 and is_data_directory(self.directories[0])

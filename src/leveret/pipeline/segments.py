@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import DamagedJournal, NotFound
@@ -55,6 +55,26 @@ class Names:
         return Names(
             {number: self.queues[number] for number in queues & self.queues.keys()},
             {number: self.consumers[number] for number in consumers & self.consumers.keys()},
+        )
+
+    def forget_consumers(self, count_max: int) -> None:
+        """Keep the names of the newest consumers only: every connection makes new ones."""
+        for number in sorted(self.consumers)[:-count_max]:
+            del self.consumers[number]
+
+    def as_json(self) -> dict[str, Any]:
+        """The names for a file of JSON."""
+        return {
+            "queues": {str(number): list(queue) for number, queue in self.queues.items()},
+            "consumers": {str(number): name for number, name in self.consumers.items()},
+        }
+
+    @classmethod
+    def of_json(cls, facts: dict[str, Any]) -> "Names":
+        """The names from a file of JSON."""
+        return cls(
+            {int(number): QueueName(*queue) for number, queue in facts["queues"].items()},
+            {int(number): name for number, name in facts["consumers"].items()},
         )
 
     def numbers(self, wanted: frozenset[str]) -> bytes:
@@ -162,10 +182,28 @@ def named_slices(directories: tuple[str, ...], keys: Keys, slice_bytes: int) -> 
     """The slices of all segments, with the names of those that they speak of, wherever the names are told."""
     files = segment_files(*directories)
     live = files[-1] if files and is_data_directory(directories[0]) else None
-    names, found = Names(), []
+    names = Names()
     for directory in directories:
         names.queues.update(archived_names(directory))
+    return slices_of(files, names, keys, slice_bytes, live)
+
+
+def slices_of(files: list[str], names: Names, keys: Keys, slice_bytes: int, live: str | None = None) -> list[Slice]:
+    """The slices of some segments; `names` learns what they tell."""
+    found = []
     for piece, survey in slices(files, keys, slice_bytes, live):
         names.learn(survey.definitions)
         found.append((piece, survey.queues, survey.consumers))
     return [replace(piece, names=names.of(queues, consumers)) for piece, queues, consumers in found]
+
+
+def write_slices(path: str, found: list[Slice]) -> None:
+    """Keep a plan in a file, so that it is made once for several tables."""
+    rows = [vars(piece) | {"names": piece.names.as_json()} for piece in found]
+    Path(path).write_text(json.dumps(rows))
+
+
+def read_slices(path: str) -> list[Slice]:
+    """The plan in a file."""
+    rows = json.loads(Path(path).read_bytes())
+    return [Slice(**(row | {"names": Names.of_json(row["names"])})) for row in rows]

@@ -13,7 +13,22 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
+    # What every reader of Parquet takes for a time in UTC.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Percentiles of more than 128 groups would otherwise be made by sorting every row.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000",
 }
+
+SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    # Java that starts quickly is worth more than Java that computes quickly.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Few rows are read sooner than code for them is compiled, or a plan is made again half-way.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Settings for tables of thousands of rows, not of millions."""
 
 
 def has_java() -> bool:
@@ -22,15 +37,26 @@ def has_java() -> bool:
     return shutil.which("java", path=os.path.join(home, "bin") if home else None) is not None
 
 
-def session(master: str = "local[*]", log: str = os.devnull, **settings: str) -> SparkSession:
-    """The session, made if need be; what Java and its workers print goes to a file."""
-    if not has_java():
+def session(
+    master: str | None = "local[*]", log: str = os.devnull, *, remote: str | None = None, **settings: str
+) -> SparkSession:
+    """The session, made if need be; what Java and its workers print goes to a file.
+
+    `remote` is the address of a Spark Connect server, which has a Java and settings of its own. Without a master it is
+    that of spark-submit.
+    """
+    if remote is not None:
+        builder = SparkSession.builder.remote(remote)
+        settings = {name: value for name, value in (SETTINGS | settings).items() if name.startswith("spark.sql.")}
+    elif has_java():
+        builder = SparkSession.builder if master is None else SparkSession.builder.master(master)
+        settings = SETTINGS | settings
+    else:
         raise NotFound("Spark needs Java 17 or newer: on Debian, `apt-get install default-jre-headless`")
     # Workers would otherwise run whatever python3 is first on the path, and listen on the outer address.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(master)
-    for name, value in (SETTINGS | settings).items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     # Java inherits the standard error stream: no other way quiets all of it.
     kept = os.dup(2)

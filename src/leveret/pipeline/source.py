@@ -1,10 +1,10 @@
-"""`spark.read.format("leveret")`: the journal of a broker and its archive as tables.
+"""`spark.read.format("leveret")`: the journal of a broker and its archive as tables; streams and queues: see live.py.
 
 spark.read.format("leveret").option("table", "messages").option("queue", "orders").load("data")
 
-path                  a data directory, also of a running broker, or an archive
+path                  a data directory, also of a running broker; an archive of segments; or a Parquet archive
 archive               the archive that belongs to the data directory `path`
-table                 `events` (default) or `messages`
+table                 `events` (default) or `messages`; of a Parquet archive also `records`, those of streams
 columns               the columns to read, separated by commas: Spark does not say which ones a query needs
 queue                 only these queues, separated by commas
 since, until          only what happened at or after, and before, these times (ISO 8601; UTC unless it says so)
@@ -13,6 +13,7 @@ pushdown              `true`: filters of the query on queue and time also narrow
 partitionBytes        bytes of a segment that one task reads
 encryption_key_file,  where the keys of encrypted segments are, on every machine that reads
 encryption_key_env
+slices, moved         a plan that was made before, and whether moved publishes are messages: for archive.py
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualTo,
     Filter,
     GreaterThan,
@@ -37,10 +39,14 @@ from pyspark.sql.types import StructType
 from leveret.core.errors import InvalidArgument
 from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import chosen, spark_schema
-from leveret.pipeline.scan import FOREVER_MS, TABLES, Scan
+from leveret.pipeline.live import live_reader, live_source, live_stream_reader
+from leveret.pipeline.manifest import is_archive
+from leveret.pipeline.parquet import TIME_COLUMNS, ParquetReader
+from leveret.pipeline.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, Scan
 from leveret.pipeline.segments import Slice
+from leveret.pipeline.sink import BatchWriter, StreamWriter
+from leveret.pipeline.target import batch_target, stream_target
 
-TIME_COLUMNS = {"events": "at", "messages": "enqueued_at"}
 PARTITION_BYTES = 32 << 20
 PARTITION_BYTES_MIN = 64 << 10
 """Less than a task costs to start."""
@@ -66,26 +72,48 @@ class LeveretSource(DataSource):
 
     def schema(self) -> str:
         """The columns that are asked for."""
-        return spark_schema(self._scan().chosen)
+        live = live_source(self.options)
+        return spark_schema(self.scan().chosen if live is None else live.table)
 
-    def reader(self, schema: StructType) -> "SegmentsReader":
+    def reader(self, schema: StructType) -> DataSourceReader:
         """What plans and reads."""
-        kind = PushdownReader if self._flag("pushdown") else SegmentsReader
-        return kind(self._scan())
+        live = live_source(self.options)
+        if live is not None:
+            return live_reader(live, self.options)
+        scan, pushdown = self.scan(), self._flag("pushdown")
+        if is_archive(scan.directories[0]):
+            return PushdownParquetReader(scan) if pushdown else ParquetReader(scan)
+        return PushdownReader(scan) if pushdown else SegmentsReader(scan)
 
-    def _scan(self) -> Scan:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """What goes on from offset to offset."""
+        live = live_source(self.options)
+        if live is None:
+            raise InvalidArgument("the journal is read as a table: name a stream, or a queue of the server at url")
+        return live_stream_reader(live, self.options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """What stages and commits a DataFrame."""
+        return BatchWriter(batch_target(self.options, schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """What stages and commits the batches of a streaming query."""
+        return StreamWriter(stream_target(self.options, schema))
+
+    def scan(self) -> Scan:
         """The options, checked."""
         path = self.options.get("path")
         if path is None:
             raise InvalidArgument("no directory was given: name the data directory or archive in load(...)")
         table = self.options.get("table", "events")
-        if table not in TABLES:
-            raise InvalidArgument(f"table={table!r}: give one of {', '.join(TABLES)}")
+        tables = ARCHIVED_TABLES if is_archive(path) else TABLES
+        if table not in tables:
+            raise InvalidArgument(f"table={table!r}: give one of {', '.join(tables)}")
         archive = self.options.get("archive")
         queues = self.options.get("queue")
         keys = self.options.get("encryption_key_file"), self.options.get("encryption_key_env")
         load_keys(*keys)  # a missing key is told before tasks are started
-        chosen(TABLES[table], self.options.get("columns"))
+        chosen(tables[table], self.options.get("columns"))
         return Scan(
             directories=(path,) if archive is None else (path, archive),
             table=table,
@@ -95,6 +123,8 @@ class LeveretSource(DataSource):
             until_ms=_moment("until", self.options.get("until"), FOREVER_MS),
             slice_bytes=_bytes("partitionBytes", self.options.get("partitionbytes")),
             keys=keys,
+            slices_file=self.options.get("slices"),
+            moved=self._flag("moved") if "moved" in self.options else None,
         )
 
     def _flag(self, name: str) -> bool:
@@ -122,8 +152,10 @@ class SegmentsReader(DataSourceReader):
             yield from self.scan.batches(partition.slice)
 
 
-class PushdownReader(SegmentsReader):
+class Pushdown:
     """Narrows the scan by the filters of the query. Spark applies all of them again, so that this may be coarse."""
+
+    scan: Scan
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Use what is known about queue and time."""
@@ -142,6 +174,14 @@ class PushdownReader(SegmentsReader):
             if isinstance(each, (LessThan, LessThanOrEqual)):
                 return replace(self.scan, until_ms=min(self.scan.until_ms, _ms(each.value) + 1))
         return self.scan
+
+
+class PushdownReader(Pushdown, SegmentsReader):
+    """Reads segments that filters of the query narrow."""
+
+
+class PushdownParquetReader(Pushdown, ParquetReader):
+    """Reads files of an archive that filters of the query narrow."""
 
 
 def _moment(name: str, text: str | None, default_ms: int) -> int:

@@ -29,8 +29,8 @@ PATH_BYTES_MAX = 100  # what fits into a socket address everywhere
 REQUEST_BYTES_MAX = 1 << 20  # a request is read into memory before it is looked at
 REQUEST_S = 30.0  # for the next request to come, and for an answer to be taken
 CONNECTIONS_MAX = 16
-SHOWN = ("name", "user", "vhost", "exchange", "section")  # the arguments that the log tells
-QUESTIONS = ("list", "export", "status")  # verbs that change nothing: monitoring asks all the time
+SHOWN = ("name", "user", "vhost", "exchange", "stream", "section")  # the arguments that the log tells
+QUESTIONS = ("list", "show", "lag", "export", "status")  # verbs that change nothing: monitoring asks all the time
 
 OPERATOR = "(operator)"
 

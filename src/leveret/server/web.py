@@ -7,6 +7,8 @@ from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
 from leveret.embedded.broker import Broker
 from leveret.http.auth import Auth
+from leveret.http.console import handler as console
+from leveret.http.console.login import Login
 from leveret.http.cors import cross_origin
 from leveret.http.desk import Desk
 from leveret.http.limits import Limits
@@ -24,6 +26,8 @@ from leveret.security.access import Access
 from leveret.security.ratelimit import RateLimit
 from leveret.security.web_tokens import Issuer, WebTokens
 from leveret.server.remote_control import PREFIX, RemoteControl
+from leveret.sink.sinks import Sinks
+from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
 
 BASE64_GROWTH = 4 / 3
@@ -48,13 +52,18 @@ class Web:
         self._throttle = throttle
         self._management: Management | None = None
         self._operator: Handler | None = None
-        self._rest = self._auth.wrap(throttle.wrap(Router(RestApi(self.desk, access, audit).routes())), OPEN_PATHS)
+        self._console = throttle.wrap(console.Console(Login(self._auth, access, audit)))
+        self._sinks = sinks_of(options, broker)
+        routes = RestApi(self.desk, access, audit, self._sinks).routes()
+        self._rest = self._auth.wrap(throttle.wrap(Router(routes)), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         handler = own_pages_only(self._answer, origins)
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
 
     def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer by the API that the path belongs to."""
+        """Answer by the API that the path belongs to, or with the page."""
+        if console.owns(request):
+            return self._console(request)
         if self._management is not None and owns(request):
             return self._management(request)
         if self._operator is not None and request.path.startswith(PREFIX):
@@ -77,6 +86,8 @@ class Web:
         """Accept no more, and let nobody wait for messages any longer."""
         self.server.stop_listening()
         self.desk.close()
+        if self._sinks is not None:
+            self._sinks.close()
 
     async def drain(self, timeout_s: float) -> int:
         """Answer what was asked; give how many connections did not end in time."""
@@ -90,6 +101,17 @@ def limits_of(options: ServerOptions) -> Limits:
         half_open_max=options.half_open_max,
         handshake_s=options.handshake_timeout_s,
     )
+
+
+def sinks_of(options: ServerOptions, broker: Broker) -> Sinks | None:
+    """The sinks of a broker that has a directory; what they had begun goes on."""
+    if broker.guard.store is None:
+        return None
+    age_ms = int(options.staging_age_s * 1000)
+    limits = StagingLimits(options.staging_bytes_max, options.staging_sink_bytes_max, age_ms)
+    sinks = Sinks(broker, limits, options.sink_batches_max)
+    sinks.start()
+    return sinks
 
 
 def throttle_of(options: ServerOptions, clock: Clock) -> Throttle:

@@ -99,6 +99,11 @@ class Log(Appender):
         self.last_block = max((segment.last_block for segment in self.segments[-2:]), default=0)
         return self.committed
 
+    def sync_if_due(self, now_ms: int) -> None:
+        """Sync what was written and left to an interval, when nothing came after it."""
+        with self._attempt():
+            self._writer.sync_if_due(now_ms)
+
     def checkpoint(self) -> None:
         """Note durably where the log ends: what is before needs no reading when it is opened, and no proof."""
         with self._attempt():

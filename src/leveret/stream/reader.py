@@ -5,12 +5,14 @@ two calls but its place.
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from leveret.core.consumer_arguments import FILTERS_MAX
 from leveret.core.errors import DamagedJournal, InvalidArgument
 from leveret.journal.disk import Disk
+from leveret.journal.encryption import Keys
 from leveret.stream.blocks import HEAD_BYTES, Head, Record, block_bytes, read_head, records_in
-from leveret.stream.index import Rows, read_index
+from leveret.stream.index import Index, Rows, read_index
 from leveret.stream.sealing import opened
 from leveret.stream.segments import HEADER_BYTES, REMEDY, Segment, holding
 
@@ -18,8 +20,26 @@ if TYPE_CHECKING:
     from leveret.stream.log import Log
 
 PIECE_BYTES = 1 << 20
-FILTERS_MAX = 256
-"""Values that one reader may look for: each costs a look at every block."""
+
+
+class Readable(Protocol):
+    """What can be read like a log."""
+
+    disk: Disk
+    keys: Keys
+    segments: list[Segment]
+
+    @property
+    def committed(self) -> int:
+        """The offset after the last record that may be read."""
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the oldest record."""
+
+    @property
+    def last_index(self) -> Index | None:
+        """The index of the last segment, if it is in memory."""
 
 
 class SegmentFile:
@@ -63,7 +83,7 @@ class SegmentFile:
         self._disk.close(self._fd)
 
 
-def rows_of(log: "Log", segment: Segment) -> Rows:
+def rows_of(log: Readable, segment: Segment) -> Rows:
     """The index of a segment: that of the last one is in memory, others are read."""
     if log.last_index is not None and log.last_index.segment is segment:
         return log.last_index.rows
@@ -166,7 +186,7 @@ class Reader:
         return self._file
 
 
-def offset_at(log: "Log", timestamp_ms: int) -> int:
+def offset_at(log: Readable, timestamp_ms: int) -> int:
     """The offset of the first record of a time or later; that of the next one when there is none."""
     segment = next((segment for segment in log.segments if segment.last_ms >= timestamp_ms), None)
     if segment is None:

@@ -23,6 +23,7 @@ from leveret.core.properties import content as content_of
 from leveret.core.properties import decode_header
 from leveret.stream.cursor import LogCursor
 from leveret.stream.reader import offset_at
+from leveret.stream.starts import start_named
 
 KEY = "x-partition-key"
 FILTER = "x-stream-filter-value"
@@ -54,14 +55,17 @@ NO_LABELS.filter_value = NO_LABELS.producer = b""
 cdef Labels labels_of(Content* content):
     """Read the headers, if there are any that matter here."""
     cdef bytes header
-    cdef Labels labels
     if content.header_len <= FLAGS_AT or not content.header[FLAGS_AT] & HAS_HEADERS:
         return NO_LABELS
     header = PyBytes_FromStringAndSize(<const char*>content.header, content.header_len)
     if not any([name in header for name in _NAMES]):
         return NO_LABELS
-    headers = decode_header(header).headers or {}
-    labels = Labels()
+    return read_labels(decode_header(header).headers or {})
+
+
+cdef Labels read_labels(dict headers):
+    """What these headers say; refuses what makes no sense."""
+    cdef Labels labels = Labels()
     labels.key = bytes_of(headers[KEY]) if KEY in headers else None
     labels.filter_value = label(headers, FILTER)
     labels.producer = label(headers, PRODUCER)
@@ -71,6 +75,11 @@ cdef Labels labels_of(Content* content):
             raise InvalidArgument(f"the header {SEQUENCE} is the number of a producer's record, 0 to {SEQUENCE_MAX}")
         labels.sequence = sequence
     return labels
+
+
+def check_labels(dict headers not None) -> None:
+    """Refuse headers that no stream takes, before any record of a batch is appended."""
+    read_labels(headers)
 
 
 def label(dict headers, str name) -> bytes:
@@ -164,6 +173,20 @@ cdef class StreamRecorder(Recorder):
         """See Recorder."""
         return len(self.logs)
 
+    def figures(self) -> list[dict[str, int]]:
+        """See Recorder."""
+        return [
+            {
+                "partition": number,
+                "first_offset": log.first_offset,
+                "committed_offset": log.committed - 1,
+                "messages": log.committed - log.first_offset,
+                "size_bytes": log.size_bytes,
+                "segments": len(log.segments),
+            }
+            for number, log in enumerate(self.logs)
+        ]
+
     @property
     def behind(self) -> bool:
         """Whether publishers should wait for the disk."""
@@ -186,4 +209,5 @@ cdef class StreamRecorder(Recorder):
     def cursor(self, partition, start, now_ms, wanted=None, match_unfiltered=False) -> LogCursor:
         """See Recorder."""
         log = self.logs[partition]
+        start = start_named(start)
         return LogCursor(partition, log.reader(log.find(start, now_ms), wanted, match_unfiltered), wanted, match_unfiltered)

@@ -17,6 +17,8 @@ from leveret.stream.blocks import HEAD_BYTES, Block, Head
 
 PREFIX_BYTES = KEY_ID_BYTES + NONCE_BYTES
 SEALING_BYTES = PREFIX_BYTES + TAG_BYTES
+_SIZE, _FLAGS = slice(8, 12), slice(52, 56)  # in the header of a block
+_ENCRYPTED = 4  # the flag, as in blocks.pxd
 
 
 def seal(keys: Keys, plain: Bytes, header: bytes) -> bytes:
@@ -50,3 +52,16 @@ def opened(keys: Keys, data: bytes, head: Head) -> tuple[bytes, Head]:
     header = data[head.start : head.start + HEAD_BYTES]
     plain = header + unseal(keys, data[head.start + HEAD_BYTES : head.end], header[8:])
     return plain, head.alone(len(plain))
+
+
+def decrypted(keys: Keys, data: bytes, head: Head) -> bytes:
+    """A good block alone, as it would be if it had not been encrypted."""
+    if not head.is_encrypted:
+        return data[head.start : head.end]
+    plain, _ = opened(keys, data, head)
+    header = bytearray(plain[:HEAD_BYTES])
+    header[_SIZE] = (len(plain) - HEAD_BYTES).to_bytes(4, "little")
+    header[_FLAGS] = (head.flags & ~_ENCRYPTED).to_bytes(4, "little")
+    crc = crc32c(plain[HEAD_BYTES:], crc32c(bytes(header[8:])))
+    header[4:8] = crc.to_bytes(4, "little")
+    return bytes(header) + plain[HEAD_BYTES:]

@@ -1,10 +1,12 @@
 """Where a reader starts: first, last, next, an offset, a time, or so long ago."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from leveret.core.arguments import INTERVAL, UNITS_MS
 from leveret.core.errors import InvalidArgument
+from leveret.core.tables import Timestamp
 
 OFFSET_MAX = (1 << 63) - 1
 
@@ -30,10 +32,16 @@ def interval_ms(text: str) -> int:
     return int(match[1]) * UNITS_MS[match[2]]
 
 
-def start_named(value: str | int) -> Start:
-    """The start that a text or an offset asks for."""
-    if isinstance(value, int):
+def start_named(value: object) -> Start:
+    """The start that a text, an offset or a time asks for."""
+    if isinstance(value, datetime):
+        return Start("timestamp", max(0, round(value.timestamp() * 1000)))
+    if isinstance(value, Timestamp):
+        return Start("timestamp", 1000 * value)
+    if isinstance(value, int) and not isinstance(value, bool):
         return Start("offset", value)
+    if not isinstance(value, str):
+        raise InvalidArgument(f"a start is first, last, next, an offset, a time or an interval, not {value!r}")
     if value in ("first", "last", "next"):
         return Start(value)  # type: ignore[arg-type]
     return Start("interval", interval_ms(value))

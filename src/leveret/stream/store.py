@@ -9,11 +9,12 @@ What goes to the disk has a lock of its own, so that a segment is not removed wh
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from leveret.core.broker import Broker
 from leveret.core.consumer_groups import ConsumerGroups
-from leveret.core.errors import JournalFailed, TooMany
+from leveret.core.errors import DamagedJournal, JournalFailed, TooMany
 from leveret.core.queue import Queue
 from leveret.core.queue_types import STREAM
 from leveret.stream.home import Home
@@ -89,9 +90,11 @@ class StreamStore:
             for number in range(count):
                 disk = self._home.partition(queue.id, number)
                 logs.append(Log(disk, options, Share(number, count), on_failure=_nobody))
-        except BaseException:
+        except BaseException as error:
             for log in logs:
                 log.abandon()
+            if isinstance(error, DamagedJournal):
+                raise DamagedJournal(f"stream '{queue.name}', partition {len(logs)}: {error}") from error
             raise
         recorder = StreamRecorder(queue, logs, self._noted, self._fetch)
         self._recorders[queue.id] = recorder
@@ -135,21 +138,12 @@ class StreamStore:
             for number in self._unsynced[:]:
                 self._home.sync(number)
                 self._unsynced.remove(number)
-            for recorder in self._taken:
-                if not recorder.closed:
-                    written += sum(log.unwritten_bytes for log in recorder.logs)
-                    self._commit(recorder, now_ms)
+            for recorder in [each for each in self._taken if not each.closed]:
+                for log in [each for each in recorder.logs if each.next_offset > each.committed]:
+                    written += log.unwritten_bytes
+                    with _as_disk_errors():
+                        log.commit(now_ms)
         return written
-
-    def _commit(self, recorder: StreamRecorder, now_ms: int) -> None:
-        """Commit every partition of a stream in which something waits."""
-        for log in recorder.logs:
-            if log.unwritten_bytes:
-                try:
-                    log.commit(now_ms)
-                except JournalFailed as failed:
-                    cause = failed.__cause__
-                    raise cause if isinstance(cause, OSError) else OSError(str(failed)) from failed
 
     def committed(self) -> None:
         """What was taken is durable: those who wait for it can read on."""
@@ -185,19 +179,20 @@ class StreamStore:
                 self._home.remove(recorder.queue.id)
 
     def retain(self, now_ms: int) -> None:
-        """Remove the segments that are too old or too much, and free memory that was only kept for tails."""
+        """Remove what is too old or too much, sync what an interval owes, and free what was kept for tails."""
         for recorder in self:
             policy = recorder.queue.policy
-            with self._disk:
+            with self._disk, _as_disk_errors():
                 for log in () if recorder.closed else recorder.logs:
                     log.resize(policy.segment_bytes or self._options.segment_bytes)
+                    log.sync_if_due(now_ms)
                     log.retain(now_ms, policy.max_age_ms, policy.max_length_bytes)
                     log.forget_shared()
 
     def close(self, now_ms: int) -> None:
-        """Commit the rest and let go of the files."""
+        """Commit the rest and let go of the files; those that were abandoned are left alone."""
         with self._disk:
-            for recorder in self:
+            for recorder in [each for each in self if not each.closed]:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.close(now_ms)
@@ -209,6 +204,16 @@ class StreamStore:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.abandon()
+
+
+@contextmanager
+def _as_disk_errors() -> Iterator[None]:
+    """Tell a failure as the error of the disk that it came from: the journal fails with it."""
+    try:
+        yield
+    except JournalFailed as failed:
+        cause = failed.__cause__
+        raise cause if isinstance(cause, OSError) else OSError(str(failed)) from failed
 
 
 def _nobody(failure: JournalFailed) -> None:

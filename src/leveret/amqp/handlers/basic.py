@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from leveret.amqp.handlers.stream import consume_stream
 from leveret.amqp.methods import (
     BasicCancel,
     BasicCancelOk,
@@ -54,18 +55,21 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     name = channel.queue_name(method.queue)
     channel.authorize("basic.consume", {"queue": name})
     source = channel.queue(name)
-    asked = consumer_arguments.parse(source, method.arguments)
-    subscriber = Subscriber(
-        channel,
-        tag,
-        prefetch=channel.consumer_prefetch,
-        priority=asked.priority,
-        exclusive=method.exclusive,
-        no_ack=method.no_ack,
-        name=channel.connection.user_name,
-        timeout_ms=asked.timeout_ms,
-    )
-    channel.add_consumer(subscriber, source)
+    if source.recorder is not None:
+        consume_stream(channel, method, source, source.recorder, tag)
+    else:
+        asked = consumer_arguments.parse(source, method.arguments)
+        subscriber = Subscriber(
+            channel,
+            tag,
+            prefetch=channel.consumer_prefetch,
+            priority=asked.priority,
+            exclusive=method.exclusive,
+            no_ack=method.no_ack,
+            name=channel.connection.user_name,
+            timeout_ms=asked.timeout_ms,
+        )
+        channel.add_consumer(subscriber, source)
     # Written before the lock is let go, and only then the queue begins to push.
     channel.answer(method.nowait, BasicConsumeOk(tag))
 

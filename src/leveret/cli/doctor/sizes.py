@@ -11,6 +11,7 @@ from leveret.embedded.storage import STREAMS
 from leveret.journal.disk import LOCK_NAME, TEMPORARY
 from leveret.journal.meta import META_NAME
 from leveret.journal.writer import SPARE_NAME
+from leveret.sink.sinks import DIRECTORY as STAGING
 
 OTHER = "others"
 LEFTOVERS = "leftovers"
@@ -19,7 +20,7 @@ KINDS = {
     "checkpoints": re.compile(r"ckpt-\d{20}\.idx"),
     "large bodies": re.compile(rf"{BLOBS}/.*"),
     "streams": re.compile(rf"{STREAMS}/.*"),
-    "staged parts": re.compile(r"staging/.*"),
+    "staged parts": re.compile(rf"{STAGING}/.*"),
     "spare room": re.compile(SPARE_NAME),
     "audit log": re.compile(r"audit\.jsonl.*"),
     "about itself": re.compile(rf"{META_NAME}|{LOCK_NAME}|control\.sock"),

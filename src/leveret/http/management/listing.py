@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from leveret.http.management.call import Call
@@ -21,10 +22,14 @@ from leveret.http.router import Answer
 
 Row = dict[str, Any]
 Make = Callable[[Any], Row | None]
+Key = Callable[[Any], Any]
+
+NO_KEYS: Mapping[str, Key] = MappingProxyType({})
 
 PAGE_ROWS = 100
 PAGE_ROWS_MAX = 500
 STEP = 200  # rows that are made in one turn of the loop
+KEYS_STEP = 5_000  # keys to sort by
 SORTED_MAX = 100_000  # rows that are all made for one answer
 COLUMNS_MAX = 100
 NAME_CHARS_MAX = 255
@@ -135,15 +140,24 @@ def one(call: Call, row: Row) -> Answer:
 
 
 def listed(
-    call: Call, handles: Sequence[Any], make: Make = as_it_is, name: Callable[[Any], str] = named
+    call: Call,
+    handles: Sequence[Any],
+    make: Make = as_it_is,
+    name: Callable[[Any], str] = named,
+    keys: Mapping[str, Key] = NO_KEYS,
 ) -> Answer | Awaitable[Answer]:
-    """The answer with a list. `make` makes the row of a handle, None if it is gone; `name` is what filters see."""
+    """The answer with a list. `make` makes the row of a handle, None if it is gone; `name` is what filters see.
+
+    `keys` give what is in a column without the row: a page that is sorted by one of them is all that is made.
+    """
     want = wanted(call)
     fitting = handles if want.fits is None else [each for each in handles if want.fits(name(each))]
     if want.sort is None and want.page is not None:
         return answer(_page(want, len(handles), len(fitting), list(_rows(_slice(want, fitting), make))))
     if len(fitting) <= STEP:
         return _answered(want, len(handles), list(_rows(fitting, make)))
+    if want.page is not None and want.sort is not None and want.sort in keys:
+        return _sorted(want, len(handles), fitting, make, keys[want.sort])
     if want.sort is None:
         return Stream(_parts(want, fitting, make), JSON, NO_CACHE)
     if len(fitting) > SORTED_MAX:
@@ -153,6 +167,17 @@ def listed(
 
 def _rows(handles: Iterable[Any], make: Make) -> Iterable[Row]:
     return (row for row in map(make, handles) if row is not None)
+
+
+async def _sorted(want: Wanted, total: int, handles: Sequence[Any], make: Make, key: Key) -> Answer:
+    """A page of handles that are sorted before there are rows."""
+    known: list[Any] = []
+    for start in range(0, len(handles), KEYS_STEP):
+        known += map(key, handles[start : start + KEYS_STEP])
+        await asyncio.sleep(0)
+    order = sorted(range(len(handles)), key=known.__getitem__, reverse=want.reverse)
+    rows = list(_rows((handles[index] for index in _slice(want, order)), make))
+    return answer(_page(want, total, len(handles), rows))
 
 
 async def _gathered(want: Wanted, total: int, handles: Sequence[Any], make: Make) -> Answer:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from typing import Any
 
 from leveret.core.broker import Broker
 from leveret.core.exchanges import TYPES
+from leveret.core.topology import Vhost
 from leveret.http.management.call import Call
 from leveret.http.management.listing import one, range_of
 from leveret.http.management.parameters import cluster_name
-from leveret.http.management.queues import totals
-from leveret.http.management.rates import DEPTHS, HISTORY, SAMPLE_S, Rates, message_stats
+from leveret.http.management.rates import DEPTH_INDEXES, DEPTHS, HISTORY, SAMPLE_S, TOTAL_HISTORY, Rates, message_stats
 from leveret.http.management.refusals import answer
 from leveret.http.management.rules import sees
 from leveret.http.management.site import API_VERSION, PRODUCT, Listening, Row, Site
 from leveret.http.router import Answer
 
 HISTORY_S = int(HISTORY * SAMPLE_S)
+TOTAL_HISTORY_S = int(TOTAL_HISTORY * SAMPLE_S)
+SUMMED_MAX = 5_000  # queues that are looked at for one answer: of more, the last sample is told
 CONTEXT = {"description": "RabbitMQ Management", "path": "/"}
 
 
@@ -27,12 +30,12 @@ def look(call: Call) -> Answer:
     site, process = call.site, call.site.process
     with site.desk.guard as core:
         homes = [home for home in core.topology.vhosts.values() if sees(call, home.name)]
-        queues = [queue for home in homes for queue in home.queues.values()]
-        depth: Row = totals(queues)
+        count = sum(len(home.queues) for home in homes)
+        depth: Row = sampled_totals(site.rates, homes) if count > SUMMED_MAX else totals(homes)
         objects = {
             **site.clients.counts(),
             "exchanges": sum(len(home.exchanges) for home in homes),
-            "queues": len(queues),
+            "queues": count,
         }
         name, churn = cluster_name(core), churn_rates(site.rates, core)
     for index, each in enumerate(DEPTHS):
@@ -45,7 +48,7 @@ def look(call: Call) -> Answer:
         "erlang_version": "none",
         "erlang_full_version": f"none: Python {platform.python_version()}",
         "rates_mode": "basic",
-        "sample_retention_policies": {"global": [HISTORY_S], "basic": [HISTORY_S], "detailed": [HISTORY_S]},
+        "sample_retention_policies": {"global": [TOTAL_HISTORY_S], "basic": [HISTORY_S], "detailed": [HISTORY_S]},
         "exchange_types": exchange_types(),
         "cluster_name": name,
         "release_series_support_status": "supported",
@@ -61,6 +64,21 @@ def look(call: Call) -> Answer:
         "contexts": contexts(site, named=True),
     }
     return one(call, found)
+
+
+def totals(homes: Iterable[Vhost]) -> Row:
+    """What is in the queues of some virtual hosts together; under the lock."""
+    queues = [queue for home in homes for queue in home.queues.values()]
+    ready = sum(queue.depth for queue in queues)
+    taken = sum(queue.leased for queue in queues)
+    later = sum(queue.scheduled + queue.backing_off for queue in queues)
+    return {"messages": ready + taken + later, "messages_ready": ready, "messages_unacknowledged": taken}
+
+
+def sampled_totals(rates: Rates, homes: Iterable[Vhost]) -> Row:
+    """The same some seconds ago, whatever the number of queues."""
+    series = [rates.of_vhost(home.name).last for home in homes]
+    return {name: sum(each[index] for each in series) for name, index in zip(DEPTHS, DEPTH_INDEXES, strict=True)}
 
 
 def churn_rates(rates: Rates, core: Broker) -> Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
+from operator import attrgetter
 
 from leveret.core import browse
 from leveret.core.arguments import queue_type_of
@@ -14,11 +14,12 @@ from leveret.core.jsonable import plain
 from leveret.core.policy import Policy, best
 from leveret.core.queue import Queue
 from leveret.core.queue_types import Lifetime, check_delete, check_lifetime
+from leveret.core.streams import Recorder
 from leveret.core.topology import Vhost
 from leveret.http.management.bindings import bindings_to
 from leveret.http.management.call import Call
-from leveret.http.management.listing import listed, one, range_of
-from leveret.http.management.rates import DEPTHS, STATS, Range, counted, message_stats
+from leveret.http.management.listing import Key, listed, one, range_of
+from leveret.http.management.rates import DEPTHS, STATS, Range, counted, held_messages, message_stats
 from leveret.http.management.refusals import BadRequest, done
 from leveret.http.management.rules import sees
 from leveret.http.management.site import Row, Site
@@ -36,27 +37,52 @@ TAKEN_BYTES = 300  # or is taken, or not due yet
 def list_all(call: Call) -> Answer | Awaitable[Answer]:
     """The queues of every virtual host that the user sees."""
     with call.site.desk.guard as core:
-        homes = [home for home in core.topology.vhosts.values() if sees(call, home.name)]
-        queues = [queue for home in homes for queue in home.queues.values()]
+        homes = [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
+        queues = [queue for home in homes for queue in by_name(home)]
     return _listed(call, queues)
 
 
 def list_vhost(call: Call) -> Answer | Awaitable[Answer]:
     """Those of one."""
     with call.site.desk.guard as core:
-        queues = list(call.home(core).queues.values())
+        queues = by_name(call.home(core))
     return _listed(call, queues)
 
 
+def by_name(home: Vhost) -> list[Queue]:
+    """The queues of a virtual host in their order."""
+    return [home.queues[name] for name in sorted(home.queues)]
+
+
 def _listed(call: Call, queues: list[Queue]) -> Answer | Awaitable[Answer]:
-    queues.sort(key=lambda queue: (queue.vhost, queue.name))
     lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
 
     def make(queue: Queue) -> Row | None:
         with call.site.desk.guard as core:
             return None if queue.deleted else shown(call.site, core, queue, lengths, rates)
 
-    return listed(call, queues, make, lambda queue: queue.name)
+    return listed(call, queues, make, NAME, sort_keys(call.site))
+
+
+NAME = attrgetter("name")
+KEYS: dict[str, Key] = {
+    "name": NAME,
+    "vhost": attrgetter("vhost"),
+    "messages": held_messages,
+    "messages_ready": attrgetter("depth"),
+    "messages_unacknowledged": attrgetter("leased"),
+    "message_bytes": attrgetter("depth_bytes"),
+    "consumers": lambda queue: len(queue.consumers or ()),
+}
+
+
+def sort_keys(site: Site) -> dict[str, Key]:
+    """What lists of queues are sorted by often, without making their rows."""
+
+    def by_rate(index: int) -> Key:
+        return lambda queue: site.rates.of(queue).details(index)["rate"]
+
+    return KEYS | {f"message_stats.{name}_details.rate": by_rate(index) for index, name in enumerate(STATS)}
 
 
 def look(call: Call) -> Answer:
@@ -103,9 +129,22 @@ def shown(site: Site, core: Broker, queue: Queue, lengths: Range | None, rates: 
         "memory": memory_bytes(queue),
         "message_stats": message_stats(values, series, rates),
     }
+    if queue.recorder is not None:
+        found |= stream_of(queue, queue.recorder)
     for index, name in enumerate(DEPTHS, len(STATS)):
         found[f"{name}_details"] = series.details(index, lengths)
     return found
+
+
+def stream_of(queue: Queue, recorder: Recorder) -> Row:
+    """What only a stream has: files and offsets; its readers are those of AMQP."""
+    partitions = recorder.figures()
+    return {
+        "segments": sum(each["segments"] for each in partitions),
+        "readers": len(queue.consumers or ()),
+        "committed_offset": max(each["committed_offset"] for each in partitions),
+        "partitions": partitions,
+    }
 
 
 def policies_of(home: Vhost, queue: Queue) -> Row:
@@ -150,6 +189,8 @@ def _has_room(consumer: Consumer) -> bool:
 
 def memory_bytes(queue: Queue) -> int:
     """About how much memory a queue takes, without the bodies in the cache."""
+    if queue.recorder is not None:
+        return QUEUE_BYTES * queue.recorder.partitions
     taken = queue.leased + queue.scheduled + queue.backing_off
     return QUEUE_BYTES + WAITING_BYTES * queue.depth + TAKEN_BYTES * taken
 
@@ -231,11 +272,3 @@ def act(call: Call) -> Answer | Awaitable[Answer]:
         return done()
 
     return call.change(apply)
-
-
-def totals(queues: list[Queue]) -> dict[str, Any]:
-    """What is in some queues together; under the lock."""
-    ready = sum(queue.depth for queue in queues)
-    taken = sum(queue.leased for queue in queues)
-    later = sum(queue.scheduled + queue.backing_off for queue in queues)
-    return {"messages": ready + taken + later, "messages_ready": ready, "messages_unacknowledged": taken}

@@ -1,6 +1,7 @@
 """How fast things happen: counters looked at every few seconds, and what they were for the last minute.
 
-Queues in which nothing happens have no history. Totals only grow: those of a deleted queue stay in them.
+Queues in which nothing happens have no history; that of all together is an hour long. Totals only grow: those of a
+deleted queue stay in them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 SAMPLE_S = 5.0
 HISTORY = 13  # samples, a minute
+TOTAL_HISTORY = 721  # of the whole broker, an hour
 SERIES_MAX = 10_000  # queues with a history: each takes some KiB
 STEP = 1_000  # queues that one hold of the lock looks at
 
@@ -34,15 +36,20 @@ class Range(NamedTuple):
     age_s: int
     step_s: int
 
+    @property
+    def samples(self) -> int:
+        """How many samples there are from one that is told to the next."""
+        return max(1, int(self.step_s // SAMPLE_S))
+
 
 class Series:
     """The last samples of some counters."""
 
     __slots__ = ("samples",)
 
-    def __init__(self) -> None:
+    def __init__(self, samples_max: int = HISTORY) -> None:
         """Nothing was looked at yet."""
-        self.samples: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=HISTORY)
+        self.samples: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=samples_max)
 
     def add(self, at_ms: int, values: tuple[int, ...]) -> None:
         """Keep what counters say."""
@@ -66,7 +73,7 @@ class Series:
         found: dict[str, Any] = {"rate": _rate(now[index] - earlier[index], now_ms - earlier_ms)}
         if range is not None:
             rows = [(at_ms, values[index]) for at_ms, values in reversed(self.samples)]
-            rows = [row for row in rows if row[0] >= now_ms - range.age_s * 1_000]
+            rows = [row for row in rows if row[0] >= now_ms - range.age_s * 1_000][:: range.samples]
             found["samples"] = [{"sample": value, "timestamp": at_ms} for at_ms, value in rows]
             found["avg"] = sum(value for _, value in rows) / len(rows)
             found["avg_rate"] = _rate(rows[0][1] - rows[-1][1], rows[0][0] - rows[-1][0])
@@ -86,8 +93,8 @@ class Rates:
         self._series: dict[int, Series] = {}
         self._known: dict[int, tuple[int, ...]] = {}
         self._vhosts: dict[str, Series] = {}
-        self.total = Series()
-        self.depth = Series()
+        self.total = Series(TOTAL_HISTORY)
+        self.depth = Series(TOTAL_HISTORY)
         self.churned = Series()
         self._totals = [0] * len(STATS)
         with guard as core:
@@ -170,8 +177,13 @@ def counted(queue: Queue) -> tuple[int, ...]:
     counts = queue.counts
     delivered, pushed, settled = counts["delivered"], counts["pushed"], counts["pushed_settled"]
     deliveries = (delivered, pushed - settled, settled, delivered - pushed)
-    depths = (held_messages(queue), queue.depth, queue.leased)
+    depths = (held_messages(queue), queue.depth, queue.leased or unacknowledged(queue))
     return (counts["published"], *deliveries, counts["redelivered"], counts["acked"], *depths)
+
+
+def unacknowledged(queue: Queue) -> int:
+    """What readers of a stream have not acknowledged."""
+    return sum(consumer.unacked for consumer in queue.consumers or ()) if queue.recorder is not None else 0
 
 
 def held_messages(queue: Queue) -> int:

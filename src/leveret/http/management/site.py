@@ -59,6 +59,9 @@ class Clients(Protocol):
     def consumers_of(self, queue: Queue) -> list[Row]:
         """The consumers of a queue."""
 
+    def holder(self, consumer: object) -> Row | None:
+        """Who a consumer of the core is; None: nobody of ours."""
+
     def counts(self) -> dict[str, int]:
         """How many there are of each."""
 

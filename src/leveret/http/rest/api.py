@@ -11,12 +11,26 @@ from leveret.embedded.broker import VHOST
 from leveret.http.desk import Desk
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
-from leveret.http.rest import exchanges, leases, messages, moving, processed, queues
+from leveret.http.rest import (
+    blocks,
+    exchanges,
+    groups,
+    leases,
+    messages,
+    moving,
+    processed,
+    queues,
+    records,
+    reservations,
+    sinks,
+    streams,
+)
 from leveret.http.rest.fields import Record, Whole, json_body
 from leveret.http.rest.openapi import document
 from leveret.http.rest.operation import Answer, Call, Operation, Scans
 from leveret.http.router import Endpoint
 from leveret.security.access import ADMINISTRATOR, Access
+from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import ACTS_MAX, Audit
 
 PAGE = "docs.html"
@@ -35,8 +49,14 @@ OPERATIONS: tuple[Operation, ...] = (
     *leases.OPERATIONS,
     *moving.OPERATIONS,
     *processed.OPERATIONS,
+    *reservations.OPERATIONS,
+    *blocks.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
+    *streams.OPERATIONS,
+    *records.OPERATIONS,
+    *groups.OPERATIONS,
+    *sinks.OPERATIONS,
     Operation(
         "GET",
         "/audit",
@@ -53,12 +73,13 @@ OPERATIONS: tuple[Operation, ...] = (
 class RestApi:
     """Every operation on the broker behind a desk. Requests have their identity by then: see Auth.wrap."""
 
-    def __init__(self, desk: Desk, access: Access, audit: Audit) -> None:
+    def __init__(self, desk: Desk, access: Access, audit: Audit, sinks: Sinks | None) -> None:
         """Use what the server has."""
         self._desk = desk
         self._access = access
         self._audit = audit
         self._scans = Scans(desk)
+        self._sinks = sinks
 
     def routes(self) -> dict[tuple[str, str], Endpoint]:
         """The table for a router."""
@@ -78,7 +99,7 @@ class RestApi:
         identity = request.identity
         if identity is None:
             raise Refusal(401, "nobody is logged in: send credentials")
-        call = Call(self._desk, self._access, self._audit, self._scans, request, identity)
+        call = Call(self._desk, self._access, self._audit, self._scans, self._sinks, request, identity)
         if operation.audited:
             return self._audited(operation, call)
         self._check(operation, call)

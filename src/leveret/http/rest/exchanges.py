@@ -67,7 +67,7 @@ async def publish(call: Call) -> Answer:
     """Publish a message to whatever is bound."""
     body = dict(call.body)
     routing_key = body.pop("routing_key", "")
-    _check_topic(call, call.exchange, routing_key, "write")
+    check_topic(call, call.exchange, routing_key, "write")
     with call.desk.guard as core:
         if core.topology.vhost(call.vhost).exchange(call.exchange).internal:
             raise AccessRefused(f"exchange '{call.exchange}' is internal: publish to one that is bound to it")
@@ -79,7 +79,7 @@ async def publish(call: Call) -> Answer:
     return json_response({"message_id": sent, "routed": sent is not None}, 200 if sent is None else 201)
 
 
-def _check_topic(call: Call, exchange: str, key: str, access: Any) -> None:
+def check_topic(call: Call, exchange: str, key: str, access: Any) -> None:
     """Refuse a key that the caller may not use with a topic exchange."""
     with call.desk.guard as core:
         found = core.topology.vhost(call.vhost).exchanges.get(exchange)
@@ -99,7 +99,7 @@ def _binding(call: Call) -> tuple[str, str, str, dict[str, Any]]:
     body = call.body
     kind, name, key = body.get("destination_type", "queue"), body["destination"], body.get("routing_key", "")
     call.check("write", kind, name)
-    _check_topic(call, call.exchange, key, "read")
+    check_topic(call, call.exchange, key, "read")
     return name, kind, key, decode(body.get("arguments", {}))
 
 

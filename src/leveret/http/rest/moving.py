@@ -14,6 +14,7 @@ from leveret.http.rest.shapes import LOOKED_AT, SHORT_CHARS_MAX, looked_at
 
 REDRIVE_S_MAX = 300  # that a redrive with a rate may take: the client waits for it
 REDRIVEN_MAX = 10_000_000
+SEQ_MAX = (1 << 63) - 1
 
 
 async def scheduled(call: Call) -> Answer:
@@ -47,7 +48,9 @@ async def redrive(call: Call) -> Answer:
             f"with a rate_per_second there is a limit, of at most {REDRIVE_S_MAX} seconds at that rate: repeat the call"
         )
     queue = call.queue
-    conditions: dict[str, Any] = body.get("filter", {})
+    conditions: dict[str, Any] = dict(body.get("filter", {}))
+    if "numbers" in conditions:
+        conditions["message_ids"] = [*conditions.get("message_ids", ()), *conditions.pop("numbers")]
     dry_run = body.get("dry_run", False)
     moved = await call.scans.run(lambda: queue.redrive(to, limit=limit, rate=rate, dry_run=dry_run, **conditions))
     return json_response(asdict(moved))
@@ -92,6 +95,7 @@ OPERATIONS = (
                         **CONDITIONS,
                         "headers": Table("Only with these headers; null: whatever their value.", 32),
                         "message_ids": Listed("Only these.", Text("An id.", 255, 1), 1_000),
+                        "numbers": Listed("As Spark has them in `offset`.", Whole("A number.", 1, SEQ_MAX), 1_000),
                     },
                 ),
             },

@@ -12,6 +12,7 @@ from leveret.http.rest.operation import Operation
 Json = dict[str, Any]
 VHOST_HELP = "The virtual host that the names are in."
 
+BYTES = "application/octet-stream"
 REFUSALS = {
     "400": "The request makes no sense as it is.",
     "401": "Nobody is logged in.",
@@ -20,6 +21,7 @@ REFUSALS = {
     "409": "It contradicts what there is, or the lease has ended.",
     "413": "The body is too large.",
     "414": "The path and the query are too long.",
+    "422": "This kind of queue or broker does not do that.",
     "431": "The headers are too large.",
     "429": "Too many requests, or a limit is reached: wait as long as Retry-After says.",
     "503": "The server is stopping, or has too much to do.",
@@ -44,7 +46,7 @@ def document(operations: Iterable[Operation]) -> Json:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Leveret", "version": _version(), "summary": "Queues, exchanges and messages."},
+        "info": {"title": "Leveret", "version": _version(), "summary": "Queues, exchanges, streams and messages."},
         "security": [{"bearer": []}, {"basic": []}],
         "paths": paths,
         "components": {
@@ -71,6 +73,9 @@ def _operation(operation: Operation) -> Json:
     if operation.body is not None:
         required = "required" in operation.body.schema
         described["requestBody"] = {"required": required, "content": {JSON: {"schema": operation.body.schema}}}
+    if operation.upload is not None:
+        schema = {"type": "string", "format": "binary", "description": operation.upload}
+        described["requestBody"] = {"required": True, "content": {BYTES: {"schema": schema}}}
     return described
 
 
@@ -95,7 +100,10 @@ def _parameters(operation: Operation) -> Iterable[Json]:
 
 
 def _answer(text: str, schema: Any) -> Json:
-    return {"description": text, **({} if schema is None else {"content": {JSON: {"schema": schema}}})}
+    """An answer; one that is not JSON says so in its schema."""
+    if schema is None:
+        return {"description": text}
+    return {"description": text, "content": {schema.get("contentMediaType", JSON): {"schema": schema}}}
 
 
 def _refusals() -> Json:

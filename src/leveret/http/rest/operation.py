@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from leveret.core.errors import AccessRefused, ResourceLocked, TooMany
+from leveret.core.errors import AccessRefused, QueueNotFound, ResourceLocked, TooMany
 from leveret.embedded.broker import VHOST
 from leveret.embedded.queue import Queue
+from leveret.embedded.stream import Stream as EmbeddedStream
 from leveret.http.desk import Desk
 from leveret.http.request import Request
 from leveret.http.response import Response, Stream
@@ -17,6 +18,7 @@ from leveret.security.access import Access
 from leveret.security.identity import Identity
 from leveret.security.permissions import Access as Verb
 from leveret.security.permissions import Resource
+from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import Audit
 
 SCANS_MAX = 4
@@ -26,11 +28,15 @@ Answer = Response | Stream
 Run = Callable[["Call"], Answer | Awaitable[Answer]]
 
 
+Kind = Literal["queue", "exchange", "stream"]
+"""What a path may name; a stream is a queue to permissions."""
+
+
 class Need(NamedTuple):
-    """An access to the queue or exchange that the path names."""
+    """An access to the queue, exchange or stream that the path names."""
 
     access: Verb
-    kind: Literal["queue", "exchange"] = "queue"
+    kind: Kind = "queue"
 
 
 class Operation(NamedTuple):
@@ -46,6 +52,8 @@ class Operation(NamedTuple):
     query: Record | None = None
     headers: Mapping[str, str] = {}
     audited: bool = False
+    upload: str | None = None
+    """What the body is, when it is bytes and no JSON."""
     tag: str | None = None
     """Who may, of those who have tags; for what concerns the whole server."""
 
@@ -78,16 +86,24 @@ class Scans:
 class Call:
     """One request as operations see it."""
 
-    __slots__ = ("access", "audit", "body", "desk", "identity", "query", "request", "scans", "vhost")
+    __slots__ = ("access", "audit", "body", "desk", "identity", "query", "request", "scans", "sinks", "vhost")
 
     def __init__(
-        self, desk: Desk, access: Access, audit: Audit, scans: Scans, request: Request, identity: Identity
+        self,
+        desk: Desk,
+        access: Access,
+        audit: Audit,
+        scans: Scans,
+        sinks: Sinks | None,
+        request: Request,
+        identity: Identity,
     ) -> None:
         """A request whose body and query are still to be read."""
         self.desk = desk
         self.access = access
         self.audit = audit
         self.scans = scans
+        self.sinks = sinks
         self.request = request
         self.identity = identity
         self.vhost = request.query.get("vhost", VHOST) if request.raw_query else VHOST
@@ -107,11 +123,22 @@ class Call:
         """The exchange that the path names."""
         return self.request.parameters["exchange"]
 
-    def check(self, access: Verb, kind: Literal["queue", "exchange"], name: str) -> None:
-        """Refuse an access that the caller does not have: scopes and permissions both."""
-        self.identity.check(self.access.permissions, self.vhost, Resource(kind, name), access)
+    @property
+    def stream(self) -> EmbeddedStream:
+        """The stream that the path names."""
+        name = self.request.parameters["stream"]
+        # Without the lock, as Desk.queue: one look into a dictionary.
+        found = self.desk.guard.core.topology.vhost(self.vhost).queues.get(name)
+        if found is None or found.recorder is None:
+            raise QueueNotFound(f"no stream '{name}' in vhost '{self.vhost}': create it first")
+        return EmbeddedStream(self.desk.broker, found)
 
-    def allows(self, access: Verb, kind: Literal["queue", "exchange"], name: str) -> bool:
+    def check(self, access: Verb, kind: Kind, name: str) -> None:
+        """Refuse an access that the caller does not have: scopes and permissions both."""
+        resource = Resource("exchange" if kind == "exchange" else "queue", name)
+        self.identity.check(self.access.permissions, self.vhost, resource, access)
+
+    def allows(self, access: Verb, kind: Kind, name: str) -> bool:
         """The same as a question."""
         try:
             self.check(access, kind, name)

@@ -125,7 +125,7 @@ async def declare(call: Call) -> Answer:
     with call.desk.guard as core:
         known = name in core.topology.vhost(call.vhost).queues
         if not known:
-            _check_room(call, len(core.topology.vhost(call.vhost).queues))
+            check_room(call, len(core.topology.vhost(call.vhost).queues))
     options = body if known or call.query.get("defaults") == "none" else {**DEFAULTS, **body}
     broker = call.desk.broker
     await call.desk.elsewhere(
@@ -134,7 +134,7 @@ async def declare(call: Call) -> Answer:
     return _one(call, 200 if known else 201)
 
 
-def _check_room(call: Call, count: int) -> None:
+def check_room(call: Call, count: int) -> None:
     """Refuse one more queue than there may be."""
     most = call.access.vhost_limits(call.vhost).queues_max
     if most is not None and count >= most:
@@ -228,6 +228,14 @@ def _dead_letters(queue: ManagedQueue) -> int:
         return sum(each.depth for each in home.route(policy.dead_letter_exchange, [key], None, None))
 
 
+PAGE = Record(
+    "Which ones.",
+    {
+        "prefix": Text("Only names that begin with this.", SHORT_CHARS_MAX),
+        "after": Text("Only names after this one.", SHORT_CHARS_MAX),
+        "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
+    },
+)
 _QUEUE = {"type": "object", "required": ["name", "durable", "paused", "arguments", "ready"]}
 _FIGURES = {
     "type": "object",
@@ -249,14 +257,7 @@ OPERATIONS = (
         list_all,
         None,
         {200: ("Queues; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
-        query=Record(
-            "Which ones.",
-            {
-                "prefix": Text("Only names that begin with this.", SHORT_CHARS_MAX),
-                "after": Text("Only names after this one.", SHORT_CHARS_MAX),
-                "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
-            },
-        ),
+        query=PAGE,
     ),
     Operation(
         "PUT",

@@ -19,6 +19,7 @@ from leveret.clock import iso_second
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import decode, encode
+from leveret.core.properties import Properties
 from leveret.embedded.bodies import JSON_TYPE
 from leveret.embedded.message import Message, Peeked
 from leveret.embedded.outgoing import NAME_CHARS_MAX, Outgoing
@@ -69,10 +70,9 @@ MESSAGE = Record("A message.", MESSAGE_FIELDS)
 def outgoing(body: dict[str, Any], key: str | None) -> Outgoing:
     """A message to be sent; `key` is of the request and counts when the message has none of its own."""
     headers = body.get("headers")
-    attributes = body.get("attributes")
-    properties = {ATTRIBUTES[name]: value for name, value in attributes.items()} if attributes else None
+    properties = properties_of(body)
     return Outgoing(
-        _body(body, properties),
+        body_of(body, properties),
         body.get("priority"),
         body.get("delay_seconds"),
         body.get("ttl_seconds"),
@@ -83,7 +83,13 @@ def outgoing(body: dict[str, Any], key: str | None) -> Outgoing:
     )
 
 
-def _body(body: dict[str, Any], properties: dict[str, Any] | None) -> Any:
+def properties_of(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The properties of AMQP that a message has, if it has any."""
+    attributes = body.get("attributes")
+    return {ATTRIBUTES[name]: value for name, value in attributes.items()} if attributes else None
+
+
+def body_of(body: dict[str, Any], properties: dict[str, Any] | None) -> Any:
     """What is sent, of the two ways to say it."""
     encoded = body.get("payload_base64")
     if (encoded is None) == ("payload" not in body):
@@ -119,8 +125,7 @@ def peeked(message: Peeked, raw: bool = False) -> dict[str, Any]:
         "enqueued_at": iso(message.enqueued_at),
         "receive_count": message.deliveries,
     }
-    values = zip(ATTRIBUTES, _attributes(properties), strict=True)
-    attributes = {name: value for name, value in values if value is not None}
+    attributes = attributes_of(properties)
     headers = properties.headers
     if attributes:
         shown["attributes"] = attributes
@@ -132,6 +137,12 @@ def peeked(message: Peeked, raw: bool = False) -> dict[str, Any]:
         shown["exchange"] = message.exchange
     shown["routing_key"] = message.routing_key
     return shown
+
+
+def attributes_of(properties: Properties) -> dict[str, Any]:
+    """The properties of AMQP that are there."""
+    values = zip(ATTRIBUTES, _attributes(properties), strict=True)
+    return {name: value for name, value in values if value is not None}
 
 
 def looked_at(message: Peeked, raw: bool = False) -> dict[str, Any]:

@@ -7,7 +7,18 @@ from types import UnionType
 from typing import Any, get_args, get_origin
 
 from leveret.core.errors import InvalidArgument
-from leveret.server.administration import definitions, keys, permissions, policies, status, tokens, users, vhosts
+from leveret.server.administration import (
+    definitions,
+    groups,
+    keys,
+    permissions,
+    policies,
+    status,
+    streams,
+    tokens,
+    users,
+    vhosts,
+)
 from leveret.server.administration.site import Site, Verb
 
 VERBS: dict[str, Verb] = {
@@ -17,6 +28,8 @@ VERBS: dict[str, Verb] = {
     **vhosts.VERBS,
     **permissions.VERBS,
     **policies.VERBS,
+    **streams.VERBS,
+    **groups.VERBS,
     **definitions.VERBS,
     **status.VERBS,
 }

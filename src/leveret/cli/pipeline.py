@@ -1,0 +1,205 @@
+"""`leveret pipeline ...`: the jobs that run on Spark. This is the table of their arguments; what they do is found when
+one of them is run, so that the other commands need neither Spark nor Java.
+"""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from leveret.cli.actions import Argument, argument
+from leveret.cli.command import Command
+from leveret.cli.output import as_json, as_list, as_table
+from leveret.core.errors import NotFound
+
+EXTRA = {"pyspark", "pyarrow", "py4j", "grpc", "pandas"}
+"""Modules that the extra `pipeline`, or Spark's own extras, bring."""
+PATH = argument("--path", required=True, metavar="DIR", help="data directory of a broker, or an archive")
+URL = argument("--url", help="address of the broker, for example http://127.0.0.1:15672")
+TOKEN = argument(
+    "--token", default=os.environ.get("LEVERET_TOKEN"), help="token of the REST API; default: $LEVERET_TOKEN"
+)
+HANDED = argument("--archive", metavar="DIR", help="where the broker hands old segments to (its archive_dir)")
+KEYS = (
+    argument("--encryption-key-file", metavar="FILE", help="keys of encrypted segments"),
+    argument("--encryption-key-env", metavar="NAME", help="variable with the keys of encrypted segments"),
+)
+SOURCE = (
+    HANDED,
+    argument("--queue", metavar="NAMES", help="only these queues; by commas"),
+    argument("--since", metavar="TIME", help="only what happened at or after this time, such as 2026-01-31T12:00"),
+    argument("--until", metavar="TIME", help="only what happened before this time"),
+    *KEYS,
+)
+OPTIONAL_PATH = argument("--path", metavar="DIR", help="observe the workload in this data directory or archive")
+EDITS = (
+    argument(
+        "--where", metavar="SQL", help="only messages of which this is true, such as \"headers['kind'] = 'order'\""
+    ),
+    argument("--set", action="append", default=[], metavar="COLUMN=SQL", help="change a column; can be repeated"),
+    argument("--to-queue", metavar="NAME", help="publish to this queue; default: where each message came from"),
+    argument("--to-exchange", metavar="NAME", help="publish to this exchange, with the routing keys of the messages"),
+    argument("--rate", type=float, metavar="N", help="messages per second; default: as fast as it goes"),
+    argument("--limit", type=int, metavar="N", help="so many messages, the oldest ones"),
+    argument("--batch-rows", type=int, metavar="N", help="messages that are published at once"),
+    argument("--dry-run", action="store_true", help="publish nothing: count, and show some"),
+    argument("--checkpoint", metavar="DIR", help="where it is noted what is done: the same command goes on there"),
+)
+
+
+class Job(NamedTuple):
+    """A word after `leveret pipeline`."""
+
+    name: str
+    help: str
+    arguments: tuple[Argument, ...]
+
+
+JOBS: tuple[Job, ...] = (
+    Job(
+        "archive",
+        "turn sealed segments into Parquet, by day and queue",
+        (
+            argument("--path", metavar="DIR", help="data directory of the broker"),
+            HANDED,
+            *KEYS,
+            argument("--stream", action="append", default=[], metavar="NAME", help="a stream, too; can be repeated"),
+            argument("--url", help="read the streams from the broker at this address; default: from --path"),
+            TOKEN,
+            argument("--out", required=True, metavar="DIR", help="the Parquet archive"),
+            argument("--retention-days", type=int, default=14, metavar="N", help="days that are kept; default: 14"),
+            argument("--keep", action="store_true", help="keep every day"),
+            argument("--remove-segments", action="store_true", help="remove archived segments from --archive"),
+            argument("--no-compact", action="store_true", help="leave small files as they are"),
+        ),
+    ),
+    Job(
+        "lifecycle",
+        "write one row for each message in each queue: when it came, was delivered and left, and how",
+        (PATH, *SOURCE, argument("--out", required=True, metavar="DIR", help="directory for the Parquet files")),
+    ),
+    Job(
+        "report",
+        "report on queues: tables, a page with plots, and a summary",
+        (
+            PATH,
+            *SOURCE,
+            argument("--out", required=True, metavar="DIR", help="directory for the report"),
+            argument(
+                "--period", choices=("second", "minute", "hour", "day"), help="default: by the length of the time"
+            ),
+            argument(
+                "--within-ms", type=int, default=60_000, metavar="N", help="objective: acknowledged in; default: 60000"
+            ),
+            argument("--share", type=float, default=0.99, metavar="N", help="objective: of so many; default: 0.99"),
+            argument(
+                "--tenant-header", default="x-group-id", metavar="NAME", help="whose messages are; default: x-group-id"
+            ),
+            argument("--events-only", action="store_true", help="do not read messages: nothing about tenants"),
+        ),
+    ),
+    Job(
+        "replay",
+        "publish messages of the archive or journal again",
+        (PATH, *SOURCE, *EDITS, URL, TOKEN),
+    ),
+    Job(
+        "redrive",
+        "move messages that wait in a queue, mostly dead letters, back to where they came from",
+        (
+            argument("--url", required=True, help="address of the broker, for example http://127.0.0.1:15672"),
+            argument("--queue", required=True, metavar="NAME", help="the queue that they wait in"),
+            *EDITS,
+            TOKEN,
+        ),
+    ),
+    Job(
+        "plan",
+        "say what a workload needs: storage, memory, bandwidth, brokers",
+        (
+            OPTIONAL_PATH,
+            *SOURCE,
+            argument("--messages-per-s", type=float, metavar="N", help="publishes, on average"),
+            argument("--body-bytes", type=float, metavar="N", help="size of a message; default: 1024"),
+            argument("--peak-factor", type=float, metavar="N", help="the peak, as a multiple of that; default: 3"),
+            argument("--queues", type=int, metavar="N", help="how many queues; default: 1"),
+            argument("--processing-s", type=float, metavar="N", help="seconds that a consumer takes; default: 1"),
+            argument("--backlog", type=float, metavar="N", help="messages that wait at the worst of times; default: 0"),
+            argument("--retention-days", type=float, metavar="N", help="days that messages are kept; default: 14"),
+            argument("--deliveries", type=float, metavar="N", help="deliveries for each publish; default: 1"),
+            argument(
+                "--cost", action="append", default=[], metavar="NAME=N", help="a cost of your own; --json lists them"
+            ),
+        ),
+    ),
+    Job(
+        "generate",
+        "make a workload that looks real, as an archive of events, or publish it",
+        (
+            argument("--messages", type=int, required=True, metavar="N", help="how many messages"),
+            argument("--queues", type=int, metavar="N", help="how many queues; default: 50"),
+            argument("--days", type=float, metavar="N", help="over how many days; default: 1"),
+            argument("--seed", type=int, metavar="N", help="another number makes other messages; default: 1"),
+            argument("--failures", type=float, metavar="SHARE", help="deliveries that fail; default: 0.03"),
+            argument("--body-bytes", type=int, metavar="N", help="typical size of a message; default: 1000"),
+            argument("--out", metavar="DIR", help="new directory for the archive"),
+            argument("--publish", metavar="URL", help="broker to publish the messages to"),
+            TOKEN,
+        ),
+    ),
+)
+
+SESSION = (
+    argument("--master", help="master of Spark, such as spark://host:7077; default: local[*], or that of spark-submit"),
+    argument("--remote", metavar="URL", help="Spark Connect server, such as sc://host:15002, instead of a master"),
+    argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="setting of Spark; can be repeated"),
+    argument("--log", default=os.devnull, metavar="FILE", help="where the log of Spark goes; default: nowhere"),
+    argument("--json", action="store_true", help="print JSON"),
+)
+
+
+def configure(parser: ArgumentParser) -> None:
+    """A parser for each job."""
+    words = parser.add_subparsers(title="jobs", metavar="JOB", required=True)
+    for job in JOBS:
+        one = words.add_parser(job.name, help=job.help, description=job.help, allow_abbrev=False)
+        one.set_defaults(job=job)
+        for row in (*job.arguments, *SESSION):
+            one.add_argument(*row.names, **row.options)
+
+
+def run(given: Namespace) -> int:
+    """Run a job and print what came of it."""
+    context = loaded("context")
+    outcome = loaded(given.job.name).run(context.Context(given, os.environ, sys.stderr))
+    print(as_json(everything(outcome)) if given.json else as_text(outcome))
+    return 0
+
+
+def loaded(name: str) -> ModuleType:
+    """A module of the pipeline; a sentence when what it needs is not installed."""
+    try:
+        return import_module(f"leveret.pipeline.commands.{name}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in EXTRA:
+            raise
+        raise NotFound(f"{error.name} is not installed: `pip install 'leveret[pipeline]'` brings it") from None
+
+
+def everything(outcome: Any) -> dict[str, Any]:
+    """An outcome for programs."""
+    return {**outcome.facts, **{each.title: list(each.rows) for each in outcome.listings}}
+
+
+def as_text(outcome: Any) -> str:
+    """An outcome for people."""
+    parts = [as_list(outcome.facts)] if outcome.facts else []
+    for each in outcome.listings:
+        title = f"{each.title}:\n" if each.title else ""
+        parts.append(title + as_table(each.rows, each.columns))
+    return "\n\n".join([*parts, *([outcome.text] if outcome.text else [])])
+
+
+COMMAND = Command("pipeline", "run jobs on the history of messages, with Spark", configure, run)

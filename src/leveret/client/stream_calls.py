@@ -1,0 +1,264 @@
+"""The verbs of streams and groups as requests and the reading of their answers; see calls.py."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from leveret.client.calls import ATTRIBUTES, Call, Row, nothing, path_of
+from leveret.client.record import RemoteRecord
+from leveret.client.wire import Answer
+from leveret.core.arguments import max_age as max_age_ms
+from leveret.core.errors import InvalidArgument
+from leveret.core.jsonable import encode
+from leveret.core.membership import Assignment
+from leveret.embedded.bodies import encode as encode_body
+from leveret.embedded.records import Place
+from leveret.embedded.stream import Appended, PartitionStats, StreamStats
+
+
+class Piece(NamedTuple):
+    """Records of one partition, and the offset to go on at."""
+
+    records: list[RemoteRecord]
+    next_offset: int
+
+
+# Streams
+
+
+def declare(
+    name: str,
+    partitions: int | None,
+    max_age: str | float | timedelta | None,
+    max_bytes: int | None,
+    segment_bytes: int | None,
+) -> Call[Row]:
+    """Make a stream."""
+    options = {
+        "partitions": partitions,
+        "max_age": None if max_age is None else _seconds(max_age),
+        "max_bytes": max_bytes,
+        "segment_bytes": segment_bytes,
+    }
+    return Call("PUT", path_of("streams", name), _row, {key: each for key, each in options.items() if each is not None})
+
+
+def _seconds(age: str | float | timedelta) -> float:
+    """An age such as 7D in seconds."""
+    if isinstance(age, timedelta):
+        return age.total_seconds()
+    if not isinstance(age, str):
+        return age
+    try:
+        return max_age_ms(age) / 1000
+    except ValueError:
+        raise InvalidArgument(f"max_age is seconds, a timedelta or a text such as 7D, not {age!r}") from None
+
+
+def describe(name: str) -> Call[Row]:
+    """Look at a stream."""
+    return Call("GET", path_of("streams", name), _row)
+
+
+def list_streams(after: str) -> Call[tuple[list[Row], str | None]]:
+    """One page of streams, and where the next one begins."""
+    return Call(
+        "GET", f"/streams?{urlencode({'after': after, 'limit': 1000})}", lambda answer: _page(answer, "streams")
+    )
+
+
+def delete(name: str) -> Call[int]:
+    """Delete a stream."""
+    return Call("DELETE", path_of("streams", name), lambda answer: int(answer.json()["deleted"]))
+
+
+def stats_of(row: Row) -> StreamStats:
+    """The figures of a stream that was looked at."""
+    partitions = tuple(PartitionStats(**each) for each in row["partition_stats"])
+    known = {each.name: row[each.name] for each in fields(StreamStats) if each.name != "partitions"}
+    return StreamStats(**known, partitions=partitions)
+
+
+# Records
+
+
+def record_json(
+    body: Any, headers: Mapping[str, Any] | None, properties: Mapping[str, Any] | None, **labels: Any
+) -> Row:
+    """A record as it is sent: its bytes as they are."""
+    content_type, data = encode_body(body)
+    attributes = {"content_type": content_type, **(properties or {})}
+    told: dict[str, Any] = {
+        "payload_base64": base64.b64encode(data).decode(),
+        "attributes": {ATTRIBUTES.get(name, name): value for name, value in attributes.items()},
+        "headers": encode(headers) if headers else None,
+        **labels,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def numbered(bodies: Iterable[Any], options: dict[str, Any]) -> list[Row]:
+    """Records with the same options; a `sequence` counts on from record to record."""
+    first = options.get("sequence")
+    labels = {name: value for name, value in options.items() if name not in ("headers", "properties", "sequence")}
+    return [
+        record_json(
+            body,
+            options.get("headers"),
+            options.get("properties"),
+            **labels,
+            sequence=None if first is None else first + place,
+        )
+        for place, body in enumerate(bodies)
+    ]
+
+
+def append(name: str, records: list[Row]) -> Call[list[Appended]]:
+    """Append records; repeated only if they are numbered, since others would be there twice."""
+    numbered = all("producer" in record for record in records)
+    path = path_of("streams", name, "records", "batch")
+
+    def read(answer: Answer) -> list[Appended]:
+        return [Appended(row["partition"], row["offset"]) for row in answer.json()["records"]]
+
+    return Call("POST", path, read, {"records": records}, again=numbered)
+
+
+def read(name: str, partition: int, place: Place, wait_s: float, **options: Any) -> Call[Piece]:
+    """Read a partition."""
+    query: dict[str, Any] = {"partition": partition, "encoding": "base64", **options}
+    if isinstance(place, datetime):
+        query["timestamp"] = max(0.0, place.timestamp())
+    else:
+        query["offset"] = place
+    if wait_s:
+        query["wait_seconds"] = wait_s
+
+    def pieced(answer: Answer) -> Piece:
+        found = answer.json()
+        return Piece([RemoteRecord(row) for row in found["records"]], found["next_offset"])
+
+    return Call("GET", f"{path_of('streams', name, 'records')}?{urlencode(query)}", pieced, wait_s=wait_s)
+
+
+# Groups
+
+
+def declare_group(stream: str, group: str) -> Call[Row]:
+    """Make a group."""
+    return Call("PUT", path_of("streams", stream, "groups", group), _row)
+
+
+def describe_group(stream: str, group: str) -> Call[Row]:
+    """Look at a group."""
+    return Call("GET", path_of("streams", stream, "groups", group), _row)
+
+
+def list_groups(stream: str, after: str) -> Call[tuple[list[Row], str | None]]:
+    """One page of groups, and where the next one begins."""
+    query = urlencode({"after": after, "limit": 100})
+    path = f"{path_of('streams', stream, 'groups')}?{query}"
+    return Call("GET", path, lambda answer: _page(answer, "groups"))
+
+
+def delete_group(stream: str, group: str) -> Call[None]:
+    """Forget a group."""
+    return Call("DELETE", path_of("streams", stream, "groups", group), nothing)
+
+
+def reset(stream: str, group: str, to: str | datetime) -> Call[dict[int, int]]:
+    """Let a group read on from elsewhere."""
+    body = {"timestamp": max(0.0, to.timestamp())} if isinstance(to, datetime) else {"to": to}
+    path = path_of("streams", stream, "groups", group, "reset")
+    return Call("POST", path, lambda answer: by_partition(answer.json()["offsets"]), body)
+
+
+class Joined(NamedTuple):
+    """What a member reads, and from where on."""
+
+    assignment: Assignment
+    offsets: dict[int, int]
+
+
+def join(stream: str, group: str, member: str, session_s: float) -> Call[Joined]:
+    """Come in."""
+
+    def read(answer: Answer) -> Joined:
+        found = answer.json()
+        assignment = Assignment(found["generation"], tuple(found["partitions"]))
+        return Joined(assignment, by_partition(found["offsets"]))
+
+    path = path_of("streams", stream, "groups", group, "join")
+    return Call("POST", path, read, {"member": member, "session_seconds": session_s})
+
+
+def heartbeat(stream: str, group: str, member: str, generation: int) -> Call[None]:
+    """Give a sign of life."""
+    path = path_of("streams", stream, "groups", group, "heartbeat")
+    return Call("POST", path, nothing, {"member": member, "generation": generation})
+
+
+def leave(stream: str, group: str, member: str) -> Call[None]:
+    """Go."""
+    return Call("POST", path_of("streams", stream, "groups", group, "leave"), nothing, {"member": member})
+
+
+def commit(stream: str, group: str, member: str, generation: int, offsets: Mapping[int, int]) -> Call[None]:
+    """Note how far a member has read."""
+    body = {"member": member, "generation": generation, "offsets": _named(offsets)}
+    return Call("POST", path_of("streams", stream, "groups", group, "commit"), nothing, body)
+
+
+class Polled(NamedTuple):
+    """Records of some partitions, and the offsets to go on at."""
+
+    records: list[RemoteRecord]
+    offsets: dict[int, int]
+
+
+def poll(
+    stream: str, group: str, member: str, generation: int, offsets: Mapping[int, int], max_records: int, wait_s: float
+) -> Call[Polled]:
+    """Read the partitions of a member."""
+    body = {
+        "member": member,
+        "generation": generation,
+        "offsets": _named(offsets),
+        "max_records": max_records,
+        "wait_seconds": wait_s,
+        "encoding": "base64",
+    }
+
+    def read(answer: Answer) -> Polled:
+        found = answer.json()
+        return Polled([RemoteRecord(row) for row in found["records"]], by_partition(found["offsets"]))
+
+    return Call("POST", path_of("streams", stream, "groups", group, "poll"), read, body, wait_s=wait_s)
+
+
+def members_of(row: Row) -> dict[str, tuple[int, ...]]:
+    """The members of a group that was looked at, with their partitions."""
+    return {name: tuple(partitions) for name, partitions in row["members"].items()}
+
+
+def by_partition(told: Mapping[str, int]) -> dict[int, int]:
+    """A number for each partition, from JSON."""
+    return {int(partition): value for partition, value in told.items()}
+
+
+def _named(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in offsets.items()}
+
+
+def _row(answer: Answer) -> Row:
+    return dict(answer.json())
+
+
+def _page(answer: Answer, name: str) -> tuple[list[Row], str | None]:
+    found = answer.json()
+    return found[name], found["next"]

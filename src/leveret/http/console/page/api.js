@@ -1,0 +1,85 @@
+// Requests to the broker: the management API (/api), REST (/queues ...) and the session of this page.
+
+let token = "";
+
+/** What the server refused, or that it did not answer at all (status 0). */
+export class Refused extends Error {
+  /**
+   * @param {number} status
+   * @param {string} message
+   */
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Carry this token from now on. */
+export function useToken(value) {
+  token = value ?? "";
+}
+
+/** One segment of a path. */
+export function segment(text) {
+  return encodeURIComponent(text);
+}
+
+/** A query of names and values, without those that are nothing; "" if all are. */
+export function query(values) {
+  const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return given.length ? `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}` : "";
+}
+
+/**
+ * Ask the server.
+ * @param {string} method
+ * @param {string} path
+ * @param {any} [body] sent as JSON
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+export async function ask(method, path, body, signal) {
+  const headers = { "X-CSRF-Token": token, Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      headers,
+      signal,
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, "The broker does not answer: look whether it runs.");
+  }
+  const text = await answer.text();
+  const told = text && answer.headers.get("Content-Type")?.includes("json") ? JSON.parse(text) : null;
+  if (answer.ok) return told;
+  // The management API says 401 with another word to somebody who is known and may not.
+  if (answer.status === 401 && told?.error !== "not_authorised") dispatchEvent(new Event("session-ended"));
+  throw new Refused(answer.status, told?.detail ?? told?.reason ?? `The broker answered ${answer.status}.`);
+}
+
+/** The management API, as RabbitMQ has it. */
+export const management = {
+  get: (path, signal) => ask("GET", `/api${path}`, undefined, signal),
+  put: (path, body = {}) => ask("PUT", `/api${path}`, body),
+  post: (path, body = {}) => ask("POST", `/api${path}`, body),
+  delete: (path) => ask("DELETE", `/api${path}`),
+};
+
+/**
+ * The REST API in a virtual host.
+ * @param {string} vhost
+ */
+export function rest(vhost) {
+  const at = (path, values = {}) => `${path}${query({ vhost, ...values })}`;
+  return {
+    get: (path, values, signal) => ask("GET", at(path, values), undefined, signal),
+    put: (path, body = {}) => ask("PUT", at(path), body),
+    post: (path, body = {}) => ask("POST", at(path), body),
+    patch: (path, body = {}) => ask("PATCH", at(path), body),
+    delete: (path, values) => ask("DELETE", at(path, values)),
+  };
+}

@@ -1,0 +1,14 @@
+// Every page: its address, its name, where it stands in the menu, and the tag that it needs. A page without a `group`
+// is not in the menu; `under` is the entry of the menu that it belongs to.
+
+export const PAGES = [
+  { path: "/", name: "Overview", group: "Broker", tag: "management", load: () => import("./pages/overview.js") },
+  { path: "/queues", name: "Queues", group: "Broker", tag: "management", load: () => import("./pages/queues.js") },
+  {
+    path: "/queues/:vhost/:queue",
+    name: "Queue",
+    under: "/queues",
+    tag: "management",
+    load: () => import("./pages/queue.js"),
+  },
+];

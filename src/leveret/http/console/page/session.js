@@ -1,0 +1,65 @@
+// Who is logged in, and what he may do. The server refuses all the same: this only hides what would be refused.
+
+import { ask, segment, useToken } from "./api.js";
+
+const NOBODY = { user: null, tags: [], vhosts: [] };
+const INCLUDED = {
+  administrator: ["administrator", "monitoring", "policymaker", "management"],
+  monitoring: ["monitoring", "management"],
+  policymaker: ["policymaker", "management"],
+  management: ["management"],
+};
+
+let known = NOBODY;
+
+/** Keep what the server says of a session. */
+function keep(told) {
+  known = told?.user ? told : NOBODY;
+  useToken(known.token);
+  return known;
+}
+
+/** Who is logged in; `user` is null if nobody is. */
+export function who() {
+  return known;
+}
+
+/** Ask the server who is logged in. */
+export async function recall() {
+  return keep(await ask("GET", "/console/session"));
+}
+
+/** Log in; refuses a wrong password. */
+export async function logIn(user, password) {
+  return keep(await ask("POST", "/console/session", { user, password }));
+}
+
+/** Log out. */
+export async function logOut() {
+  await ask("DELETE", "/console/session");
+  keep(null);
+}
+
+/** Forget who was logged in. */
+export function forget() {
+  keep(null);
+}
+
+/**
+ * Whether whoever is logged in has a tag, or one that includes it.
+ * @param {"administrator" | "monitoring" | "policymaker" | "management"} tag
+ */
+export function hasTag(tag) {
+  return known.tags.some((each) => INCLUDED[each]?.includes(tag));
+}
+
+/**
+ * What may be done with a queue or an exchange.
+ * @param {string} vhost
+ * @param {"queue" | "exchange"} kind
+ * @param {string} name
+ * @returns {Promise<{configure: boolean, write: boolean, read: boolean}>}
+ */
+export function rights(vhost, kind, name) {
+  return ask("GET", `/console/rights/${segment(vhost)}/${kind}/${segment(name)}`);
+}

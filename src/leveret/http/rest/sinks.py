@@ -1,0 +1,165 @@
+"""/sinks: batches of many messages that are published as a whole and once, as the Spark connector writes them."""
+
+from leveret.core.errors import InvalidArgument, NotSupported
+from leveret.http.response import Response, json_response
+from leveret.http.rest.exchanges import check_topic
+from leveret.http.rest.fields import Choice, Flag, Listed, Record, Text, Whole
+from leveret.http.rest.leases import DONE
+from leveret.http.rest.operation import Answer, Call, Operation
+from leveret.sink.ledger import Share, Sink
+from leveret.sink.rows import Destination
+from leveret.sink.sinks import Order, Sinks, answer
+from leveret.sink.staging import PIECES_MAX
+
+SINK_CHARS_MAX = 200
+PART_CHARS_MAX = 64
+FOREIGN = "web token: "
+PARTS_MAX = 10_000  # all of them are named in one entry of the journal
+ROWS_MAX = 1 << 40
+BATCH_MAX = (1 << 53) - 1  # what JSON can count to everywhere
+
+
+async def put(call: Call) -> Answer:
+    """Stage a piece."""
+    parameters = call.request.parameters
+    part, piece = parameters["part"], _number(parameters["piece"], PIECES_MAX - 1)
+    rows = await _sinks(call).put(_sink(call), part, piece, call.request.body, lambda each: _allow_name(call, each))
+    return json_response({"rows": rows}, 201)
+
+
+async def commit(call: Call) -> Answer:
+    """Publish a batch."""
+    body = call.body
+    order = Order(
+        _sink(call),
+        _number(call.request.parameters["batch"], BATCH_MAX),
+        tuple(Share(each["part"], each["pieces"]) for each in body["parts"]),
+        body["rows"],
+        body.get("origin", ""),
+        body.get("once", False),
+        body.get("unroutable", "refuse"),
+    )
+    if len({share.part for share in order.shares}) < len(order.shares):
+        raise InvalidArgument("a part is named twice: name each once")
+    batch = await _sinks(call).commit(order, lambda each: _allow(call, each))
+    return json_response(answer(batch), 200 if batch.published else 202)
+
+
+async def abort(call: Call) -> Answer:
+    """Drop parts."""
+    await _sinks(call).abort(_sink(call), call.body["parts"])
+    return Response(204)
+
+
+def list_all(call: Call) -> Answer:
+    """The sinks of the caller."""
+    return json_response({"sinks": list(_sinks(call).described(call.vhost, _owner(call)))})
+
+
+async def delete(call: Call) -> Answer:
+    """Forget a sink."""
+    await _sinks(call).delete(_sink(call))
+    return Response(204)
+
+
+def _sinks(call: Call) -> Sinks:
+    if call.sinks is None:
+        raise NotSupported("this broker is in memory and has nowhere to stage batches: give it a data directory")
+    return call.sinks
+
+
+def _sink(call: Call) -> Sink:
+    """The sink that the path names: everybody has his own."""
+    name = call.request.parameters["sink"]
+    if len(name) > SINK_CHARS_MAX:
+        raise InvalidArgument(f"a sink has a name of 1 to {SINK_CHARS_MAX} characters: choose a shorter one")
+    return Sink(call.vhost, _owner(call), name)
+
+
+def _owner(call: Call) -> str:
+    """Whose sinks they are: somebody else's users may have the names of ours."""
+    return call.identity.user if call.identity.local else f"{FOREIGN}{call.identity.user}"
+
+
+def _number(text: str, most: int) -> int:
+    """A number in a path."""
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most):
+        raise InvalidArgument(f"the last part of the path is a whole number from 0 to {most}, not {text[:40]!r}")
+    return int(text)
+
+
+def _allow_name(call: Call, destination: Destination) -> None:
+    """Refuse a queue or exchange that the caller may not write to."""
+    if destination.queue is None:
+        call.check("write", "exchange", destination.exchange)
+    else:
+        call.check("write", "queue", destination.queue)
+
+
+def _allow(call: Call, destination: Destination) -> None:
+    """The same with the routing key."""
+    _allow_name(call, destination)
+    if destination.queue is None:
+        check_topic(call, destination.exchange, destination.routing_key, "write")
+
+
+_BATCH = {
+    "type": "object",
+    "required": ["batch", "state", "rows", "done", "dropped"],
+    "properties": {
+        "batch": {"type": "integer"},
+        "state": {"type": "string", "enum": ["publishing", "published"]},
+        "rows": {"type": "integer"},
+        "done": {"type": "integer", "description": "How many of them are published or dropped."},
+        "dropped": {"type": "integer", "description": "How many of them no queue took."},
+    },
+}
+_SINKS = {"type": "object", "properties": {"sinks": {"type": "array", "items": {"type": "object"}}}}
+_PART = Text("The name of a part.", PART_CHARS_MAX, 1, required=True)
+
+OPERATIONS = (
+    Operation(
+        "PUT",
+        "/sinks/{sink}/parts/{part}/{piece}",
+        "Stage a piece of a part of a batch; the same one again takes its place",
+        put,
+        None,
+        {201: ("It is on the disk.", {"type": "object", "properties": {"rows": {"type": "integer"}}})},
+        upload="Rows in columns, in the format of leveret/sink/pieces.py.",
+    ),
+    Operation(
+        "POST",
+        "/sinks/{sink}/batches/{batch}",
+        "Publish a batch of staged parts, all of it and once; asked again, answer as before",
+        commit,
+        None,
+        {200: ("All of it is published.", _BATCH), 202: ("It is being published: ask again.", _BATCH)},
+        body=Record(
+            "The parts that won.",
+            {
+                "parts": Listed(
+                    "In the order in which they are published.",
+                    Record("A part.", {"part": _PART, "pieces": Whole("How many.", 0, PIECES_MAX, required=True)}),
+                    PARTS_MAX,
+                    0,
+                    required=True,
+                ),
+                "rows": Whole("How many rows they have together.", 0, ROWS_MAX, required=True),
+                "origin": Text("Which query it is: another one is refused the same batch.", SINK_CHARS_MAX),
+                "once": Flag("The sink has no other batch, and may be forgotten after a while."),
+                "unroutable": Choice("What to do if a row would reach no queue; default: refuse.", "refuse", "drop"),
+            },
+        ),
+    ),
+    Operation(
+        "POST",
+        "/sinks/{sink}/abort",
+        "Drop staged parts; what was committed stays",
+        abort,
+        None,
+        DONE,
+        body=Record("Which ones.", {"parts": Listed("Parts.", _PART, PARTS_MAX, 0, required=True)}),
+    ),
+    Operation("GET", "/sinks", "List your sinks and their last batches", list_all, None, {200: ("Sinks.", _SINKS)}),
+    Operation("DELETE", "/sinks/{sink}", "Forget a sink that no query uses any more", delete, None, DONE, audited=True),
+)

@@ -1,0 +1,1 @@
+"""What the commands `leveret pipeline ...` do: one file for each, found by its name."""

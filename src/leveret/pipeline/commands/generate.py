@@ -1,0 +1,41 @@
+"""`leveret pipeline generate`: a workload that looks real, as an archive of events, or published to a broker."""
+
+from dataclasses import fields
+
+from leveret.core.errors import InvalidArgument, PreconditionFailed
+from leveret.pipeline import manifest as manifests
+from leveret.pipeline.commands.context import Context, Outcome
+from leveret.pipeline.generate import Traffic, events, messages, queue_names
+from leveret.pipeline.manifest import Manifest
+from leveret.pipeline.publishing import Broker
+from leveret.pipeline.shelves import Shelves, placed
+
+MESSAGES_PER_FILE = 4_000_000
+
+
+def run(context: Context) -> Outcome:
+    """Make events, or publish messages, or both."""
+    given = context.given
+    stated = {each.name: getattr(given, each.name, None) for each in fields(Traffic)}
+    traffic = Traffic(**{name: value for name, value in stated.items() if value is not None})
+    if given.out is None and given.publish is None:
+        raise InvalidArgument("nowhere to put it: give --out DIRECTORY, or --publish URL, or both")
+    done = Outcome({"messages": traffic.messages, "queues": traffic.queues})
+    with context.spark() as (spark, status):
+        if given.out is not None:
+            status.tell("events")
+            with manifests.opened(given.out) as manifest:
+                if manifest.generation:
+                    raise PreconditionFailed(f"{given.out} is an archive already: give a directory of its own")
+                rows = placed(events(spark, traffic), "events", 2 * traffic.queues)
+                pieces = 1 + traffic.messages // MESSAGES_PER_FILE
+                files = Shelves(given.out, 1).write(rows, "events", pieces)
+                manifests.commit(given.out, Manifest(1, tuple(files)))
+            done.facts |= {"archive": given.out, "events": sum(file.rows for file in files), "files": len(files)}
+        if given.publish is not None:
+            status.tell("publishing")
+            broker = Broker(given.publish, given.token)
+            broker.declare(queue_names(traffic))
+            broker.publish(messages(spark, traffic), f"generate-{traffic.seed}-{traffic.messages}", 0)
+            done.facts["published"] = given.publish
+    return done

@@ -1,0 +1,190 @@
+"""Capacity: what a workload needs of brokers, disks, memory and networks.
+
+A workload is given in numbers, or observed in a table of events. What a message costs is measured (docs/benchmarks.md
+says how); how full a machine should be, and what machines are like, is assumed. Each figure says which it rests on.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from leveret.core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DAY_S = 86_400
+HOUR_S = 3_600
+MEASURED: Final = "measured"
+ASSUMED: Final = "assumed"
+GIVEN: Final = "given"
+
+
+class Fact(NamedTuple):
+    """A number that a plan rests on."""
+
+    value: float
+    unit: str
+    basis: str
+    about: str
+
+
+COSTS: dict[str, Fact] = {
+    "cpu_us": Fact(1.2, "us", MEASURED, "broker CPU for a message of 16 B: publish, journal, deliver, ack"),
+    "cpu_us_per_kib": Fact(1.8, "us", MEASURED, "broker CPU for each KiB of its body"),
+    "index_bytes": Fact(22, "B", MEASURED, "memory of a waiting message whose body is on the disk"),
+    "queue_bytes": Fact(3_420, "B", MEASURED, "memory of a queue"),
+    "broker_bytes": Fact(70e6, "B", MEASURED, "memory of an idle broker"),
+    "journal_bytes": Fact(120, "B", MEASURED, "log written for a message besides its body"),
+    "archive_ratio": Fact(0.5, "", ASSUMED, "size of the Parquet archive by that of the log"),
+    "cpu_share_max": Fact(0.6, "", ASSUMED, "how busy the thread of a broker may be at the peak"),
+    "disk_bytes_per_s": Fact(400e6, "B/s", ASSUMED, "what the disk of a broker writes with a sync for each commit"),
+    "disk_share_max": Fact(0.7, "", ASSUMED, "how much of that may be used"),
+    "network_bytes_per_s": Fact(1.25e9, "B/s", ASSUMED, "network of a machine (10 Gbit/s)"),
+    "network_share_max": Fact(0.7, "", ASSUMED, "how much of that may be used"),
+    "buffer_factor": Fact(10, "", ASSUMED, "memory kept for bodies, as multiples of those in flight"),
+    "shard_messages_per_s": Fact(50_000, "/s", ASSUMED, "what one shard of a cluster takes on its replicated journal"),
+    "storage_replicas": Fact(3, "", ASSUMED, "copies of the log in a cluster"),
+}
+"""Measured ones are of one core of x86_64 with Python 3.11: `make bench` gives yours."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is asked of the brokers; rates are averages over the whole day."""
+
+    messages_per_s: float
+    body_bytes: float = 1024
+    peak_factor: float = 3.0
+    queues: int = 1
+    processing_s: float = 1.0
+    backlog: float = 0
+    """Messages that wait at the worst of times."""
+    retention_days: float = 14
+    deliveries: float = 1.0
+    """How often a message is delivered, on average over all queues that get it."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no workload."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            least = 1 if each.name in ("peak_factor", "queues") else 0
+            if not (math.isfinite(value) and least <= value <= 1e15):
+                raise InvalidArgument(f"{each.name}={value!r}: give a number from {least} to 1e15")
+
+
+class Figure(NamedTuple):
+    """One line of a plan."""
+
+    figure: str
+    value: float
+    unit: str
+    basis: str
+    how: str
+
+
+def plan(load: Workload, costs: Mapping[str, float] | None = None) -> list[Figure]:
+    """The figures for a workload; `costs` replaces some of COSTS by numbers of one's own."""
+    unknown = set(costs or ()) - set(COSTS)
+    if unknown:
+        raise InvalidArgument(f"unknown cost {', '.join(sorted(unknown))}: give some of {', '.join(COSTS)}")
+    cost = {name: fact.value for name, fact in COSTS.items()} | dict(costs or {})
+    peak = load.messages_per_s * load.peak_factor
+    log_bytes = load.body_bytes + cost["journal_bytes"]
+    in_flight = peak * load.processing_s
+    stored = load.messages_per_s * log_bytes * DAY_S * load.retention_days
+    moved_bytes = peak * load.body_bytes * (1 + load.deliveries)
+    cpu_share = peak * (cost["cpu_us"] + cost["cpu_us_per_kib"] * load.body_bytes / 1024) / 1e6
+    memory = (
+        cost["broker_bytes"]
+        + load.queues * cost["queue_bytes"]
+        + load.backlog * cost["index_bytes"]
+        + in_flight * load.body_bytes * cost["buffer_factor"]
+    )
+    needs = {
+        "CPU": cpu_share / cost["cpu_share_max"],
+        "disk": peak * log_bytes / (cost["disk_bytes_per_s"] * cost["disk_share_max"]),
+        "network": moved_bytes / (cost["network_bytes_per_s"] * cost["network_share_max"]),
+    }
+    scarce = max(needs, key=lambda name: needs[name])
+    return [
+        Figure("publishes", load.messages_per_s, "/s", GIVEN, "average"),
+        Figure("publishes at peak", peak, "/s", GIVEN, f"x {load.peak_factor:g}"),
+        Figure("deliveries at peak", peak * load.deliveries, "/s", GIVEN, f"x {load.deliveries:g} per publish"),
+        Figure("messages", load.messages_per_s * DAY_S, "/day", GIVEN, ""),
+        Figure("messages in flight", in_flight, "", GIVEN, f"peak x {load.processing_s:g} s of processing"),
+        Figure("log", load.messages_per_s * log_bytes * DAY_S, "B/day", MEASURED, "bodies and index"),
+        Figure("log written at peak", peak * log_bytes, "B/s", MEASURED, "bodies and index"),
+        Figure("storage", stored, "B", MEASURED, f"{load.retention_days:g} days of log, one copy"),
+        Figure("storage, replicated", stored * cost["storage_replicas"], "B", ASSUMED, "all copies of a cluster"),
+        Figure("archive", stored * cost["archive_ratio"], "B", ASSUMED, "the same as Parquet"),
+        Figure("memory", memory, "B", MEASURED, "all brokers: queues, backlog, bodies in flight with their buffer"),
+        Figure("bandwidth in", peak * load.body_bytes, "B/s", GIVEN, "peak"),
+        Figure("bandwidth out", peak * load.body_bytes * load.deliveries, "B/s", GIVEN, "peak"),
+        Figure("CPU at peak", cpu_share, "cores", MEASURED, "all brokers"),
+        Figure("shards", max(1, math.ceil(peak / cost["shard_messages_per_s"])), "", ASSUMED, "of a cluster, at least"),
+        Figure("brokers", max(1, math.ceil(needs[scarce])), "", ASSUMED, f"{scarce} is what is scarce; without spares"),
+    ]
+
+
+def observed(events: "DataFrame", retention_days: float = 14) -> Workload:
+    """The workload that a table of events tells of."""
+    from pyspark.sql import functions as F
+
+    published = events.where(F.col("event") == "published")
+    hours = published.groupBy(F.date_trunc("hour", "at").alias("hour")).agg(F.count("*").alias("messages"))
+    busiest = hours.agg(F.max("messages")).first()
+    facts = events.agg(
+        F.count_if(F.col("event") == "published").alias("published"),
+        F.count_if(F.col("event") == "delivered").alias("delivered"),
+        F.count_if(F.col("event") == "settled").alias("settled"),
+        F.avg(F.when(F.col("event") == "published", F.col("bytes"))).alias("bytes"),
+        F.avg(F.when(F.col("event") == "settled", F.col("held_ms"))).alias("held_ms"),
+        F.count_distinct("queue_id").alias("queues"),
+        (F.unix_millis(F.max("at")) - F.unix_millis(F.min("at"))).alias("span_ms"),
+    ).first()
+    if facts is None or busiest is None or not facts["published"]:
+        raise InvalidArgument("no message was published in these events: give another path or time, or numbers")
+    rate = facts["published"] / max(1.0, facts["span_ms"] / 1000)
+    return Workload(
+        messages_per_s=rate,
+        body_bytes=facts["bytes"] or 0,
+        peak_factor=max(1.0, busiest[0] / HOUR_S / rate),
+        queues=max(1, facts["queues"]),
+        processing_s=(facts["held_ms"] or 0) / 1000,
+        backlog=max(0, facts["published"] - facts["settled"]),
+        retention_days=retention_days,
+        deliveries=facts["delivered"] / facts["published"],
+    )
+
+
+def readable(figure: Figure) -> dict[str, str]:
+    """A line of a plan for people."""
+    unit = figure.unit
+    value, prefix = _scaled(figure.value) if unit[:1] in ("B", "/", "") else (figure.value, "")
+    text = f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    return {
+        "figure": figure.figure,
+        "value": f"{text} {prefix}{unit}".rstrip(),
+        "basis": figure.basis,
+        "how": figure.how,
+    }
+
+
+def as_facts(load: Workload, figures: list[Figure]) -> dict[str, Any]:
+    """A plan for programs."""
+    return {
+        "workload": asdict(load),
+        "figures": [figure._asdict() for figure in figures],
+        "costs": {name: fact._asdict() for name, fact in COSTS.items()},
+    }
+
+
+def _scaled(value: float) -> tuple[float, str]:
+    """A large number with a prefix of its unit."""
+    for prefix in ("", "k", "M", "G", "T", "P"):
+        if value < 1000 or prefix == "P":
+            return value, prefix
+        value /= 1000
+    return value, ""

@@ -1,0 +1,76 @@
+"""One line on a terminal that says what a job is doing and how far Spark is; nothing when there is no terminal."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from pyspark.sql import SparkSession
+
+INTERVAL_S = 0.5
+BAR_CHARS = 24
+CLEAR = "\r\x1b[K"
+
+
+class Status:
+    """The line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to a stream if it is a terminal."""
+        self._stream = stream
+        self._shown = stream.isatty()
+        self._text = ""
+        self._stop = threading.Event()
+
+    def tell(self, text: str) -> None:
+        """Say what is done now."""
+        self._text = text
+        self._draw("")
+
+    def share(self, done: int, whole: int) -> None:
+        """Say how much of it is done."""
+        self.tell(f"{bar(done, whole)} {done:,} of {whole:,} messages")
+
+    @contextmanager
+    def watch(self, spark: SparkSession) -> Iterator[None]:
+        """Show the tasks of a session; the line is gone afterwards."""
+        if not self._shown:
+            yield
+            return
+        watcher = threading.Thread(target=self._watch, args=(spark,), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            watcher.join()
+            self._stream.write(CLEAR)
+            self._stream.flush()
+
+    def _watch(self, spark: SparkSession) -> None:
+        """Draw the line again and again."""
+        while not self._stop.wait(INTERVAL_S):
+            self._draw(tasks(spark))
+
+    def _draw(self, more: str) -> None:
+        """Write the line over itself."""
+        if self._shown:
+            self._stream.write(f"{CLEAR}{self._text} {more}".rstrip()[:120])
+            self._stream.flush()
+
+
+def tasks(spark: SparkSession) -> str:
+    """How many tasks of the running stages are done; a remote session does not tell."""
+    if not hasattr(spark, "_jsc"):
+        return ""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    whole = sum(stage.numTasks for stage in stages if stage is not None)
+    return f"{bar(done, whole)} {done} of {whole} tasks" if whole else ""
+
+
+def bar(done: int, whole: int) -> str:
+    """A share as a bar."""
+    full = BAR_CHARS * done // max(1, whole)
+    return f"[{'=' * full}{' ' * (BAR_CHARS - full)}]"

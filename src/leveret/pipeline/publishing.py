@@ -1,0 +1,83 @@
+"""Publishing rows to a broker through the sink: each numbered batch once, however often it is tried."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+
+from leveret.client.broker import connect
+from leveret.clock import Clock, SystemClock, closed_gate
+from leveret.core.errors import InvalidArgument
+
+RATE_MAX = 10_000_000
+BURST_S = 5
+"""With a rate limit, what is published at once is at most that of so many seconds."""
+BATCH_ROWS = 50_000
+BATCH_ROWS_MAX = 1_000_000
+
+Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
+Writer = TypeVar("Writer", DataFrameWriter, DataStreamWriter)
+Publish = Callable[[DataFrame, str, int], None]
+"""Publishes rows as batch number n of a sink."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where the sink is."""
+
+    url: str
+    token: str | None = None
+
+    def publish(self, rows: DataFrame, sink: str, batch: int) -> None:
+        """Publish rows as a batch; one that was published before is not published again."""
+        self.writer(rows.write, f"{sink}-{batch}").mode("append").save()
+
+    def writer(self, writer: Writer, sink: str) -> Writer:
+        """A writer to a sink of this broker."""
+        named = writer.format("leveret").option("url", self.url).option("sinkId", sink)
+        return named if self.token is None else named.option("token", self.token)
+
+    def reader(self, reader: Reader, queue: str) -> Reader:
+        """A reader of a queue of this broker."""
+        named = reader.format("leveret").option("url", self.url).option("queue", queue)
+        return named if self.token is None else named.option("token", self.token)
+
+    def browsed(self, spark: SparkSession, queue: str) -> DataFrame:
+        """What is ready in a queue; nothing is taken."""
+        return self.reader(spark.read, queue).load()
+
+    def declare(self, queues: list[str]) -> None:
+        """Make queues that are not there yet."""
+        with connect(self.url, token=self.token) as broker:
+            for name in queues:
+                broker.queue(name)
+
+
+class Pace:
+    """Keeps to a number of messages per second."""
+
+    def __init__(self, rate: float | None, clock: Clock | None = None) -> None:
+        """Begin now; None is as fast as it goes."""
+        if rate is not None and not 0 < rate <= RATE_MAX:
+            raise InvalidArgument(f"rate={rate!r}: give messages per second, up to {RATE_MAX}")
+        self.rate = rate
+        self._clock = SystemClock() if clock is None else clock
+        self._due_ms = 0.0
+
+    def batch_rows(self, wanted: int | None = None) -> int:
+        """How many messages one batch may have."""
+        if wanted is not None and not 0 < wanted <= BATCH_ROWS_MAX:
+            raise InvalidArgument(f"batch_rows={wanted!r}: give a number of messages, up to {BATCH_ROWS_MAX}")
+        most = wanted or BATCH_ROWS
+        return most if self.rate is None else max(1, min(most, int(self.rate * BURST_S)))
+
+    def wait(self, rows: int) -> None:
+        """Wait until so many messages may be published."""
+        if self.rate is None:
+            return
+        now_ms = self._clock.now_ms()
+        if self._due_ms > now_ms:
+            self._clock.wait(closed_gate(), int(self._due_ms))
+        self._due_ms = max(self._due_ms, now_ms) + 1000 * rows / self.rate

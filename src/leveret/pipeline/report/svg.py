@@ -1,0 +1,211 @@
+"""Plots as SVG inside of a page: lines over time, stacked bars over time, ranges of percentiles, and shares.
+
+Colours come from the style sheet of the page, so that plots are light or dark with it. Every plot has a title and a
+description for those who do not see it.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from typing import NamedTuple
+
+WIDTH, HEIGHT = 520, 230
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 26
+ROW_HEIGHT, LABEL_WIDTH, VALUE_WIDTH = 24, 170, 64
+TICKS = 4
+MS_DECADES = 3
+DOTS_MAX = 60
+"""With more points than this a dot for each would only blur the line."""
+
+
+class Series(NamedTuple):
+    """Values over time with a name; None where there is none."""
+
+    name: str
+    values: Sequence[float | None]
+
+
+class Range(NamedTuple):
+    """A row of percentiles."""
+
+    label: str
+    values: tuple[float, float, float]
+    marked: bool = False
+
+
+class Share(NamedTuple):
+    """A row with a share between 0 and 1."""
+
+    label: str
+    value: float
+
+
+def lines(
+    title: str, times: Sequence[str], series: Sequence[Series], shown: Callable[[float], str], *, whole: bool = False
+) -> str:
+    """Lines over time, from zero; `whole` if there is nothing between two numbers."""
+    highest = max((value for each in series for value in each.values if value is not None), default=0)
+    top, ticks = scale(highest, 1.0 if whole else 0.0)
+    parts = [_y_axis(top, ticks, shown), _x_axis(times)]
+    for number, each in enumerate(series):
+        points = [
+            (_x(place, len(times)), _y(value, top)) for place, value in enumerate(each.values) if value is not None
+        ]
+        parts.append(f'<polyline class="line c{number}" points="{_points(points)}"/>')
+        if len(times) <= DOTS_MAX:
+            known = ((time, value) for time, value in zip(times, each.values, strict=True) if value is not None)
+            tips = (f"{time}: {each.name} {shown(value)}" for time, value in known)
+            parts += [_dot(x, y, f"c{number}", tip) for (x, y), tip in zip(points, tips, strict=True)]
+    return _svg(title, _said(times, series, shown), HEIGHT, parts)
+
+
+def stacks(title: str, times: Sequence[str], series: Sequence[Series], shown: Callable[[float], str]) -> str:
+    """Bars over time, one series on top of the other."""
+    sums = [sum(each.values[place] or 0 for each in series) for place in range(len(times))]
+    top, ticks = scale(max(sums, default=0), 1.0)
+    width = (WIDTH - LEFT - RIGHT) / max(len(times), 1)
+    parts = [_y_axis(top, ticks, shown), _x_axis(times, bars=True)]
+    for place, time in enumerate(times):
+        below = 0.0
+        for number, each in enumerate(series):
+            value = each.values[place] or 0
+            if value:
+                y = _y(below + value, top)
+                parts.append(
+                    f'<rect class="bar c{number}" x="{LEFT + place * width + width * 0.1:.1f}" y="{y:.1f}" '
+                    f'width="{width * 0.8:.1f}" height="{_y(below, top) - y:.1f}">'
+                    f"<title>{escape(f'{time}: {each.name} {shown(value)}')}</title></rect>"
+                )
+            below += value
+    return _svg(title, _said(times, series, shown), HEIGHT, parts)
+
+
+def ranges(title: str, rows: Sequence[Range], shown: Callable[[float], str]) -> str:
+    """A row for each of several: median, 95 % and 99 % of times in milliseconds, on a logarithmic scale."""
+    highest = max((row.values[-1] for row in rows), default=1)
+    decades = max(1, math.ceil(math.log10(max(highest, 10))))
+    left, right, height = LABEL_WIDTH, WIDTH - VALUE_WIDTH, TOP + ROW_HEIGHT * len(rows) + BOTTOM
+
+    def place(value: float) -> float:
+        return left + (right - left) * math.log10(max(value, 1)) / decades
+
+    parts = []
+    for power in range(0, decades + 1, max(1, math.ceil(decades / 5))):
+        x = place(10**power)
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{height - BOTTOM}"/>')
+        parts.append(_text(x, height - 8, decade(power), "middle"))
+    for number, row in enumerate(rows):
+        y = TOP + ROW_HEIGHT * (number + 0.5)
+        p50, p95, p99 = (place(value) for value in row.values)
+        tip = f"{row.label}: median {shown(row.values[0])}, 95 % {shown(row.values[1])}, 99 % {shown(row.values[2])}"
+        parts.append(_text(left - 10, y + 4, row.label, "end", "label marked" if row.marked else "label"))
+        parts.append(f'<line class="range" x1="{p50:.1f}" x2="{p99:.1f}" y1="{y}" y2="{y}"/>')
+        parts += [_dot(x, y, f"c{kind}", tip, 5) for kind, x in enumerate((p50, p95, p99))]
+        parts.append(_text(WIDTH - 2, y + 4, shown(row.values[1]), "end"))
+    said = "; ".join(f"{row.label}: {', '.join(map(shown, row.values))}" for row in rows)
+    return _svg(title, f"median, 95 and 99 percent. {said}", height, parts)
+
+
+def shares(title: str, rows: Sequence[Share], goal: float, shown: Callable[[float], str]) -> str:
+    """A bar for each of several, and a mark where the goal is."""
+    left, right, height = LABEL_WIDTH, WIDTH - VALUE_WIDTH, TOP + ROW_HEIGHT * len(rows) + BOTTOM
+    full = right - left
+    parts = []
+    for number, row in enumerate(rows):
+        y = TOP + ROW_HEIGHT * number
+        kind = "good" if row.value >= goal else "bad"
+        parts.append(_text(left - 10, y + 16, row.label, "end", "label"))
+        parts.append(f'<rect class="track" x="{left}" y="{y + 5}" width="{full}" height="14" rx="3"/>')
+        parts.append(f'<rect class="{kind}" x="{left}" y="{y + 5}" width="{full * row.value:.1f}" height="14" rx="3"/>')
+        parts.append(_text(WIDTH - 2, y + 16, shown(row.value), "end"))
+    x = left + full * goal
+    parts.append(f'<line class="goal" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{height - BOTTOM + 4}"/>')
+    parts.append(_text(x, height - 8, f"goal {shown(goal)}", "end"))
+    return _svg(title, "; ".join(f"{row.label}: {shown(row.value)}" for row in rows), height, parts)
+
+
+def decade(power: int) -> str:
+    """A power of ten of milliseconds."""
+    return f"{10**power} ms" if power < MS_DECADES else f"{10 ** (power - MS_DECADES):,} s"
+
+
+def legend(names: Iterable[str]) -> str:
+    """What the colours mean."""
+    keys = (f'<li><i class="key k{number}"></i>{escape(name)}</li>' for number, name in enumerate(names))
+    return f'<ul class="legend">{"".join(keys)}</ul>'
+
+
+def scale(highest: float, step_min: float = 0.0) -> tuple[float, list[float]]:
+    """The end of an axis from zero, and its ticks: round numbers."""
+    if highest <= 0:
+        return 1.0, [0.0, 1.0]
+    rough = highest / TICKS
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = max(step_min, next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough))
+    ticks = [step * number for number in range(math.ceil(highest / step) + 1)]
+    return ticks[-1], ticks
+
+
+def _said(times: Sequence[str], series: Sequence[Series], shown: Callable[[float], str]) -> str:
+    """A plot over time in words."""
+    peaks = (
+        f"{each.name} at most {shown(max((value for value in each.values if value is not None), default=0))}"
+        for each in series
+    )
+    return f"{times[0]} to {times[-1]}: {'; '.join(peaks)}" if times else "nothing"
+
+
+def _svg(title: str, described: str, height: float, parts: Iterable[str]) -> str:
+    """A plot with what it says in words."""
+    return (
+        f'<svg role="img" viewBox="0 0 {WIDTH} {height:g}" aria-label="{escape(title)}">'
+        f"<title>{escape(title)}</title><desc>{escape(described)}</desc>{''.join(parts)}</svg>"
+    )
+
+
+def _y_axis(top: float, ticks: Sequence[float], shown: Callable[[float], str]) -> str:
+    """Lines across, with their values."""
+    return "".join(
+        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{_y(tick, top):.1f}" y2="{_y(tick, top):.1f}"/>'
+        + _text(LEFT - 6, _y(tick, top) + 4, shown(tick), "end")
+        for tick in ticks
+    )
+
+
+def _x_axis(times: Sequence[str], *, bars: bool = False) -> str:
+    """Some of the times, so few that they do not touch."""
+    longest = max((len(time) for time in times), default=1)
+    room = max(2, int((WIDTH - LEFT - RIGHT) / (longest * 8 + 16)))
+    every = max(1, math.ceil(len(times) / room))
+    width = (WIDTH - LEFT - RIGHT) / max(len(times), 1)
+    texts = []
+    for place in range(0, len(times), every):
+        x = LEFT + (place + 0.5) * width if bars else _x(place, len(times))
+        first, last = place == 0, x > WIDTH - RIGHT - longest * 4
+        texts.append(_text(x, HEIGHT - 8, times[place], "start" if first and not bars else "end" if last else "middle"))
+    return "".join(texts)
+
+
+def _x(place: int, places: int) -> float:
+    """Where a time is."""
+    return LEFT + (WIDTH - LEFT - RIGHT) * (place / (places - 1) if places > 1 else 0.5)
+
+
+def _y(value: float, top: float) -> float:
+    """Where a value is."""
+    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top
+
+
+def _points(points: Iterable[tuple[float, float]]) -> str:
+    """The corners of a line."""
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def _dot(x: float, y: float, kind: str, tip: str, radius: float = 2.5) -> str:
+    """A point that says its value."""
+    return f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{escape(tip)}</title></circle>'
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
+    """Words in a plot."""
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

@@ -1,0 +1,172 @@
+"""Rows into queues: the checks before a batch is decided on, and the publishing after it."""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+from leveret.core.broker import Broker, sent_delay_ms
+from leveret.core.dedup import digest
+from leveret.core.errors import (
+    AccessRefused,
+    DiskFull,
+    ExchangeNotFound,
+    JournalError,
+    LeveretError,
+    MessageTooLarge,
+    NotSupported,
+    QueueNotFound,
+    ResourceLocked,
+)
+from leveret.core.policy import QueuePolicy
+from leveret.core.properties import content, encode_header
+from leveret.core.queue import Queue
+from leveret.embedded.message import DEDUP, GROUP
+from leveret.embedded.outgoing import Prepared
+from leveret.sink.rows import Destination, Row
+
+
+class Taken(NamedTuple):
+    """How many of some rows are done with, and how many of these no queue took."""
+
+    rows: int
+    dropped: int
+
+
+def check(core: Broker, vhost: str, rows: Iterable[Row], new: Iterable[Destination]) -> int:
+    """Refuse what could not be published; give the number of rows that no queue would take."""
+    for destination in new:
+        _check_destination(core, vhost, destination)
+    unroutable = 0
+    for destination, message, body in rows:
+        queues = _queues(core, vhost, destination, message)
+        for queue in queues:
+            if queue.policy.queue_type == "stream":
+                raise NotSupported(f"'{queue.name}' is a stream: batches are written to queues and exchanges of queues")
+            if _too_large(queue, len(body)):
+                raise MessageTooLarge(
+                    f"a row has a body of {len(body)} bytes, queue '{queue.name}' takes at most "
+                    f"{queue.policy.max_message_bytes}: raise max_message_size, or send a reference"
+                )
+        unroutable += not queues
+    return unroutable
+
+
+def publish(core: Broker, vhost: str, rows: list[Row]) -> Taken:
+    """Publish rows in order until one meets a full queue or disk: that one waits, with all after it."""
+    taken = dropped = 0
+    try:
+        for _, alike in groupby(rows, key=_identity):
+            run = list(alike)
+            left = len(run)
+            for done in _publish_run(core, vhost, run):
+                left -= done.rows
+                taken += done.rows
+                dropped += done.dropped
+            if left:
+                break
+    except DiskFull:
+        pass
+    return Taken(taken, dropped)
+
+
+def _publish_run(core: Broker, vhost: str, run: list[Row]) -> Iterator[Taken]:
+    """Publish rows that are alike but for their bodies; tells at once what is done."""
+    destination, message, _ = run[0]
+    try:
+        queues = _queues(core, vhost, destination, message)
+    except LeveretError:
+        queues = []
+    if not queues:
+        # There were some when the batch was decided on, unless it was told to drop such rows.
+        yield Taken(len(run), len(run))
+    elif len(run) > 1 and destination.queue and message.key is None and not message.blob and _is_plain(queues[0]):
+        options = message.options(core.now_ms)
+        times = {name: options[name] for name in ("priority", "due_ms", "expiry_ms", "group")}
+        core.send_many(queues[0], encode_header(message.properties, 0), [row.body for row in run], **times)
+        yield Taken(len(run), 0)
+    else:
+        for row in run:
+            if any(_is_full(queue, len(row.body)) for queue in queues):
+                return
+            yield Taken(1, not _publish_one(core, row, queues))
+
+
+def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:
+    """Publish a row; False when it is refused: somebody has changed its queue since the batch was decided on."""
+    destination, message, body = row
+    options = message.options(core.now_ms)
+    try:
+        if destination.queue is None:
+            exchange, key = destination.exchange, destination.routing_key
+            core.publish_routed(queues, exchange, key, message.properties, body, **options)
+        else:
+            options["key"] = _key(message, body, queues[0].policy)
+            core.publish(queues, queues[0].route, *content(message.properties, body), **options)
+    except JournalError:
+        raise
+    except LeveretError:
+        return False
+    return True
+
+
+def _key(message: Prepared, body: bytes, policy: QueuePolicy) -> bytes | None:
+    """What a queue compares with others."""
+    headers = message.properties.headers or {}
+    scope = headers.get(GROUP) if policy.dedup_scope == "group" else None
+    if message.key is not None:
+        return digest(headers[DEDUP], scope)
+    return digest(body, scope) if policy.content_dedup else None
+
+
+def _identity(row: Row) -> tuple[int, int]:
+    return id(row.destination), id(row.message)
+
+
+def _queues(core: Broker, vhost: str, destination: Destination, message: Prepared) -> list[Queue]:
+    """Where a row would go now."""
+    home = core.topology.vhost(vhost)
+    if destination.queue is not None:
+        found = home.queues.get(destination.queue)
+        return [] if found is None or found.owner is not None else [found]
+    if destination.exchange not in home.exchanges:
+        return []
+    if message.properties.headers and home.exchanges[destination.exchange].delays:
+        sent_delay_ms(message.properties.headers.get("x-delay", 0))
+    return core.route_through(vhost, destination.exchange, destination.routing_key, message.properties)
+
+
+def _check_destination(core: Broker, vhost: str, destination: Destination) -> None:
+    """Refuse what is not there, or not for everybody."""
+    home = core.topology.vhost(vhost)
+    if destination.queue is not None:
+        queue = home.queues.get(destination.queue)
+        if queue is None:
+            raise QueueNotFound(f"no queue '{destination.queue}' in vhost '{vhost}': create it first")
+        if queue.owner is not None:
+            raise ResourceLocked(f"queue '{queue.name}' belongs to one connection of AMQP: use another one")
+    elif destination.exchange not in home.exchanges:
+        raise ExchangeNotFound(f"no exchange '{destination.exchange}' in vhost '{vhost}': create it first")
+    elif home.exchanges[destination.exchange].internal:
+        raise AccessRefused(f"exchange '{destination.exchange}' is internal: publish to one that is bound to it")
+
+
+def _is_plain(queue: Queue) -> bool:
+    """Whether a queue takes everything as it is."""
+    policy = queue.policy
+    return not policy.content_dedup and policy.max_message_bytes is None and not _rejects(queue)
+
+
+def _rejects(queue: Queue) -> bool:
+    """Whether a queue refuses publishes when it is full."""
+    policy = queue.policy
+    bounded = policy.max_length is not None or policy.max_length_bytes is not None
+    return bounded and policy.overflow != "drop-head"
+
+
+def _is_full(queue: Queue, size: int) -> bool:
+    return _rejects(queue) and queue.would_overflow(size)
+
+
+def _too_large(queue: Queue, size: int) -> bool:
+    most = queue.policy.max_message_bytes
+    return most is not None and size > most

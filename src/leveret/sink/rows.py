@@ -1,0 +1,176 @@
+"""Rows of a piece as messages: where each goes, and what it carries."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from leveret.core.errors import InvalidArgument
+from leveret.core.properties import Properties
+from leveret.core.tables import MalformedTable, decode_table
+from leveret.embedded.outgoing import Outgoing, Prepared, check_size, prepare
+from leveret.sink.pieces import Cell, Piece
+
+PROPERTIES = ("message_id", "content_type", "content_encoding", "correlation_id", "reply_to", "type", "app_id")
+NAMED = (*PROPERTIES, "timestamp", "priority", "expiration", "headers", "delivery_mode")
+"""Properties that a row may set, by their column or by another one."""
+PLAIN = {*PROPERTIES, "timestamp", "priority", "delay_ms", "ttl_ms"}
+"""Columns that say nothing about routes, groups and duplicates."""
+DESTINATION = ("queue", "exchange", "routing_key")
+MS_PER_S = 1000
+
+
+class Destination(NamedTuple):
+    """A queue, or an exchange and a routing key."""
+
+    queue: str | None
+    exchange: str = ""
+    routing_key: str = ""
+
+
+class Row(NamedTuple):
+    """One message; rows that are alike but for their body share what they carry."""
+
+    destination: Destination
+    message: Prepared
+    body: bytes
+
+
+class Rows:
+    """The rows of a piece, in order."""
+
+    def __init__(self, piece: Piece, body_bytes_max: int) -> None:
+        """Rows with bodies of a limited size."""
+        self._piece = piece
+        self._body_bytes_max = body_bytes_max
+        varying = [name for name in piece.columns if name != "value"]
+        self._destination = None if set(varying) & set(DESTINATION) or not piece.rows else self._destination_of(0)
+        self._said = {name: piece.columns[name] for name in varying if name not in DESTINATION}
+        self._base = self._prepared(piece.constants)
+        self._base_properties = {name: getattr(self._base.properties, name) for name in NAMED}
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._piece.rows
+
+    def read(self, first: int = 0) -> Iterator[Row]:
+        """The rows from one on."""
+        if not self._said:
+            return self._rows(first, lambda row: self._base)
+        return self._rows(first, self._varied if self._said.keys() <= PLAIN else self._prepared_of)
+
+    def outline(self) -> Iterator[Row]:
+        """All rows, checked; what decides nothing about where they go is left out."""
+        return self._rows(0, self._checked if self._said.keys() <= PLAIN else self._prepared_of)
+
+    def _rows(self, first: int, message_of: Callable[[int], Prepared]) -> Iterator[Row]:
+        destination, cell = self._destination, self._piece.cell
+        for row in range(first, self._piece.rows):
+            body = cell("value", row)
+            assert not isinstance(body, int), "it is a column of bytes"
+            check_size(len(body or b""), self._body_bytes_max)
+            yield Row(self._destination_of(row) if destination is None else destination, message_of(row), body or b"")
+
+    def _destination_of(self, row: int) -> Destination:
+        """Where a row goes; the default exchange is the way to the queue that the routing key names."""
+        queue, exchange, key = (_text(name, self._piece.cell(name, row)) for name in DESTINATION)
+        if queue is None and not exchange:
+            queue = key
+        if not queue and not exchange:
+            raise InvalidArgument(
+                "a row has neither a queue nor an exchange: name one of them for all rows, or for each"
+            )
+        return Destination(queue) if queue else Destination(None, exchange or "", key or "")
+
+    def _checked(self, row: int) -> Prepared:
+        """What all rows have in common, if the rest can be read; its range was checked with the piece."""
+        for name, column in self._said.items():
+            if name in NAMED:
+                _text(name, column[row])
+        return self._base
+
+    def _varied(self, row: int) -> Prepared:
+        """What all rows have in common, with what this one says: the short way, for what needs no further check."""
+        base, named = self._base, dict(self._base_properties)
+        priority, delay_ms, ttl_ms = base.priority, base.delay_ms, base.ttl_ms
+        for name, column in self._said.items():
+            cell = column[row]
+            if isinstance(cell, bytes):
+                named[name] = _text(name, cell)
+            elif cell is None:
+                continue
+            elif name == "delay_ms":
+                delay_ms = cell
+            elif name == "ttl_ms":
+                ttl_ms, named["expiration"] = cell, str(cell)
+            else:
+                named[name] = cell
+                priority = cell if name == "priority" else priority
+        return Prepared(Properties(**named), b"", priority, delay_ms, ttl_ms, base.group, base.key)
+
+    def _prepared_of(self, row: int) -> Prepared:
+        """What a row carries, with whatever it says."""
+        return self._prepared(self._piece.constants | {name: column[row] for name, column in self._said.items()})
+
+    def _prepared(self, cells: Mapping[str, Cell]) -> Prepared:
+        """What cells say of a message, checked; without its body."""
+        properties: dict[str, Any] = {
+            name: _text(name, cells[name]) for name in PROPERTIES if cells.get(name) is not None
+        }
+        if cells.get("timestamp") is not None:
+            properties["timestamp"] = cells["timestamp"]
+        priority = cells.get("priority")
+        assert not isinstance(priority, bytes), "it is a column of numbers"
+        message = Outgoing(
+            b"",
+            priority,
+            _seconds(cells.get("delay_ms")),
+            _seconds(cells.get("ttl_ms")),
+            _text("message_group_id", cells.get("message_group_id")),
+            _text("dedup_id", cells.get("dedup_id")),
+            _table(cells.get("headers")),
+            properties,
+        )
+        return prepare(message, self._body_bytes_max)
+
+
+def destinations(piece: Piece) -> Iterator[Destination]:
+    """Every queue and exchange that a piece may go to, whatever the routing key."""
+    queues = {_text("queue", cell) for cell in piece.distinct("queue")}
+    yield from (Destination(queue) for queue in queues if queue)
+    if None in queues or "" in queues:
+        for cell in piece.distinct("exchange"):
+            exchange = _text("exchange", cell)
+            if exchange:
+                yield Destination(None, exchange)
+            else:
+                keys = {_text("routing_key", key) for key in piece.distinct("routing_key")}
+                yield from (Destination(key) for key in keys if key)
+
+
+def _text(name: str, cell: Cell) -> str | None:
+    """A cell of text."""
+    assert not isinstance(cell, int), "it is a column of texts"
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        raise InvalidArgument(f"{name} has bytes that are no UTF-8: send text") from None
+
+
+def _seconds(cell: Cell) -> float | None:
+    assert not isinstance(cell, bytes), "it is a column of numbers"
+    return None if cell is None else cell / MS_PER_S
+
+
+def _table(cell: Cell) -> dict[str, Any] | None:
+    """The headers of a row."""
+    if cell is None:
+        return None
+    assert isinstance(cell, bytes), "it is a column of bytes"
+    try:
+        table, end = decode_table(cell)
+    except MalformedTable as error:
+        raise InvalidArgument(
+            f"headers are no table of AMQP ({error}): send them by a client of this version"
+        ) from None
+    if end != len(cell):
+        raise InvalidArgument("headers have bytes after their end: send them by a client of this version")
+    return table

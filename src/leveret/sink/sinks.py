@@ -1,0 +1,265 @@
+"""The verbs on sinks: stage, commit, abort, delete; in the event loop of a server.
+
+    put     pieces of parts, on the disk when it is answered
+    commit  check every row -> decide (durable) -> roll forward -> note that it is published (durable) -> answer
+
+A second commit of a batch waits for the first one, or is answered as that was. What was decided before a restart is
+published after it, whether somebody asks again or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from leveret.core.errors import (
+    AccessRefused,
+    BrokerClosed,
+    InvalidArgument,
+    MessageTooLarge,
+    NotFound,
+    NotSupported,
+    PreconditionFailed,
+    ResourceLocked,
+    TooMany,
+)
+from leveret.embedded.broker import Broker
+from leveret.journal.disk import Disk
+from leveret.sink.ledger import Batch, Ledger, Share, Sink
+from leveret.sink.pieces import Piece
+from leveret.sink.publishing import check
+from leveret.sink.rollforward import RollForward, chunks, pieces_of
+from leveret.sink.rows import Destination, Row, destinations
+from leveret.sink.staging import Staging, StagingLimits
+from leveret.telemetry.logs import Log
+
+DIRECTORY = "staging"
+FULL_S = 0.05  # between two attempts at a full queue
+SWEEP_S = 60.0
+COMMIT_S = 10.0  # after which a commit is answered with how far it is
+
+REFUSALS = (
+    InvalidArgument,
+    PreconditionFailed,
+    NotFound,
+    NotSupported,
+    AccessRefused,
+    MessageTooLarge,
+    TooMany,
+    ResourceLocked,
+)
+"""What whoever commits hears of, and nobody else has to."""
+
+Allow = Callable[[Destination], None]
+"""Refuses what the user may not write to."""
+
+LOG = Log("sink")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a commit asks for."""
+
+    sink: Sink
+    number: int
+    shares: tuple[Share, ...]
+    rows: int
+    origin: str = ""
+    once: bool = False
+    unroutable: Literal["refuse", "drop"] = "refuse"
+
+
+class Sinks:
+    """The sinks of one server; in the running loop."""
+
+    def __init__(self, broker: Broker, limits: StagingLimits, batches_max: int) -> None:
+        """Take up what was decided; `start` goes on with it."""
+        store = broker.guard.store
+        assert store is not None, "a broker in memory has nowhere to stage"
+        self._broker = broker
+        self._guard = broker.guard
+        self._age_ms = limits.age_ms
+        now_ms = broker.guard.clock.now_ms()
+        self._staging = Staging(Disk(store.disk.path / DIRECTORY), store.options.keys, limits, now_ms)
+        with broker.guard as core:
+            self._ledger = Ledger(core, batches_max)
+        self._committing: dict[Sink, asyncio.Task[Batch]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def start(self) -> None:
+        """Publish what was decided before, and sweep now and then."""
+        for batch in self._ledger.unfinished():
+            LOG.info("batch is published further", sink=batch.sink.name, batch=batch.number, done=batch.done)
+            self._committing[batch.sink] = self._run(self._resume(batch))
+        self._run(self._sweep())
+
+    def close(self) -> None:
+        """Stop where it is; what was decided goes on after the next start."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+
+    # Staging
+
+    async def put(self, sink: Sink, part: str, piece: int, data: bytes, allow: Allow) -> int:
+        """Stage a piece; give the number of its rows when it is on the disk."""
+        found = Piece(data)
+        for destination in destinations(found):
+            allow(destination)
+        now_ms = self._guard.clock.now_ms()
+        await asyncio.to_thread(self._staging.put, sink, part, piece, data, now_ms)
+        return found.rows
+
+    async def abort(self, sink: Sink, parts: list[str]) -> None:
+        """Drop staged parts, but for those that were committed."""
+        await asyncio.to_thread(self._staging.drop, sink, parts)
+
+    # Committing
+
+    async def commit(self, order: Order, allow: Allow) -> Batch:
+        """Publish a batch once; give how far it is, when all of it is published or after a while."""
+        if self._closed:
+            raise BrokerClosed("the server stops: commit again when it has started")
+        task = self._committing.get(order.sink)
+        if task is None:
+            known = self._ledger.find(order.sink, order.number, order.origin)
+            if known is not None and known.published:
+                return known
+            work = self._decide(order, allow) if known is None else self._resume(known)
+            task = self._committing[order.sink] = self._run(work)
+        done, _ = await asyncio.wait((task,), timeout=COMMIT_S)
+        known = self._ledger.find(order.sink, order.number, order.origin)
+        if not done and known is not None:
+            return known
+        if not done:
+            return Batch(order.sink, order.number, order.rows, 0)
+        if task.cancelled():
+            raise BrokerClosed("the server stops: commit again when it has started")
+        batch = task.result()
+        if batch.number != order.number:
+            raise PreconditionFailed(f"batch {batch.number} of sink '{order.sink.name}' was being committed: try again")
+        return batch
+
+    async def _decide(self, order: Order, allow: Allow) -> Batch:
+        """Check a batch, decide on it, and publish it."""
+        batch = Batch(order.sink, order.number, order.rows, 0, order.origin, order.once, order.shares)
+        await asyncio.to_thread(self._staging.claim, order.sink, order.shares)
+        try:
+            await self._check(batch, order, allow)
+            with self._guard as core:
+                batch.decided_ms = core.now_ms
+                self._ledger.decide(batch)
+                frame = self._guard.commit()
+        except BaseException:
+            self._staging.release(order.sink, order.shares)
+            raise
+        await self._guard.wait_async(frame)
+        return await self._roll(batch)
+
+    async def _check(self, batch: Batch, order: Order, allow: Allow) -> None:
+        """Refuse a batch of which not every row could be published now."""
+        allowed: set[Destination] = set()
+        rows = unroutable = 0
+        pieces = pieces_of(self._staging, batch, self._broker.options.message_bytes_max)
+        waiting = chunks(row for piece in pieces for row in piece.outline())
+        while chunk := await asyncio.to_thread(next, waiting, None):
+            new = {row.destination for row in chunk} - allowed
+            for destination in new:
+                allow(destination)
+            with self._guard as core:
+                unroutable += check(core, order.sink.vhost, chunk, new)
+            allowed |= new
+            rows += len(chunk)
+        if rows != order.rows:
+            raise PreconditionFailed(f"{rows} rows are staged, not {order.rows}: write the batch again")
+        if unroutable and order.unroutable == "refuse":
+            raise PreconditionFailed(
+                f"{unroutable} of {rows} rows would reach no queue, so none is published: bind a queue for them, or "
+                "choose to drop such rows"
+            )
+
+    async def _resume(self, batch: Batch) -> Batch:
+        """Go on with a batch that was decided on before a restart."""
+        self._staging.claim(batch.sink, batch.shares)
+        return await self._roll(batch)
+
+    async def _roll(self, batch: Batch) -> Batch:
+        """Publish a batch that was decided on, and note that."""
+        shares = batch.shares
+        bytes_max = self._broker.options.message_bytes_max
+        roll = RollForward(self._ledger, self._staging, batch, bytes_max, self._put_away)
+        written = 0
+        while not roll.ended:
+            await asyncio.to_thread(roll.load)
+            with self._guard as core:
+                moved = roll.step(core)
+                frame = self._guard.commit()
+            # One frame is written while the next one is made.
+            await self._guard.wait_async(written)
+            written = frame
+            if not moved:
+                await asyncio.sleep(FULL_S)
+        with self._guard:
+            self._ledger.finish(batch)
+            frame = self._guard.commit()
+        await self._guard.wait_async(frame)
+        self._staging.release(batch.sink, shares)
+        await asyncio.to_thread(self._staging.drop, batch.sink, [share.part for share in shares])
+        return batch
+
+    def _put_away(self, row: Row) -> Row:
+        """A row with a pointer instead of its body, if that is large."""
+        if len(row.body) <= self._broker.blob_bytes:
+            return row
+        stored = self._broker.put_away(row.message._replace(data=row.body))
+        return row._replace(message=stored, body=stored.data)
+
+    # What operators see
+
+    def described(self, vhost: str, user: str) -> Iterator[dict[str, Any]]:
+        """The sinks of a user."""
+        for sink, batches in self._ledger.of(vhost, user):
+            told = [answer(each) for each in batches]
+            yield {"name": sink.name, "staged_bytes": self._staging.bytes_of(sink), "batches": told}
+
+    async def delete(self, sink: Sink) -> None:
+        """Forget a sink and its batches."""
+        with self._guard:
+            self._ledger.delete(sink)
+            frame = self._guard.commit()
+        await self._guard.wait_async(frame)
+
+    async def _sweep(self) -> None:
+        """Drop what was abandoned."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now_ms = self._guard.clock.now_ms()
+            swept = await asyncio.to_thread(self._staging.sweep, now_ms)
+            if swept:
+                LOG.info("abandoned pieces dropped", pieces=swept)
+            with self._guard:
+                self._ledger.expire(now_ms - self._age_ms)
+
+    def _run(self, work: Any) -> asyncio.Task[Any]:
+        """A task that is kept until it ends; whoever waits for it hears of its failure, and so does the log."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        for sink in [sink for sink, each in self._committing.items() if each is task]:
+            del self._committing[sink]
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, REFUSALS):
+            LOG.error("work on a sink failed", error)
+
+
+def answer(batch: Batch) -> dict[str, Any]:
+    """What is told about a batch: the same whenever it is asked for."""
+    state = "published" if batch.published else "publishing"
+    return {"batch": batch.number, "state": state, "rows": batch.rows, "done": batch.done, "dropped": batch.dropped}

@@ -1,0 +1,228 @@
+"""Staged pieces: files in a directory of their own, on the disk before they are acknowledged.
+
+    name    <sink, as 32 hexadecimal digits>.<part>.<number of the piece>
+    file    | magic "LVS1" | u32 crc32c of the name and of all that follows | key id 16 | piece |
+    piece   as it came, or, encrypted, | nonce 12 | piece | tag 16 |, bound to the name
+
+A part belongs to one attempt of one task, and its name is never used twice: what an attempt leaves behind that did not
+win is dropped when the batch is aborted, or when it is too old.
+"""
+
+import re
+import secrets
+import struct
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from leveret.core.errors import (
+    DamagedJournal,
+    DiskFull,
+    InvalidArgument,
+    JournalError,
+    NotFound,
+    PreconditionFailed,
+    TooMany,
+)
+from leveret.journal.disk import NO_ROOM, TEMPORARY, Disk, replace_file
+from leveret.journal.encryption import KEY_ID_BYTES, NONCE_BYTES, PLAIN, Keys
+from leveret.journal.records import crc32c
+from leveret.sink.ledger import Share, Sink
+
+MAGIC = b"LVS1"
+HEAD = struct.Struct(f"<4sI{KEY_ID_BYTES}s")
+CHECKED_AT = 8
+SINK_BYTES = 16
+PART = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NAME = re.compile(r"([0-9a-f]{32})\.([A-Za-z0-9_-]{1,64})\.(\d{1,5})")
+PIECES_MAX = 10_000  # of one part
+
+
+@dataclass(frozen=True, slots=True)
+class StagingLimits:
+    """Without them a stranger with write access to one queue could fill the disk."""
+
+    bytes_max: int
+    sink_bytes_max: int
+    age_ms: int
+
+
+@dataclass(slots=True)
+class Staged:
+    """The pieces of one part, with their sizes."""
+
+    used_ms: int
+    pieces: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(self.pieces.values())
+
+
+class Staging:
+    """The staged parts of all sinks. Safe for threads: writing and reading wait for the disk."""
+
+    def __init__(self, disk: Disk, keys: Keys, limits: StagingLimits, now_ms: int) -> None:
+        """Take up what is there; it counts as new."""
+        self._disk = disk
+        self._keys = keys
+        self._limits = limits
+        self._lock = threading.Condition()
+        self._writing: set[str] = set()
+        self._claimed: set[tuple[str, str]] = set()
+        self._sinks: dict[str, dict[str, Staged]] = {}
+        for name in disk.names():
+            known = NAME.fullmatch(name)
+            if name.endswith(TEMPORARY):
+                disk.unlink(name)
+            elif known is not None:
+                staged = self._sinks.setdefault(known[1], {}).setdefault(known[2], Staged(now_ms))
+                staged.pieces[int(known[3])] = disk.size(name)
+
+    def put(self, sink: Sink, part: str, piece: int, data: bytes, now_ms: int) -> None:
+        """Store a piece durably; the same one again takes the place of the first."""
+        if PART.fullmatch(part) is None:
+            raise InvalidArgument("a part has a name of 1 to 64 letters, digits, _ and -: choose another one")
+        if not 0 <= piece < PIECES_MAX:
+            raise InvalidArgument(f"pieces are numbered from 0 to {PIECES_MAX - 1}, not {piece}: make larger ones")
+        name = _name(_digest(sink), part, piece)
+        with self._lock:
+            # Somebody who lost an answer may send the piece again before the first one is written.
+            self._lock.wait_for(lambda: name not in self._writing)
+            self._reserve(_digest(sink), part, piece, HEAD.size + NONCE_BYTES + len(data), now_ms)
+            self._writing.add(name)
+        try:
+            replace_file(self._disk, name, *self._sealed(name, data))
+        except OSError as error:
+            self._remove(_digest(sink), part, piece)
+            if error.errno in NO_ROOM:
+                raise DiskFull(
+                    "the disk is full: free space, or let consumers work; then send the piece again"
+                ) from None
+            raise JournalError(f"a piece could not be staged ({error}): see to the disk of the server") from error
+        finally:
+            with self._lock:
+                self._writing.discard(name)
+                self._lock.notify_all()
+
+    def _reserve(self, digest: str, part: str, piece: int, size: int, now_ms: int) -> None:
+        """Count a piece before it is written; refuse what is over a limit. Under the lock."""
+        if (digest, part) in self._claimed:
+            raise PreconditionFailed(f"part '{part}' is being committed: write under another name")
+        of_sink = sum(staged.size for staged in self._sinks.get(digest, {}).values())
+        of_all = sum(staged.size for each in self._sinks.values() for staged in each.values())
+        for used, most, what in (
+            (of_sink, self._limits.sink_bytes_max, "of one sink (staging_sink_bytes_max)"),
+            (of_all, self._limits.bytes_max, "of all sinks (staging_bytes_max)"),
+        ):
+            if used + size > most:
+                raise TooMany(f"{most} bytes {what} are staged, which is the limit: write smaller batches, or raise it")
+        staged = self._sinks.setdefault(digest, {}).setdefault(part, Staged(now_ms))
+        staged.used_ms = now_ms
+        staged.pieces[piece] = size
+
+    def read(self, sink: Sink, part: str, piece: int) -> bytes:
+        """A piece as it came."""
+        name = _name(_digest(sink), part, piece)
+        try:
+            data = self._disk.read_all(name)
+        except FileNotFoundError:
+            raise DamagedJournal(f"{name} is not among the staged files: restore the data directory") from None
+        if len(data) < HEAD.size:
+            raise DamagedJournal(f"{name} is too short: restore the data directory")
+        magic, crc, key_id = HEAD.unpack_from(data)
+        if magic != MAGIC or crc != crc32c(data[CHECKED_AT:], crc32c(name.encode())):
+            raise DamagedJournal(f"{name} is not as it was written: restore the data directory")
+        content = data[HEAD.size :]
+        if key_id == PLAIN:
+            return content
+        return self._keys.decrypt(key_id, content[:NONCE_BYTES], content[NONCE_BYTES:], name.encode())
+
+    def _sealed(self, name: str, data: bytes) -> tuple[bytes, bytes]:
+        """A piece as it is written."""
+        if self._keys:
+            nonce = secrets.token_bytes(NONCE_BYTES)
+            data = nonce + self._keys.encrypt(nonce, data, name.encode())
+        key_id = self._keys.writing
+        crc = crc32c(data, crc32c(key_id, crc32c(name.encode())))
+        return HEAD.pack(MAGIC, crc, key_id), data
+
+    def claim(self, sink: Sink, shares: Collection[Share]) -> None:
+        """Keep parts as they are until they are released; refuse if a piece of one is missing."""
+        digest = _digest(sink)
+        names = {_name(digest, share.part, piece) for share in shares for piece in range(share.pieces)}
+        with self._lock:
+            self._lock.wait_for(lambda: self._writing.isdisjoint(names))
+            for share in shares:
+                staged = self._sinks.get(digest, {}).get(share.part)
+                if share.pieces and (staged is None or not staged.pieces.keys() >= set(range(share.pieces))):
+                    raise NotFound(
+                        f"part '{share.part}' of sink '{sink.name}' is not staged, or was too old: write it again"
+                    )
+            self._claimed |= {(digest, share.part) for share in shares}
+
+    def release(self, sink: Sink, shares: Collection[Share]) -> None:
+        """Give up a claim."""
+        with self._lock:
+            self._claimed -= {(_digest(sink), share.part) for share in shares}
+
+    def drop(self, sink: Sink, parts: Collection[str]) -> None:
+        """Remove parts, but for those that are claimed; those that are not there are no error."""
+        with self._lock:
+            gone = [each for part in parts for each in self._unclaimed(_digest(sink), part)]
+        for each in gone:
+            self._remove(*each)
+
+    def sweep(self, now_ms: int) -> int:
+        """Remove the pieces of parts that nobody has used for long; give their number."""
+        until_ms = now_ms - self._limits.age_ms
+        with self._lock:
+            old = [
+                (digest, part)
+                for digest, parts in self._sinks.items()
+                for part, staged in parts.items()
+                if staged.used_ms < until_ms
+            ]
+            gone = [each for digest, part in old for each in self._unclaimed(digest, part)]
+        for each in gone:
+            self._remove(*each)
+        return len(gone)
+
+    def _unclaimed(self, digest: str, part: str) -> list[tuple[str, str, int]]:
+        """The pieces of a part, if it may go."""
+        staged = self._sinks.get(digest, {}).get(part)
+        if staged is None or (digest, part) in self._claimed:
+            return []
+        return [(digest, part, piece) for piece in staged.pieces]
+
+    def bytes_of(self, sink: Sink) -> int:
+        """What a sink has staged."""
+        with self._lock:
+            return sum(staged.size for staged in self._sinks.get(_digest(sink), {}).values())
+
+    def _remove(self, digest: str, part: str, piece: int) -> None:
+        """Forget a piece and remove its file."""
+        for name in (_name(digest, part, piece), _name(digest, part, piece) + TEMPORARY):
+            try:
+                self._disk.unlink(name)
+            except FileNotFoundError:
+                continue
+        with self._lock:
+            parts = self._sinks.get(digest, {})
+            if part in parts:
+                parts[part].pieces.pop(piece, None)
+                if not parts[part].pieces:
+                    del parts[part]
+            if not parts:
+                self._sinks.pop(digest, None)
+
+
+def _digest(sink: Sink) -> str:
+    """A sink in the name of a file: users choose names as they like."""
+    return blake2b("\0".join(sink).encode(), digest_size=SINK_BYTES).hexdigest()
+
+
+def _name(digest: str, part: str, piece: int) -> str:
+    return f"{digest}.{part}.{piece}"

@@ -1,0 +1,57 @@
+"""A busy broker, and browsers on its console."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.console.browser import Console, launch
+from tests.console.busy import busy
+from tests.management.scene import Api
+from tests.parts import need_program
+from tests.server_process import ServerProcess
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep these tests in one process when there are several: they share a browser and a server."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("console"))
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """A browser."""
+    need_program("chromium")
+    with sync_playwright() as playwright:
+        running = launch(playwright)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="package")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server at work."""
+    with ServerProcess(tmp_path_factory.mktemp("console")) as running, busy(running):
+        yield running
+
+
+@pytest.fixture
+def api(server: ServerProcess) -> Api:
+    """Its management API, as an administrator."""
+    return Api(server.ports["http"])
+
+
+@pytest.fixture(scope="package")
+def console(browser: Browser, server: ServerProcess) -> Console:
+    """The console as an administrator has it."""
+    return Console(browser, server.ports["http"])
+
+
+@pytest.fixture(scope="package")
+def limited(browser: Browser, server: ServerProcess) -> Console:
+    """The console of somebody who may look at orders, and nothing else."""
+    return Console(browser, server.ports["http"], "visitor", "wonderland")

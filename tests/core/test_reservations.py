@@ -1,0 +1,285 @@
+"""Reservations: the same messages for the same start, acknowledged by moving on, kept over a restart, lost in time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leveret.core import reservations as limits
+from leveret.core.errors import InvalidArgument, InvalidReceipt, NotFound, PreconditionFailed, TooMany
+from leveret.core.held import Held
+from leveret.core.queue import Queue
+from leveret.core.reservations import BYTES_MAX, LEASE_MS, LEASE_MS_MAX, MESSAGES_MAX, Reserved
+from tests.core.world import World, ready, taken, text
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[World]:
+    """A world that can be restarted."""
+    world = World(tmp_path)
+    yield world
+    world.close()
+
+
+def reserve(world: World, start: int | None, count: int = 100, size: int = BYTES_MAX, group: str = "g") -> Reserved:
+    return world.broker.reservations.reserve(world.again(), group, start, count, size)
+
+
+def messages(world: World, number: int, at: int = 0, count: int = 100, group: str = "g") -> list[Held]:
+    found = world.broker.reservations.get(world.again(), group).messages(number, at, count)
+    return [held for held in found if held is not None]
+
+
+def read(world: World, number: int, at: int = 0, count: int = 100, group: str = "g") -> str:
+    return "".join(text(held) for held in messages(world, number, at, count, group))
+
+
+def filled(world: World, bodies: str = "abcdef", **arguments: Any) -> Queue:
+    queue = world.queue(**arguments)
+    world.send_all(queue, bodies)
+    return queue
+
+
+def test_the_same_start_gets_the_same_messages_as_often_as_it_asks() -> None:
+    world = World()
+    queue = filled(world)
+    first = reserve(world, 0, 3)
+    world.send(queue, "z")
+    assert (first.start, first.end, first.messages) == (0, 1, 3)
+    assert reserve(world, 0, 100) == first
+    assert reserve(world, None) == first
+    assert [read(world, 1), read(world, 1, 1, 1), read(world, 1)] == ["abc", "b", "abc"]
+    assert ready(queue) == "defz"
+
+
+def test_moving_on_acknowledges_what_was_reserved() -> None:
+    world = World()
+    queue = filled(world)
+    reserve(world, 0, 3)
+    assert reserve(world, 1, 2)[:3] == (1, 2, 2)
+    assert read(world, 2) == "de"
+    assert queue.counts["acked"] == 3
+    assert reserve(world, 2)[:3] == (2, 3, 1)
+    assert reserve(world, 3) == (3, 3, 0, 0)
+    assert (queue.counts["acked"], queue.leased, ready(queue)) == (6, 0, "")
+
+
+def test_an_empty_queue_reserves_nothing_and_numbers_go_on() -> None:
+    world = World()
+    queue = filled(world, "")
+    assert reserve(world, 0) == (0, 0, 0, 0)
+    world.send(queue, "a")
+    assert reserve(world, 0)[:3] == (0, 1, 1)
+
+
+def test_bytes_bound_a_reservation_but_never_to_nothing() -> None:
+    world = World()
+    filled(world, "abcdef")
+    assert reserve(world, 0, size=1).messages == 1
+    size = reserve(world, 0).bytes
+    assert reserve(world, 1, size=3 * size).messages == 3
+
+
+def test_groups_do_not_share_messages() -> None:
+    world = World()
+    filled(world)
+    reserve(world, 0, 3, group="a")
+    reserve(world, 0, 3, group="b")
+    assert (read(world, 1, group="a"), read(world, 1, group="b")) == ("abc", "def")
+
+
+@pytest.mark.parametrize("start", [0, 1, 99])
+def test_a_start_that_is_neither_here_nor_at_the_end_is_refused(start: int) -> None:
+    world = World()
+    filled(world)
+    reserve(world, 0, 1)
+    reserve(world, 1, 1)
+    reserve(world, 2, 1)
+    with pytest.raises(PreconditionFailed, match=f"is at 2, not at {start}.*choose another group"):
+        reserve(world, start)
+    assert read(world, 3) == "c"
+
+
+def test_a_reservation_that_is_not_renewed_goes_back_and_cannot_be_read() -> None:
+    world = World()
+    queue = filled(world)
+    reserve(world, 0, 3)
+    world.pass_ms(LEASE_MS - 1)
+    assert ready(queue) == "def"
+    world.pass_ms(1)
+    assert (ready(queue), queue.leased) == ("abcdef", 0)
+    with pytest.raises(InvalidReceipt, match="was not renewed in time"):
+        read(world, 1)
+    with pytest.raises(InvalidReceipt, match="was not renewed in time"):
+        world.broker.reservations.get(queue, "g").renew(LEASE_MS)
+
+
+def test_after_an_expiry_the_same_start_gets_a_new_number_and_the_end_is_a_start() -> None:
+    world = World()
+    filled(world)
+    reserve(world, 0, 3)
+    world.pass_ms(LEASE_MS)
+    assert reserve(world, 0, 2)[:3] == (0, 2, 2)
+    with pytest.raises(InvalidReceipt):
+        read(world, 1)
+    world.pass_ms(LEASE_MS)
+    assert reserve(world, 2, 2)[:3] == (2, 3, 2)
+    assert read(world, 3) == "ab"
+
+
+def test_a_renewed_reservation_stays() -> None:
+    world = World()
+    queue = filled(world)
+    reserve(world, 0, 3)
+    for _ in range(5):
+        world.pass_ms(LEASE_MS - 1)
+        world.broker.reservations.get(queue, "g").renew(LEASE_MS)
+    assert read(world, 1) == "abc"
+    world.pass_ms(LEASE_MS - 1)
+    reserve(world, 0)
+    world.pass_ms(LEASE_MS - 1)
+    assert read(world, 1) == "abc"
+
+
+def test_an_expiry_counts_as_a_delivery() -> None:
+    world = World()
+    queue = filled(world, "a", delivery_limit=2)
+    for _ in range(4):
+        reserve(world, None)
+        world.pass_ms(LEASE_MS)
+    assert (ready(queue), queue.counts["timed_out"]) == ("", 3)
+
+
+def test_after_a_restart_the_same_messages_are_reserved_and_no_others_can_have_them(disk: World) -> None:
+    queue = filled(disk, max_priority=5)
+    disk.send(queue, "P", priority=5)
+    first = reserve(disk, 0, 3)
+    for again in (disk.restart, disk.compact, disk.restart, disk.restart):
+        again()
+        assert reserve(disk, 0) == first
+        assert read(disk, 1) == "Pab"
+    assert taken(disk.again()) == "cdef"
+    disk.restart()
+    assert reserve(disk, 1)[:3] == (1, 2, 4)
+    disk.restart()
+    assert read(disk, 2) == "cdef"
+    assert reserve(disk, 2) == (2, 2, 0, 0)
+    disk.restart()
+    assert (ready(disk.again()), reserve(disk, 2).end) == ("", 2)
+
+
+def test_a_reservation_survives_a_checkpoint(disk: World) -> None:
+    filled(disk)
+    reserve(disk, 0, 3)
+    disk.commit()
+    disk.disk().close()
+    disk.open()
+    assert (read(disk, 1), ready(disk.again())) == ("abc", "def")
+
+
+def test_a_restart_is_no_further_delivery_and_begins_the_lease_anew(disk: World) -> None:
+    filled(disk, "ab")
+    reserve(disk, 0)
+    disk.pass_ms(LEASE_MS - 1)
+    disk.restart()
+    disk.pass_ms(LEASE_MS - 1)
+    assert [held.deliveries for held in messages(disk, 1)] == [1, 1]
+    disk.pass_ms(1)
+    assert ready(disk.again()) == "ab"
+    disk.restart()
+    assert ready(disk.again()) == "ab"
+    with pytest.raises(InvalidReceipt):
+        read(disk, 1)
+
+
+def test_what_was_not_durable_is_reserved_anew_and_nothing_is_lost(disk: World) -> None:
+    filled(disk)
+    disk.commit()
+    reserve(disk, 0, 3)
+    disk.crash()
+    assert ready(disk.again()) == "abcdef"
+    reserve(disk, 0, 3)
+    disk.commit()
+    reserve(disk, 1, 3)
+    disk.crash()
+    assert (read(disk, 1), ready(disk.again())) == ("abc", "def")
+    assert reserve(disk, 1, 3)[:3] == (1, 2, 3)
+    assert read(disk, 2) == "def"
+
+
+def test_a_group_of_messages_waits_for_a_reservation_after_a_restart_too(disk: World) -> None:
+    queue = disk.queue(message_groups="fifo")
+    for body, group in ("a1", 1), ("a2", 1), ("b1", 2):
+        disk.send(queue, body, group=group)
+    reserve(disk, 0, 1)
+    assert read(disk, 1) == "a1"
+    disk.restart()
+    assert read(disk, 1) == "a1"
+    assert taken(disk.again()) == "b1"
+    reserve(disk, 1, 1)
+    assert read(disk, 2) == "a2"
+
+
+def test_transient_messages_leave_a_gap_after_a_restart(disk: World) -> None:
+    queue = filled(disk, "a")
+    disk.send(queue, "t", persistent=False)
+    disk.send(queue, "b")
+    reserve(disk, 0)
+    assert read(disk, 1) == "atb"
+    disk.restart()
+    assert [read(disk, 1), read(disk, 1, 1, 1), read(disk, 1, 2, 1)] == ["ab", "", "b"]
+    assert reserve(disk, 1) == (1, 1, 0, 0)
+
+
+def test_a_deleted_group_gives_back_what_it_had_and_begins_anew(disk: World) -> None:
+    filled(disk)
+    reserve(disk, 0, 3)
+    disk.broker.reservations.delete(disk.again(), "g")
+    assert ready(disk.again()) == "abcdef"
+    with pytest.raises(NotFound, match="no group 'g' reads queue 'q'"):
+        read(disk, 1)
+    disk.restart()
+    assert disk.broker.reservations.of(disk.again()) == []
+    assert reserve(disk, 0, 1).end == 1
+
+
+def test_a_deleted_queue_takes_its_groups_along(disk: World) -> None:
+    filled(disk)
+    reserve(disk, 0, 3)
+    disk.broker.delete_queue(disk.again())
+    disk.queue()
+    assert disk.broker.reservations.of(disk.again()) == []
+    disk.pass_ms(2 * LEASE_MS)
+    disk.restart()
+    assert reserve(disk, 0) == (0, 0, 0, 0)
+
+
+def test_a_queue_that_does_not_last_journals_no_reservation(disk: World) -> None:
+    queue = disk.queue("temporary", durable=False)
+    disk.send(queue, "a")
+    disk.broker.reservations.reserve(queue, "g", 0, 1, BYTES_MAX)
+    disk.restart()
+    assert "temporary" not in disk.broker.topology.vhost("/").queues
+
+
+def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    queue = filled(world)
+    reserve_ = world.broker.reservations.reserve
+    for count, size, lease_ms, start in (
+        (-1, 1, LEASE_MS, 0),
+        (MESSAGES_MAX + 1, 1, LEASE_MS, 0),
+        (1, 0, LEASE_MS, 0),
+        (1, BYTES_MAX + 1, LEASE_MS, 0),
+        (1, 1, LEASE_MS_MAX + 1, 0),
+        (1, 1, 1, 0),
+        (1, 1, LEASE_MS, -1),
+    ):
+        with pytest.raises(InvalidArgument):
+            reserve_(queue, "g", start, count, size, lease_ms)
+    monkeypatch.setattr(limits, "GROUPS_MAX", 1)
+    reserve(world, 0, group="one")
+    with pytest.raises(TooMany, match="delete some"):
+        reserve(world, 0, group="two")
+    reserve(world, 0, group="one")

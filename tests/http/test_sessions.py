@@ -1,0 +1,132 @@
+"""Sessions of browsers: how they begin and end, and what a change must carry."""
+
+from collections.abc import Iterator
+
+import pytest
+
+import leveret
+from leveret.clock import ManualClock
+from leveret.http import sessions
+from leveret.http.request import Peer, Refusal, Request
+from leveret.http.sessions import AGE_MS_MAX, COOKIE, IDLE_MS_MAX, Sessions, cookie, cookie_line, cookie_name
+from leveret.security.access import Access
+from leveret.security.passwords import Cost, hash_password
+
+CHEAP = Cost(n=2, r=1, p=1)
+
+
+@pytest.fixture
+def access() -> Iterator[Access]:
+    with leveret.open() as broker:
+        with broker.guard as core:
+            made = Access(core, cost=CHEAP)
+            made.add_user("alice", hash_password("right", CHEAP), ["monitoring"])
+        yield made
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_000_000)
+
+
+@pytest.fixture
+def logins(access: Access, clock: ManualClock) -> Sessions:
+    return Sessions(access.users, clock)
+
+
+def asked(key: str, method: str = "GET", token: str | None = None) -> Request:
+    headers = {b"cookie": f"other=1; {COOKIE}={key}; last=2".encode()}
+    if token is not None:
+        headers[b"x-csrf-token"] = token.encode()
+    return Request(method, b"/x", headers, Peer("127.0.0.1", 1))
+
+
+def test_a_session_is_somebody_with_his_tags(logins: Sessions, access: Access) -> None:
+    key, _ = logins.begin(access.users.get("alice"))
+    who = logins.identify(asked(key))
+    assert who is not None
+    assert (who.user, who.tags, who.scopes) == ("alice", frozenset({"monitoring"}), None)
+    access.set_tags("alice", ["management"])
+    again = logins.identify(asked(key))
+    assert again is not None
+    assert again.tags == {"management"}
+    assert logins.identify(asked(key[:-1])) is None
+
+
+def test_a_change_must_carry_the_token(logins: Sessions, access: Access) -> None:
+    key, session = logins.begin(access.users.get("alice"))
+    for wrong in (None, "", "wrong", key):
+        with pytest.raises(Refusal) as refused:
+            logins.identify(asked(key, "DELETE", wrong))
+        assert refused.value.status == 403
+    assert logins.identify(asked(key, "DELETE", session.token)) is not None
+
+
+def test_a_session_ends_when_it_is_idle_or_old(logins: Sessions, access: Access, clock: ManualClock) -> None:
+    key, _ = logins.begin(access.users.get("alice"))
+    often_s = IDLE_MS_MAX // 1000 - 1
+    for _ in range(AGE_MS_MAX // 1000 // often_s):
+        clock.advance(often_s)
+        assert logins.identify(asked(key)) is not None
+    clock.advance(often_s)
+    assert logins.identify(asked(key)) is None
+    idle, _ = logins.begin(access.users.get("alice"))
+    clock.advance(IDLE_MS_MAX // 1000)
+    assert logins.identify(asked(idle)) is None
+    assert len(logins) == 0
+
+
+def test_logging_out_ends_a_session(logins: Sessions, access: Access) -> None:
+    key, _ = logins.begin(access.users.get("alice"))
+    logins.end(asked(key))
+    assert logins.identify(asked(key)) is None
+
+
+def test_a_new_password_and_a_deleted_user_end_sessions(logins: Sessions, access: Access) -> None:
+    key, _ = logins.begin(access.users.get("alice"))
+    access.change_password("alice", hash_password("other", CHEAP))
+    assert logins.identify(asked(key)) is None
+    key, _ = logins.begin(access.users.get("alice"))
+    access.delete_user("alice")
+    assert logins.identify(asked(key)) is None
+
+
+def test_one_user_cannot_end_the_sessions_of_others(
+    logins: Sessions, access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_PER_USER_MAX", 2)
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 3)
+    other, _ = logins.begin(access.users.get("guest"))
+    keys = [logins.begin(access.users.get("alice"))[0] for _ in range(5)]
+    assert [logins.identify(asked(key)) is not None for key in keys] == [False, False, False, True, True]
+    assert logins.identify(asked(other)) is not None
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites() -> None:
+    by_tls = Request("POST", b"/x", {}, Peer("127.0.0.1", 1, tls=True))
+    name, line = cookie_line("abc", by_tls)
+    assert name == "Set-Cookie"
+    assert {"HttpOnly", "SameSite=Strict", "Secure", "Path=/"} <= set(line.split("; "))
+    assert "Secure" not in cookie_line("abc", asked(""))[1]
+    assert "Max-Age=0" in cookie_line("", asked(""))[1]
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("broker.example:15672", "leveret_session_15672"),
+        ("[::1]:80", "leveret_session_80"),
+        ("broker.example", "leveret_session"),
+        ("[::1]", "leveret_session"),
+        ("broker:1;x=2", "leveret_session"),
+        ("broker:123456", "leveret_session"),
+        ("", "leveret_session"),
+    ],
+)
+def test_each_port_of_a_host_has_a_cookie_of_its_own(host: str, name: str) -> None:
+    sent = Request("GET", b"/x", {b"host": host.encode(), b"cookie": f"{name}=abc".encode()}, Peer("127.0.0.1", 1))
+    assert (cookie_name(sent), cookie(sent)) == (name, "abc")
+
+
+def test_a_request_without_the_cookie_has_none() -> None:
+    assert cookie(Request("GET", b"/", {}, Peer("127.0.0.1", 1))) == ""

@@ -1,0 +1,145 @@
+"""The archive job: from segments to Parquet, each row once, whatever happens in between."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import leveret
+from leveret.core.errors import InvalidArgument, PreconditionFailed
+from leveret.pipeline import archive as jobs
+from leveret.pipeline import manifest as manifests
+from leveret.pipeline.archive import Archive, archive
+from leveret.pipeline.manifest import read_manifest
+from leveret.pipeline.segments import open_segment, segment_files
+from leveret.pipeline.tables import read_table
+from tests.pipeline.history import rows_of, wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAY_MS = 86_400_000
+
+
+def work(data: Path, handed: Path, rounds: int) -> None:
+    """Let messages come and go until old segments were handed over."""
+    before = len(list(handed.glob("seg-*.log")))
+    with leveret.open(data, sync="never", archive_dir=str(handed), segment_bytes=4096) as broker:
+        orders, invoices = broker.queue("orders"), broker.queue("in/voices")
+        for number in range(rounds):
+            orders.send(bytes(500), headers={"number": number})
+            orders.receive()[0].ack()
+            if number == 0:
+                invoices.send(b"invoice")
+        wait_until(lambda: len(list(handed.glob("seg-*.log"))) > before)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def counted(rows: list[dict[str, Any]], *columns: str) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row[column] for column in columns) for row in rows)
+
+
+class Killed(Exception):
+    """What a test lets happen instead of a kill."""
+
+
+def test_every_row_of_sealed_segments_is_archived_once_even_if_runs_are_killed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, handed, out = tmp_path / "data", tmp_path / "handed", tmp_path / "out"
+    job = Archive(str(out), (str(data), str(handed)), remove_segments=True)
+
+    def killed(*arguments: object) -> None:
+        raise Killed
+
+    work(data, handed, 30)
+    with monkeypatch.context() as patched:
+        patched.setattr(manifests, "replace_file", killed)
+        with pytest.raises(Killed):
+            archive(spark, job, now_ms())
+    assert list(out.rglob("*.parquet"))
+    assert not list(out.glob("manifest-*"))
+
+    first = archive(spark, job, now_ms())
+    assert first.segments >= 3
+    assert first.removed_segments >= 1
+    assert not list(handed.glob("seg-*"))
+
+    work(data, handed, 30)
+    with monkeypatch.context() as patched:
+        patched.setattr(jobs, "_remove_segments", killed)
+        with pytest.raises(Killed):
+            archive(spark, job, now_ms())
+    last = archive(spark, job, now_ms())
+    assert (last.segments, last.missing_segments) == (0, 0)
+    assert last.removed_segments >= 1
+
+    # What is archived and what is not yet are together the whole history, without a row twice.
+    open_segment = tmp_path / "open"
+    open_segment.mkdir()
+    shutil.copy(max(data.glob("seg-*.log")), open_segment)
+    whole = [row["seq"] for path in (out, open_segment) for row in rows_of(path) if row["event"] == "published"]
+    assert sorted(whole) == list(range(1, 63))
+    found = [row["offset"] for path in (out, open_segment) for row in rows_of(path, table="messages")]
+    assert sorted(found) == list(range(1, 63))
+    assert {row["queue"] for row in rows_of(out) if row["event"] != "defined"} == {"orders", "in/voices"}
+
+
+def test_small_files_are_put_together_and_old_days_go(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, handed, out = tmp_path / "data", tmp_path / "handed", tmp_path / "out"
+    job = Archive(str(out), (str(handed),), archived_bytes=1)
+    work(data, handed, 15)
+    monkeypatch.setattr(jobs, "SMALL_FILES_MIN", 100)
+    loose = archive(spark, job, now_ms())
+    assert loose.generation == loose.segments >= 2
+    before = counted(rows_of(out), "event", "queue", "seq", "at")
+    monkeypatch.setattr(jobs, "SMALL_FILES_MIN", 2)
+    dense = archive(spark, job, now_ms())
+    assert dense.compacted_files >= 4
+    assert dense.files < loose.files
+    assert counted(rows_of(out), "event", "queue", "seq", "at") == before
+    assert read_table(spark, "messages", path=str(out), queue="orders").count() == loose.messages - 1
+
+    expired = archive(spark, job, now_ms() + 16 * DAY_MS)
+    assert expired.files == 0
+    assert not list(out.rglob("*.parquet"))
+    assert read_manifest(str(out)).journal.last > 0
+
+
+def test_messages_whose_segment_was_gone_before_the_archive_began_are_archived_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    data, handed, out = tmp_path / "data", tmp_path / "handed", tmp_path / "out"
+    work(data, handed, 30)
+    shutil.rmtree(handed)
+    job = Archive(str(out), (str(data), str(handed)), compact=False)
+    for invoices in ({2, 33}, {2, 33, 64}):
+        work(data, handed, 30)
+        archive(spark, job, now_ms())
+        found = rows_of(out, table="messages", queue="in/voices")
+        assert counted(found, "offset") == Counter((number,) for number in invoices)
+
+
+def test_the_journal_of_another_broker_is_refused(tmp_path: Path) -> None:
+    work(tmp_path / "data", tmp_path / "handed", 30)
+    source = (str(tmp_path / "handed"),)
+    salt = open_segment(segment_files(*source)[0]).header.salt
+    assert len(jobs._sealed(source, manifests.Journal(first=1, last=1, salt=salt))) >= 2
+    with pytest.raises(PreconditionFailed, match="another broker"):
+        jobs._sealed(source, manifests.Journal(first=1, last=1, salt=salt + 1))
+
+
+@pytest.mark.parametrize("wrong", [{"sources": ()}, {"retention_days": 0}])
+def test_jobs_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        Archive(**({"directory": "out", "sources": ("data",)} | wrong))
