@@ -26,7 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "amqp": EDGE,
     "http": EDGE | {"embedded", "sink"},
     "client": EDGE | {"embedded"},
-    "cli": EDGE | {"server"},
+    "cli": EDGE | {"server", "client", "embedded", "journal", "stream", "sink"},
     "__main__": {"cli"},
     "embedded": EDGE | {"journal", "stream"},
     "sink": {"core", "journal", "embedded", "telemetry"} | SHARED,

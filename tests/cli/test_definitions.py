@@ -169,7 +169,11 @@ def test_what_was_imported_is_there(tmp_path: Path) -> None:
         home = served.site.core.topology.vhost("team")
         assert home.details.description == "ours"
         assert home.queue("q").policy.max_length == 5
-        assert [home.queue(name).policy.queue_type for name in ("q", "typed")] == ["quorum", "quorum"]
+        assert [home.queue(name).policy.queue_type for name in ("q", "typed", "stream")] == [
+            "quorum",
+            "quorum",
+            "stream",
+        ]
         assert [queue.name for queue in home.route("logs", ["a.b"])] == ["q"]
         assert served.access.vhost_limits("team").queues_max == 9
         assert served.access.permissions.may_enter("ada", "team")

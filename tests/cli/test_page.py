@@ -1,12 +1,6 @@
 """The examples of docs/cli.md do what they say: each command is run, and its output compared."""
 
-import io
-import os
 import re
-import shlex
-import subprocess
-import sys
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +8,13 @@ import pytest
 
 from leveret.cli import main
 from leveret.cli.actions import ACTIONS
-from tests.server.control_world import SMALL
+from tests.cli.shell import Shell, plain
+from tests.server_process import ServerProcess
 from tests.sources import ROOT
 
 PAGE = (ROOT / "docs" / "cli.md").read_text()
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WITHOUT_ACTIONS = ("publish", "consume", "peek", "tail", "redrive", "top", "bench", "doctor", "status")
 COMMAND = re.compile(r"^\$ (.*\n(?:> .*\n)*)((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
@@ -35,55 +31,12 @@ def examples(page: str) -> list[Example]:
     return [Example(match[1].replace("\n> ", "\n"), match[2]) for match in found]
 
 
-def environment(tools: Path) -> dict[str, str]:
-    """One in which `leveret` is this source."""
-    tools.mkdir()
-    (tools / "leveret").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leveret "$@"\n')
-    (tools / "leveret").chmod(0o700)
-    small = {f"LEVERET_{name.upper()}": str(value) for name, value in SMALL.items()}
-    path = f"{tools}:{os.environ['PATH']}"
-    return {**os.environ, **small, "PATH": path, "PYTHONPATH": ":".join(map(os.path.abspath, sys.path))}
-
-
-def plain(command: str) -> list[str] | None:
-    """The words of a command that needs no shell, without the first; None for others."""
-    if not command.startswith("leveret ") or "$" in command:
-        return None
-    words = list(shlex.shlex(command, posix=True, punctuation_chars=True))
-    return None if any(word[0] in "|&;<>()" for word in words if word) else shlex.split(command)[1:]
-
-
-def by_shell(command: str, environ: dict[str, str], folder: Path) -> str:
-    """What a shell prints that is told to run a command."""
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-    )
-    return done.stdout
-
-
-def here(words: list[str]) -> str:
-    """What a command prints, called as a function: a process for each of them would take most of the time."""
-    printed = io.StringIO()
-    with redirect_stdout(printed), redirect_stderr(printed):
-        main.main(words)
-    return printed.getvalue()
-
-
-def test_every_example_prints_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    environ = environment(tmp_path / "tools")
-    monkeypatch.chdir(tmp_path)
-    for name, value in SMALL.items():
-        monkeypatch.setenv(f"LEVERET_{name.upper()}", str(value))
+def test_every_example_prints_what_the_page_says(
+    asked: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(tmp_path, monkeypatch)
     for example in examples(PAGE):
-        words = plain(example.command)
-        printed = by_shell(example.command, environ, tmp_path) if words is None else here(words)
-        assert printed == example.output, example.command
+        assert shell.run(example.command)[1] == example.output, example.command
 
 
 @pytest.mark.parametrize(
@@ -104,8 +57,9 @@ def test_commands_that_need_a_shell_are_known(command: str, words: list[str] | N
 def test_the_page_shows_every_action() -> None:
     shown = {tuple(words) for words in re.findall(r"leveret ([\w-]+) ([\w-]+)", PAGE)}
     assert {tuple(action.verb.split(".")) for action in ACTIONS} <= shown
-    managing = {command.name for command in main.COMMANDS} - {"serve"}
-    assert managing <= {noun for noun, _ in shown} | {"status"}
+    managing = {command.name for command in main.COMMANDS} - {"serve", *WITHOUT_ACTIONS}
+    assert managing <= {noun for noun, _ in shown}
+    assert all(f"leveret {name}" in PAGE for name in WITHOUT_ACTIONS)
 
 
 def test_commands_and_their_output_are_told_apart() -> None:

@@ -295,6 +295,17 @@ ACTIONS: tuple[Action, ...] = (
     ),
 )
 
+EXAMPLES = {
+    "users": ("leveret users add ada --no-password --tags monitoring", "leveret users list --json"),
+    "keys": ("leveret keys add ada", "leveret keys list --user ada"),
+    "tokens": ("leveret tokens add ada 'write:orders*' 'read:orders*' --days 90", "leveret tokens list --user ada"),
+    "vhosts": ("leveret vhosts add shop --description 'orders and invoices'", "leveret vhosts list"),
+    "permissions": ("leveret permissions set ada '^ada-' '.*' '.*' --vhost shop", "leveret permissions list"),
+    "topic-permissions": ("leveret topic-permissions set ada amq.topic '^{username}\\.' '.*'",),
+    "policies": ("""leveret policies set short '^log' '{"max-length": 1000}' --apply-to queues""",),
+    "streams": ("leveret streams create events --partitions 4 --max-age 7D", "leveret streams list"),
+    "groups": ("leveret groups create events readers", "leveret groups lag events readers"),
+}
 NOUNS = {
     "users": "manage users",
     "keys": "manage access keys of users",

@@ -12,3 +12,33 @@ class Command(NamedTuple):
     help: str
     configure: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
+    examples: tuple[str, ...] = ()
+    """Command lines for the end of the help text."""
+
+
+class Word(NamedTuple):
+    """A word after a command that has several: `leveret queues list`."""
+
+    name: str
+    help: str
+    configure: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+
+
+def worded(words: tuple[Word, ...]) -> Callable[[ArgumentParser], None]:
+    """What tells a parser about the words of a command."""
+
+    def configure(parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+        for word in words:
+            one = actions.add_parser(word.name, help=word.help, description=word.help, allow_abbrev=False)
+            word.configure(one)
+            one.set_defaults(act=word.run)
+
+    return configure
+
+
+def run_word(given: Namespace) -> int:
+    """Do what the word says."""
+    code: int = given.act(given)
+    return code

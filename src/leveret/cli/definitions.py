@@ -9,7 +9,8 @@ from typing import Any
 
 from leveret.cli import target
 from leveret.cli.command import Command
-from leveret.cli.output import as_json, as_table, cell
+from leveret.cli.output import as_json, cell, print_table
+from leveret.cli.progress import Progress
 from leveret.core.errors import InvalidArgument
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.imports import IMPORTS
@@ -47,22 +48,23 @@ def import_file(given: Namespace) -> None:
     """Send a file section by section, and say what became of it."""
     document = read(given.file)
     rows = []
-    with target.operator(given) as operator:
+    total = sum(len(each) for each in document.values() if isinstance(each, list))
+    with target.operator(given) as operator, Progress("importing", total) as progress:
         for section in IMPORTS:
-            rows.append(imported(operator, section, document.pop(section, []), given.vhost))
+            rows.append(imported(operator, section, document.pop(section, []), given.vhost, progress))
     ignored = [name for name, value in document.items() if value and not name.startswith(ABOUT)]
     if given.json:
         print(as_json({"sections": rows, "ignored": ignored}))
         return
     counted = [{**row, "skipped": len(row["skipped"])} for row in rows]
-    print(as_table(counted, ("section", "imported", "skipped")), flush=True)
+    print_table(counted, ("section", "imported", "skipped"))
     for each in (each for row in rows for each in row["skipped"]):
         print(f"skipped {cell(each['object'])}: {cell(each['reason'])}", file=sys.stderr)
     for name in ignored:
         print(f"skipped {cell(name)}: there is no such thing in Leveret", file=sys.stderr)
 
 
-def imported(operator: Operator, section: str, objects: Any, vhost: str) -> dict[str, Any]:
+def imported(operator: Operator, section: str, objects: Any, vhost: str, progress: Progress) -> dict[str, Any]:
     """Send the objects of a section in parts; what became of them."""
     if not isinstance(objects, list):
         raise InvalidArgument(f"{section} is not a list: is it a file of definitions?")
@@ -71,6 +73,7 @@ def imported(operator: Operator, section: str, objects: Any, vhost: str) -> dict
         became = operator.call("definitions.import", section=section, objects=part, vhost=vhost)
         total["imported"] += became["imported"]
         total["skipped"] += became["skipped"]
+        progress.add(len(part))
     return total
 
 
@@ -106,8 +109,8 @@ def read(path: str) -> dict[str, Any]:
 
 def export_file(given: Namespace) -> None:
     """Write everything that is defined."""
-    with target.operator(given) as operator:
-        document = {section: list(exported(operator, section)) for section in EXPORTS}
+    with target.operator(given) as operator, Progress("exporting") as progress:
+        document = {section: list(exported(operator, section, progress)) for section in EXPORTS}
     text = as_json(document) + "\n"
     if given.file == STDIO:
         sys.stdout.write(text)
@@ -117,13 +120,20 @@ def export_file(given: Namespace) -> None:
         file.write(text)
 
 
-def exported(operator: Operator, section: str) -> Iterator[dict[str, Any]]:
+def exported(operator: Operator, section: str, progress: Progress) -> Iterator[dict[str, Any]]:
     """Every object of a section."""
     offset: int | None = 0
     while offset is not None:
         page = operator.call("definitions.export", section=section, offset=offset)
         yield from page["objects"]
+        progress.add(len(page["objects"]))
         offset = page["next"]
 
 
-COMMAND = Command("definitions", "import and export everything that is defined", configure, run)
+COMMAND = Command(
+    "definitions",
+    "import and export everything that is defined",
+    configure,
+    run,
+    ("leveret definitions export backup.json", "leveret definitions import backup.json"),
+)

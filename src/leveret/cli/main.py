@@ -6,19 +6,47 @@ Exit codes: 0 done, 1 refused or failed (one sentence on the standard error stre
 
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 
-from leveret.cli import definitions, objects, pipeline, serve, status
+from leveret.cli import (
+    completion,
+    consume,
+    definitions,
+    objects,
+    peek,
+    pipeline,
+    publish,
+    queues,
+    redrive,
+    schedule,
+    serve,
+    status,
+    tail,
+)
+from leveret.cli.bench import command as bench
 from leveret.cli.command import Command
+from leveret.cli.doctor import command as doctor
+from leveret.cli.top import command as top
 from leveret.core.errors import LeveretError
 
 COMMANDS: tuple[Command, ...] = (
     serve.COMMAND,
+    top.COMMAND,
+    queues.COMMAND,
+    publish.COMMAND,
+    consume.COMMAND,
+    peek.COMMAND,
+    tail.COMMAND,
+    redrive.COMMAND,
+    schedule.COMMAND,
     *objects.COMMANDS,
     definitions.COMMAND,
     status.COMMAND,
     pipeline.COMMAND,
+    bench.COMMAND,
+    doctor.COMMAND,
+    completion.COMMAND,
 )
 
 DONE, FAILED = 0, 1
@@ -30,10 +58,23 @@ def parser() -> ArgumentParser:
     whole = ArgumentParser(prog="leveret", description="Leveret, a message broker.", allow_abbrev=False)
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
-        one = commands.add_parser(command.name, help=command.help, description=command.help, allow_abbrev=False)
+        one = commands.add_parser(
+            command.name,
+            help=command.help,
+            description=command.help,
+            allow_abbrev=False,
+            formatter_class=RawDescriptionHelpFormatter,
+            epilog=epilog(command),
+        )
         command.configure(one)
         one.set_defaults(run=command.run)
     return whole
+
+
+def epilog(command: Command) -> str:
+    """The end of the help text of a command."""
+    lines = "\n".join(f"  {line}" for line in command.examples)
+    return f"examples:\n{lines}" if lines else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

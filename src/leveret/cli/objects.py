@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.cli import passwords, target
-from leveret.cli.actions import ACTIONS, NOUNS, Action
+from leveret.cli.actions import ACTIONS, EXAMPLES, NOUNS, Action
 from leveret.cli.command import Command
-from leveret.cli.output import as_json, as_table
+from leveret.cli.output import as_json, print_table
 from leveret.core.errors import InvalidArgument
 
 PASSWORD = "password_hash"
@@ -45,7 +45,7 @@ def run(given: Namespace) -> int:
     if given.json:
         print(as_json(result))
     elif action.columns:
-        print(as_table(result, action.columns))
+        print_table(result, action.columns)
     else:
         print(action.done.format(**{**request, **(result if isinstance(result, dict) else {})}))
     return 0
@@ -69,4 +69,4 @@ def request_of(action: Action, given: Namespace) -> dict[str, Any]:
     return request
 
 
-COMMANDS = tuple(Command(noun, help, configured(noun), run) for noun, help in NOUNS.items())
+COMMANDS = tuple(Command(noun, help, configured(noun), run, EXAMPLES[noun]) for noun, help in NOUNS.items())

@@ -1,10 +1,15 @@
 """What commands print: tables for people, JSON for programs."""
 
 import json
+import os
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 GAP = "  "
+CUT = "…"
+BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def as_json(value: object) -> str:
@@ -25,6 +30,23 @@ def as_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
 def as_list(facts: Mapping[str, Any]) -> str:
     """One fact in each line."""
     return as_table([{"": name, "value": value} for name, value in facts.items()], ["", "value"]).split("\n", 1)[1]
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Print rows; a terminal gets no longer lines than it has room for."""
+    text = as_table(rows, columns)
+    print(for_terminal(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text, flush=True)
+
+
+def for_terminal(table: str, columns: int) -> str:
+    """A table as a terminal of so many columns shows it."""
+    first, *rest = (line if len(line) <= columns else line[: columns - 1] + CUT for line in table.split("\n"))
+    return "\n".join([f"{BOLD}{first}{PLAIN}" if is_coloured(sys.stdout) else first, *rest])
+
+
+def is_coloured(stream: TextIO) -> bool:
+    """Whether letters may be bold there."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def cell(value: object) -> str:

@@ -21,4 +21,4 @@ def run(given: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("status", "show how much is in the broker", configure, run)
+COMMAND = Command("status", "show how much is in the broker", configure, run, ("leveret status --json",))

@@ -1,25 +1,60 @@
-"""Which broker a command is about: the running server of a data directory, or the directory itself."""
+"""Which broker a command is about: the server of a data directory, the directory itself, or a server elsewhere."""
 
 import os
 from argparse import ArgumentParser, Namespace
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
+from leveret.cli import connection
+from leveret.client.broker import RemoteBroker
+from leveret.client.calls import Call
+from leveret.core.errors import InvalidArgument
+from leveret.server.control import QUESTIONS
 from leveret.server.control_client import Operator, connect
+from leveret.server.remote_control import PREFIX
 from leveret.server.settings import broker_options, flag, server_options, variable
 
 
 def add_flags(parser: ArgumentParser) -> None:
-    """The flags that say where the data is."""
+    """The flags that say where the data is, or the server."""
     parser.add_argument(
         flag("data"), metavar="DIR", help=f"data directory of the server; default: ${variable('data')}, or data"
     )
     parser.add_argument(
         "--config", metavar="FILE", help="configuration file of the server; says where the data is and how to open it"
     )
+    connection.add_flags(parser, vhost=False, title="a server elsewhere, named by --url or --profile")
 
 
 def operator(given: Namespace) -> AbstractContextManager[Operator]:
     """Whoever does what the command says."""
+    if given.url is not None or given.profile is not None:
+        if given.data is not None or given.config is not None:
+            raise InvalidArgument("name a server by --url or --profile, or a directory by --data or --config")
+        return elsewhere(given)
     flags = {} if given.data is None else {"data": given.data}
     options = server_options(flags, os.environ, given.config)
     return connect(options.data, broker_options(options))
+
+
+@contextmanager
+def elsewhere(given: Namespace) -> Iterator[Operator]:
+    """A server that is asked by HTTP."""
+    with connection.connected(given, vhost=False) as broker:
+        yield Elsewhere(broker)
+
+
+class Elsewhere:
+    """A server that is asked by HTTP; a change whose answer is lost is not made again by itself."""
+
+    def __init__(self, broker: RemoteBroker) -> None:
+        """Ask with this client."""
+        self._broker = broker
+
+    def call(self, verb: str, **arguments: Any) -> Any:
+        """See Operator."""
+        asked = Call(
+            "POST", PREFIX + verb, lambda answer: answer.json()["result"], arguments, again=verb.endswith(QUESTIONS)
+        )
+        return self._broker.run(asked)

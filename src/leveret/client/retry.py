@@ -78,7 +78,7 @@ class Attempts:
 def refusal_of(answer: Answer) -> LeveretError:
     """The exception that the embedded broker would have raised."""
     told = answer.json()
-    detail = str(told.get("detail", f"the server answered {answer.status}"))
+    detail = str(told.get("detail") or told.get("reason") or f"the server answered {answer.status}")
     kind = KINDS.get(str(told.get("title")), BY_STATUS.get(answer.status, LeveretError))
     return kind(detail)
 

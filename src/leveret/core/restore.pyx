@@ -344,6 +344,13 @@ def waiting_numbers(Queue queue not None) -> list[int]:
     return numbers
 
 
+def segments_of(Queue queue not None) -> dict[int, int]:
+    """The number of records that a queue has in each segment."""
+    cdef dict counts = {}
+    count_segments(queue, counts)
+    return counts
+
+
 cdef int count_segments(Queue queue, dict counts) except -1:
     cdef Held held
     for each in (queue.held or {}).values():

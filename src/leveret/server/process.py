@@ -33,6 +33,7 @@ from leveret.server.alarms import Alarms, gauges
 from leveret.server.control import ControlServer
 from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
+from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
 from leveret.server.sqs import SqsServer
 from leveret.server.web import Web, throttle_of
@@ -153,6 +154,7 @@ class Server:
         web = Web(options, self._broker, access, admission, audit, guard.clock, throttle)
         site = management_site(options, web.desk, ground, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
+        web.operate(RemoteControl(guard, ground, audit))
         control = ControlServer(guard, ground, options.data, audit)
         sqs = SqsServer(self._broker, access, admission, options, throttle)
         self._handle_signals()

@@ -13,8 +13,8 @@ from leveret.server import values
 
 PREFIX = "LEVERET_"
 CONFIG = PREFIX + "CONFIG"
-NOT_OPTIONS = {CONFIG, PREFIX + "SANITIZE"}
-"""Variables with our prefix that mean something else: where the file is, and how the extensions are built."""
+NOT_OPTIONS = {CONFIG, *(PREFIX + name for name in ("SANITIZE", "URL", "TOKEN", "PROFILE"))}
+"""Variables with our prefix that mean something else: the file, how extensions are built, whom commands ask."""
 FILE_BYTES_MAX = 1 << 20
 
 OPTIONS: dict[str, "Field[Any]"] = {each.name: each for each in fields(ServerOptions)}

@@ -19,12 +19,13 @@ from leveret.http.problem import problem
 from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Answer, Router
-from leveret.http.server import Context, HttpServer
+from leveret.http.server import Context, Handler, HttpServer
 from leveret.http.throttle import Throttle
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.ratelimit import RateLimit
 from leveret.security.web_tokens import Issuer, WebTokens
+from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.sink.sinks import Sinks
 from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
@@ -50,6 +51,7 @@ class Web:
         self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
         self._throttle = throttle
         self._management: Management | None = None
+        self._operator: Handler | None = None
         self._console = throttle.wrap(console.Console(Login(self._auth, access, audit)))
         self._sinks = sinks_of(options, broker)
         routes = RestApi(self.desk, access, audit, self._sinks).routes()
@@ -62,11 +64,19 @@ class Web:
         """Answer by the API that the path belongs to, or with the page."""
         if console.owns(request):
             return self._console(request)
-        return self._management(request) if self._management is not None and owns(request) else self._rest(request)
+        if self._management is not None and owns(request):
+            return self._management(request)
+        if self._operator is not None and request.path.startswith(PREFIX):
+            return self._operator(request)
+        return self._rest(request)
 
     def manage(self, site: Site) -> None:
         """Answer the management API too."""
         self._management = Management(site, self._auth, self._throttle.wrap)
+
+    def operate(self, control: RemoteControl) -> None:
+        """Answer the verbs of operators too."""
+        self._operator = self._auth.wrap(self._throttle.wrap(Router(control.routes())))
 
     def listen(self, bound: socket.socket, context: Context | None = None) -> None:
         """Accept connections; with a context, by TLS."""

@@ -1,0 +1,234 @@
+"""Load for AMQP 0-9-1: one connection publishes with confirms, another consumes and acknowledges."""
+
+import select
+import socket
+import ssl
+import struct
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple, Self
+from urllib.parse import unquote, urlsplit
+
+from leveret.cli.bench import wire
+from leveret.cli.bench.plan import Plan, Race, age_s, stamp
+from leveret.cli.bench.wire import Frame, Frames
+from leveret.core.errors import Unreachable
+
+PORTS = {"amqp": 5672, "amqps": 5671}
+READ_BYTES = 256 << 10
+ANSWER_S = 20.0
+BATCH = 64  # messages of one write
+PREFETCH = 2_000
+POLL_S = 0.05
+CEILING_MESSAGES = 4_000
+
+
+class Login(NamedTuple):
+    """What a URL says."""
+
+    host: str
+    port: int
+    tls: bool
+    user: str
+    password: str
+    vhost: str
+
+
+def login_of(url: str) -> Login:
+    """The parts of a URL; as RabbitMQ has it, guest comes into / unless told otherwise."""
+    parts = urlsplit(url)
+    vhost = unquote(parts.path[1:]) or "/"
+    user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
+    port = parts.port or PORTS[parts.scheme]
+    return Login(parts.hostname or "", port, parts.scheme == "amqps", user, password, vhost)
+
+
+class Link:
+    """One connection with one channel, on a blocking socket."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Connect and log in."""
+        login = login_of(plan.url)
+        raw = socket.create_connection((login.host, login.port), ANSWER_S)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        context = ssl.create_default_context(cafile=plan.ca_file) if login.tls else None
+        self.socket = raw if context is None else context.wrap_socket(raw, server_hostname=login.host)
+        self._frames = Frames()
+        self._waiting: deque[Frame] = deque()
+        try:
+            self._open(login)
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def _open(self, login: Login) -> None:
+        self.socket.sendall(wire.PREAMBLE)
+        self.expect(wire.START)
+        response = f"\0{login.user}\0{login.password}".encode()
+        self.socket.sendall(
+            wire.method(
+                0, wire.START_OK, wire.long(b"") + wire.short("PLAIN") + wire.long(response) + wire.short("en_US")
+            )
+        )
+        tune = self.expect(wire.TUNE)
+        self.socket.sendall(wire.method(0, wire.TUNE_OK, tune.payload[4:10] + b"\x00\x00"))
+        self.ask(0, wire.OPEN, wire.OPEN_OK, wire.short(login.vhost) + wire.short("") + b"\x00")
+        self.ask(1, wire.CHANNEL_OPEN, wire.CHANNEL_OPEN_OK, wire.short(""))
+
+    def ask(self, channel: int, which: tuple[int, int], answer: tuple[int, int], arguments: bytes) -> Frame:
+        """Send a method and wait for its answer."""
+        self.socket.sendall(wire.method(channel, which, arguments))
+        return self.expect(answer)
+
+    def expect(self, which: tuple[int, int]) -> Frame:
+        """Wait for a method; others that come before it are left out."""
+        while True:
+            while self._waiting:
+                found = self._waiting.popleft()
+                if found.method == which:
+                    return found
+            self._waiting.extend(self.read(ANSWER_S))
+
+    def read(self, wait_s: float) -> Iterator[Frame]:
+        """What came; nothing when nothing did for a while."""
+        if self._waiting:
+            yield from self._waiting
+            self._waiting.clear()
+        pending = isinstance(self.socket, ssl.SSLSocket) and self.socket.pending()
+        if not pending and not select.select([self.socket], [], [], wait_s)[0]:
+            if wait_s >= ANSWER_S:
+                raise Unreachable("the server does not answer: check that the URL is that of an AMQP server")
+            return
+        data = self.socket.recv(READ_BYTES)
+        if not data:
+            raise Unreachable("the server closed the connection: check the URL, the user and the password")
+        for found in self._frames.feed(data):
+            if found.kind == wire.METHOD and found.method in wire.REFUSALS:
+                raise Unreachable(f"the server refused it: {reason(found.payload)}")
+            yield found
+
+    def declare(self, plan: Plan) -> None:
+        """Make the queue; it is durable, as messages are."""
+        kind = b""
+        if plan.queue_type is not None:
+            kind = wire.short("x-queue-type") + b"S" + wire.long(plan.queue_type.encode())
+        arguments = b"\x00\x00" + wire.short(plan.queue) + b"\x02" + wire.long(kind)
+        self.ask(1, wire.QUEUE_DECLARE, wire.QUEUE_DECLARE_OK, arguments)
+
+    def delete(self, queue: str) -> None:
+        """Remove the queue again."""
+        self.ask(1, wire.QUEUE_DELETE, wire.QUEUE_DELETE_OK, b"\x00\x00" + wire.short(queue) + b"\x00")
+
+    def __enter__(self) -> Self:
+        """Close at the end."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Hang up."""
+        try:
+            if error[0] is None:
+                self.ask(0, wire.CLOSE, wire.CLOSE_OK, struct.pack(">H", 200) + wire.short("done") + b"\x00" * 4)
+        finally:
+            self.socket.close()
+
+
+def reason(payload: bytes) -> str:
+    """Why a server closes something."""
+    length = payload[6]
+    return payload[7 : 7 + length].decode(errors="replace")
+
+
+def publish(race: Race) -> None:
+    """Send messages, never more unconfirmed than the window allows."""
+    plan = race.plan
+    head = wire.publish_head(plan.queue, plan.size_bytes)
+    with Link(plan) as link:
+        link.ask(1, wire.SELECT, wire.SELECT_OK, b"\x00")
+        sent = confirmed = 0
+        times: deque[float] = deque()  # when those that wait for their confirm were sent
+        while True:
+            count = min(race.left(sent), plan.window - len(times), BATCH)
+            wait_s = race.due(sent)
+            if count > 0 and wait_s == 0:
+                count = count if plan.rate is None else 1
+                link.socket.sendall(batch(head, plan.size_bytes, count))
+                times.extend([time.monotonic()] * count)
+                sent += count
+            elif not times and race.left(sent) <= 0:
+                break
+            for found in link.read(0 if count > 0 and wait_s == 0 else min(wait_s or ANSWER_S / 2, ANSWER_S / 2)):
+                confirmed = settle(race, found, times, confirmed)
+
+
+def batch(head: bytes, size_bytes: int, count: int) -> bytes:
+    """Some messages as they are written."""
+    one = head + stamp(size_bytes) + wire.END
+    return one * count
+
+
+def settle(race: Race, found: Frame, times: "deque[float]", confirmed: int) -> int:
+    """Take a confirm; give the number of the last message that is confirmed."""
+    if found.method == wire.NACK:
+        raise Unreachable("the server refuses messages (basic.nack): its queue is full, or its disk")
+    if found.method != wire.ACK:
+        return confirmed
+    (tag,) = wire.TAG.unpack_from(found.payload, 4)
+    now_s = time.monotonic()
+    count = min(max(tag - confirmed, 0), len(times)) if found.payload[12] else 1
+    race.sent.note(count, [now_s - times.popleft() for _ in range(min(count, len(times)))])
+    return confirmed + count
+
+
+def consume(race: Race) -> None:
+    """Take messages until all are there."""
+    plan = race.plan
+    with Link(plan) as link:
+        link.ask(1, wire.QOS, wire.QOS_OK, struct.pack(">IHB", 0, PREFETCH, 0))
+        arguments = b"\x00\x00" + wire.short(plan.queue) + wire.short("bench") + b"\x00" + wire.long(b"")
+        link.ask(1, wire.CONSUME, wire.CONSUME_OK, arguments)
+        while not race.is_over():
+            ages_s, last = received(link.read(POLL_S))
+            if ages_s:
+                race.received.note(len(ages_s), ages_s)
+            if last:
+                link.socket.sendall(wire.method(1, wire.ACK, wire.TAG.pack(last) + b"\x01"))
+
+
+def received(frames: Iterator[Frame]) -> tuple[list[float], int]:
+    """The ages of the messages in some frames, and the number of the last delivery that is whole."""
+    ages_s: list[float] = []
+    last = tag = 0
+    for kind, payload in frames:
+        if kind == wire.BODY:
+            ages_s.append(age_s(payload, time.monotonic_ns()))
+            last = tag
+        elif kind == wire.METHOD:
+            # deliver: a consumer tag, then the number of the delivery
+            (tag,) = wire.TAG.unpack_from(payload, 5 + payload[4])
+    return ages_s, last
+
+
+def ceiling(plan: Plan) -> float:
+    """How many messages in a second this program could send and receive if the server took no time."""
+    head = wire.publish_head(plan.queue, plan.size_bytes)
+    deliver = wire.method(1, wire.DELIVER, wire.short("bench") + wire.TAG.pack(1) + b"\x00" + wire.short("") * 2)
+    header = wire.frame(wire.HEADER, 1, struct.pack(">HHQ", 60, 0, plan.size_bytes) + wire.PERSISTENT)
+    began_s = time.perf_counter()
+    for _ in range(CEILING_MESSAGES // BATCH):
+        batch(head, plan.size_bytes, BATCH)
+        body = wire.frame(wire.BODY, 1, stamp(plan.size_bytes))
+        received(Frames().feed((deliver + header + body) * BATCH))
+    return CEILING_MESSAGES // BATCH * BATCH / (time.perf_counter() - began_s)
+
+
+def prepare(plan: Plan) -> None:
+    """Make the queue."""
+    with Link(plan) as link:
+        link.declare(plan)
+
+
+def clean(plan: Plan) -> None:
+    """Remove the queue."""
+    with Link(plan) as link:
+        link.delete(plan.queue)

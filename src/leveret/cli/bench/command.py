@@ -1,0 +1,171 @@
+"""`leveret bench`: rates and latencies of a server, from one publisher and one consumer."""
+
+import secrets
+import threading
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+from leveret.cli.bench import amqp, sqs
+from leveret.cli.bench.plan import QUANTILES, STAMP_BYTES, Plan, Race
+from leveret.cli.command import Command
+from leveret.cli.numbers import positive, whole
+from leveret.cli.output import as_json, print_table
+from leveret.cli.progress import Progress
+from leveret.cli.units import in_short
+from leveret.core.errors import InvalidArgument, LeveretError
+
+SECONDS_MAX = 600.0
+COUNT_MAX = 100_000_000
+SIZE_BYTES_MAX = 100_000  # one frame of AMQP, whatever the server negotiates
+WINDOW_MAX = 10_000
+TURN_S = 0.1
+NEAR_SHARE = 0.7  # of its own ceiling, above which the figures are those of this program
+
+LOADS: dict[str, ModuleType] = {"amqp": amqp, "amqps": amqp, "http": sqs, "https": sqs}
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Its arguments."""
+    parser.add_argument(
+        "url", metavar="URL", help="amqp(s)://USER:PASSWORD@HOST:PORT/VHOST, or http(s)://HOST:PORT for SQS"
+    )
+    parser.add_argument("--seconds", type=positive(SECONDS_MAX), default=5.0, metavar="S", help="how long; default: 5")
+    parser.add_argument(
+        "--count", type=whole(1, COUNT_MAX), default=COUNT_MAX, metavar="N", help="at most so many messages"
+    )
+    parser.add_argument(
+        "--size",
+        type=whole(STAMP_BYTES, SIZE_BYTES_MAX),
+        default=100,
+        metavar="BYTES",
+        help="of each body; default: 100",
+    )
+    parser.add_argument(
+        "--window",
+        type=whole(1, WINDOW_MAX),
+        default=500,
+        metavar="N",
+        help="publishes without a confirm; default: 500",
+    )
+    parser.add_argument(
+        "--rate", type=positive(1e6), metavar="N", help="at most so many in a second; default: no limit"
+    )
+    parser.add_argument("--queue-type", choices=("classic", "quorum"), help="what the queue is, with AMQP")
+    parser.add_argument("--ca-file", metavar="FILE", help="who signed the certificate of the server")
+    parser.add_argument("--yes", action="store_true", help="also on another machine: its users will notice")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(given: Namespace) -> int:
+    """Measure, and say what can be said of it."""
+    load = LOADS.get(urlsplit(given.url).scheme)
+    if load is None:
+        raise InvalidArgument(f"the URL begins with one of {', '.join(LOADS)}")
+    if not given.yes and not is_loopback(urlsplit(given.url).hostname or ""):
+        raise InvalidArgument("this is not your own machine, and a benchmark is a load: say --yes if that is meant")
+    plan = Plan(
+        url=given.url,
+        queue=f"leveret-bench-{secrets.token_hex(6)}",
+        size_bytes=given.size,
+        seconds=given.seconds,
+        count=given.count,
+        window=given.window,
+        rate=given.rate,
+        queue_type=given.queue_type,
+        ca_file=given.ca_file,
+    )
+    result = measured(load, plan)
+    if given.json:
+        print(as_json(result))
+    else:
+        show(result)
+    return 0
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its name alone: nobody is asked."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def measured(load: ModuleType, plan: Plan) -> dict[str, Any]:
+    """The result of one measurement; its queue is removed in any case."""
+    ceiling = load.ceiling(plan)
+    load.prepare(plan)
+    try:
+        race = Race(plan)
+        threads = [side(race, load.consume), side(race, load.publish, race.published)]
+        with Progress("measuring", None, in_short) as progress:
+            while any(thread.is_alive() for thread in threads):
+                threads[0].join(TURN_S)
+                progress.add(race.sent.count - progress.done)
+    finally:
+        with suppress(LeveretError, OSError):  # what went wrong before is what is told
+            load.clean(plan)
+    if race.failure is not None:
+        raise race.failure
+    parts = urlsplit(plan.url)
+    return {
+        "endpoint": f"{parts.scheme}://{parts.hostname}:{parts.port}"
+        if parts.port
+        else f"{parts.scheme}://{parts.hostname}",
+        "size_bytes": plan.size_bytes,
+        "window": plan.window,
+        "published": race.sent.result(race.began_s),
+        "consumed": race.received.result(race.began_s),
+        "lost": race.sent.count - race.received.count,
+        "generator_per_second_max": round(ceiling),
+    }
+
+
+def side(race: Race, work: Callable[[Race], None], done: threading.Event | None = None) -> threading.Thread:
+    """One side of the race in a thread of its own; what ends it early ends the other one too."""
+
+    def run() -> None:
+        try:
+            work(race)
+        except (LeveretError, OSError) as error:
+            race.failure = race.failure or error
+        finally:
+            if done is not None:
+                done.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print the result for people."""
+    rows = [
+        {"": name, "messages": side["messages"], "per second": side["per_second"], **side["latency_ms"]}
+        for name, side in (("confirmed", result["published"]), ("end to end", result["consumed"]))
+    ]
+    print_table(rows, ("", "messages", "per second", *QUANTILES))
+    ceiling, best = result["generator_per_second_max"], result["published"]["per_second"]
+    print(f"latencies in milliseconds; bodies of {result['size_bytes']} bytes, {result['window']} unconfirmed at most")
+    print(f"this program itself could do {ceiling} messages per second", end="")
+    near = "; the result is near that: the server may be faster" if best > NEAR_SHARE * ceiling else ""
+    print(near)
+    if result["lost"]:
+        print(f"{result['lost']} messages did not come back in time")
+
+
+COMMAND = Command(
+    "bench",
+    "measure any server that speaks AMQP 0-9-1 or SQS",
+    configure,
+    run,
+    (
+        "leveret bench amqp://guest:guest@localhost:5672 --seconds 1",
+        "leveret bench amqp://localhost:5672 --count 1000 --size 1000 --window 1 --seconds 2 --json",
+        "leveret bench http://localhost:9324 --seconds 1 --count 100",
+    ),
+)

@@ -1,0 +1,49 @@
+"""`leveret doctor`: explain a data directory. It changes nothing, and needs no server."""
+
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from leveret.cli.command import Command
+from leveret.cli.doctor.advice import advice
+from leveret.cli.doctor.examination import bytes_to_read, examine
+from leveret.cli.doctor.report import report
+from leveret.cli.doctor.sizes import sizes
+from leveret.cli.output import as_json
+from leveret.cli.progress import Progress
+from leveret.cli.units import in_bytes
+from leveret.embedded.options import options_of
+from leveret.embedded.storage import journal_options
+from leveret.server.settings import broker_options, server_options, variable
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Its arguments."""
+    parser.add_argument(
+        "data", metavar="DIR", nargs="?", help=f"the data directory; default: ${variable('data')}, or data"
+    )
+    parser.add_argument("--config", metavar="FILE", help="configuration file of the server; says where the keys are")
+    parser.add_argument("--quick", action="store_true", help="read only what a server reads when it starts")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(given: Namespace) -> int:
+    """Examine and explain; fails when something is damaged."""
+    settings = server_options({} if given.data is None else {"data": given.data}, os.environ, given.config)
+    path, check = Path(settings.data), not given.quick
+    options = journal_options(options_of(broker_options(settings)))
+    total = bytes_to_read(sizes(path), check)
+    with Progress("reading", total, in_bytes) as progress:
+        found = examine(path, options, check, progress.add)
+    found.advice = advice(found)
+    print(as_json(found.as_dict()) if given.json else report(found))
+    return 0 if found.sound or found.holder is not None else 1
+
+
+COMMAND = Command(
+    "doctor",
+    "explain a data directory, without a server",
+    configure,
+    run,
+    ("leveret doctor", "leveret doctor --quick --json"),
+)

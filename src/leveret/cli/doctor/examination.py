@@ -1,0 +1,100 @@
+"""One examination of a data directory: facts about all that is in it, and what to do about them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from leveret.cli.doctor.disk import LookedAt
+from leveret.cli.doctor.log import LogFacts, log_facts
+from leveret.cli.doctor.sizes import Size, sizes
+from leveret.cli.doctor.streams import PartitionFacts, partitions
+from leveret.core.errors import JournalError, NotFound
+from leveret.embedded.storage import STREAMS
+from leveret.journal.meta import META_NAME, Meta, read_meta
+from leveret.journal.options import JournalOptions
+from leveret.journal.segments import segment_name, segment_numbers
+from leveret.journal.verify import Damage, verify
+
+
+@dataclass(slots=True)
+class Examination:
+    """What was found."""
+
+    directory: str
+    holder: int | None
+    broker: str | None
+    created_ms: int | None
+    format: int | None
+    sizes: list[Size]
+    log: LogFacts
+    streams: list[PartitionFacts]
+    damage: list[Damage]
+    checked: bool
+    free_bytes: int
+    examined_ms: int
+    advice: list[str] = field(default_factory=list)
+
+    @property
+    def log_bytes(self) -> int:
+        """The size of the log."""
+        return sum(each.bytes for each in self.log.segments)
+
+    @property
+    def sound(self) -> bool:
+        """Whether a server can start on it without losing anything."""
+        return not (self.damage or self.log.trouble or any(each.trouble for each in self.streams))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {**asdict(self), "damage": [each._asdict() for each in self.damage], "sound": self.sound}
+
+
+def examine(
+    path: Path, options: JournalOptions, check: bool = True, progress: Callable[[int], None] = lambda count: None
+) -> Examination:
+    """Look at everything in a directory; without `check` only what a server reads when it starts."""
+    disk = LookedAt(path, progress)
+    if META_NAME not in disk.names() and not segment_numbers(disk):
+        raise NotFound(f"{path} is not the data directory of a broker: name that")
+    meta = _meta(disk)
+    log = log_facts(disk, options)
+    return Examination(
+        directory=str(path),
+        holder=disk.holder(),
+        broker=None if meta is None else meta.broker,
+        created_ms=None if meta is None else meta.created_ms,
+        format=None if meta is None else meta.format,
+        sizes=sizes(path),
+        log=log,
+        streams=partitions(path / STREAMS, log.stream_names, options.keys, progress) if check else [],
+        damage=[each for each in verify(disk) if not _is_torn(each, log)] if check else [],
+        checked=check,
+        free_bytes=disk.free_bytes(),
+        examined_ms=time.time_ns() // 1_000_000,
+    )
+
+
+def bytes_to_read(found: list[Size], check: bool) -> int:
+    """About how much an examination reads: with a checkpoint a start reads little of the log."""
+    by_kind = {each.kind: each.bytes for each in found}
+    checkpoint, log = by_kind.get("checkpoints", 0), by_kind.get("log", 0)
+    started = 2 * checkpoint if checkpoint else log
+    return started + (log + checkpoint + by_kind.get("streams", 0) if check else 0)
+
+
+def _is_torn(damage: Damage, log: LogFacts) -> bool:
+    """Whether it is the end of the log, which was being written at a crash: a start cuts it."""
+    if not log.torn_bytes or log.trouble:
+        return False
+    last = log.segments[-1]
+    return (damage.name, damage.offset) == (segment_name(last.segment), last.bytes - log.torn_bytes)
+
+
+def _meta(disk: LookedAt) -> Meta | None:
+    """What the directory says about itself, if it can be read."""
+    try:
+        return read_meta(disk)
+    except (JournalError, FileNotFoundError):
+        return None

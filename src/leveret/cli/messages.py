@@ -1,0 +1,95 @@
+"""Messages as commands print them: bodies and tables for people, an object in each line for programs."""
+
+import base64
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from leveret.cli.output import cell, print_table
+from leveret.client.message import RemotePeeked
+from leveret.client.record import RemoteRecord
+from leveret.core.jsonable import encode
+
+COLUMNS = ("id", "sent", "deliveries", "priority", "routing_key", "body")
+BODY_CHARS = 60  # of a body in a table
+
+
+def as_object(message: RemotePeeked) -> dict[str, Any]:
+    """Everything that is known of a message; a body that is not text is in base64."""
+    found = {
+        "id": message.id,
+        "sent": message.enqueued_at.isoformat(),
+        "due": None if message.due_at is None else message.due_at.isoformat(),
+        "state": message.state,
+        "deliveries": message.deliveries,
+        "priority": message.priority or None,
+        "exchange": message.exchange or None,
+        "routing_key": message.routing_key or None,
+        "group": message.group,
+        "content_type": message.content_type,
+        "headers": encode(message.headers) or None,
+        **body_of(message.data),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def record_object(record: RemoteRecord) -> dict[str, Any]:
+    """Everything that is known of a record of a stream."""
+    found = {
+        "partition": record.partition,
+        "offset": record.offset,
+        "sent": record.timestamp.isoformat(),
+        "key": record.key,
+        "exchange": record.exchange or None,
+        "routing_key": record.routing_key or None,
+        "content_type": record.properties.content_type,
+        "headers": encode(record.headers) or None,
+        **body_of(record.data),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def body_of(data: bytes) -> dict[str, str]:
+    """A body for JSON."""
+    try:
+        return {"body": data.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(data).decode()}
+
+
+def print_message(message: RemotePeeked | RemoteRecord, as_json: bool) -> None:
+    """Print one message: as JSON in one line, or its body."""
+    if as_json:
+        told = record_object(message) if isinstance(message, RemoteRecord) else as_object(message)
+        print(json.dumps(told), flush=True)
+    elif sys.stdout.isatty():
+        print(cell(message.data.decode(errors="replace")), flush=True)
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(message.data + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def print_messages(messages: Sequence[RemotePeeked], as_json: bool, when: str = "sent") -> None:
+    """Print messages that were looked at; `when` is the time that the table shows."""
+    if as_json:
+        for each in messages:
+            print_message(each, True)
+        return
+    rows = [row_of(each) for each in messages]
+    print_table(rows, [when if column == "sent" else column for column in COLUMNS])
+
+
+def row_of(message: RemotePeeked) -> dict[str, Any]:
+    """A message in a table."""
+    text = message.data[: 4 * BODY_CHARS].decode(errors="replace")
+    return {
+        "id": message.id,
+        "sent": message.enqueued_at.isoformat(timespec="seconds"),
+        "due": None if message.due_at is None else message.due_at.isoformat(timespec="seconds"),
+        "deliveries": message.deliveries,
+        "priority": message.priority or None,
+        "routing_key": message.routing_key,
+        "body": text if len(text) <= BODY_CHARS else text[: BODY_CHARS - 1] + "…",
+    }

@@ -1,0 +1,181 @@
+"""`leveret queues`: list, look at, make, empty, pause and delete queues."""
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from leveret.cli import connection
+from leveret.cli.command import Command, Word, run_word, worded
+from leveret.cli.output import as_json, as_list, print_table
+from leveret.client import calls
+from leveret.client.broker import RemoteBroker
+from leveret.client.exchange import RemoteExchange
+from leveret.client.queue import RemoteQueue
+
+COLUMNS = ("name", "ready", "leased", "scheduled", "backing_off", "consumers", "paused")
+Act = Callable[[RemoteQueue, Namespace], str]
+
+
+def configure_list(parser: ArgumentParser) -> None:
+    """The arguments of `list`."""
+    parser.add_argument("--prefix", default="", help="only queues whose name begins like this")
+    parser.add_argument("--sort", choices=COLUMNS, default="name", help="by which column; default: name")
+    connection.add_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def list_all(given: Namespace) -> int:
+    """Print the queues; numbers are sorted from the largest down."""
+    with connection.connected(given) as broker:
+        rows = [row for row in listed(broker) if row["name"].startswith(given.prefix)]
+    rows.sort(key=lambda row: row["name"] if given.sort == "name" else -int(row[given.sort]))
+    if given.json:
+        print(as_json(rows))
+    else:
+        print_table(rows, COLUMNS)
+    return 0
+
+
+def listed(broker: RemoteBroker) -> list[calls.Row]:
+    """Every queue that one may use."""
+    rows: list[calls.Row] = []
+    after: str | None = ""
+    while after is not None:
+        page, after = broker.run(calls.list_queues(after))
+        rows += page
+    return rows
+
+
+def configure_show(parser: ArgumentParser) -> None:
+    """The arguments of `show`."""
+    parser.add_argument("queue", metavar="QUEUE", help="its name")
+    connection.add_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def show(given: Namespace) -> int:
+    """Print the figures of a queue."""
+    with connection.connected(given) as broker:
+        facts = asdict(broker.queue(given.queue, declare=False).stats())
+    print(as_json(facts) if given.json else as_list(facts))
+    return 0
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A setting of a queue: NAME=VALUE, where a value that is JSON is meant as such."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"it is NAME=VALUE, for example max_length=1000, not {text!r}")
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+
+
+def configure_declare(parser: ArgumentParser) -> None:
+    """The arguments of `declare`."""
+    parser.add_argument("queue", metavar="QUEUE", help="its name")
+    parser.add_argument("settings", metavar="NAME=VALUE", nargs="*", type=setting, help="a setting: max_length=1000")
+    parser.add_argument("--transient", action="store_true", help="it does not survive a restart")
+    connection.add_flags(parser)
+
+
+def declare(given: Namespace) -> int:
+    """Make a queue; one that is there with these settings is no error."""
+    with connection.connected(given) as broker:
+        broker.queue(given.queue, durable=not given.transient, **dict(given.settings))
+    print(f"queue {given.queue!r} is there")
+    return 0
+
+
+def configure_one(parser: ArgumentParser) -> None:
+    """The arguments of what is done to one queue."""
+    parser.add_argument("queue", metavar="QUEUE", help="its name")
+    connection.add_flags(parser)
+
+
+def configure_delete(parser: ArgumentParser) -> None:
+    """The arguments of `delete`."""
+    configure_one(parser)
+    parser.add_argument("--force", action="store_true", help="also when there are messages or consumers")
+
+
+def configure_binding(parser: ArgumentParser) -> None:
+    """The arguments of `bind` and `unbind`."""
+    parser.add_argument("queue", metavar="QUEUE", help="its name")
+    parser.add_argument("exchange", metavar="EXCHANGE", help="where messages come from")
+    parser.add_argument("key", metavar="KEY", nargs="?", default="", help="the binding key; default: an empty one")
+    connection.add_flags(parser)
+
+
+def done(act: Act) -> Callable[[Namespace], int]:
+    """A word that does something to one queue, and says what."""
+
+    def run(given: Namespace) -> int:
+        with connection.connected(given) as broker:
+            print(act(broker.queue(given.queue, declare=False), given))
+        return 0
+
+    return run
+
+
+def bind(queue: RemoteQueue, given: Namespace) -> str:
+    """Let an exchange hand messages to a queue."""
+    RemoteExchange(queue.broker, given.exchange).bind(queue.name, given.key)
+    return f"queue {queue.name!r} is bound to exchange {given.exchange!r}"
+
+
+def unbind(queue: RemoteQueue, given: Namespace) -> str:
+    """Remove a binding."""
+    RemoteExchange(queue.broker, given.exchange).unbind(queue.name, given.key)
+    return f"queue {queue.name!r} is not bound to exchange {given.exchange!r} by this key"
+
+
+def purge(queue: RemoteQueue, given: Namespace) -> str:
+    """Remove what is ready."""
+    return f"{queue.purge()} messages removed from queue {queue.name!r}"
+
+
+def delete(queue: RemoteQueue, given: Namespace) -> str:
+    """Delete a queue."""
+    count = queue.delete(if_unused=not given.force, if_empty=not given.force)
+    return f"queue {queue.name!r} deleted with {count} messages"
+
+
+def pause(queue: RemoteQueue, given: Namespace) -> str:
+    """Hand nothing out."""
+    queue.pause()
+    return f"queue {queue.name!r} paused"
+
+
+def resume(queue: RemoteQueue, given: Namespace) -> str:
+    """Hand messages out again."""
+    queue.resume()
+    return f"queue {queue.name!r} resumed"
+
+
+WORDS = (
+    Word("list", "list queues", configure_list, list_all),
+    Word("show", "show the figures of a queue", configure_show, show),
+    Word("declare", "make a queue", configure_declare, declare),
+    Word("bind", "let an exchange hand messages to a queue", configure_binding, done(bind)),
+    Word("unbind", "remove a binding", configure_binding, done(unbind)),
+    Word("purge", "remove all messages that are ready", configure_one, done(purge)),
+    Word("pause", "hand nothing out; publishing goes on", configure_one, done(pause)),
+    Word("resume", "hand messages out again", configure_one, done(resume)),
+    Word("delete", "delete a queue", configure_delete, done(delete)),
+)
+COMMAND = Command(
+    "queues",
+    "list and manage queues",
+    worded(WORDS),
+    run_word,
+    (
+        "leveret queues declare orders max_length=100000 dead_letter=orders.dead max_retries=5",
+        "leveret queues bind orders amq.topic 'orders.#'",
+        "leveret queues list --sort ready",
+        "leveret queues show orders --json",
+    ),
+)

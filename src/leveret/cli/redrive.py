@@ -1,0 +1,87 @@
+"""`leveret redrive`: move messages, mostly dead letters back to where they died."""
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+
+from leveret.cli import conditions, connection
+from leveret.cli.command import Command
+from leveret.cli.messages import print_messages
+from leveret.cli.numbers import positive, whole
+from leveret.cli.output import as_json
+from leveret.cli.progress import Progress
+from leveret.cli.publish import RATE_MAX
+from leveret.client.queue import RemoteQueue
+from leveret.embedded.redrive import RedriveResult
+
+LIMIT_MAX = 10_000_000  # of one request, as the server has it
+STEP_S = 5.0  # a redrive with a rate is asked for in pieces of so many seconds
+SAMPLE = 10  # messages that a preview shows
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Its arguments."""
+    parser.add_argument("queue", metavar="QUEUE", help="where they are now")
+    parser.add_argument("--to", metavar="QUEUE", help="where they go; default: each where it died first")
+    parser.add_argument("--limit", type=whole(1, LIMIT_MAX), metavar="N", help="move at most so many")
+    parser.add_argument("--rate", type=positive(RATE_MAX), metavar="N", help="at most so many in a second")
+    parser.add_argument("--preview", action="store_true", help=f"move none: count them, and show the first {SAMPLE}")
+    conditions.add_flags(parser)
+    connection.add_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(given: Namespace) -> int:
+    """Move what is meant, or show it."""
+    with connection.connected(given) as broker:
+        queue = broker.queue(given.queue, declare=False)
+        if given.preview:
+            return preview(queue, given)
+        result = moved(queue, given)
+    told = f"{result.moved} moved, {result.skipped} skipped (their queue is gone or full)"
+    print(as_json(asdict(result)) if given.json else told)
+    return 1 if result.skipped else 0
+
+
+def preview(queue: RemoteQueue, given: Namespace) -> int:
+    """Say how many there are, and show some."""
+    meant = conditions.given_conditions(given)
+    result = queue.redrive(given.to, limit=given.limit, dry_run=True, **meant)
+    if given.json:
+        print(as_json({"matched": result.matched}))
+        return 0
+    print_messages(queue.browse(SAMPLE, **meant), False)
+    print(f"{result.matched} would be moved")
+    return 0
+
+
+def moved(queue: RemoteQueue, given: Namespace) -> RedriveResult:
+    """Move messages; with a rate piece by piece, so that one sees how far it is."""
+    meant = conditions.given_conditions(given)
+    if given.rate is None:
+        return queue.redrive(given.to, limit=given.limit, **meant)
+    total = given.limit or queue.redrive(given.to, dry_run=True, **meant).matched
+    sum_ = RedriveResult()
+    with Progress("moving", total) as progress:
+        while sum_.matched < total:
+            piece = min(total - sum_.matched, max(1, int(given.rate * STEP_S)))
+            found = queue.redrive(given.to, limit=piece, rate=given.rate, **meant)
+            sum_.matched += found.matched
+            sum_.moved += found.moved
+            sum_.skipped += found.skipped
+            progress.add(found.matched)
+            if found.moved < piece:
+                break  # there are no more, or the next piece would meet the same that cannot be moved
+    return sum_
+
+
+COMMAND = Command(
+    "redrive",
+    "move messages to another queue, or dead letters to where they died",
+    configure,
+    run,
+    (
+        "leveret redrive orders.dead --preview --contains timeout",
+        "leveret redrive orders.dead --limit 1000 --rate 200",
+        "leveret redrive orders.dead --to orders",
+    ),
+)

@@ -1,0 +1,69 @@
+"""`leveret schedule`: messages that are due later."""
+
+from argparse import ArgumentParser, Namespace
+
+from leveret.cli import connection
+from leveret.cli.command import Command, Word, run_word, worded
+from leveret.cli.messages import print_messages
+from leveret.cli.numbers import whole
+from leveret.cli.output import as_json
+from leveret.cli.peek import LIMIT_MAX
+from leveret.core.errors import InvalidArgument, MessageNotFound
+
+
+def configure_list(parser: ArgumentParser) -> None:
+    """The arguments of `list`."""
+    parser.add_argument("queue", metavar="QUEUE", help="its name")
+    parser.add_argument("--limit", type=whole(1, LIMIT_MAX), default=100, metavar="N", help="how many; default: 100")
+    connection.add_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print an object in each line")
+
+
+def list_all(given: Namespace) -> int:
+    """Print what is due later, the next one first."""
+    with connection.connected(given) as broker:
+        found = broker.queue(given.queue, declare=False).scheduled(given.limit)
+    print_messages(found, given.json, "due")
+    return 0
+
+
+def configure_cancel(parser: ArgumentParser) -> None:
+    """The arguments of `cancel`."""
+    parser.add_argument("queue", metavar="QUEUE", help="its name")
+    parser.add_argument("ids", metavar="ID", nargs="*", help="of a message, from the list")
+    parser.add_argument("--all", action="store_true", help=f"the next {LIMIT_MAX} that are due later")
+    connection.add_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def cancel(given: Namespace) -> int:
+    """Remove messages before they are due; those that are not there are named at the end."""
+    if given.all == bool(given.ids):
+        raise InvalidArgument("name the ids of messages, or --all")
+    with connection.connected(given) as broker:
+        queue = broker.queue(given.queue, declare=False)
+        ids = [each.id for each in queue.scheduled(LIMIT_MAX)] if given.all else given.ids
+        missing = [each for each in ids if not queue.cancel(each)]
+    done = len(ids) - len(missing)
+    print(as_json({"cancelled": done, "missing": missing}) if given.json else f"{done} cancelled", flush=True)
+    if missing:
+        raise MessageNotFound(
+            f"not scheduled in queue '{given.queue}': {', '.join(missing)}; they may be ready already"
+        )
+    return 0
+
+
+WORDS = (
+    Word("list", "list messages that are due later, the next one first", configure_list, list_all),
+    Word("cancel", "remove messages before they are due", configure_cancel, cancel),
+)
+COMMAND = Command(
+    "schedule",
+    "list and cancel messages that are due later",
+    worded(WORDS),
+    run_word,
+    (
+        "leveret schedule list orders",
+        "leveret schedule cancel orders --all",
+    ),
+)

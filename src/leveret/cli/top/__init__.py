@@ -1,0 +1,1 @@
+"""`leveret top`: a server as it works, in a terminal."""

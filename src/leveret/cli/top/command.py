@@ -1,0 +1,132 @@
+"""`leveret top`: the loop around facts, view and terminal; or one look, for those who have no terminal."""
+
+import shutil
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+from leveret.cli import connection
+from leveret.cli.command import Command
+from leveret.cli.output import as_json
+from leveret.cli.top.facts import Facts, look
+from leveret.cli.top.screen import ROWS_MIN, queue_rows, rate_of, screen
+from leveret.cli.top.terminal import Terminal
+from leveret.cli.top.view import COLUMNS, INTERVALS_S, View, pressed
+from leveret.client.broker import RemoteBroker
+from leveret.core.errors import InvalidArgument, LeveretError
+
+HISTORY = 1_000  # rates that the graph remembers
+TURN_S = 0.1  # so soon after it came an answer is shown, and a new size of the window heeded
+ONCE_ROWS = 40
+REST_SHARE = 9  # a look that takes long costs the server a tenth of its time, not more
+TITLES = {column.title.lower(): index for index, column in enumerate(COLUMNS)}
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Its arguments."""
+    parser.add_argument("--once", action="store_true", help="print one screen and end; so it is without a terminal")
+    parser.add_argument("--sort", choices=tuple(TITLES), default="ready", help="by which column; default: ready")
+    parser.add_argument("--filter", metavar="TEXT", default="", help="only queues with this in their name")
+    connection.add_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print one look as JSON")
+
+
+def run(given: Namespace) -> int:
+    """Show the server until somebody presses q."""
+    sort = TITLES[given.sort]
+    view = View(sort=sort, reverse=sort > 0, filter=given.filter)
+    with connection.connected(given, vhost=False) as broker:
+        if given.json or given.once or not sys.stdin.isatty() or not sys.stdout.isatty():
+            return once(broker, given, view)
+        return Live(broker, given, view).run()
+
+
+def once(broker: RemoteBroker, given: Namespace, view: View) -> int:
+    """One look."""
+    size = shutil.get_terminal_size((100, ONCE_ROWS))
+    if size.lines < ROWS_MIN:
+        raise InvalidArgument(f"the terminal has less than {ROWS_MIN} rows: make it larger, or use --json")
+    facts = look(broker, given, view, queue_rows(size.lines))
+    if given.json:
+        print(as_json(facts.as_dict()))
+        return 0
+    lines = screen(facts, view, [rate_of(facts.overview, "publish")], "", clock(), size.columns, size.lines)
+    print("\n".join(line.rstrip() for line in lines[:-1]).rstrip())
+    return 0
+
+
+def clock() -> str:
+    """The time of day."""
+    return time.strftime("%H:%M:%S")
+
+
+def next_s(asked_s: float, answered_s: float, interval_s: float) -> float:
+    """When to ask again: after the interval, or later if the server had much to do for the last answer."""
+    return max(asked_s + interval_s, answered_s + REST_SHARE * (answered_s - asked_s))
+
+
+class Live:
+    """The live view. A thread asks, so that keys work while an answer is on its way."""
+
+    def __init__(self, broker: RemoteBroker, given: Namespace, view: View) -> None:
+        """Nothing was asked yet."""
+        self._look = partial(look, broker, given)
+        self._view = view
+        self._facts: Facts | None = None
+        self._history: list[float] = []
+        self._trouble = ""
+        self._asked_s = self._next_s = 0.0
+        self._asked_for = view.question
+        self._asked: Future[Facts] | None = None
+
+    def run(self) -> int:
+        """Until the end."""
+        with ThreadPoolExecutor(1) as thread, Terminal() as terminal:
+            while not self._view.ended:
+                columns, rows = terminal.size
+                self._ask(thread, queue_rows(rows))
+                terminal.show(screen(self._facts, self._view, self._history, self._trouble, clock(), columns, rows))
+                for key in terminal.keys(TURN_S):
+                    self._press(key, queue_rows(rows))
+            if self._asked is not None:
+                self._asked.cancel()
+        return 0
+
+    def _ask(self, thread: ThreadPoolExecutor, page: int) -> None:
+        """Take the answer if there is one, and ask again when it is time."""
+        if self._asked is not None and self._asked.done():
+            self._take(self._asked)
+            self._asked = None
+            if self._asked_for == self._view.question:
+                self._next_s = next_s(self._asked_s, time.monotonic(), INTERVALS_S[self._view.interval])
+        if self._asked is None and not self._view.paused and time.monotonic() >= self._next_s:
+            self._asked_s, self._asked_for = time.monotonic(), self._view.question
+            self._asked = thread.submit(self._look, self._view, page)
+
+    def _take(self, asked: "Future[Facts]") -> None:
+        """See what came: facts, or why not; the old ones stay on the screen then."""
+        try:
+            self._facts = asked.result()
+        except (LeveretError, OSError) as error:
+            self._trouble = " ".join(str(error).split())
+            return
+        self._trouble = ""
+        self._history = [*self._history[-HISTORY:], rate_of(self._facts.overview, "publish")]
+
+    def _press(self, key: str, page: int) -> None:
+        """Heed a key; what it changes about the question is asked at once."""
+        before = self._view
+        self._view = pressed(before, key, page, self._facts.queue_count if self._facts is not None else 0)
+        if before.question != self._view.question:
+            self._next_s = 0.0
+
+
+COMMAND = Command(
+    "top",
+    "watch a server as it works",
+    configure,
+    run,
+    ("leveret top --once --sort total", "leveret top --filter orders --once", "leveret top --json"),
+)

@@ -1,0 +1,66 @@
+"""The verbs of an operator by HTTP, for administrators: what the control socket is to those on the same machine.
+
+POST /operator/users.tags {"name": "ada", "tags": ["monitoring"]}
+200 {"result": {"name": "ada", ...}}        once the change is durable; refusals are those of the REST API
+"""
+
+from typing import Any
+
+from leveret.core.errors import InvalidArgument, LeveretError
+from leveret.embedded.guard import Guard
+from leveret.http.request import Refusal, Request
+from leveret.http.response import Response, json_response
+from leveret.http.rest.fields import json_body
+from leveret.http.router import Routes
+from leveret.security.access import ADMINISTRATOR
+from leveret.server.administration.site import Site
+from leveret.server.administration.verbs import call
+from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, SHOWN
+from leveret.telemetry.audit import Audit
+
+PREFIX = "/operator/"
+
+
+class RemoteControl:
+    """Answers requests for verbs. Requests have their identity by then: see Auth.wrap."""
+
+    def __init__(self, guard: Guard, site: Site, audit: Audit) -> None:
+        """Serve a site; what is changed or refused is noted in the audit log."""
+        self._guard = guard
+        self._site = site
+        self._audit = audit
+
+    def routes(self) -> Routes:
+        """The table for a router."""
+        return {("POST", PREFIX + "{verb}"): self._answer}
+
+    async def _answer(self, request: Request) -> Response:
+        """Do what a request says; the answer comes when it is durable."""
+        identity, verb = request.identity, request.parameters["verb"]
+        if identity is None:
+            raise Refusal(401, "nobody is logged in: send credentials")
+        facts: dict[str, Any] = {"peer": request.peer.host}
+        try:
+            identity.check_tag(ADMINISTRATOR)
+            arguments = arguments_of(request)
+            facts |= {name: arguments[name] for name in SHOWN if name in arguments}
+            with self._guard:
+                result = call(self._site, verb, arguments)
+                frame = self._guard.commit()
+            await self._guard.wait_async(frame)
+        except LeveretError as error:
+            self._audit.note(identity.user, verb, str(error), **facts)
+            raise
+        if not verb.endswith(QUESTIONS):
+            self._audit.note(identity.user, verb, **facts)
+        return json_response({"result": result})
+
+
+def arguments_of(request: Request) -> dict[str, Any]:
+    """What comes with a verb; as little as the control socket takes."""
+    if len(request.body) > REQUEST_BYTES_MAX:
+        raise InvalidArgument(f"the request is over {REQUEST_BYTES_MAX} bytes: send it in parts")
+    found = json_body(request)
+    if not isinstance(found, dict):
+        raise InvalidArgument("the body is a JSON object with the arguments of the verb")
+    return found
