@@ -23,21 +23,25 @@ def plain(command: str) -> list[str] | None:
     return None if any(word[0] in "|&;<>()" for word in words if word) else shlex.split(command)[1:]
 
 
+def environment(tools: Path) -> dict[str, str]:
+    """One in which `leveret` is this source."""
+    tools.mkdir()
+    (tools / "leveret").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leveret "$@"\n')
+    (tools / "leveret").chmod(0o700)
+    small = {f"LEVERET_{name.upper()}": str(value) for name, value in SMALL.items()}
+    path = f"{tools}:{os.environ['PATH']}"
+    return {**os.environ, **small, "PATH": path, "PYTHONPATH": ":".join(map(os.path.abspath, sys.path))}
+
+
 class Shell:
     """A directory and an environment to run command lines in."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        tools = folder / "tools"
-        tools.mkdir()
-        (tools / "leveret").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leveret "$@"\n')
-        (tools / "leveret").chmod(0o700)
         self._monkeypatch = monkeypatch
         monkeypatch.chdir(folder)
-        monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-        monkeypatch.setenv("PYTHONPATH", ":".join(map(os.path.abspath, sys.path)))
+        for name, value in environment(folder / "tools").items():
+            monkeypatch.setenv(name, value)
         monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
-        for name, value in SMALL.items():
-            monkeypatch.setenv(f"LEVERET_{name.upper()}", str(value))
 
     def run(self, line: str) -> tuple[int, str]:
         """The exit code of a command line, and what somebody sees."""

@@ -168,7 +168,8 @@ def test_a_graph_is_as_high_as_its_highest() -> None:
 
 def test_a_server_that_answers_slowly_is_asked_less_often() -> None:
     assert next_s(100.0, 100.1, 2.0) == 102.0
-    assert next_s(100.0, 103.0, 2.0) == 130.0
+    assert next_s(100.0, 103.0, 2.0) == 112.0
+    assert next_s(100.0, 110.0, 2.0) == 120.0
 
 
 def test_one_look_at_a_real_server(asked: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.cli.test_page import environment, examples
+from tests.cli.shell import environment
+from tests.cli.test_page import examples
 from tests.server_process import ServerProcess
 from tests.sources import ROOT
 

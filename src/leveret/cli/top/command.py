@@ -20,7 +20,7 @@ from leveret.core.errors import InvalidArgument, LeveretError
 HISTORY = 1_000  # rates that the graph remembers
 TURN_S = 0.1  # so soon after it came an answer is shown, and a new size of the window heeded
 ONCE_ROWS = 40
-REST_SHARE = 9  # a look that takes long costs the server a tenth of its time, not more
+REST_SHARE, REST_S_MAX = 3, 10.0  # a look that takes long costs a server a quarter of its time, not all of it
 TITLES = {column.title.lower(): index for index, column in enumerate(COLUMNS)}
 
 
@@ -64,7 +64,8 @@ def clock() -> str:
 
 def next_s(asked_s: float, answered_s: float, interval_s: float) -> float:
     """When to ask again: after the interval, or later if the server had much to do for the last answer."""
-    return max(asked_s + interval_s, answered_s + REST_SHARE * (answered_s - asked_s))
+    rest_s = min(REST_SHARE * (answered_s - asked_s), REST_S_MAX)
+    return max(asked_s + interval_s, answered_s + rest_s)
 
 
 class Live:
