@@ -11,4 +11,25 @@ export const PAGES = [
     tag: "management",
     load: () => import("./pages/queue.js"),
   },
+  {
+    path: "/connections",
+    name: "Connections",
+    group: "Clients",
+    tag: "management",
+    load: () => import("./pages/connections.js"),
+  },
+  {
+    path: "/connections/:connection",
+    name: "Connection",
+    under: "/connections",
+    tag: "management",
+    load: () => import("./pages/connection.js"),
+  },
+  {
+    path: "/channels",
+    name: "Channels",
+    group: "Clients",
+    tag: "management",
+    load: () => import("./pages/channels.js"),
+  },
 ];
