@@ -12,6 +12,20 @@ export const PAGES = [
     load: () => import("./pages/queue.js"),
   },
   {
+    path: "/exchanges",
+    name: "Exchanges",
+    group: "Broker",
+    tag: "management",
+    load: () => import("./pages/exchanges.js"),
+  },
+  {
+    path: "/exchanges/:vhost/:exchange",
+    name: "Exchange",
+    under: "/exchanges",
+    tag: "management",
+    load: () => import("./pages/exchange.js"),
+  },
+  {
     path: "/connections",
     name: "Connections",
     group: "Clients",
