@@ -27,7 +27,7 @@ def probe(source: Exchange, exchanges: Mapping[str, Exchange], key: str, headers
     pending, left = {source: None}, EXAMINED_MAX
     for exchange in _growing(pending):
         reached = list(exchange.matches(key, headers))
-        if not reached and exchange.alternate in exchanges:
+        if not reached and exchange.alternate is not None and exchange.alternate in exchanges:
             reached = [exchanges[exchange.alternate]]
             alternates.append((exchange.name, exchange.alternate))
         else:

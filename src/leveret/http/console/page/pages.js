@@ -46,4 +46,25 @@ export const PAGES = [
     tag: "management",
     load: () => import("./pages/channels.js"),
   },
+  {
+    path: "/users",
+    name: "Users",
+    group: "Administration",
+    tag: "administrator",
+    load: () => import("./pages/users.js"),
+  },
+  {
+    path: "/users/:user",
+    name: "User",
+    under: "/users",
+    tag: "administrator",
+    load: () => import("./pages/user.js"),
+  },
+  {
+    path: "/policies",
+    name: "Policies",
+    group: "Administration",
+    tag: "management",
+    load: () => import("./pages/policies.js"),
+  },
 ];
