@@ -12,6 +12,20 @@ export const PAGES = [
     load: () => import("./pages/queue.js"),
   },
   {
+    path: "/streams",
+    name: "Streams",
+    group: "Broker",
+    tag: "management",
+    load: () => import("./pages/streams.js"),
+  },
+  {
+    path: "/streams/:vhost/:stream",
+    name: "Stream",
+    under: "/streams",
+    tag: "management",
+    load: () => import("./pages/stream.js"),
+  },
+  {
     path: "/exchanges",
     name: "Exchanges",
     group: "Broker",
