@@ -81,4 +81,18 @@ export const PAGES = [
     tag: "management",
     load: () => import("./pages/policies.js"),
   },
+  {
+    path: "/definitions",
+    name: "Definitions",
+    group: "Administration",
+    tag: "administrator",
+    load: () => import("./pages/definitions.js"),
+  },
+  {
+    path: "/audit",
+    name: "Audit log",
+    group: "Administration",
+    tag: "administrator",
+    load: () => import("./pages/audit.js"),
+  },
 ];
