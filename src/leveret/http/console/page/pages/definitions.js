@@ -6,7 +6,7 @@ import { heading, panel } from "../figures.js";
 import { counted } from "../format.js";
 import { formOf, parsedJson } from "../form.js";
 
-const FILE_BYTES_MAX = 64 << 20;
+const FILE_BYTES_MAX = 16 << 20; // as much as one request may have
 const ALL = "";
 /** What a file may have, and what one of it is called. */
 const SECTIONS = {
@@ -71,7 +71,7 @@ function importPanel(vhosts) {
 
 async function read(file) {
   if (!file) throw new Error("Choose a file first.");
-  if (file.size > FILE_BYTES_MAX) throw new Error("The file is larger than 64 MiB: import it with leveret on the server.");
+  if (file.size > FILE_BYTES_MAX) throw new Error("The file is larger than 16 MiB: use leveret definitions import.");
   const found = parsedJson(await file.text(), "The file");
   if (typeof found !== "object" || found === null || Array.isArray(found)) {
     throw new Error("The file has no definitions: choose one that was exported.");

@@ -11,7 +11,7 @@ const KINDS = { queue: "q", exchange: "e" };
 
 export const COLUMNS = [
   { label: "To", show: (row) => h("a", { href: hrefOf(row) }, row.destination) },
-  { label: "Kind", show: (row) => row.destination_type },
+  { label: "Kind", optional: true, show: (row) => row.destination_type },
   { label: "Routing key", show: (row) => h("span", { class: "mono" }, row.routing_key) },
   {
     label: "Arguments",
