@@ -51,7 +51,11 @@ function placed(nodes, edges) {
     }
   }
   const lowest = Math.max(...[...places.values()].map(({ y, height }) => y + height));
-  for (const level of levels) center(nodes.filter((each) => each.level === level).map(({ id }) => places.get(id)), lowest);
+  for (const level of levels)
+    center(
+      nodes.filter((each) => each.level === level).map(({ id }) => places.get(id)),
+      lowest,
+    );
   return places;
 }
 

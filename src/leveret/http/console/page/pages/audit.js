@@ -48,7 +48,9 @@ export async function show({ root, query, signal }) {
     );
     table.update(found.slice(0, SHOWN_MAX));
     told.textContent =
-      found.length > SHOWN_MAX ? `The newest ${count(SHOWN_MAX)} of ${count(found.length)}.` : `${count(found.length)} acts.`;
+      found.length > SHOWN_MAX
+        ? `The newest ${count(SHOWN_MAX)} of ${count(found.length)}.`
+        : `${count(found.length)} acts.`;
   }
 
   function change(values) {

@@ -30,14 +30,18 @@ export async function show({ root, params, signal }) {
   const back = h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: to("connections") }, "Connections"));
   const title = h("span", {}, name, " ", state);
   await management.get(`${path}?columns=name`, signal);
-  root.append(back, heading(title, button("Close", () => close(name, path), "danger")), now);
+  root.append(
+    back,
+    heading(
+      title,
+      button("Close", () => close(name, path), "danger"),
+    ),
+    now,
+  );
   root.append(panel("Channels", channels.element), facts);
 
   await live(async () => {
-    const [row, rows] = await Promise.all([
-      management.get(path, signal),
-      management.get(`${path}/channels`, signal),
-    ]);
+    const [row, rows] = await Promise.all([management.get(path, signal), management.get(`${path}/channels`, signal)]);
     fill(state, stateOf(row));
     fill(now, figures(currentFigures(row)));
     channels.update(rows);
@@ -81,7 +85,7 @@ function clientOf(row) {
 async function close(name, path) {
   const done = await confirm({
     title: `Close ${name}?`,
-    text: "The client is told that an operator closed it, and may connect again. What it holds goes back to its queues.",
+    text: "The client is told so, and may connect again. What it holds goes back to its queues.",
     action: "Close connection",
     submit: () => management.delete(path),
   });

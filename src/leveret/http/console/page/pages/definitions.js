@@ -39,7 +39,7 @@ function pathOf(vhost) {
 function exportPanel(vhosts) {
   const fields = [{ name: "vhost", label: "What", type: "select", options: choices(vhosts, "everything") }];
   const form = formOf({ fields, action: "Export", submit: download });
-  const text = "Virtual hosts, users with hashes of their passwords, permissions, policies, exchanges, queues and bindings; no messages.";
+  const text = "Everything that is defined, users with hashes of their passwords; no messages.";
   return panel("Export", h("p", { class: "help" }, text), form);
 }
 
@@ -56,7 +56,12 @@ function importPanel(vhosts) {
     { name: "vhost", label: "Into", type: "select", options: choices(vhosts, "the virtual hosts that the file names") },
   ];
   const outcome = h("div", { role: "status" });
-  const form = formOf({ fields, action: "Import", submit: take, preview: async ({ file }) => contents(await read(file)) });
+  const form = formOf({
+    fields,
+    action: "Import",
+    submit: take,
+    preview: async ({ file }) => contents(await read(file)),
+  });
   const text = "Adds what is not there; what contradicts something stays as it is, and is told.";
 
   async function take({ file, vhost }) {

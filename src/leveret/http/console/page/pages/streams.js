@@ -74,7 +74,13 @@ export async function show({ root, query, signal }) {
   const first = button("First", () => change({ after: "" }));
   const more = button("Next", () => change({ after: more.dataset.after }));
   const pager = h("nav", { class: "pager", "aria-label": "Pages" }, h("span"), first, more);
-  root.append(heading("Streams", button("New stream", () => make(vhost), "primary")), filters(state, homes, change));
+  root.append(
+    heading(
+      "Streams",
+      button("New stream", () => make(vhost), "primary"),
+    ),
+    filters(state, homes, change),
+  );
   root.append(table.element, pager);
 
   function change(values) {
@@ -103,7 +109,9 @@ function filters(state, homes, change) {
     value: state.vhost,
   });
   name.querySelector("input").addEventListener("change", (event) => change({ prefix: event.target.value, after: "" }));
-  home.querySelector("select").addEventListener("change", (event) => go(`#/streams?vhost=${segment(event.target.value)}`));
+  home
+    .querySelector("select")
+    .addEventListener("change", (event) => go(`#/streams?vhost=${segment(event.target.value)}`));
   return h("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, name, home);
 }
 

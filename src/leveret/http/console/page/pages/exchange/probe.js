@@ -35,9 +35,15 @@ export function probeForm({ vhost, path, row }, highlight) {
 function said(vhost, { queues, queue_count: count, bindings, alternates, complete }, byChance) {
   if (!count) return [h("p", { class: "result" }, "To no queue: the message would be lost, or returned if mandatory.")];
   const links = queues.map((name) => h("li", {}, h("a", { href: to("queues", vhost, name) }, name)));
-  const through = [...new Set(bindings.map((row) => `${row.source || "(default)"} by ${row.routing_key || "(empty)"}`))];
+  const through = [
+    ...new Set(bindings.map((row) => `${row.source || "(default)"} by ${row.routing_key || "(empty)"}`)),
+  ];
   return [
-    h("p", { class: "result" }, `To ${counted(count, "queue")}${byChance ? ", by chance: another time to another" : ""}:`),
+    h(
+      "p",
+      { class: "result" },
+      `To ${counted(count, "queue")}${byChance ? ", by chance: another time to another" : ""}:`,
+    ),
     h("ul", {}, links),
     through.length ? h("p", { class: "soft" }, `Bindings that match: ${through.join("; ")}.`) : "",
     ...alternates.map((each) =>

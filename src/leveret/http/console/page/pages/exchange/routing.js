@@ -19,7 +19,12 @@ export function routing(subject) {
 
   function draw() {
     if (drawn.nodes.length < 2) return element.replaceChildren(h("p", { class: "soft" }, "Nothing is bound."));
-    const graph = graphOf({ ...drawn, start: idOf("exchange", subject.name), label: `Routing of ${subject.name}`, hits });
+    const graph = graphOf({
+      ...drawn,
+      start: idOf("exchange", subject.name),
+      label: `Routing of ${subject.name}`,
+      hits,
+    });
     const rest = drawn.left ? h("p", { class: "soft" }, `The drawing ends at ${drawn.nodes.length} names.`) : "";
     element.replaceChildren(graph, rest);
   }
@@ -35,7 +40,9 @@ export function routing(subject) {
   }
 
   function highlight({ queues, bindings, alternates }) {
-    const taken = bindings.map((row) => `${idOf("exchange", row.source)} ${idOf(row.destination_type, row.destination)}`);
+    const taken = bindings.map(
+      (row) => `${idOf("exchange", row.source)} ${idOf(row.destination_type, row.destination)}`,
+    );
     const others = alternates.map((each) => `${idOf("exchange", each.exchange)} ${idOf("exchange", each.alternate)}`);
     hits = new Set([...queues.map((name) => idOf("queue", name)), ...taken, ...others]);
     if (drawn) draw();
