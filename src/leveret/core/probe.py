@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from leveret.core.exchanges import Binding, Exchange, new_exchange
 
 EXAMINED_MAX = 10_000
-"""Bindings that one probe looks at, which takes a tenth of a second under the lock."""
+"""Bindings that one probe looks at under the lock: about 60 ms of a processor in a topic exchange."""
 
 
 class Probe(NamedTuple):
