@@ -21,7 +21,9 @@ def define(api: Api) -> None:
     api.put("/permissions/%2F/visitor", {"configure": "^$", "write": "^$", "read": "^orders$"})
     policy = {"pattern": "^orders", "definition": {"max-length": 100_000}, "priority": 1, "apply-to": "queues"}
     api.put("/policies/%2F/bounded", policy)
-    api.put("/exchanges/%2F/shop", {"type": "topic", "durable": True})
+    api.put("/exchanges/%2F/shop", {"type": "topic", "durable": True, "arguments": {"alternate-exchange": "lost"}})
+    for exchange, type in (("lost", "fanout"), ("tenants", "headers")):
+        api.put(f"/exchanges/%2F/{exchange}", {"type": type, "durable": True})
     dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders.dead"}
     api.put("/queues/%2F/orders", {"durable": True, "arguments": {"x-max-priority": 10, **dead}})
     api.put("/queues/%2F/orders.dead", {"durable": True})
@@ -34,6 +36,10 @@ def define(api: Api) -> None:
         ("shop", "mail", "order.paid"),
     ):
         api.post(f"/bindings/%2F/e/{source}/q/{queue}", {"routing_key": key})
+    api.post("/bindings/%2F/e/shop/e/tenants", {"routing_key": "invoice.#"})
+    matching = {"x-match": "all", "tenant": "t1"}
+    api.post("/bindings/%2F/e/tenants/q/billing.invoices", {"routing_key": "", "arguments": matching})
+    api.post("/bindings/%2F/e/lost/q/orders.dead", {"routing_key": ""})
 
 
 def stock(channel: "pika.adapters.blocking_connection.BlockingChannel") -> None:

@@ -1,5 +1,6 @@
 """The frame of the console: login, menu, themes, what happens when the session ends."""
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.console.browser import Console, keep, log_in, watched
@@ -58,6 +59,15 @@ def test_a_phone_has_a_menu_that_opens(console: Console) -> None:
         expect(link).to_be_hidden()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         keep(page, "queues-phone")
+
+
+@pytest.mark.parametrize(
+    "path", ["/exchanges/%2F/shop", "/channels", "/users/visitor", "/policies", "/streams", "/definitions", "/audit"]
+)
+def test_every_page_is_as_wide_as_a_phone_and_dark_at_night(console: Console, path: str) -> None:
+    with console.open(path, size="phone", dark=True) as page:
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        keep(page, f"{path.split('/')[1]}-phone")
 
 
 def test_the_keyboard_reaches_the_content_and_the_menu(console: Console) -> None:

@@ -59,6 +59,7 @@ def test_every_endpoint_of_the_table_is_asked_or_is_not_rabbitmqs() -> None:
         ("GET", "/queues/detailed"),
         ("POST", "/queues/{vhost}/{queue}/move"),
         ("GET", "/queues/{vhost}/{queue}/leases"),
+        ("GET", "/exchanges/{vhost}/{exchange}/probe"),
         ("GET", "/health/checks/is-in-service"),
         ("GET", "/health/checks/ready-to-serve-clients"),
         ("GET", "/healthchecks/node"),

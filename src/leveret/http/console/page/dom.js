@@ -20,6 +20,20 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
+/**
+ * Make an element of a drawing; attributes as they are.
+ * @param {string} tag
+ * @param {Object<string, any>} [attributes]
+ * @param {...any} children
+ * @returns {SVGElement}
+ */
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...flat(children));
+  return element;
+}
+
 /** Children as nodes and text, without what is nothing. */
 function flat(children) {
   return children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false);

@@ -1,0 +1,102 @@
+// A drawing of how messages flow: exchanges from left to right by their distance, queues in the last column.
+
+import { h, svg } from "./dom.js";
+
+const NODE_WIDTH = 170;
+const NODE_HEIGHT = 30;
+const SLOT = 18; // between two arrows that end at the same node
+const GAP_X = 190;
+const GAP_Y = 14;
+const MARGIN = 8;
+const NAME_CHARS = 22;
+const KEY_CHARS = 26;
+
+/**
+ * @typedef {{id: string, name: string, kind: "exchange" | "queue", level: number, href: string}} Node
+ * @typedef {{from: string, to: string, keys: string[], alternate?: boolean}} Edge
+ */
+
+/**
+ * Draw it; `hits` are the nodes, and the edges as "from to", that are shown as taken.
+ * @param {{nodes: Node[], edges: Edge[], start: string, label: string, hits?: Set<string>}} options
+ */
+export function graphOf({ nodes, edges, start, label, hits = new Set() }) {
+  const places = placed(nodes, edges);
+  const arrived = new Map();
+  const lines = edges.map((edge) => {
+    const slot = arrived.get(edge.to) ?? 0;
+    arrived.set(edge.to, slot + 1);
+    return arrow(edge, places, slot, hits.has(`${edge.from} ${edge.to}`));
+  });
+  const boxes = nodes.map((node) => box(node, places.get(node.id), node.id === start, hits.has(node.id)));
+  const all = [...places.values()];
+  const width = Math.max(...all.map(({ x }) => x + NODE_WIDTH)) + MARGIN;
+  const height = Math.max(...all.map(({ y, height: own }) => y + own)) + MARGIN;
+  const drawing = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label });
+  drawing.append(...lines, ...boxes);
+  return h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": `${label}, drawing` }, drawing);
+}
+
+/** Where each node stands; the more arrows end there, the taller it is. */
+function placed(nodes, edges) {
+  const levels = [...new Set(nodes.map((node) => node.level))].sort((first, second) => first - second);
+  const places = new Map();
+  for (const [column, level] of levels.entries()) {
+    let y = MARGIN;
+    for (const node of nodes.filter((each) => each.level === level)) {
+      const arrows = edges.filter((edge) => edge.to === node.id).length;
+      const height = Math.max(NODE_HEIGHT, arrows * SLOT + 6);
+      places.set(node.id, { x: MARGIN + column * (NODE_WIDTH + GAP_X), y, height, arrows });
+      y += height + GAP_Y;
+    }
+  }
+  const lowest = Math.max(...[...places.values()].map(({ y, height }) => y + height));
+  for (const level of levels)
+    center(
+      nodes.filter((each) => each.level === level).map(({ id }) => places.get(id)),
+      lowest,
+    );
+  return places;
+}
+
+/** Move a column to the middle of the height. */
+function center(column, lowest) {
+  const { y, height } = column.at(-1);
+  const down = (lowest - y - height) / 2;
+  for (const place of column) place.y += down;
+}
+
+function arrow({ from, to, keys, alternate }, places, slot, hit) {
+  const source = places.get(from);
+  const target = places.get(to);
+  const startX = source.x + NODE_WIDTH;
+  const startY = source.y + source.height / 2;
+  const endY = target.y + ((slot + 1) * target.height) / (target.arrows + 1);
+  const bend = GAP_X / 2;
+  const text = alternate ? "if nothing matches" : keys.map((key) => key || "(empty)").join(", ");
+  return svg(
+    "g",
+    { class: ["edge", alternate ? "alternate" : "", hit ? "hit" : ""].join(" ") },
+    svg("path", {
+      d: `M ${startX} ${startY} C ${startX + bend} ${startY} ${target.x - bend * 1.4} ${endY} ${target.x} ${endY}`,
+    }),
+    svg("path", { d: `M ${target.x - 7} ${endY - 4} L ${target.x} ${endY} L ${target.x - 7} ${endY + 4}` }),
+    svg("text", { class: "key", x: target.x - 12, y: endY - 4, "text-anchor": "end" }, cut(text, KEY_CHARS)),
+    svg("title", {}, text),
+  );
+}
+
+function box({ name, kind, href }, { x, y, height }, isStart, hit) {
+  const shape = { x, y, width: NODE_WIDTH, height, rx: kind === "exchange" ? 15 : 4 };
+  return svg(
+    "a",
+    { href, class: [kind, isStart ? "start" : "", hit ? "hit" : ""].join(" "), "aria-label": `${kind} ${name}` },
+    svg("title", {}, `${kind} ${name}`),
+    svg("rect", shape),
+    svg("text", { x: x + 12, y: y + height / 2 + 4 }, cut(name, NAME_CHARS)),
+  );
+}
+
+function cut(text, charsMax) {
+  return text.length > charsMax ? `${text.slice(0, charsMax - 1)}…` : text;
+}

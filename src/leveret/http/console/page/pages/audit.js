@@ -1,0 +1,80 @@
+// Who changed what: the last acts that the server remembers, the newest first.
+
+import { rest } from "../api.js";
+import { h } from "../dom.js";
+import { badge, heading } from "../figures.js";
+import { count, time } from "../format.js";
+import { fieldRow } from "../form.js";
+import { live } from "../live.js";
+import { setQuery } from "../router.js";
+import { tableOf } from "../table.js";
+
+const ACTS_MAX = 1_000;
+const SHOWN_MAX = 200;
+const KNOWN = new Set(["at_ms", "by", "act", "outcome", "peer"]);
+/** How an act ended; everything else is why it was refused. */
+const GOOD = { done: "good", "asked for": "plain" };
+const COLUMNS = [
+  { label: "What", show: (row) => h("span", { class: "mono" }, row.act) },
+  { label: "By", show: (row) => row.by },
+  { label: "When", show: (row) => time(row.at_ms) },
+  { label: "Outcome", show: (row) => (GOOD[row.outcome] ? badge(row.outcome, GOOD[row.outcome]) : refused(row)) },
+  { label: "From", optional: true, show: (row) => row.peer ?? "" },
+  { label: "More", optional: true, show: (row) => moreOf(row) },
+];
+
+function refused(row) {
+  return [badge("refused", "bad"), " ", row.outcome];
+}
+
+function moreOf(row) {
+  return Object.entries(row)
+    .filter(([name]) => !KNOWN.has(name))
+    .map(([name, value]) => `${name}: ${value}`)
+    .join(", ");
+}
+
+/** Show the page. */
+export async function show({ root, query, signal }) {
+  const state = { text: "", by: "", ...query };
+  const table = tableOf({ caption: "Acts", columns: COLUMNS, key: keyOf, empty: "There is no such act." });
+  const told = h("p", { class: "soft", role: "status" });
+  let acts = [];
+
+  function draw() {
+    const wanted = state.text.toLowerCase();
+    const found = acts.filter(
+      (row) => (!state.by || row.by === state.by) && (!wanted || JSON.stringify(row).toLowerCase().includes(wanted)),
+    );
+    table.update(found.slice(0, SHOWN_MAX));
+    told.textContent =
+      found.length > SHOWN_MAX
+        ? `The newest ${count(SHOWN_MAX)} of ${count(found.length)}.`
+        : `${count(found.length)} acts.`;
+  }
+
+  function change(values) {
+    Object.assign(state, values);
+    setQuery(state);
+    draw();
+  }
+
+  root.append(heading("Audit log"), filters(state, change), table.element, told);
+  await live(async () => {
+    ({ acts } = await rest("/").get("/audit", { limit: ACTS_MAX }, signal));
+    draw();
+  }, signal);
+}
+
+/** Acts have no names of their own; two that are the same in all are one to those who look. */
+function keyOf(row) {
+  return JSON.stringify(row);
+}
+
+function filters(state, change) {
+  const text = fieldRow({ name: "text", label: "Search", type: "search", value: state.text });
+  const by = fieldRow({ name: "by", label: "By user", value: state.by });
+  text.querySelector("input").addEventListener("input", (event) => change({ text: event.target.value }));
+  by.querySelector("input").addEventListener("input", (event) => change({ by: event.target.value }));
+  return h("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, text, by);
+}
