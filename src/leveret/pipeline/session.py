@@ -1,6 +1,7 @@
 """A Spark session with the settings that the pipeline wants: local, quiet, in UTC."""
 
 import os
+import re
 import shutil
 import sys
 
@@ -17,6 +18,8 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Percentiles of more than 128 groups would otherwise be made by sorting every row.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000",
+    # Tables are to be done soon; nobody notices how long a single pause is.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
 
 SMALL = {
@@ -29,6 +32,20 @@ SMALL = {
     "spark.sql.adaptive.enabled": "false",
 }
 """Settings for tables of thousands of rows, not of millions."""
+
+
+LOCAL = re.compile(r"local(?:\[(\d+|\*)[],])?")
+TASKS_PER_CORE = 4
+"""Spark cuts tables into hardly more tasks than there are cores: three of them on two, and one core waits at the end."""
+
+
+def _shares(master: str | None) -> dict[str, str]:
+    """Into how many tasks a table is cut at least, on this machine."""
+    local = LOCAL.match(master or "")
+    if local is None:
+        return {}
+    cores = os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
+    return {"spark.sql.adaptive.coalescePartitions.minPartitionNum": str(TASKS_PER_CORE * cores)}
 
 
 def has_java() -> bool:
@@ -50,7 +67,7 @@ def session(
         settings = {name: value for name, value in (SETTINGS | settings).items() if name.startswith("spark.sql.")}
     elif has_java():
         builder = SparkSession.builder if master is None else SparkSession.builder.master(master)
-        settings = SETTINGS | settings
+        settings = SETTINGS | _shares(master) | settings
     else:
         raise NotFound("Spark needs Java 17 or newer: on Debian, `apt-get install default-jre-headless`")
     # Workers would otherwise run whatever python3 is first on the path, and listen on the outer address.
