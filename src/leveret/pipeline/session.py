@@ -36,7 +36,7 @@ SMALL = {
 
 LOCAL = re.compile(r"local(?:\[(\d+|\*)[],])?")
 TASKS_PER_CORE = 4
-"""Spark cuts tables into hardly more tasks than there are cores: three of them on two, and one core waits at the end."""
+"""Spark cuts tables into hardly more tasks than cores: with three of them on two, one core waits at the end."""
 
 
 def _shares(master: str | None) -> dict[str, str]:
