@@ -2,6 +2,7 @@
 
 lives                        one row for each message in each queue
 activity                     what happened in each queue in each step of seconds
+service                      how well messages were served, by queue, period and priority
 history, totals              every figure by queue and period; all queues together by period
 queues                       every figure by queue
 priorities, tenants,         by queue and priority, or tenant; how fair a queue is to tenants
@@ -22,7 +23,7 @@ from leveret.core.errors import NotFound
 from leveret.pipeline.lifecycle import lifecycle
 from leveret.pipeline.report import dead_letters, depth, fairness, history, traffic
 from leveret.pipeline.report.period import Span, span
-from leveret.pipeline.report.service import QUEUE, Objective, service, united
+from leveret.pipeline.report.service import QUEUE, Objective, one_of, service, services, united
 
 Keep = Callable[[str, DataFrame], DataFrame]
 """Writes a table, and gives it as it was written."""
@@ -48,6 +49,8 @@ def make(sources: Sources, keep: Keep, period: str | None, objective: Objective)
         found[name] = keep(name, table)
         return found[name]
 
+    grouped = {"period": covered.at(F.col("enqueued_at")), "priority": F.coalesce("priority", F.lit(0))}
+    served = keep("service", services(lives, grouped, covered, objective))
     dead = add("dead_letters", dead_letters.dead_letters(lives, covered))
     told = add(
         "history",
@@ -56,7 +59,7 @@ def make(sources: Sources, keep: Keep, period: str | None, objective: Objective)
                 traffic.rates(steps, covered),
                 depth.depth(lives, steps, covered),
                 depth.ages(lives, covered),
-                service(lives, {"period": covered.at(F.col("enqueued_at"))}, covered, objective),
+                one_of(served, "period", grouped),
                 dead_letters.deaths(dead),
             ],
             covered,
@@ -64,9 +67,8 @@ def make(sources: Sources, keep: Keep, period: str | None, objective: Objective)
     )
     add("totals", history.totals(told))
     add("alerts", history.alerts(told))
-    add("queues", _queues(lives, told, covered, objective))
-    by_priority = service(lives, {"priority": F.coalesce("priority", F.lit(0))}, covered, objective)
-    add("priorities", fairness.starvation(by_priority))
+    add("queues", _queues(lives, told, one_of(served, None, grouped), covered))
+    add("priorities", fairness.starvation(one_of(served, "priority", grouped)))
     add("consumers", traffic.consumers(sources.events))
     if sources.tags is not None:
         tags = keep("tags", sources.tags)
@@ -90,7 +92,7 @@ def extent(lives: DataFrame, period: str | None) -> Span:
     return span(first, until, period)
 
 
-def _queues(lives: DataFrame, told: DataFrame, covered: Span, objective: Objective) -> DataFrame:
+def _queues(lives: DataFrame, told: DataFrame, served: DataFrame, covered: Span) -> DataFrame:
     """Every figure of each queue over all of the time."""
     counted = told.groupBy(*QUEUE).agg(
         *(F.sum(name).alias(name) for name in (*traffic.COUNTS, "dead")),
@@ -104,4 +106,4 @@ def _queues(lives: DataFrame, told: DataFrame, covered: Span, objective: Objecti
             "dead_share": F.col("dead") / F.nullif(F.col("settled"), F.lit(0)),
         }
     )
-    return united([shares, service(lives, {}, covered, objective), depth.oldest(lives, covered)], QUEUE)
+    return united([shares, served, depth.oldest(lives, covered)], QUEUE)
