@@ -1,4 +1,4 @@
-"""Spark on two cores: rows of segments to a count; events and their reports; the sink; and live streams."""
+"""Spark on two cores: rows of segments to a count; events and their reports; the sink; live streams; and latency."""
 
 import os
 import tempfile
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import leveret
 from bench import spark_stream
-from bench.measure import report, timed
+from bench.measure import Span, report, timed
+from bench.spark_cost import cheapest, costed
+from bench.spark_latency import latency_figures
 from bench.spark_sink import BODY_BYTES, GOAL_PER_S, sink_figures
 from leveret.pipeline.archive import Archive, archive
 from leveret.pipeline.generate import Traffic, events
@@ -42,15 +44,15 @@ def fill(directory: str) -> None:
             queue.send_many([BODY] * BATCH)
 
 
-def report_s(spark: "SparkSession", directory: str) -> tuple[int, float]:
-    """How many events there are, and the seconds from there to the lives of messages and a whole report."""
+def report_span(spark: "SparkSession", directory: str) -> tuple[int, Span]:
+    """How many events there are, and what it takes from there to the lives of messages and a whole report."""
     path = os.path.join(directory, "events")
     # Three events for most messages, more for those that fail.
     events(spark, Traffic(MESSAGES * 13 // 16, queues=QUEUES)).write.parquet(path)
     happened = spark.read.parquet(path)
-    with timed() as span:
+    with costed() as span:
         build_from(spark, Sources(happened, None), os.path.join(directory, "report"))
-    return happened.count(), round(span.seconds, 1)
+    return happened.count(), span
 
 
 def archive_rate(spark: "SparkSession", directory: str, out: str) -> tuple[int, int]:
@@ -61,15 +63,15 @@ def archive_rate(spark: "SparkSession", directory: str, out: str) -> tuple[int, 
     return rows, span.rate(rows)
 
 
-def count(spark: "SparkSession", directory: str, options: dict[str, str]) -> int:
-    """The rows per second of the better of two runs."""
-    rates = []
+def count(spark: "SparkSession", directory: str, options: dict[str, str]) -> dict[str, float]:
+    """The rows per second of the better of two runs, and the CPU for a row."""
+    spans = []
     for _ in range(2):
-        with timed() as span:
+        with costed() as span:
             rows = spark.read.format("leveret").options(**options).load(directory).count()
         assert rows >= MESSAGES, rows
-        rates.append(span.rate(rows))
-    return max(rates)
+        spans.append(span)
+    return cheapest(spans, rows)
 
 
 def main() -> None:
@@ -78,19 +80,23 @@ def main() -> None:
         fill(published)
         spark = session("local[2]", **{"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8"})
         try:
-            figures = {f"{name}_per_s": count(spark, published, options) for name, options in CASES.items()}
-            events_total, reported_s = report_s(spark, directory)
+            counts = {name: count(spark, published, options) for name, options in CASES.items()}
+            events_total, reported = report_span(spark, directory)
             archived, archived_per_s = archive_rate(spark, published, os.path.join(directory, "parquet"))
             sunk = sink_figures(spark, SUNK)
             streamed = spark_stream.stream_figures(spark, RECORDS)
+            latency = latency_figures(spark)
         finally:
             spark.stop()
+    figures = {f"{name}_{unit}": value for name, each in counts.items() for unit, value in each.items()}
     report("spark", messages=MESSAGES, body_bytes=len(BODY), goal_per_s=GOAL, **figures)
     report("spark_archive", rows=archived, rows_per_s=archived_per_s)
     report("spark_sink", rows=SUNK, body_bytes=BODY_BYTES, goal_per_s=GOAL_PER_S, **sunk)
     goal = {"body_bytes": spark_stream.RECORD_BYTES, "goal_per_s": spark_stream.GOAL_PER_S}
     report("spark_stream", records=RECORDS, **goal, **streamed)
-    report("spark_report", events=events_total, seconds=reported_s, goal_s_for_10_000_000=60)
+    report("spark_latency", **latency)
+    cost = {"seconds": round(reported.seconds, 1), "cpu_seconds": round(reported.cpu_seconds, 1)}
+    report("spark_report", events=events_total, **cost, goal_s_for_10_000_000=60)
 
 
 if __name__ == "__main__":

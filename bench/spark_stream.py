@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import leveret
 from bench.bench_sqs import free_port, process
-from bench.measure import timed
+from bench.measure import Span
+from bench.spark_cost import cheapest, costed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,8 +21,8 @@ BATCH = 1_000
 RUNS = 2
 
 
-def stream_figures(spark: "SparkSession", records: int) -> dict[str, int]:
-    """Records per second of the better of two runs, of each way to read."""
+def stream_figures(spark: "SparkSession", records: int) -> dict[str, float]:
+    """Records per second of the better of two runs of each way to read, and the CPU of all processes for a record."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as directory:
         data, port = os.path.join(directory, "data"), free_port()
         fill(data, records)
@@ -34,10 +35,11 @@ def stream_figures(spark: "SparkSession", records: int) -> dict[str, int]:
                 "columns": "partition,offset,enqueued_at,value",
             }
             checkpoints = [Path(directory) / str(run) for run in range(RUNS)]
-            return {
-                "table_per_s": max(table(spark, options, records) for _ in range(RUNS)),
-                "query_per_s": max(query(spark, options, records, checkpoint) for checkpoint in checkpoints),
+            ways = {
+                "table": [table(spark, options, records) for _ in range(RUNS)],
+                "query": [query(spark, options, records, checkpoint) for checkpoint in checkpoints],
             }
+    return {f"{way}_{unit}": value for way, spans in ways.items() for unit, value in cheapest(spans, records).items()}
 
 
 def fill(data: str, records: int) -> None:
@@ -48,20 +50,22 @@ def fill(data: str, records: int) -> None:
             stream.send_many([bytes(RECORD_BYTES)] * BATCH)
 
 
-def table(spark: "SparkSession", options: dict[str, str], records: int) -> int:
+def table(spark: "SparkSession", options: dict[str, str], records: int) -> Span:
     """A range to a count."""
-    with timed() as span:
+    with costed() as span:
         rows = spark.read.format("leveret").options(**options).load().count()
     assert rows == records, rows
-    return span.rate(rows)
+    return span
 
 
-def query(spark: "SparkSession", options: dict[str, str], records: int, checkpoint: Path) -> int:
-    """A streaming query to nowhere; what it takes to start is not counted."""
+def query(spark: "SparkSession", options: dict[str, str], records: int, checkpoint: Path) -> Span:
+    """A streaming query to nowhere; the time that it takes to start is not counted, its CPU is."""
     source = spark.readStream.format("leveret").options(**options).load()
     writer = source.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-    running = writer.trigger(availableNow=True).start()
-    running.awaitTermination()
+    with costed() as span:
+        running = writer.trigger(availableNow=True).start()
+        running.awaitTermination()
     done = [progress for progress in running.recentProgress if progress.numInputRows]
     assert sum(progress.numInputRows for progress in done) == records
-    return round(records * 1000 / sum(progress.batchDuration for progress in done))
+    span.seconds = sum(progress.batchDuration for progress in done) / 1000
+    return span

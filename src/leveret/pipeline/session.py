@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import shutil
 import sys
 
@@ -19,6 +20,8 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Percentiles of more than 128 groups would otherwise be made by sorting every row.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000",
+    # Tables are to be done soon; nobody notices how long a single pause is.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
 
 SMALL = {
@@ -31,6 +34,20 @@ SMALL = {
     "spark.sql.adaptive.enabled": "false",
 }
 """Settings for tables of thousands of rows, not of millions."""
+
+
+LOCAL = re.compile(r"local(?:\[(\d+|\*)[],])?")
+TASKS_PER_CORE = 4
+"""Spark cuts tables into hardly more tasks than cores: with three of them on two, one core waits at the end."""
+
+
+def _shares(master: str | None) -> dict[str, str]:
+    """Into how many tasks a table is cut at least, on this machine."""
+    local = LOCAL.match(master or "")
+    if local is None:
+        return {}
+    cores = os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
+    return {"spark.sql.adaptive.coalescePartitions.minPartitionNum": str(TASKS_PER_CORE * cores)}
 
 
 def has_java() -> bool:
@@ -52,7 +69,7 @@ def session(
         settings = {name: value for name, value in (SETTINGS | settings).items() if name.startswith("spark.sql.")}
     elif has_java():
         builder = SparkSession.builder if master is None else SparkSession.builder.master(master)
-        settings = SETTINGS | settings
+        settings = SETTINGS | _shares(master) | settings
     else:
         raise NotFound("Spark needs Java 17 or newer: on Debian, `apt-get install default-jre-headless`")
     # What is wrong with a query is raised: it need not be printed as well.

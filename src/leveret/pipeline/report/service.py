@@ -1,5 +1,6 @@
 """How well messages were served: times, repeated deliveries, and how many were done within the time agreed."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
 
@@ -34,27 +35,50 @@ def service(lives: DataFrame, served: DataFrame, by: dict[str, Column], span: Sp
     `judged` are those that should be done: not those that somebody removed, nor those that are still in time, nor any
     in queues that are not among the `served`: mostly dead letters.
     """
+    known = lives.where(F.col("enqueued_at").isNotNull())
+    grouped = known.groupBy(*QUEUE, *(column.alias(name) for name, column in by.items()))
+    return _with_shares(grouped.agg(*_figures(span, objective)), served)
+
+
+def services(lives: DataFrame, served: DataFrame, by: dict[str, Column], span: Span, objective: Objective) -> DataFrame:
+    """The same by queue, and by queue and each of what else is said, from one look at the messages; see `one_of`."""
+    known = lives.where(F.col("enqueued_at").isNotNull()).withColumns(by)
+    sets = [QUEUE, *((*QUEUE, name) for name in by)]
+    absent = {name: F.grouping(name) for name in by}
+    about = F.concat(*(F.when(gone == 0, name).otherwise("") for name, gone in absent.items()))
+    figures = known.groupingSets(sets, *QUEUE, *by).agg(about.alias("about"), *_figures(span, objective))
+    return _with_shares(figures, served)
+
+
+def one_of(figures: DataFrame, by: str | None, every: Collection[str]) -> DataFrame:
+    """Out of `services` what `service` would give for one of its groupings; None: by queue alone."""
+    return figures.where(F.col("about") == (by or "")).drop("about", *(name for name in every if name != by))
+
+
+def _figures(span: Span, objective: Objective) -> list[Column]:
+    """What is told of messages."""
     late = ms_between(born(), F.coalesce("settled_at", F.lit(span.until))) > objective.within_ms
     judged = F.col("outcome").isin("acked", *DEAD) | ((F.col("outcome") == OPEN) & late)
-    figures = (
-        lives.where(F.col("enqueued_at").isNotNull())
-        .groupBy(*QUEUE, *(column.alias(name) for name, column in by.items()))
-        .agg(
-            F.count("*").alias("messages"),
-            F.count_if(F.col("first_delivered_at").isNotNull()).alias("taken"),
-            F.count_if(F.col("deliveries") > 1).alias("redelivered"),
-            F.count_if(judged).alias("judged"),
-            F.count_if((F.col("outcome") == "acked") & ~late).alias("in_time"),
-            F.avg("waiting_ms").alias("waiting_mean_ms"),
-            *percentiles("waiting_ms"),
-            *percentiles("processing_ms"),
-        )
-    )
-    judged_ones = marked(figures, served, "served").withColumn(
-        "judged", F.when(F.col("served"), F.col("judged")).otherwise(0)
-    )
-    return judged_ones.drop("served").withColumns(
-        {"redelivered_share": share("redelivered", "taken"), "in_time_share": share("in_time", "judged")}
+    return [
+        F.count("*").alias("messages"),
+        F.count_if(F.col("first_delivered_at").isNotNull()).alias("taken"),
+        F.count_if(F.col("deliveries") > 1).alias("redelivered"),
+        F.count_if(judged).alias("judged"),
+        F.count_if((F.col("outcome") == "acked") & ~late).alias("in_time"),
+        F.avg("waiting_ms").alias("waiting_mean_ms"),
+        *percentiles("waiting_ms"),
+        *percentiles("processing_ms"),
+    ]
+
+
+def _with_shares(figures: DataFrame, served: DataFrame) -> DataFrame:
+    """Figures with shares; nothing is judged in queues that nobody serves."""
+    judged = F.when(F.col("served"), F.col("judged")).otherwise(0)
+    return (
+        marked(figures, served, "served")
+        .withColumn("judged", judged)
+        .drop("served")
+        .withColumns({"redelivered_share": share("redelivered", "taken"), "in_time_share": share("in_time", "judged")})
     )
 
 

@@ -2,6 +2,7 @@
 
 lives                        one row for each message in each queue
 activity                     what happened in each queue in each step of seconds
+service                      how well messages were served, by queue, period and priority
 history, totals              every figure by queue and period; all queues together by period
 queues                       every figure by queue
 priorities, tenants,         by queue and priority, or tenant; how fair a queue is to tenants
@@ -22,7 +23,7 @@ from leveret.core.errors import NotFound
 from leveret.pipeline.lifecycle import lifecycle
 from leveret.pipeline.report import dead_letters, depth, fairness, history, traffic
 from leveret.pipeline.report.period import Span, span
-from leveret.pipeline.report.service import QUEUE, Objective, service, united
+from leveret.pipeline.report.service import QUEUE, Objective, one_of, service, services, united
 
 Keep = Callable[[str, DataFrame], DataFrame]
 """Writes a table, and gives it as it was written."""
@@ -50,6 +51,8 @@ def make(sources: Sources, keep: Keep, period: str | None, objective: Objective)
         found[name] = keep(name, table)
         return found[name]
 
+    grouped = {"period": covered.at(F.col("enqueued_at")), "priority": F.coalesce("priority", F.lit(0))}
+    figures = keep("service", services(lives, served, grouped, covered, objective))
     dead = add("dead_letters", dead_letters.dead_letters(lives, covered))
     told = add(
         "history",
@@ -58,7 +61,7 @@ def make(sources: Sources, keep: Keep, period: str | None, objective: Objective)
                 traffic.rates(steps, covered),
                 depth.depth(lives, steps, covered),
                 depth.ages(lives, covered),
-                service(lives, served, {"period": covered.at(F.col("enqueued_at"))}, covered, objective),
+                one_of(figures, "period", grouped),
                 dead_letters.deaths(dead),
             ],
             covered,
@@ -66,9 +69,8 @@ def make(sources: Sources, keep: Keep, period: str | None, objective: Objective)
     )
     add("totals", history.totals(told))
     add("alerts", history.alerts(told, None if tags is None else dead_letters.graveyards(tags, lives)))
-    add("queues", _queues(lives, told, service(lives, served, {}, covered, objective), covered))
-    by_priority = service(lives, served, {"priority": F.coalesce("priority", F.lit(0))}, covered, objective)
-    add("priorities", fairness.starvation(by_priority))
+    add("queues", _queues(lives, told, one_of(figures, None, grouped), covered))
+    add("priorities", fairness.starvation(one_of(figures, "priority", grouped)))
     add("consumers", traffic.consumers(sources.events))
     if tags is not None:
         add("origins", dead_letters.origins(tags))
