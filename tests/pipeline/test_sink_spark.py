@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +14,14 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.functions import udf
 
+from tests.pipeline.query_child import Query
 from tests.pipeline.test_sink import close_clients
 from tests.server_process import ServerProcess
+from tests.sink.server_kill import appended
 from tests.sources import ROOT
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from leveret.client.queue import RemoteQueue
 
@@ -60,24 +61,6 @@ def received(queue: RemoteQueue) -> list[str]:
     return found
 
 
-def run_query(frame: DataFrame, server: ServerProcess, checkpoint: Path) -> None:
-    """Publish what has come since the last time."""
-    query = (
-        frame.writeStream.format("leveret")
-        .options(url=server.http_url, queue="few", checkpointLocation=str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-
-
-def write_lines(folder: Path, number: int, count: int) -> list[str]:
-    """A new file; gives its lines."""
-    lines = [f"{number}-{row}" for row in range(count)]
-    (folder / f"{number}.txt").write_text("\n".join(lines))
-    return lines
-
-
 def forget_last_commit(checkpoint: Path) -> None:
     """Leave a checkpoint as a driver does that is killed when the server has published, before Spark has noted that."""
     last = max(checkpoint.glob("commits/[0-9]*"), key=lambda path: int(path.name))
@@ -85,10 +68,9 @@ def forget_last_commit(checkpoint: Path) -> None:
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
 
 
-def kill_driver_amid_commit(folder: Path, checkpoint: Path, server: ServerProcess, few: RemoteQueue) -> None:
-    """Run the query in a process of its own, and kill that when the batch is decided on and the queue is full."""
-    child = [sys.executable, "-m", "tests.pipeline.driver_child", str(folder), str(checkpoint), server.http_url]
-    driver = subprocess.Popen(child, cwd=ROOT, start_new_session=True)
+def kill_driver_amid_commit(query: Query, few: RemoteQueue) -> None:
+    """Run a query in a process of its own, and kill that when the batch is decided on and the queue is full."""
+    driver = subprocess.Popen(query.command(), cwd=ROOT, start_new_session=True)
     try:
         until = time.monotonic() + PATIENCE_S
         while few.stats().ready < FEW:
@@ -100,35 +82,44 @@ def kill_driver_amid_commit(folder: Path, checkpoint: Path, server: ServerProces
         driver.wait()
 
 
-def test_every_row_is_published_once_though_batches_are_replayed(
-    spark: SparkSession, server: ServerProcess, few: RemoteQueue, tmp_path: Path
-) -> None:
-    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
-    folder.mkdir()
-    expected = write_lines(folder, 0, FEW // 2)
-    lines = spark.readStream.schema("value string").text(str(folder))
-    run_query(lines, server, checkpoint)
-    forget_last_commit(checkpoint)
-    expected += write_lines(folder, 1, FEW // 2)
-    run_query(lines, server, checkpoint)
-    assert sorted(received(few)) == sorted(expected)
-
-
 @pytest.mark.spark_slow
 @pytest.mark.timeout(PATIENCE_S)
-def test_every_row_is_published_once_though_a_driver_is_killed_amid_a_commit(
+def test_a_queue_is_copied_once_though_the_driver_is_killed_before_it_notes_the_batch(
     spark: SparkSession, server: ServerProcess, few: RemoteQueue, tmp_path: Path
 ) -> None:
-    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
-    folder.mkdir()
-    # The last row does not fit: the driver waits for the end of the commit when it is killed.
-    expected = write_lines(folder, 0, FEW + 1)
-    kill_driver_amid_commit(folder, checkpoint, server, few)
-    assert not list(checkpoint.glob("commits/[0-9]*"))
-    found = received(few)
-    expected += write_lines(folder, 1, FEW // 2)
-    run_query(spark.readStream.schema("value string").text(str(folder)), server, checkpoint)
-    assert sorted(found + received(few)) == sorted(expected)
+    checkpoint = tmp_path / "checkpoint"
+    source = {"url": server.http_url, "queue": "in", "maxRecordsPerTrigger": str(FEW + 1), "lease": "300s"}
+    query = Query(source, {"url": server.http_url, "queue": "few"}, str(checkpoint))
+    with server.client() as client:
+        # The last row of the first batch does not fit: the driver waits for the end of the commit when it is killed.
+        client.queue("in").send_many([b"%d" % number for number in range(FEW + 10)])
+        kill_driver_amid_commit(query, few)
+        assert list(checkpoint.glob("offsets/[0-9]*"))
+        assert not list(checkpoint.glob("commits/[0-9]*"))
+        found = received(few)
+        query.start(spark).awaitTermination()
+        assert sorted(map(int, found + received(few))) == list(range(FEW + 10))
+        assert client.queue("in").stats().ready == 0
+
+
+@pytest.mark.timeout(PATIENCE_S)
+def test_a_stream_is_copied_once_though_batches_are_replayed_and_the_server_is_killed(
+    spark: SparkSession, server: ServerProcess, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    source = {"url": server.http_url, "stream": "in", "startingOffsets": "earliest", "maxRecordsPerTrigger": "60"}
+    query = Query(source, {"url": server.http_url, "queue": "out"}, str(checkpoint))
+    with server.client() as client:
+        given, taken = (client.stream(name, partitions=2) for name in ("in", "out"))
+        given.send_many([b"%d" % number for number in range(100)])
+        query.start(spark).awaitTermination()
+        forget_last_commit(checkpoint)
+        given.send_many([b"%d" % number for number in range(100, 150)])
+        port = str(server.ports["http"])
+        server.kill()
+        server.start("--http-port", port)
+        query.start(spark).awaitTermination()
+        assert sorted(map(int, appended(taken, [0, 0]))) == list(range(150))
 
 
 def failing_at_first(value: str) -> str:
