@@ -115,7 +115,6 @@ def test_every_row_is_published_once_though_batches_are_replayed(
 
 
 @pytest.mark.spark_slow
-@pytest.mark.timeout(PATIENCE_S)
 def test_every_row_is_published_once_though_a_driver_is_killed_amid_a_commit(
     spark: SparkSession, server: ServerProcess, few: RemoteQueue, tmp_path: Path
 ) -> None:
