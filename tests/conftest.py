@@ -9,6 +9,8 @@ from hypothesis import settings
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 THREAD_END_S = 5.0
+SPARK_S = 400.0
+"""For a test with Spark: its first job may wait for Java on a busy machine, and an interrupted one spoils the next."""
 
 # A shared machine is slow now and then: the time of one example says nothing. CI must not fail by chance either.
 settings.register_profile("local", deadline=None)
@@ -21,6 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(SPARK_S))
 
 
 def need(condition: object, reason: str) -> None:

@@ -49,6 +49,8 @@ def test_a_plan_needs_no_spark(capsys: pytest.CaptureFixture[str]) -> None:
         ("generate --messages 5", "give --out"),
         ("generate --messages 0 --out x", "messages=0"),
         ("replay --path x", "--checkpoint"),
+        ("redrive --url http://127.0.0.1:1 --queue x --dry-run", "cannot connect"),
+        ("generate --messages 5 --publish http://127.0.0.1:1", "cannot connect"),
         ("replay --path x --dry-run --rate 0", "rate"),
         ("replay --path x --dry-run --to-queue a --to-exchange b", "one of them"),
     ],

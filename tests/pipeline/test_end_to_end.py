@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pika
-import pytest
 
 from leveret.pipeline.report import Objective, build
 from tests.server_process import ServerProcess
@@ -57,7 +56,6 @@ def work(channel: BlockingChannel) -> dict[str, int]:
     return done
 
 
-@pytest.mark.timeout(300)
 def test_a_report_tells_what_workers_did(spark: SparkSession, tmp_path: Path) -> None:
     arguments = {"x-queue-type": "quorum", "x-delivery-limit": LIMIT}
     arguments |= {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}

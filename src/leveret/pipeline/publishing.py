@@ -48,6 +48,11 @@ class Broker:
         """What is ready in a queue; nothing is taken."""
         return self.reader(spark.read, queue).load()
 
+    def check(self, queue: str) -> None:
+        """Refuse a broker that does not answer, and a queue that is not there: Spark need not start for that."""
+        with connect(self.url, token=self.token) as broker:
+            broker.queue(queue, declare=False).stats()
+
     def declare(self, queues: list[str]) -> None:
         """Make queues that are not there yet."""
         with connect(self.url, token=self.token) as broker:

@@ -1,5 +1,6 @@
 """`leveret pipeline generate`: a workload that looks real, as an archive of events, or published to a broker."""
 
+import uuid
 from dataclasses import fields
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
@@ -21,6 +22,9 @@ def run(context: Context) -> Outcome:
     if given.out is None and given.publish is None:
         raise InvalidArgument("nowhere to put it: give --out DIRECTORY, or --publish URL, or both")
     done = Outcome({"messages": traffic.messages, "queues": traffic.queues})
+    broker = None if given.publish is None else Broker(given.publish, given.token)
+    if broker is not None:
+        broker.declare(queue_names(traffic))
     with context.spark() as (spark, status):
         if given.out is not None:
             status.tell("events")
@@ -32,10 +36,9 @@ def run(context: Context) -> Outcome:
                 files = Shelves(given.out, 1).write(rows, "events", pieces)
                 manifests.commit(given.out, Manifest(1, tuple(files)))
             done.facts |= {"archive": given.out, "events": sum(file.rows for file in files), "files": len(files)}
-        if given.publish is not None:
+        if broker is not None:
             status.tell("publishing")
-            broker = Broker(given.publish, given.token)
-            broker.declare(queue_names(traffic))
-            broker.publish(messages(spark, traffic), f"generate-{traffic.seed}-{traffic.messages}", 0)
-            done.facts["published"] = given.publish
+            # A name of its own: the same workload is published again when it is generated again.
+            broker.publish(messages(spark, traffic), f"generate-{uuid.uuid4().hex}", 0)
+            done.facts["published"] = traffic.messages
     return done

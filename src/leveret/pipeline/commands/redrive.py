@@ -20,10 +20,11 @@ def run(context: Context) -> Outcome:
     if changed and not given.dry_run and given.checkpoint is None:
         raise InvalidArgument("messages that are changed, or go to an exchange, need a --checkpoint DIRECTORY")
     broker = Broker(given.url, given.token)
+    broker.check(given.queue)
     with context.spark() as (spark, status):
         status.tell("choosing messages")
         if given.dry_run:
-            return told(dry_run(broker.browsed(spark, given.queue), request))
+            return told("would move", dry_run(broker.browsed(spark, given.queue), request))
         if changed:
             job = Transfer(broker, given.queue, request)
             done = transfer(spark, job, given.checkpoint, pace, given.batch_rows, status.share)

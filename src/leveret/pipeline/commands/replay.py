@@ -18,16 +18,16 @@ def run(context: Context) -> Outcome:
         status.tell("choosing messages")
         messages = context.table(spark, "messages")
         if given.dry_run:
-            return told(dry_run(messages, request))
+            return told("would publish", dry_run(messages, request))
         broker = Broker(given.url, given.token)
         state = replay(messages, request, given.checkpoint, broker.publish, pace, given.batch_rows, status.share)
     return Outcome({"published": state.published, "batches": state.done, "checkpoint": given.checkpoint})
 
 
-def told(found: DryRun) -> Outcome:
+def told(what: str, found: DryRun) -> Outcome:
     """A dry run as it is printed."""
     listings = (
         Listing("targets", ("exchange", "routing_key", "messages"), found.targets),
         Listing("sample", ("exchange", "routing_key", "message_id", "body"), found.sample),
     )
-    return Outcome({"would publish": found.messages, "without body": found.without_body}, listings)
+    return Outcome({what: found.messages, "without body": found.without_body}, listings)
