@@ -53,6 +53,7 @@ EVERYWHERE = {
 
 def fill(directory: Path, handed: Path) -> None:
     """Minutes in several queues: messages of some tenants, acknowledged, given back, refused or left."""
+    handed.mkdir()  # there may be nothing to be handed over
     clock = leveret.ManualClock(START_MS)
     options = {"sync": "never", "archive_dir": str(handed), "segment_bytes": SEGMENT_BYTES}
     with leveret.open(directory, clock=clock, **options) as broker:
