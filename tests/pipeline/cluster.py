@@ -53,6 +53,7 @@ EVERYWHERE = {
 
 def fill(directory: Path, handed: Path) -> None:
     """Minutes in several queues: messages of some tenants, acknowledged, given back, refused or left."""
+    handed.mkdir()  # there may be nothing to be handed over
     clock = leveret.ManualClock(START_MS)
     options = {"sync": "never", "archive_dir": str(handed), "segment_bytes": SEGMENT_BYTES}
     with leveret.open(directory, clock=clock, **options) as broker:
@@ -128,7 +129,8 @@ def connect_server(folder: Path) -> Iterator[str]:
     flags = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     words = ("org.apache.spark.deploy.SparkSubmit", "--class", CONNECT, "--master", "local[2]", *flags)
     with process(folder / "connect.log", *words) as log:
-        yield f"sc://127.0.0.1:{wait_for(log, LISTENING)}/;token={token}"
+        # By this name only a token may go without TLS.
+        yield f"sc://localhost:{wait_for(log, LISTENING)}/;token={token}"
 
 
 def run(form: str, program: list[str], *words: str) -> dict[str, Any]:
