@@ -72,11 +72,11 @@ def fill(directory: Path, handed: Path) -> None:
 
 
 @contextmanager
-def process(log: Path, *arguments: str) -> Iterator[Path]:
+def process(log: Path, *arguments: str, host: str = "127.0.0.1") -> Iterator[Path]:
     """A part of Spark for as long as a block lasts, and its log."""
     home = os.path.dirname(pyspark.__file__)
     environ = os.environ | {
-        "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": home, "SPARK_LOCAL_IP": host, "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([*HERE, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]),
         # Its port would be a fixed one.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
@@ -105,12 +105,15 @@ def cluster(folder: Path) -> Iterator[str]:
     """A master and two workers; gives the address of the master."""
     spark = "org.apache.spark.deploy"
     with ExitStack() as stack:
-        here = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        log = stack.enter_context(process(folder / "master.log", f"{spark}.master.Master", *here))
-        url = wait_for(log, MASTER)
+        anywhere = ("--port", "0", "--webui-port", "0")
+        words = [f"{spark}.master.Master", "--host", "127.0.0.1", *anywhere]
+        url = wait_for(stack.enter_context(process(folder / "master.log", *words)), MASTER)
         for number in (1, 2):
-            work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}"), url)
-            log = stack.enter_context(process(folder / f"worker-{number}.log", f"{spark}.worker.Worker", *here, *work))
+            # Spark runs a second copy of a task on another host only.
+            host = f"127.0.0.{number}"
+            room = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}"))
+            words = [f"{spark}.worker.Worker", "--host", host, *anywhere, *room, url]
+            log = stack.enter_context(process(folder / f"worker-{number}.log", *words, host=host))
             wait_for(log, "Successfully registered with master")
         yield url
 
