@@ -139,7 +139,8 @@ def connect_server(folder: Path) -> Iterator[str]:
 def run(form: str, program: list[str], *words: str) -> dict[str, Any]:
     """Run a job as a user would; print and give what it tells."""
     began_s = time.monotonic()
-    environ = os.environ | {"PYTHONPATH": os.pathsep.join([*HERE, os.environ.get("PYTHONPATH", "")])}
+    path = os.pathsep.join([*HERE, os.environ.get("PYTHONPATH", "")])
+    environ = os.environ | {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}  # or spark-submit takes any python3
     done = subprocess.run([*program, *words, "--json"], env=environ, capture_output=True, timeout=RUN_S)
     if done.returncode:
         raise SystemExit(f"{words[0]} {form} ended with {done.returncode}:\n{done.stderr.decode()[-4000:]}")
