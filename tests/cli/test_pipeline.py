@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import leveret
-from leveret.cli import main, pipeline
+from leveret.cli import main, pipeline, submit
 from leveret.core.errors import InvalidArgument
 from leveret.pipeline.commands.context import Listing, Outcome, settings
 from leveret.pipeline.progress import Status, bar
@@ -72,6 +72,11 @@ def test_a_missing_package_is_told_with_what_to_install(
     for line in ("archive --path x --out y", "plan --path x"):
         assert main.main(["pipeline", *line.split()]) == 1
         assert "pyspark is not installed: `pip install 'leveret[pipeline]'` brings it" in capsys.readouterr().err
+
+
+def test_a_script_for_spark_submit_runs_beside_its_neighbours() -> None:
+    done = subprocess.run([sys.executable, submit.__file__, "plan", "--help"], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_missing_java_is_told_with_what_to_install(
