@@ -13,7 +13,7 @@ from leveret.http.management.bindings import find_exchange
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
 from leveret.http.management.refusals import done
-from leveret.http.management.rules import sees
+from leveret.http.management.rules import seen
 from leveret.http.management.site import Row
 from leveret.http.router import Answer
 from leveret.security.verbs import Role
@@ -37,7 +37,7 @@ def shown(home: Vhost, exchange: Exchange) -> Row:
 def list_all(call: Call) -> Answer | Awaitable[Answer]:
     """The exchanges of every virtual host that the user sees."""
     with call.site.desk.guard as core:
-        homes = [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
+        homes = seen(call, core)
         rows = [row for home in homes for row in _rows(home)]
     return listed(call, rows)
 

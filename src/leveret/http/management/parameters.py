@@ -12,7 +12,7 @@ from leveret.http.management import policies
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
 from leveret.http.management.refusals import BadRequest, Missing, answer, done
-from leveret.http.management.rules import sees
+from leveret.http.management.rules import seen
 from leveret.http.management.site import Row, Site
 from leveret.http.router import Answer
 
@@ -39,7 +39,7 @@ def list_all(call: Call) -> Answer | Awaitable[Answer]:
     """Those of the virtual hosts that the user sees, of one component or of all."""
     component = call.request.parameters.get("component")
     with call.site.desk.guard as core:
-        homes = [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
+        homes = seen(call, core)
         found = [row for home in homes for row in rows(call.site, home) if component in (None, row["component"])]
     return listed(call, found)
 

@@ -10,7 +10,7 @@ from leveret.core.topology import Vhost
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
 from leveret.http.management.refusals import BadRequest, Missing, done
-from leveret.http.management.rules import sees
+from leveret.http.management.rules import seen
 from leveret.http.management.site import Row
 from leveret.http.router import Answer
 
@@ -35,7 +35,7 @@ def list_all(operator: bool) -> Ask:
 
     def ask(call: Call) -> Answer | Awaitable[Answer]:
         with call.site.desk.guard as core:
-            homes = [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
+            homes = seen(call, core)
             found = [row for home in homes for row in rows(home, operator)]
         return listed(call, found)
 

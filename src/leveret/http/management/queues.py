@@ -21,7 +21,7 @@ from leveret.http.management.call import Call
 from leveret.http.management.listing import Key, listed, one, range_of
 from leveret.http.management.rates import DEPTHS, STATS, Range, counted, held_messages, message_stats
 from leveret.http.management.refusals import BadRequest, done
-from leveret.http.management.rules import sees
+from leveret.http.management.rules import seen
 from leveret.http.management.site import Row, Site
 from leveret.http.router import Answer
 from leveret.security.verbs import Role
@@ -37,7 +37,7 @@ TAKEN_BYTES = 300  # or is taken, or not due yet
 def list_all(call: Call) -> Answer | Awaitable[Answer]:
     """The queues of every virtual host that the user sees."""
     with call.site.desk.guard as core:
-        homes = [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
+        homes = seen(call, core)
         queues = [queue for home in homes for queue in by_name(home)]
     return _listed(call, queues)
 

@@ -6,6 +6,8 @@ An administrator may do what monitors and policymakers may, and those what every
 from collections.abc import Callable
 from enum import Enum, auto
 
+from leveret.core.broker import Broker
+from leveret.core.topology import Vhost
 from leveret.http.management.call import Call
 from leveret.http.management.refusals import NotAuthorised
 
@@ -45,6 +47,11 @@ def enters(call: Call, vhost: str) -> bool:
 def sees(call: Call, vhost: str) -> bool:
     """Whether lists show the user what is in a virtual host."""
     return has(call, MONITORS) or enters(call, vhost)
+
+
+def seen(call: Call, core: Broker) -> list[Vhost]:
+    """The virtual hosts that lists show the user, by name."""
+    return [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
 
 
 def check(call: Call, rule: Rule) -> None:

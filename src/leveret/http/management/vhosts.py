@@ -10,7 +10,7 @@ from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
 from leveret.http.management.rates import DEPTH_INDEXES, DEPTHS, message_stats
 from leveret.http.management.refusals import BadRequest, done
-from leveret.http.management.rules import sees
+from leveret.http.management.rules import seen
 from leveret.http.management.site import Row, Site
 from leveret.http.router import Answer
 from leveret.security.users import tag_set
@@ -40,7 +40,7 @@ def shown(site: Site, home: Vhost) -> Row:
 def list_all(call: Call) -> Answer | Awaitable[Answer]:
     """Those that the user sees."""
     with call.site.desk.guard as core:
-        homes = [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
+        homes = seen(call, core)
     return listed(call, homes, lambda home: shown(call.site, home), lambda home: home.name)
 
 
