@@ -54,9 +54,7 @@ def endpoint_of(url: str) -> Endpoint:
         raise InvalidArgument("the URL of a receiver has no user and password: put them into its authorization")
     tls = TLS_BY_SCHEME[parts.scheme]
     path = parts.path or "/"
-    return Endpoint(
-        tls, parts.hostname, port or DEFAULT_PORTS[tls], f"{path}?{parts.query}" if parts.query else path
-    )
+    return Endpoint(tls, parts.hostname, port or DEFAULT_PORTS[tls], f"{path}?{parts.query}" if parts.query else path)
 
 
 def check_plain(host: str, tls: bool, plain_remote: bool) -> None:

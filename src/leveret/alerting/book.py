@@ -1,4 +1,4 @@
-"""Rules, receivers and silences, kept as definitions of the core. Used under its lock; other processes have their own."""
+"""Rules, receivers and silences, kept as definitions of the core; used under its lock."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
@@ -92,6 +92,10 @@ class Book:
     def silences(self) -> list[Silence]:
         """Every silence, the one that ends first in front."""
         return sorted(self._silences.values(), key=lambda each: (each.until_ms, each.name))
+
+    def silence(self, name: str) -> Silence:
+        """The silence of that name."""
+        return _found("silence", name, self._silences)
 
     def put_silence(self, silence: Silence) -> Silence:
         """Begin a silence."""

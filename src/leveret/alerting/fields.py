@@ -44,7 +44,8 @@ def number(what: str, row: Row, name: str, default: float, least: float, most: f
     value = row.get(name, default)
     if type(value) not in (int, float) or not least <= value <= most:
         raise InvalidArgument(f"{name} of {what} is a number from {least:,} to {most:,}, not {value!r}")
-    return float(value)
+    found: float = value
+    return found
 
 
 def whole(what: str, row: Row, name: str, default: int, least: int, most: int) -> int:

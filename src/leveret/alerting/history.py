@@ -1,7 +1,7 @@
 """What happened to alerts: the newest events in memory, and in a file of bounded size that the next process reads.
 
 One JSON object in a line. At FILE_BYTES_MAX the file becomes `alerts.1.jsonl`, in place of the one before. An event is
-`firing` or `resolved` (with what the alert is about), `sent` or `not sent` (to which receiver), `silenced` or `unsilenced`.
+`firing` or `resolved` (with all about the alert), `sent` or `not sent` (to a receiver), `silenced` or `unsilenced`.
 """
 
 import json
@@ -15,7 +15,7 @@ from leveret.telemetry.logs import Log
 
 Row = dict[str, Any]
 
-EVENTS_MAX = 10_000  # in memory: as many as there may be alerts, so that each that is firing can be found again
+EVENTS_MAX = 5_000  # in memory: as many as there may be alerts, so that each that is firing can be found again
 FILE_BYTES_MAX = 8 << 20
 SENT, NOT_SENT, SILENCED, UNSILENCED = "sent", "not sent", "silenced", "unsilenced"
 NAME = "alerts.jsonl"

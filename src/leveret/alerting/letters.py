@@ -32,7 +32,6 @@ def webhook(notice: Notice, node: str) -> bytes:
     body = {
         "version": VERSION,
         "status": notice.status,
-        "test": notice.test,
         "receiver": notice.receiver.name,
         "node": node,
         "sent_at": time_of(notice.at_ms),

@@ -1,8 +1,8 @@
 """Who is told what, and when: the alerts of one rule for one receiver are one group. Time is an argument.
 
-    something began or ended   -> told at once, but not before group_s after the last notice of the group
-    nothing new, still firing  -> told again after repeat_s
-    silenced                   -> as if it were not there; its end is not told either
+something began or ended   -> told at once, but not before group_s after the last notice of the group
+nothing new, still firing  -> told again after repeat_s
+silenced                   -> as if it were not there; its end is not told either
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,6 +12,9 @@ from typing import NamedTuple
 from leveret.alerting.engine import FIRING, RESOLVED, Alert, Event, Key, worst_first
 from leveret.alerting.receivers import Receiver
 from leveret.alerting.rules import Rule
+
+
+TEST = "test"
 
 
 class Notice(NamedTuple):
@@ -27,7 +30,7 @@ class Notice(NamedTuple):
     @property
     def status(self) -> str:
         """Firing as long as one of its alerts is."""
-        return FIRING if self.firing else RESOLVED
+        return TEST if self.test else FIRING if self.firing else RESOLVED
 
 
 @dataclass(slots=True)

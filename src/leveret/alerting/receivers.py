@@ -62,7 +62,7 @@ class Receiver:
         what = f"receiver '{name}'"
         kind = choice(what, row, "kind", "", KINDS)
         check_known(f"{what}, a {kind}", row, OF_EMAIL if kind == EMAIL else OF_URL)
-        common = {
+        common: dict[str, Any] = {
             "name": name,
             "kind": kind,
             "rules": texts(what, row, "rules", (ALL,), PATTERNS_MAX),

@@ -15,7 +15,6 @@ LIMIT_MAX = 10**15
 FOR_S_MAX = 7 * 24 * 3600
 SAMPLE_MAX = 10**9
 SEVERITIES = ("info", "warning", "critical")
-CLEAR_SHARE = 0.9  # of the limit: what goes up and down around it is one alert, not many
 
 _TABLE: tuple[AlertRule, ...] = (*RULES, *STREAM_RULES)
 UNITS: dict[str, str] = {each.figure: each.unit for each in _TABLE}
@@ -51,7 +50,7 @@ class Rule:
             name=name,
             figure=figure,
             limit=limit,
-            clear=number(what, row, "clear", limit * CLEAR_SHARE, 0, limit),
+            clear=number(what, row, "clear", clear_of(limit), 0, limit),
             for_s=whole(what, row, "for_s", 0, 0, FOR_S_MAX),
             severity=choice(what, row, "severity", "warning", SEVERITIES),
             says=text(what, row, "says"),
@@ -78,6 +77,11 @@ class Rule:
 
 
 FIELDS = tuple(Rule.__dataclass_fields__)
+
+
+def clear_of(limit: float) -> float:
+    """Where an alert ends if nobody says so: what goes up and down around the limit is one alert, not many."""
+    return limit * 9 // 10 if isinstance(limit, int) else limit * 0.9
 
 
 def default_rule(given: AlertRule) -> Rule:

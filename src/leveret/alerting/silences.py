@@ -5,10 +5,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from leveret.alerting.engine import Key
-from leveret.alerting.fields import Row, check_known, glob, text, whole
+from leveret.alerting.fields import ALL, Row, check_known, glob, text, whole
 from leveret.core.errors import InvalidArgument
 
-SILENCES_MAX = 1_000
+SILENCES_MAX = 100  # each is held against every alert
 SILENCE_MS_MAX = 366 * 24 * 3600 * 1000
 TIME_MS_MAX = 2**53
 GIVEN = ("rule", "vhost", "queue", "until_ms", "why")
@@ -35,8 +35,9 @@ class Silence:
         until_ms = whole(what, row, "until_ms", 0, 0, TIME_MS_MAX)
         if not now_ms < until_ms <= now_ms + SILENCE_MS_MAX:
             raise InvalidArgument("until_ms of a silence is a time in milliseconds since 1970, within a year from now")
-        patterns = [glob(what, row, name) for name in ("rule", "vhost", "queue")]
-        return cls(name, *patterns, now_ms, until_ms, by, text(what, row, "why", needed=True))
+        patterns = {pattern: glob(what, row, pattern) for pattern in ("rule", "vhost", "queue")}
+        why = text(what, row, "why", needed=True)
+        return cls(name=name, **patterns, since_ms=now_ms, until_ms=until_ms, by=by, why=why)
 
     @classmethod
     def from_dict(cls, stored: Row) -> "Silence":
@@ -49,5 +50,5 @@ class Silence:
 
     def covers(self, key: Key) -> bool:
         """Whether an alert is one of those that it is about."""
-        rule, vhost, queue = key
-        return fnmatchcase(rule, self.rule) and fnmatchcase(vhost, self.vhost) and fnmatchcase(queue, self.queue)
+        patterns = (self.rule, self.vhost, self.queue)
+        return all(pattern == ALL or fnmatchcase(name, pattern) for name, pattern in zip(key, patterns, strict=True))
