@@ -13,7 +13,6 @@ from leveret.alerting.engine import FIRING, RESOLVED, Alert, Event, Key, worst_f
 from leveret.alerting.receivers import Receiver
 from leveret.alerting.rules import Rule
 
-
 TEST = "test"
 
 

@@ -114,6 +114,12 @@ def list_receivers(call: Call) -> Answer | Awaitable[Answer]:
     return listed(call, found)
 
 
+def look_at_receiver(call: Call) -> Answer:
+    """One of them."""
+    with call.site.desk.guard:
+        return one(call, call.site.alerts.book.receiver(call.named("receiver")).shown())
+
+
 def put_receiver(call: Call) -> Answer | Awaitable[Answer]:
     """Add or replace a receiver; secrets that are left out stay."""
     body = call.body

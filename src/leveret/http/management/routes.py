@@ -164,6 +164,7 @@ ALERTS: Table = {
     ("POST", "/alerts/silences"): (Rule.POLICY, alerts.add_silence),
     ("DELETE", "/alerts/silences/{silence}"): (Rule.POLICY, alerts.delete_silence),
     ("GET", "/alerts/receivers"): (Rule.MONITORING, alerts.list_receivers),
+    ("GET", "/alerts/receivers/{receiver}"): (Rule.MONITORING, alerts.look_at_receiver),
     ("PUT", "/alerts/receivers/{receiver}"): (Rule.ADMINISTRATOR, alerts.put_receiver),
     ("DELETE", "/alerts/receivers/{receiver}"): (Rule.ADMINISTRATOR, alerts.delete_receiver),
     ("POST", "/alerts/receivers/{receiver}/test"): (Rule.ADMINISTRATOR, alerts.test_receiver),
