@@ -4,7 +4,7 @@
     # TYPE leveret_queue_messages_ready gauge
     leveret_queue_messages_ready{vhost="/",queue="orders"} 3
 
-It is written here and not by a library because a scrape may be of 100,000 queues: a line costs a third of a
+It is written here and not by a library because a scrape may be of 100,000 queues: a line costs a fifth of a
 microsecond as a formatted string, some microseconds as an object, and pieces of it can go out between other work.
 """
 

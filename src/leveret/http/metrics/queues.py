@@ -50,10 +50,13 @@ def age_s(queue: Queue) -> Number | None:
 
 
 def deaths(name: str, labels: Sequence[Labels], queues: list[Queue]) -> str:
-    """What died in each queue, by its reason."""
+    """What died, by its reason, in each queue that keeps its dead."""
+    pairs = zip(labels, queues, strict=True)
+    keeping = [(label, queue) for label, queue in pairs if queue.policy.dead_letter_exchange is not None]
+    dying = [queue for _, queue in keeping]
     lines = []
     for reason in DEATHS:
-        counted = zip(labels, core_tally.column(queues, reason), strict=True)
+        counted = zip([label for label, _ in keeping], core_tally.column(dying, reason), strict=True)
         lines += [f'{name}{label},reason="{reason}"}} {count}\n' for label, count in counted]
     return "".join(lines)
 
@@ -148,7 +151,12 @@ OWN = (
     counter("leveret_queue_acked_total", "Messages acknowledged", "acked"),
     counter("leveret_queue_failed_total", "Deliveries nacked, rejected or timed out", *FAILURES),
     counter("leveret_queue_refused_total", "Messages that a full queue refused", "refused"),
-    written("leveret_queue_dead_letters_total", "counter", "Messages that died in a queue, by reason", deaths),
+    written(
+        "leveret_queue_dead_letters_total",
+        "counter",
+        "Messages that died, by reason, where dead letters are kept",
+        deaths,
+    ),
 )
 TIMES = (
     written(

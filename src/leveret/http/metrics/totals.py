@@ -27,6 +27,11 @@ def by_type(name: str, help: str, of: Callable[[dict[str, int]], int]) -> Figure
     return figure(f"rabbitmq_global_{name}_total", "counter", help, told)
 
 
+def on_channels(name: str, help: str, of: Callable[[Facts], int]) -> Figure:
+    """A counter of all channels together."""
+    return figure(f"rabbitmq_channel_{name}_total", "counter", help, of)
+
+
 def died(reason: str) -> Figure:
     """What died in queues."""
     return by_type(f"messages_dead_lettered_{reason}", f"Messages that died: {reason}", lambda counts: counts[reason])
@@ -72,7 +77,27 @@ GLOBAL = (
     ),
     figure("rabbitmq_global_consumers", "gauge", "Consumers now", lambda f: {BY_AMQP: f.objects["consumers"]}),
 )
+# What older dashboards of RabbitMQ look at: the same without labels.
 CHANNELS = (
+    on_channels("messages_published", "Messages published", lambda f: f.traffic["received"]),
+    on_channels("messages_confirmed", "Messages confirmed, or refused", lambda f: f.traffic["confirmed"]),
+    on_channels("messages_unroutable_dropped", "Messages that no queue wanted", lambda f: f.traffic["dropped"]),
+    on_channels("messages_unroutable_returned", "Messages returned", lambda f: f.traffic["returned"]),
+    on_channels("messages_acked", "Messages acknowledged", lambda f: f.traffic["acknowledged"]),
+    on_channels("messages_redelivered", "Messages handed out again", lambda f: f.traffic["redelivered"]),
+    on_channels("messages_delivered", "Messages pushed, not to be acknowledged", lambda f: f.counted("pushed_settled")),
+    on_channels(
+        "messages_delivered_ack",
+        "Messages pushed, to be acknowledged",
+        lambda f: f.counted("pushed") - f.counted("pushed_settled"),
+    ),
+    on_channels("get", "Messages taken one by one, not to be acknowledged", lambda f: f.counted("taken_settled")),
+    on_channels(
+        "get_ack",
+        "Messages taken one by one, to be acknowledged",
+        lambda f: f.counted("delivered") - f.counted("pushed") - f.counted("taken_settled"),
+    ),
+    on_channels("get_empty", "basic.get from an empty queue", lambda f: f.traffic["empty_gets"]),
     figure("rabbitmq_channel_consumers", "gauge", "Consumers on channels", lambda f: f.objects["consumers"]),
     figure(
         "rabbitmq_channel_messages_unacked",
