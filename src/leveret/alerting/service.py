@@ -130,7 +130,7 @@ class Alerting:
         rules = {rule.name: rule for rule in self.book.rules()}
         for (name, vhost, queue), row in self.history.firing().items():
             if name in rules:
-                self.engine.restore(rules[name], vhost, queue, int(row["since_ms"]), float(row["value"]))
+                self.engine.restore(rules[name], vhost, queue, row["since_ms"], row["value"])
         for (receiver, rule), sent_ms in self.history.told().items():
             known = [alert for alert in self.engine.firing() if alert.rule.name == rule]
             self._notices.restore(receiver, rule, known, sent_ms)
