@@ -1,6 +1,6 @@
 """Rules, receivers and silences: what is refused, what is kept, what is never shown again."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,12 @@ from leveret.alerting.silences import SILENCE_MS_MAX, Silence
 from leveret.alerts import RULES, STREAM_RULES
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
 
-HOOK: dict[str, Any] = {"name": "ops", "kind": "webhook", "url": "https://example.org/s3cret", "authorization": "Bearer x"}
+HOOK: dict[str, Any] = {
+    "name": "ops",
+    "kind": "webhook",
+    "url": "https://example.org/s3cret",
+    "authorization": "Bearer x",
+}
 MAIL: dict[str, Any] = {
     "name": "mail",
     "kind": "email",
@@ -94,15 +99,16 @@ def test_there_are_limits_to_rules_receivers_and_silences(book: Book, monkeypatc
     monkeypatch.setattr(books, "RULES_MAX", len(DEFAULTS) + 1)
     monkeypatch.setattr(books, "RECEIVERS_MAX", 1)
     monkeypatch.setattr(books, "SILENCES_MAX", 1)
-    for put, first, second in (
+    tries: list[tuple[Callable[[Any], object], object, object]] = [
         (book.put_rule, RULE, {**RULE, "name": "more"}),
         (book.put_receiver, HOOK, MAIL),
         (book.put_silence, silence("a"), silence("b")),
-    ):
-        put(first)  # type: ignore[operator]
-        put(first)  # type: ignore[operator]
+    ]
+    for put, first, second in tries:
+        put(first)
+        put(first)
         with pytest.raises(TooMany, match="delete some"):
-            put(second)  # type: ignore[operator]
+            put(second)
 
 
 def test_what_is_not_there_cannot_be_deleted(book: Book) -> None:

@@ -58,7 +58,7 @@ def test_the_end_is_told_once() -> None:
 
 def test_what_flaps_is_not_told_more_often_than_its_group() -> None:
     scene = Scene(receiver(group_s=60))
-    told = [scene.turn(second * 1_000, *(["a"] if second % 2 == 0 else [])) for second in range(0, 121)]
+    told = [scene.turn(second * 1_000, *(["a"] if second % 2 == 0 else [])) for second in range(121)]
     assert [(second, notices) for second, notices in enumerate(told) if notices] == [
         (0, ["ops firing +a -"]),
         (61, ["ops resolved + -a"]),
@@ -67,7 +67,7 @@ def test_what_flaps_is_not_told_more_often_than_its_group() -> None:
 
 def test_what_goes_on_is_told_again() -> None:
     scene = Scene(receiver(repeat_s=3600))
-    told = [scene.turn(minute * MINUTE_MS, "a") for minute in range(0, 121)]
+    told = [scene.turn(minute * MINUTE_MS, "a") for minute in range(121)]
     assert [minute for minute, notices in enumerate(told) if notices] == [0, 60, 120]
 
 

@@ -111,9 +111,9 @@ class Alerting:
         """How many alerts of each rule are firing."""
         return Counter(alert.rule.name for alert in self.engine.firing())
 
-    def silence(self, given: Row, by: str, now_ms: int) -> Silence:
+    def silence(self, given: Row, by: str, now_ms: int, name: str | None = None) -> Silence:
         """Begin a silence."""
-        silence = begin_silence(self.book, given, by, now_ms)
+        silence = begin_silence(self.book, given, by, now_ms, name)
         self.history.note([_silence_row(SILENCED, silence, now_ms)])
         return silence
 
@@ -151,9 +151,9 @@ class Alerting:
         self.history.note([{**row, "reason": reason} if outcome == NOT_SENT else row])
 
 
-def begin_silence(book: Book, given: Row, by: str, now_ms: int) -> Silence:
-    """A silence from now on, under a name that nobody has."""
-    return book.put_silence(Silence.begin(given, secrets.token_hex(4), by, now_ms))
+def begin_silence(book: Book, given: Row, by: str, now_ms: int, name: str | None = None) -> Silence:
+    """A silence from now on, under a name that nobody has if none is given."""
+    return book.put_silence(Silence.begin(given, name or secrets.token_hex(4), by, now_ms))
 
 
 def test_notice(receiver: Receiver, now_ms: int) -> Notice:
