@@ -1,7 +1,9 @@
 """Real receivers on this machine: a web server and a mail server that keep what they are sent."""
 
+import asyncio
 import json
 import queue
+import socket
 import ssl
 import threading
 from contextlib import suppress
@@ -82,20 +84,31 @@ class WebSink:
         self._server.server_close()
 
 
+class FreePort(Controller):
+    """A controller that may be given any port."""
+
+    def _trigger_server(self) -> None:
+        assert isinstance(self.server, asyncio.Server)
+        self.port = self.server.sockets[0].getsockname()[1]
+        with socket.create_connection((self.hostname, self.port), PATIENCE_S) as connection:
+            connection.recv(1024)
+
+
 class MailSink:
     """Takes letters, on an encrypted connection if there is a certificate; with a password, from one user only."""
 
     def __init__(self, context: ssl.SSLContext | None = None, password: str | None = None) -> None:
         self.letters: queue.Queue[Message] = queue.Queue()
         self.encrypted: list[bool] = []
-        self._controller = Controller(
+        self._controller = FreePort(
             self,
             hostname="127.0.0.1",
             port=0,
             tls_context=context,
             require_starttls=context is not None,
             authenticator=lambda server, session, envelope, mechanism, given: AuthResult(
-                success=isinstance(given, LoginPassword) and given.password == (password or "").encode()
+                success=isinstance(given, LoginPassword) and given.password == (password or "").encode(),
+                handled=False,
             ),
             auth_required=password is not None,
         )
@@ -110,9 +123,7 @@ class MailSink:
     @property
     def port(self) -> int:
         """Where to send to."""
-        assert self._controller.server is not None
-        port: int = self._controller.server.sockets[0].getsockname()[1]
-        return port
+        return int(self._controller.port)
 
     def next(self) -> Message:
         """What came next."""

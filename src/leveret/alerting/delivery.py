@@ -41,7 +41,8 @@ class Delivery:
         self._waits_s = waits_s
         self._lines: dict[str, deque[Notice]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._threads: dict[str, Thread] = {}
+        self._asked: set[str] = set()
+        """Receivers whose thread has not come back."""
         self.problems: dict[str, str] = {}
         """Why the last try failed, of receivers whose last try did."""
 
@@ -58,8 +59,7 @@ class Delivery:
     async def once(self, notice: Notice) -> None:
         """Send a notice now, and once; raises Failed."""
         name = notice.receiver.name
-        before = self._threads.get(name)
-        if before is not None and before.is_alive():
+        if name in self._asked:
             raise Failed("it has not answered the notice before", again=True)
         try:
             await self._in_thread(notice)
@@ -105,7 +105,7 @@ class Delivery:
 
     async def _in_thread(self, notice: Notice) -> None:
         """Send in a thread that may be left behind: the timeout of a socket would begin anew with each byte."""
-        loop = asyncio.get_running_loop()
+        name, loop = notice.receiver.name, asyncio.get_running_loop()
         answer: asyncio.Future[None] = loop.create_future()
 
         def work() -> None:
@@ -121,12 +121,12 @@ class Delivery:
                 loop.call_soon_threadsafe(finish, error)
 
         def finish(error: Exception | None) -> None:
+            self._asked.discard(name)
             if not answer.done():
                 answer.set_result(None) if error is None else answer.set_exception(error)
 
-        thread = Thread(target=work, name="leveret-alert", daemon=True)
-        self._threads[notice.receiver.name] = thread
-        thread.start()
+        self._asked.add(name)
+        Thread(target=work, name="leveret-alert", daemon=True).start()
         try:
             async with asyncio.timeout(SEND_S):
                 await answer

@@ -54,16 +54,16 @@ class History:
         """The alerts whose last event is that they are firing."""
         last: dict[Key, Row] = {}
         for row in self._events:
-            if row.get("event") in (FIRING, RESOLVED):
+            if row.get("event") in (FIRING, RESOLVED) and _has_numbers(row, "since_ms", "value"):
                 last[str(row.get("rule")), str(row.get("vhost")), str(row.get("queue"))] = row
         return {key: row for key, row in last.items() if row["event"] == FIRING}
 
     def told(self) -> dict[tuple[str, str], int]:
         """The time of the last notice about a rule that a receiver took, by receiver and rule."""
         return {
-            (str(row.get("receiver")), str(row.get("rule"))): int(row.get("notice_ms", 0))
+            (str(row.get("receiver")), str(row.get("rule"))): row["notice_ms"]
             for row in self._events
-            if row.get("event") == SENT
+            if row.get("event") == SENT and _has_numbers(row, "notice_ms")
         }
 
     def _append(self, directory: str, text: str) -> None:
@@ -87,6 +87,11 @@ class History:
             except FileNotFoundError:
                 continue
         return found[-EVENTS_MAX:]
+
+
+def _has_numbers(row: Row, *names: str) -> bool:
+    """Whether a row says what it should: a file can be changed by others."""
+    return all(type(row.get(name)) in (int, float) for name in names)
 
 
 def _row(line: str) -> Row | None:

@@ -111,9 +111,9 @@ class Alerting:
         """How many alerts of each rule are firing."""
         return Counter(alert.rule.name for alert in self.engine.firing())
 
-    def silence(self, given: Row, by: str, now_ms: int) -> Silence:
+    def silence(self, given: Row, by: str, now_ms: int, name: str | None = None) -> Silence:
         """Begin a silence."""
-        silence = begin_silence(self.book, given, by, now_ms)
+        silence = begin_silence(self.book, given, by, now_ms, name)
         self.history.note([_silence_row(SILENCED, silence, now_ms)])
         return silence
 
@@ -130,7 +130,7 @@ class Alerting:
         rules = {rule.name: rule for rule in self.book.rules()}
         for (name, vhost, queue), row in self.history.firing().items():
             if name in rules:
-                self.engine.restore(rules[name], vhost, queue, int(row["since_ms"]), float(row["value"]))
+                self.engine.restore(rules[name], vhost, queue, row["since_ms"], row["value"])
         for (receiver, rule), sent_ms in self.history.told().items():
             known = [alert for alert in self.engine.firing() if alert.rule.name == rule]
             self._notices.restore(receiver, rule, known, sent_ms)
@@ -151,9 +151,9 @@ class Alerting:
         self.history.note([{**row, "reason": reason} if outcome == NOT_SENT else row])
 
 
-def begin_silence(book: Book, given: Row, by: str, now_ms: int) -> Silence:
-    """A silence from now on, under a name that nobody has."""
-    return book.put_silence(Silence.begin(given, secrets.token_hex(4), by, now_ms))
+def begin_silence(book: Book, given: Row, by: str, now_ms: int, name: str | None = None) -> Silence:
+    """A silence from now on, under a name that nobody has if none is given."""
+    return book.put_silence(Silence.begin(given, name or secrets.token_hex(4), by, now_ms))
 
 
 def test_notice(receiver: Receiver, now_ms: int) -> Notice:

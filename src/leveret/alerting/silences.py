@@ -7,6 +7,7 @@ from typing import Any
 from leveret.alerting.engine import Key
 from leveret.alerting.fields import ALL, Row, check_known, glob, text, whole
 from leveret.core.errors import InvalidArgument
+from leveret.core.names import check_name
 
 SILENCES_MAX = 100  # each is held against every alert
 SILENCE_MS_MAX = 366 * 24 * 3600 * 1000
@@ -31,6 +32,8 @@ class Silence:
     def begin(cls, row: Row, name: str, by: str, now_ms: int) -> "Silence":
         """A silence from now on, as somebody wrote it."""
         what = "a silence"
+        check_name("silence", name)
+        text(what, {"by": by}, "by")
         check_known(what, row, GIVEN)
         until_ms = whole(what, row, "until_ms", 0, 0, TIME_MS_MAX)
         if not now_ms < until_ms <= now_ms + SILENCE_MS_MAX:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from leveret.alerting.book import Book
+from leveret.alerting.letters import time_of
 from leveret.alerting.rules import DEFAULTS
 from leveret.alerting.service import Alerting, begin_silence
 from leveret.core.errors import PreconditionFailed
@@ -83,12 +84,16 @@ def clear(site: Site, name: str) -> dict[str, Any]:
 
 def firing(site: Site) -> list[dict[str, Any]]:
     """What is wrong now."""
-    return at_work(site).alerts()
+    return [{**row, "since": time_of(row["since_ms"])} for row in at_work(site).alerts()]
 
 
 def silences(site: Site) -> list[dict[str, Any]]:
     """Every silence."""
-    return [silence.to_dict() for silence in book_of(site).silences()]
+    now_ms = site.core.now_ms
+    return [
+        {**each.to_dict(), "minutes_left": max(0, -((now_ms - each.until_ms) // MINUTE_MS))}
+        for each in book_of(site).silences()
+    ]
 
 
 def silence(
@@ -99,13 +104,14 @@ def silence(
     vhost: str = "*",
     queue: str = "*",
     by: str = OPERATOR,
+    name: str | None = None,
 ) -> dict[str, Any]:
     """Nobody is told about some alerts for a while."""
     now_ms = site.core.now_ms
     given = {"rule": rule, "vhost": vhost, "queue": queue, "until_ms": now_ms + minutes * MINUTE_MS, "why": why}
     if site.alerts is None:
-        return begin_silence(book_of(site), given, by, now_ms).to_dict()
-    return site.alerts.silence(given, by, now_ms).to_dict()
+        return begin_silence(book_of(site), given, by, now_ms, name).to_dict()
+    return site.alerts.silence(given, by, now_ms, name).to_dict()
 
 
 def unsilence(site: Site, name: str, by: str = OPERATOR) -> None:
@@ -119,7 +125,7 @@ def unsilence(site: Site, name: str, by: str = OPERATOR) -> None:
 def history(site: Site, limit: int = 100) -> list[dict[str, Any]]:
     """The last events, the newest first."""
     rows = at_work(site).history.recent(max(0, limit))
-    return [{name: row.get(name) for name in EVENT} for row in rows]
+    return [{"at": time_of(row["at_ms"]), **{name: row.get(name) for name in EVENT}} for row in rows]
 
 
 def receivers(site: Site) -> list[dict[str, Any]]:
