@@ -1,23 +1,17 @@
 """Spans of a broker, as a collector gets them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import leveret
+from leveret.telemetry import spans
 from tests.telemetry.collector import Collector, attributes
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"
 TRACED = {"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "vendor=1"}
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    with Collector() as listening:
-        yield listening
 
 
 def opened(collector: Collector, path: Path | None = None, **options: Any) -> leveret.Broker:
@@ -107,7 +101,10 @@ def test_a_collector_that_refuses_costs_spans_and_nothing_else(collector: Collec
     assert tracer.counts == {"exported": 0, "dropped": 2, "limited": 0}
 
 
-def test_a_stuck_collector_holds_up_neither_messages_nor_the_end(collector: Collector) -> None:
+def test_a_stuck_collector_holds_up_neither_messages_nor_the_end(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spans, "CLOSE_S", 0.05)
     collector.open.clear()
     with opened(collector, tracing_ratio=1, tracing_spans_max=4) as broker:
         orders = broker.queue("orders")
