@@ -10,53 +10,124 @@
 Start with help(leveret.open), help(leveret.Broker) and help(leveret.Queue).
 """
 
-from leveret.client.abroker import AsyncRemoteBroker, aconnect
-from leveret.client.broker import RemoteBroker, connect
-from leveret.client.encryption import Cipher
-from leveret.clock import ManualClock
-from leveret.config import Options
-from leveret.core.errors import (
-    AccessRefused,
-    BlobStoreFailed,
-    BrokerClosed,
-    DamagedJournal,
-    DataLocked,
-    DiskFull,
-    ExchangeNotFound,
-    InvalidArgument,
-    InvalidReceipt,
-    JournalError,
-    JournalFailed,
-    LeveretError,
-    MessageNotFound,
-    MessageTooLarge,
-    NotFound,
-    NotSupported,
-    PreconditionFailed,
-    QueueFull,
-    QueueNotFound,
-    ResourceLocked,
-    StaleGeneration,
-    TooMany,
-    UnknownFormat,
-    Unreachable,
-    VhostNotFound,
-    WrongKey,
-)
-from leveret.embedded.broker import Broker, open
-from leveret.embedded.exchange import Exchange
-from leveret.embedded.group import Group
-from leveret.embedded.group_consumer import GroupConsumer
-from leveret.embedded.message import Message, Peeked
-from leveret.embedded.outgoing import Outgoing
-from leveret.embedded.queue import Queue
-from leveret.embedded.reading import StreamReader
-from leveret.embedded.records import StreamRecord
-from leveret.embedded.redrive import RedriveResult
-from leveret.embedded.storage import verify
-from leveret.embedded.stream import Appended, Stream
-from leveret.embedded.worker import Reject, Worker
-from leveret.journal.verify import Damage
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leveret.client.abroker import AsyncRemoteBroker, aconnect
+    from leveret.client.broker import RemoteBroker, connect
+    from leveret.client.encryption import Cipher
+    from leveret.clock import ManualClock
+    from leveret.config import Options
+    from leveret.core.errors import (
+        AccessRefused,
+        BlobStoreFailed,
+        BrokerClosed,
+        DamagedJournal,
+        DataLocked,
+        DiskFull,
+        ExchangeNotFound,
+        InvalidArgument,
+        InvalidReceipt,
+        JournalError,
+        JournalFailed,
+        LeveretError,
+        MessageNotFound,
+        MessageTooLarge,
+        NotFound,
+        NotSupported,
+        PreconditionFailed,
+        QueueFull,
+        QueueNotFound,
+        ResourceLocked,
+        StaleGeneration,
+        TooMany,
+        UnknownFormat,
+        Unreachable,
+        VhostNotFound,
+        WrongKey,
+    )
+    from leveret.embedded.broker import Broker, open
+    from leveret.embedded.exchange import Exchange
+    from leveret.embedded.group import Group
+    from leveret.embedded.group_consumer import GroupConsumer
+    from leveret.embedded.message import Message, Peeked
+    from leveret.embedded.outgoing import Outgoing
+    from leveret.embedded.queue import Queue
+    from leveret.embedded.reading import StreamReader
+    from leveret.embedded.records import StreamRecord
+    from leveret.embedded.redrive import RedriveResult
+    from leveret.embedded.storage import verify
+    from leveret.embedded.stream import Appended, Stream
+    from leveret.embedded.worker import Reject, Worker
+    from leveret.journal.verify import Damage
+else:
+    # A name is imported when it is asked for: a command line that only sends a request needs no journal.
+    HOMES = {
+        "AsyncRemoteBroker": "leveret.client.abroker",
+        "aconnect": "leveret.client.abroker",
+        "RemoteBroker": "leveret.client.broker",
+        "connect": "leveret.client.broker",
+        "Cipher": "leveret.client.encryption",
+        "ManualClock": "leveret.clock",
+        "Options": "leveret.config",
+        "AccessRefused": "leveret.core.errors",
+        "BlobStoreFailed": "leveret.core.errors",
+        "BrokerClosed": "leveret.core.errors",
+        "DamagedJournal": "leveret.core.errors",
+        "DataLocked": "leveret.core.errors",
+        "DiskFull": "leveret.core.errors",
+        "ExchangeNotFound": "leveret.core.errors",
+        "InvalidArgument": "leveret.core.errors",
+        "InvalidReceipt": "leveret.core.errors",
+        "JournalError": "leveret.core.errors",
+        "JournalFailed": "leveret.core.errors",
+        "LeveretError": "leveret.core.errors",
+        "MessageNotFound": "leveret.core.errors",
+        "MessageTooLarge": "leveret.core.errors",
+        "NotFound": "leveret.core.errors",
+        "NotSupported": "leveret.core.errors",
+        "PreconditionFailed": "leveret.core.errors",
+        "QueueFull": "leveret.core.errors",
+        "QueueNotFound": "leveret.core.errors",
+        "ResourceLocked": "leveret.core.errors",
+        "StaleGeneration": "leveret.core.errors",
+        "TooMany": "leveret.core.errors",
+        "UnknownFormat": "leveret.core.errors",
+        "Unreachable": "leveret.core.errors",
+        "VhostNotFound": "leveret.core.errors",
+        "WrongKey": "leveret.core.errors",
+        "Broker": "leveret.embedded.broker",
+        "open": "leveret.embedded.broker",
+        "Exchange": "leveret.embedded.exchange",
+        "Group": "leveret.embedded.group",
+        "GroupConsumer": "leveret.embedded.group_consumer",
+        "Message": "leveret.embedded.message",
+        "Peeked": "leveret.embedded.message",
+        "Outgoing": "leveret.embedded.outgoing",
+        "Queue": "leveret.embedded.queue",
+        "StreamReader": "leveret.embedded.reading",
+        "StreamRecord": "leveret.embedded.records",
+        "RedriveResult": "leveret.embedded.redrive",
+        "verify": "leveret.embedded.storage",
+        "Appended": "leveret.embedded.stream",
+        "Stream": "leveret.embedded.stream",
+        "Reject": "leveret.embedded.worker",
+        "Worker": "leveret.embedded.worker",
+        "Damage": "leveret.journal.verify",
+    }
+
+    def __getattr__(name: str) -> object:
+        """A name of this package, from the module that has it."""
+        if name not in HOMES:
+            raise AttributeError(f"module 'leveret' has no attribute '{name}'")
+        found = globals()[name] = getattr(import_module(HOMES[name]), name)
+        return found
+
+    def __dir__() -> list[str]:
+        """What can be asked for."""
+        return sorted({*globals(), *HOMES})
+
 
 __all__ = [
     "AccessRefused",

@@ -16,6 +16,9 @@ class Clock(Protocol):
     def now_ms(self) -> int:
         """The time in milliseconds."""
 
+    def now_ns(self) -> int:
+        """The time in nanoseconds, as far as it is known."""
+
     def wait(self, gate: threading.Lock, until_ms: int) -> bool:
         """Wait at a closed gate; False when the time came first. Either way the gate is closed again."""
 
@@ -57,6 +60,10 @@ class SystemClock:
         """See Clock."""
         return time.time_ns() // 1_000_000
 
+    def now_ns(self) -> int:
+        """See Clock."""
+        return time.time_ns()
+
     def wait(self, gate: threading.Lock, until_ms: int) -> bool:
         """See Clock."""
         wait_s = max(0, until_ms - self.now_ms()) / 1000
@@ -75,6 +82,10 @@ class ManualClock:
     def now_ms(self) -> int:
         """See Clock."""
         return self._now_ms
+
+    def now_ns(self) -> int:
+        """See Clock."""
+        return self.now_ms() * 1_000_000
 
     def wait(self, gate: threading.Lock, until_ms: int) -> bool:
         """See Clock."""

@@ -48,6 +48,13 @@ class StoreOptions:
     spare_bytes: int = option(64 * MIB, "room kept so that acknowledgements work on a full disk")
     disk_free_min_bytes: int = option(256 * MIB, "free space below which publishes are refused")
     salvage: bool = option(False, "skip damaged parts of the log instead of refusing to start")
+    tracing: bool = option(False, "send spans of traced messages to a collector of OpenTelemetry")
+    tracing_endpoint: str | None = option(None, "URL of the collector; default: as OTEL_EXPORTER_OTLP_ENDPOINT says")
+    tracing_ratio: float = option(
+        0, "share of the messages without a trace context that get one; 0: only what publishers trace", at_most=1
+    )
+    tracing_rate_max: int = option(1_000, "messages that are traced in a second; 0 is no limit")
+    tracing_spans_max: int = option(10_000, "spans that may wait for the collector; more are dropped", at_least=1)
 
 
 @dataclass(frozen=True, kw_only=True)

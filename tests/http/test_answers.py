@@ -71,7 +71,7 @@ def test_a_broken_handler_is_logged_and_tells_nothing(caplog: pytest.LogCaptureF
         number = json.loads(answer.body)["detail"].split()[-1]
         assert client.request("GET /").status == 500
     fields = caplog.records[0].__dict__["fields"]
-    assert (fields["request"], fields["path"]) == (number, b"/somewhere")
+    assert (fields["request"], fields["path"]) == (number, "/somewhere")
 
 
 @pytest.mark.parametrize("given", [None, "text"])

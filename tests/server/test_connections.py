@@ -1,4 +1,5 @@
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -66,6 +67,11 @@ def test_the_log_tells_who_came_and_who_was_refused_but_no_password(server: Serv
     assert "connection opened peer=127.0.0.1:" in server.text
     assert "user=guest vhost=/ mechanism=PLAIN tls=false" in server.text
     assert "connection closed peer=127.0.0.1:" in server.text
+    opened, refused, closed = (
+        next(re.findall(r"connection=(\w+)", line)[0] for line in server.text.splitlines() if event in line)
+        for event in ("connection opened", "login refused", "connection closed")
+    )
+    assert opened == closed != refused
     assert "hush" not in server.text
     assert not [line for line in server.text.splitlines() if line.startswith("INFO forged")]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from leveret.telemetry.logs import HIDDEN, VALUE_CHARACTERS_MAX, Log, start_logging, stop_logging
+from leveret.telemetry.logs import AROUND, HIDDEN, VALUE_CHARACTERS_MAX, Log, start_logging, stop_logging
 
 
 @pytest.fixture
@@ -105,3 +105,13 @@ def test_a_field_cannot_take_the_place_of_the_event(objects: io.StringIO) -> Non
     line = json.loads(objects.getvalue())
     assert (line["level"], line["event"]) == ("info", "connection opened")
     assert line["time"] != "never"
+
+
+def test_what_happens_around_an_event_is_part_of_it(objects: io.StringIO) -> None:
+    outside = AROUND.set(lambda: {"request": "r1", "trace_id": "t1"})
+    Log("http").info("login refused", peer="::1")
+    AROUND.reset(outside)
+    Log("http").info("login refused", peer="::1")
+    first, second = map(json.loads, objects.getvalue().splitlines())
+    assert (first["peer"], first["request"], first["trace_id"]) == ("::1", "r1", "t1")
+    assert second.keys() == {"time", "level", "event", "peer"}

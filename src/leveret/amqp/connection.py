@@ -8,6 +8,7 @@ handlers/connection.py, what happens when time passes in watch.py.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 UNKNOWN_BYTES_MAX = 65_536
 # Names of consumers stay in the journal for ever: without an end to them a client fills it with one.
 CONSUMER_NAME_CHARS_MAX = 128
+ID_BYTES = 6
 NO_ROOM = "low on disk"  # the journal says so before the alarm does
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
 
@@ -88,6 +90,7 @@ class Connection(Session):
         super().__init__(FrameReader(hub.limits.frame_max, hub.limits.channel_max), hub.outbox)
         self.hub = hub
         self.peer = peer
+        self.id = secrets.token_hex(ID_BYTES)
         self.state = State.HEADER
         self.user: User | None = None
         self.vhost = ""
@@ -233,7 +236,7 @@ class Connection(Session):
         """Tell the client why its frame was refused."""
         refused = refusal(error)
         if refused is not error and refused.code is Reply.INTERNAL_ERROR:
-            LOG.error("frame could not be dealt with", error, peer=self.peer)
+            LOG.error("frame could not be dealt with", error, **self.who)
         channel: Channel | None = self.channels.get(number)
         if channel is not None and not refused.closes_connection:
             channel.fail(refused, class_id, method_id)
@@ -316,7 +319,12 @@ class Connection(Session):
         self.started = True
         self.hub.opened["connection"] += 1
         facts = {"user": self.user_name, "vhost": vhost, "mechanism": self.mechanism, "tls": self.peer.tls}
-        LOG.info("connection opened", peer=self.peer, **facts, name=self.client_properties.get("connection_name"))
+        LOG.info("connection opened", **self.who, **facts, name=self.client_properties.get("connection_name"))
+
+    @property
+    def who(self) -> dict[str, object]:
+        """What every event about it has: an address is used again by others, an id is not."""
+        return {"peer": self.peer, "connection": self.id}
 
     @property
     def name(self) -> str:
@@ -347,7 +355,7 @@ class Connection(Session):
 
     def fail(self, refused: ProtocolError, class_id: int = 0, method_id: int = 0) -> None:
         """End the connection with an error; who has not logged in yet is told nothing."""
-        LOG.warning("connection failed", peer=self.peer, user=self.user_name, reason=refused.text)
+        LOG.warning("connection failed", **self.who, user=self.user_name, reason=refused.text)
         if self.state in UNKNOWN:
             self.finish()
         elif self.state is not State.CLOSING:
@@ -384,7 +392,7 @@ class Connection(Session):
             self.outlet.close()
             self.socket = None
             self.hub.connections.discard(self)
-            LOG.info("connection closed", peer=self.peer, user=self.user_name)
+            LOG.info("connection closed", **self.who, user=self.user_name)
 
     def release(self) -> None:
         """Give back what the channels hold, and delete the exclusive queues; once."""

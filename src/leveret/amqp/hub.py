@@ -151,7 +151,7 @@ class Hub:
         except JournalFailed:
             raise
         except Exception as error:
-            LOG.error("connection broken", error, peer=connection.peer)
+            LOG.error("connection broken", error, **connection.who)
             if not connection.finished:
                 self._try(connection, connection.finish)
 
@@ -239,7 +239,7 @@ class Hub:
         except JournalFailed:
             raise
         except Exception as error:
-            LOG.error("connection broken", error, peer=connection.peer)
+            LOG.error("connection broken", error, **connection.who)
             connection.abort()
 
     def feed_consumers(self, connections: list[Connection]) -> None:

@@ -35,7 +35,7 @@ def check(connection: Connection, now_ms: int) -> None:
         _tell_refusal(connection, connection.refusal, now_ms)
     elif connection.state in HANDSHAKE:
         if now_ms - connection.since_ms > connection.hub.limits.handshake_ms:
-            LOG.warning("handshake took too long", peer=connection.peer, state=connection.state.value)
+            LOG.warning("handshake took too long", **connection.who, state=connection.state.value)
             connection.finish()
     elif connection.state is State.CLOSING:
         if now_ms - connection.since_ms > (UNREADABLE_MS if connection.unreadable else CLOSING_MS):
@@ -76,7 +76,7 @@ def _check_heartbeat(connection: Connection, now_ms: int) -> None:
     if not connection.wants_input:
         connection.received_ms = now_ms
     elif silent_ms > HEARTBEATS_MISSED * connection.heartbeat_ms:
-        LOG.warning("heartbeats missed", peer=connection.peer, silent_ms=silent_ms)
+        LOG.warning("heartbeats missed", **connection.who, silent_ms=silent_ms)
         connection.finish()
 
 
@@ -87,7 +87,7 @@ def _check_deliveries(channel: Channel, now_ms: int) -> None:
         return
     timeout_ms = _timeout_ms(oldest, channel.hub.limits.consumer_timeout_ms)
     if timeout_ms and now_ms - oldest.delivered_ms > timeout_ms:
-        LOG.warning("delivery not settled in time", peer=channel.connection.peer, channel=channel.number)
+        LOG.warning("delivery not settled in time", **channel.connection.who, channel=channel.number)
         text = (
             f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: {timeout_ms} ms. "
             "This timeout value can be configured, see consumers doc guide to learn more"

@@ -15,6 +15,7 @@ from leveret.embedded.bodies import encode as encode_body
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.redrive import RedriveResult
 from leveret.embedded.stats import QueueStats
+from leveret.telemetry.propagation import traced
 
 ATTRIBUTES = {
     "content_type": "contentType",
@@ -71,6 +72,7 @@ def message_json(message: Outgoing) -> dict[str, Any]:
     """A message as it is sent: its bytes as they are, so that no number or space in it changes on the way."""
     content_type, data = encode_body(message.body)
     properties = {"content_type": content_type, **(message.properties or {})}
+    headers = traced(message.headers)
     told: dict[str, Any] = {
         "payload_base64": base64.b64encode(data).decode(),
         "attributes": {ATTRIBUTES.get(name, name): value for name, value in properties.items()},
@@ -79,7 +81,7 @@ def message_json(message: Outgoing) -> dict[str, Any]:
         "ttl_seconds": message.ttl,
         "group_id": message.group,
         "idempotency_key": message.dedup_id,
-        "headers": encode(message.headers) if message.headers else None,
+        "headers": encode(headers) if headers else None,
     }
     return {name: value for name, value in told.items() if value is not None}
 

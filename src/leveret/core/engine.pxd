@@ -4,6 +4,7 @@ from leveret.core.held cimport Held, Holder
 from leveret.core.message cimport Message
 from leveret.core.ports cimport Content, Journal, State
 from leveret.core.timers cimport Timers
+from leveret.core.tracing cimport Tracer
 
 cdef class Engine(State):
     cdef readonly Journal journal
@@ -15,10 +16,12 @@ cdef class Engine(State):
     cdef readonly dict consumer_ids
     cdef readonly dict blobs            # pointer -> queue places that name it
     cdef readonly list released         # pointers that nobody names any more
+    cdef public Tracer tracer           # who is told of traced messages, or None
     cdef int budget                     # how much more this tick may do
     cdef uint64_t advance(self, uint64_t now_ms) noexcept
     cdef uint64_t place(self, Message message, list queues) except 0
     cdef uint64_t enter(self, Content* content, Message message, list queues) except 0
+    cdef uint64_t enter_traced(self, Content* content, Message message, list queues) except 0
     cdef list record(self, Content* content, list queues)
     cdef int keep_blob(self, Message message, Py_ssize_t places) except -1
     cdef int drop_blob(self, Message message) except -1

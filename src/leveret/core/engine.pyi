@@ -1,8 +1,10 @@
 from leveret.core.ports import Journal, State
 from leveret.core.queue import Queue
 from leveret.core.timers import Timers
+from leveret.core.tracing import Tracer
 
 class Engine(State):
+    tracer: Tracer | None
     journal: Journal
     timers: Timers
     now_ms: int

@@ -1,7 +1,7 @@
 """What all queues of a broker share: numbers, time, the time index and the journal."""
 
-from leveret.core.message cimport BLOB
-from leveret.core.ports cimport Entry, parts_of
+from leveret.core.message cimport BLOB, TRACED
+from leveret.core.ports cimport Entry, message_of, parts_of
 from leveret.core.queue cimport Queue
 from leveret.core.timers cimport Timer
 
@@ -39,6 +39,8 @@ cdef class Engine(State):
         cdef Entry entry
         cdef Queue queue
         cdef Py_ssize_t rest
+        if self.tracer is not None and not content.flags & TRACED and self.tracer.chooses(content, self.now_ms):
+            return self.enter_traced(content, message, queues)
         self.last_seq += 1
         content.seq = entry.seq = self.last_seq
         content.enqueued_ms = entry.enqueued_ms = self.now_ms
@@ -70,6 +72,18 @@ cdef class Engine(State):
             entry.priority = min(content.priority, queue.max_priority)
             queue.enter(&entry, content.due_ms, content.group)
         return content.seq
+
+    cdef uint64_t enter_traced(self, Content* content, Message message, list queues) except 0:
+        """The same for one that is traced: it is marked, and the tracer hears of it."""
+        cdef Content marked
+        cdef uint64_t seq
+        if message is None:
+            message = message_of(content)
+        start_ns = self.tracer.mark(message)
+        parts_of(message, &marked)
+        seq = self.enter(&marked, message, queues)
+        self.tracer.tell_published(message, queues, start_ns)
+        return seq
 
     cdef list record(self, Content* content, list queues):
         """Give a message to those of its queues that are streams; the others are left."""

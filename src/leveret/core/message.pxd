@@ -4,6 +4,7 @@ cdef enum:
     PERSISTENT = 1      # journaled; without it the message lives in memory only
     BLOB = 2            # the content after the header is a pointer into the blob store
     REDELIVERED = 4     # was delivered before a restart whose count was lost
+    TRACED = 8          # its life is told to the tracer of the broker, if there is one
 
 cdef class Message:
     cdef readonly bytes route           # exchange and routing key as two AMQP short strings

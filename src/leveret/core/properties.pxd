@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef struct Scan:               # what a content header says about how to treat the message
     uint8_t priority            # 0 if absent
@@ -13,4 +13,5 @@ cpdef enum:
     INVALID = -2
 
 cdef bytes make_content(bytes header, const char* body, Py_ssize_t size)
+cdef const uint8_t* find_header(const uint8_t* header, uint32_t header_len, bytes name, uint64_t* size) except? NULL
 cdef int scan(const uint8_t* header, uint32_t header_len, Scan* found) except -1

@@ -14,7 +14,7 @@ from libc.string cimport memcpy
 
 from leveret.core.tables cimport (
     STORED_BYTES_MAX, STORED_FIELDS_MAX, TABLE_BYTES_MAX, TABLE_FIELDS_MAX, Reader, Writer,
-    put, put_short_string, put_table, skip, skip_headers, take, take_short_string, take_table,
+    find_text, put, put_short_string, put_table, skip, skip_headers, take, take_short_string, take_table,
 )
 
 from leveret.core.errors import InvalidArgument
@@ -188,6 +188,16 @@ cdef int scan(const uint8_t* header, uint32_t header_len, Scan* found) except -1
         skip(&reader, 8)
     skip_short_strings(&reader, flags & (TYPE | USER_ID | APP_ID | CLUSTER_ID))
     return ended(&reader)
+
+
+cdef const uint8_t* find_header(const uint8_t* header, uint32_t header_len, bytes name, uint64_t* size) except? NULL:
+    """Where the text of one of the headers lies, and its length; NULL when it is not there. Builds no objects."""
+    cdef Reader reader = Reader(header, 0, header_len, STORED_FIELDS_MAX, 0)
+    cdef uint16_t flags = take_flags(&reader)
+    if not flags & HEADERS:
+        return NULL
+    skip_short_strings(&reader, flags & (CONTENT_TYPE | CONTENT_ENCODING))
+    return find_text(&reader, name, size)
 
 
 cdef uint16_t take_flags(Reader* reader) except? 0xFFFF:

@@ -9,7 +9,7 @@ from leveret.core.dedup import Dedup
 from leveret.core.errors import InvalidReceipt, NotSupported
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
 from leveret.core.histogram cimport note
-from leveret.core.message cimport BLOB
+from leveret.core.message cimport BLOB, TRACED
 from leveret.core.ports cimport ACKED, DELIVERY_LIMIT, MAXLEN, NACKED, REJECTED, TIMED_OUT
 
 cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
@@ -277,6 +277,8 @@ cdef class Queue(Holder):
             engine.timers.add(held)
         if held.entry.place.segment:
             engine.journal.delivered(self.id, &held.entry, engine.now_ms, self.consumer_id(consumer))
+        if held.entry.flags & TRACED and engine.tracer is not None:
+            engine.tracer.tell_delivered(self, held, engine.journal)
         return 0
 
     cdef uint32_t consumer_id(self, object consumer) except? 0:
@@ -367,6 +369,8 @@ cdef class Queue(Holder):
         cdef Engine engine = self.engine
         cdef bint busy = held.group != 0 and held.state != SCHEDULED
         cdef uint64_t held_ms = engine.now_ms - held.delivered_ms if held.state == LEASED else 0
+        if held.entry.flags & TRACED and engine.tracer is not None:
+            engine.tracer.tell_ended(self, held, engine.journal, how, True)
         if held.entry.flags & BLOB:
             engine.drop_blob(engine.journal.read(&held.entry) if held.content is None else held.content)
         if held.entry.place.segment:
@@ -396,6 +400,8 @@ cdef class Queue(Holder):
             return engine.dead(self, held, DELIVERY_LIMIT)
         if held.entry.expiry_ms and held.entry.expiry_ms <= engine.now_ms:
             return engine.dead(self, held, expiry.reason_of(self, held))
+        if held.entry.flags & TRACED and engine.tracer is not None:
+            engine.tracer.tell_ended(self, held, engine.journal, how, False)
         if held.entry.place.segment:
             engine.journal.returned(
                 self.id, &held.entry, how, due_ms, <uint32_t>held_ms, self.consumer_id(held.consumer)

@@ -51,6 +51,7 @@ cdef inline uint64_t take(Reader* reader, uint32_t width) except? 0xFFFFFFFFFFFF
 
 cdef str take_short_string(Reader* reader)
 cdef bint skip_headers(Reader* reader, uint64_t bytes_max) except -1
+cdef const uint8_t* find_text(Reader* reader, bytes key, uint64_t* size) except? NULL
 cdef dict take_table(Reader* reader, uint64_t bytes_max)
 
 cdef int put(Writer* writer, uint64_t value, uint32_t width) except -1

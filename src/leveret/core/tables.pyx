@@ -20,7 +20,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -168,6 +168,23 @@ cdef inline bint is_special(const uint8_t* key, uint64_t size) noexcept:
     if size == 3:
         return key[0] == c"B" and key[1] == c"C" and key[2] == c"C"
     return size == 2 and key[0] == c"C" and key[1] == c"C"
+
+
+cdef const uint8_t* find_text(Reader* reader, bytes key, uint64_t* size) except? NULL:
+    """The text or bytes that a key has in the table at the reader's place; NULL when there is nothing of that kind."""
+    cdef uint64_t outer_end, length
+    cdef const uint8_t* at
+    cdef uint8_t kind
+    enter(reader, take_table_size(reader, STORED_BYTES_MAX), &outer_end)
+    while reader.position < reader.end:
+        length = take(reader, 1)
+        at = reader.data + reader.position
+        skip(reader, length)
+        take_kind(reader, &kind, size)
+        if length == <uint64_t>PyBytes_GET_SIZE(key) and memcmp(at, PyBytes_AS_STRING(key), length) == 0:
+            return reader.data + reader.position if kind == c"S" or kind == c"x" else NULL
+        reader.position += size[0]
+    return NULL
 
 
 cdef int skip_nested(Reader* reader, uint64_t size, bint keyed) except -1:

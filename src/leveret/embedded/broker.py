@@ -32,6 +32,7 @@ from leveret.embedded.receipts import Receipts
 from leveret.embedded.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
 from leveret.embedded.storage import TAG_DIGITS, open_store, open_streams
 from leveret.embedded.stream import Stream, stream_arguments
+from leveret.embedded.tracing import start_tracing
 from leveret.embedded.worker import Worker
 
 VHOST = "/"
@@ -273,6 +274,8 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
         core = Core(Journal(), int(secrets.token_hex(8)[:TAG_DIGITS], 16))
         in_memory = Guard(core, lock, ticking)
         in_memory.keep_streams(open_streams(core, None, chosen))
+        if chosen.tracing:
+            start_tracing(in_memory, chosen)
         return Broker(in_memory, chosen, secrets.token_bytes(32))
     directory = os.fspath(path)
     store = open_store(directory, chosen, ticking, lock)
@@ -284,6 +287,8 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
         large = LargeBodies(directory, chosen, store, store.state)
         guard.attach(store, large)
         guard.keep_streams(open_streams(store.state, directory, chosen, store.options.keys, large.get))
+        if chosen.tracing:
+            start_tracing(guard, chosen)
     except BaseException:
         store.abandon()
         raise

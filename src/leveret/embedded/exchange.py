@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.core.errors import QueueFull
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import ids
-from leveret.embedded.outgoing import Outgoing, Prepared, prepare
+from leveret.embedded.outgoing import Outgoing, Prepared, in_trace, prepare
 
 if TYPE_CHECKING:
     from leveret.embedded.broker import Broker
@@ -49,7 +49,7 @@ class Exchange:
 
     def _prepare(self, body: Any, options: dict[str, Any]) -> Prepared:
         """Check and convert a message."""
-        return prepare(Outgoing(body, **options), self._broker.options.message_bytes_max)
+        return prepare(in_trace(Outgoing(body, **options)), self._broker.options.message_bytes_max)
 
     def _publish(self, routing_key: str, message: Prepared) -> tuple[int, str | None]:
         """Put a large body away, hand the message to the core; give the frame to wait for and the id."""

@@ -24,6 +24,7 @@ from leveret.embedded.waiters import Waiters
 from leveret.journal.files import FileJournal
 from leveret.journal.store import Store
 from leveret.stream.store import StreamStore
+from leveret.telemetry.tracing import BrokerTracer
 
 LAZY_COMMIT_MS = 50
 TURNS_GIVEN = 20
@@ -47,6 +48,7 @@ class Guard:
         self._journal: FileJournal | None = None
         self.large: LargeBodies | None = None
         self._streams: StreamStore | None = None
+        self.tracer: BrokerTracer | None = None
         self._hears_durable: Callable[[int], None] | None = None
         self.first_frame = 0
         self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
@@ -200,6 +202,8 @@ class Guard:
 
     def _durable(self, frame: int) -> None:
         """A frame is durable: whoever reads streams can go on. From whatever thread wrote it."""
+        if self.tracer is not None:
+            self.tracer.durable(frame)
         if self._hears_durable is not None:
             self._hears_durable(frame)  # takes the lock in its own thread, and that tells the readers
         elif self.core.dirty:
@@ -356,3 +360,5 @@ class Guard:
         finally:
             if self.store is not None:
                 self.store.close()
+            if self.tracer is not None:
+                self.tracer.close()

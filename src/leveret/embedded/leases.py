@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from leveret.clock import NEVER_MS, Clock
 from leveret.core.errors import LeveretError
@@ -16,6 +17,10 @@ class Job(Protocol):
     @property
     def id(self) -> str:
         """Its id."""
+
+    @property
+    def headers(self) -> Mapping[str, Any]:
+        """The headers that came with it."""
 
     def ack(self) -> None:
         """Done."""

@@ -7,7 +7,7 @@ from typing import Any
 from leveret.config import Options
 from leveret.core.errors import InvalidArgument
 
-POSITIVE = ("blob_bytes", "message_bytes_max")
+POSITIVE = ("blob_bytes", "message_bytes_max", "tracing_spans_max")
 
 
 def unknown_name(what: str, name: str, known: list[str]) -> InvalidArgument:
@@ -29,4 +29,6 @@ def options_of(given: dict[str, Any]) -> Options:
     for name in POSITIVE:
         if getattr(options, name) < 1:
             raise InvalidArgument(f"{name} must be positive")
+    if not 0 <= options.tracing_ratio <= 1:
+        raise InvalidArgument(f"tracing_ratio is 0 to 1, not {options.tracing_ratio!r}")
     return options

@@ -13,6 +13,7 @@ from leveret.core.tables import MalformedTable
 from leveret.embedded.bodies import PERSISTENT_MODE, encode
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.message import DEDUP, GROUP
+from leveret.telemetry.propagation import traced
 
 PRIORITY_MAX = 255
 FREE_PROPERTIES = (
@@ -48,6 +49,12 @@ class Outgoing(NamedTuple):
 
 
 _PLAIN = Outgoing(None)[1:]
+
+
+def in_trace(message: Outgoing) -> Outgoing:
+    """A message that carries the trace context of the caller."""
+    headers = traced(message.headers)
+    return message if headers is message.headers else message._replace(headers=headers)
 
 
 class Prepared(NamedTuple):

@@ -23,11 +23,12 @@ from leveret.embedded.consumer import Subscription
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
-from leveret.embedded.outgoing import Outgoing, Prepared, prepare
+from leveret.embedded.outgoing import Outgoing, Prepared, in_trace, prepare
 from leveret.embedded.processed import Processed, memory_of
 from leveret.embedded.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.embedded.worker import Handler, Worker
 from leveret.journal.blobs import body_bytes
+from leveret.telemetry.propagation import traced
 
 RECEIVE_MAX = 10_000  # messages that one call takes: a lease costs memory and a timer
 SEND_MANY_MAX = 100_000  # messages of one call are one frame of the journal
@@ -51,12 +52,15 @@ SETTLE: dict[str, Callable[[Core, CoreQueue, Held, int, Any], None]] = {
 }
 
 
-def _batch(bodies: Iterable[Any]) -> list[Any]:
-    """What is sent together."""
+def _batch(bodies: Iterable[Any], options: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """What is sent together, and its options; all of it carries the trace context of the caller."""
     batch = list(bodies)
     if len(batch) > SEND_MANY_MAX:
         raise InvalidArgument(f"send_many takes {SEND_MANY_MAX} messages at a time, not {len(batch)}")
-    return batch
+    headers = traced(options.get("headers"))
+    if headers is options.get("headers"):
+        return batch, options
+    return [in_trace(each) if isinstance(each, Outgoing) else each for each in batch], {**options, "headers": headers}
 
 
 class Queue(ManagedQueue):
@@ -83,14 +87,14 @@ class Queue(ManagedQueue):
         properties: dict[str, Any] | None = None,
     ) -> str:
         """Put a message into the queue; give its id once it is durable."""
-        message = Outgoing(body, priority, delay, ttl, group, dedup_id, headers, properties)
+        message = Outgoing(body, priority, delay, ttl, group, dedup_id, traced(headers), properties)
         frame, sent = self._send_plain(message) or self._send(self._prepare(message))
         self.guard.wait(frame)
         return sent
 
     async def asend(self, body: Any, **options: Any) -> str:
         """The same as send, for asyncio."""
-        message = Outgoing(body, **options)
+        message = in_trace(Outgoing(body, **options))
         done = self.post(message)
         if done is None:
             done = await asyncio.to_thread(self._send, self._prepare(message))
@@ -111,14 +115,14 @@ class Queue(ManagedQueue):
 
         Gives their ids; None for one that a full queue refused.
         """
-        batch = _batch(bodies)
+        batch, options = _batch(bodies, options)
         frame, sent = self._send_bytes(batch, options) or self._send_many(self._prepare_many(batch, options))
         self.guard.wait(frame)
         return sent
 
     async def asend_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
         """The same as send_many, for asyncio."""
-        batch = _batch(bodies)
+        batch, options = _batch(bodies, options)
         done = self.post_many(batch, **options)
         if done is None:
             done = await asyncio.to_thread(self._send_many, self._prepare_many(batch, options))

@@ -17,7 +17,7 @@ from leveret.embedded.bodies import BYTES_TYPE, HEADERS
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.group import Group
 from leveret.embedded.message import all_bytes
-from leveret.embedded.outgoing import Outgoing, Prepared, prepare
+from leveret.embedded.outgoing import Outgoing, Prepared, in_trace, prepare
 from leveret.embedded.reading import StreamReader
 from leveret.embedded.records import Place, StreamRecord
 from leveret.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
@@ -216,7 +216,7 @@ class Stream:
         labels = {name: value for name, value in own.items() if value is not None}
         told = {**(headers or {}), **labels}
         check_labels(told)
-        outgoing = Outgoing(body, headers=told or None, properties=properties)
+        outgoing = in_trace(Outgoing(body, headers=told or None, properties=properties))
         return prepare(outgoing, self._bytes_max)
 
     def post(self, records: list[Prepared]) -> tuple[int, list[Appended]]:

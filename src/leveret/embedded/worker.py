@@ -21,6 +21,7 @@ from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, L
 from leveret.embedded.leases import Extender, Job, Leased
 from leveret.embedded.signals import DRAIN
 from leveret.embedded.waiters import ThreadWaiter
+from leveret.telemetry.propagation import processing
 
 CONCURRENCY_MAX = 1_000  # each is a thread
 JOIN_SLICE_S = 0.5
@@ -172,10 +173,11 @@ class Worker:
 
     def _call(self, message: Job) -> None:
         """Run the handler, on the loop if it is a coroutine function."""
-        if self._loop is None:
-            self._handler(message)
-        else:
-            asyncio.run_coroutine_threadsafe(self._handler(message), self._loop).result()
+        with processing(self._source.name, message.id, message.headers):
+            if self._loop is None:
+                self._handler(message)
+            else:
+                asyncio.run_coroutine_threadsafe(self._handler(message), self._loop).result()
 
     def _finish(self, message: Job) -> Callable[[], None]:
         """What settles a handled message."""

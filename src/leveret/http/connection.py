@@ -19,7 +19,7 @@ from leveret.http.reader import Phase, Reader
 from leveret.http.request import Peer, Refusal, Request
 from leveret.http.response import NO_BODY, Headers, Response, Stream, field_lines
 from leveret.security.tls import certificate_name
-from leveret.telemetry.logs import Log
+from leveret.telemetry.logs import AROUND, Log
 
 if TYPE_CHECKING:
     from leveret.http.server import HttpServer
@@ -179,7 +179,8 @@ class Connection(asyncio.Protocol):
             raise Refusal(429, f"over {self._server.limits.pipelined_max} requests wait for their turn: send less")
 
     def _handle(self, request: Request, keep_alive: bool) -> None:
-        """Let the handler answer a request."""
+        """Let the handler answer a request; whatever is logged meanwhile, by its tasks too, names it."""
+        outside = AROUND.set(request.facts)
         try:
             answer = self._server.handler(request)
             if not isinstance(answer, Response):
@@ -187,6 +188,8 @@ class Connection(asyncio.Protocol):
                 return
         except Exception as error:
             answer = self._failed(error, request)
+        finally:
+            AROUND.reset(outside)
         self._answer(request, keep_alive, answer, self._write_soon)
 
     def _await(self, request: Request, keep_alive: bool, answer: Stream | Awaitable[Answer]) -> None:
@@ -287,6 +290,11 @@ class Connection(asyncio.Protocol):
             fields += b"Connection: close\r\n"
         elif request.version == "1.0":
             fields += b"Connection: keep-alive\r\n"
+        if LOG.is_debugging:
+            what = {"method": request.method, "path": request.raw_path.decode("latin-1"), "status": status}
+            LOG.debug("request answered", peer=self.peer, **what, **request.facts())
+        if request.is_named:
+            fields += b"X-Request-Id: %b\r\n" % request.id.encode()
         return self._server.head(status) + fields + length + b"\r\n"
 
     def _end(self, request: Request, keep_alive: bool) -> None:
@@ -341,10 +349,10 @@ class Connection(asyncio.Protocol):
 
     def _internal(self, error: Exception, request: Request | None) -> Refusal:
         """What is told about an error of ours: where to look for it."""
-        number = secrets.token_hex(8)
-        what = {} if request is None else {"method": request.method, "path": request.raw_path}
-        LOG.error("request failed", error, request=number, peer=self.peer, **what)
-        return Refusal(500, f"the server failed; its log says how, under request {number}")
+        facts: dict[str, object] = {"request": secrets.token_hex(8)} if request is None else request.facts()
+        what = {} if request is None else {"method": request.method, "path": request.raw_path.decode("latin-1")}
+        LOG.error("request failed", error, peer=self.peer, **what, **facts)
+        return Refusal(500, f"the server failed; its log says how, under request {facts['request']}")
 
     # The end
 

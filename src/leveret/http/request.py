@@ -1,5 +1,7 @@
 """A request as handlers see it: what was sent, decoded only where somebody asks."""
 
+import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,7 +9,10 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from leveret.core.errors import LeveretError
 from leveret.security.identity import Identity
+from leveret.telemetry.trace_context import parse
 
+REQUEST_ID = b"x-request-id"
+_ID = re.compile(rb"[A-Za-z0-9._~+/=:-]{1,128}")  # nothing that could forge a line of a log or of an answer
 FIELDS_MAX = 1_000  # of a query or a form: each costs a string and a place in a dictionary
 
 
@@ -54,6 +59,23 @@ class Request:
     def header(self, name: bytes) -> str:
         """The value of a header as text, "" when it is not there."""
         return self.headers.get(name, b"").decode("latin-1")
+
+    @cached_property
+    def id(self) -> str:
+        """What it is called in logs: as its sender calls it, if that is well formed."""
+        given = self.headers.get(REQUEST_ID, b"")
+        return given.decode() if _ID.fullmatch(given) else secrets.token_hex(8)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether its sender is told the id: it asked for that, or something about it was logged."""
+        return REQUEST_ID in self.headers or "id" in self.__dict__
+
+    def facts(self) -> dict[str, object]:
+        """What connects the events that it leads to."""
+        trace = parse(self.header(b"traceparent")) if b"traceparent" in self.headers else None
+        named: dict[str, object] = {"request": self.id}
+        return named if trace is None else {**named, "trace_id": f"{trace.trace_id:032x}"}
 
     @cached_property
     def path(self) -> str:

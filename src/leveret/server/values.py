@@ -55,6 +55,11 @@ def memory(text: str) -> float:
     return amount(text, BYTES, "0.6 or 4GiB")
 
 
+def share(text: str) -> float:
+    """A part of a whole."""
+    return amount(text, {"": 1}, "0.01")
+
+
 def switch(text: str) -> bool:
     """Yes or no."""
     if text.lower() not in SWITCHES:
@@ -69,6 +74,7 @@ BY_NAME: dict[str, Callable[[str], Any]] = {
     "_ms": milliseconds,
     "_s": seconds,
     "_limit": memory,
+    "_ratio": share,
     "_max": whole,
     "_port": whole,
 }

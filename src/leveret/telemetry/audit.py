@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leveret.clock import Clock
-from leveret.telemetry.logs import HIDDEN, SECRET, Log, clipped
+from leveret.telemetry.logs import HIDDEN, SECRET, Log, around, clipped
 
 ACTS_MAX = 1_000  # in memory
 FILE_BYTES_MAX = 8 << 20
@@ -33,7 +33,8 @@ class Audit:
 
     def note(self, by: str, act: str, outcome: str = "done", /, **facts: object) -> None:
         """Somebody did something, or was refused."""
-        told = {name: HIDDEN if SECRET.search(name) else clipped(value) for name, value in facts.items()}
+        known = {**facts, **around()}
+        told = {name: HIDDEN if SECRET.search(name) else clipped(value) for name, value in known.items()}
         row = {**told, "at_ms": self._clock.now_ms(), "by": clipped(by), "act": act, "outcome": clipped(outcome)}
         self._acts.append(row)
         LOG.info("act", **{name: value for name, value in row.items() if name != "at_ms"})

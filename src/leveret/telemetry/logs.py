@@ -3,6 +3,7 @@
     2026-01-02T03:04:05.678Z INFO  connection opened peer=127.0.0.1:40000 user=guest
     {"time": "2026-01-02T03:04:05.678Z", "level": "info", "event": "connection opened", "peer": "127.0.0.1:40000", ...}
 
+An event that happens while a request is answered has the id of that request, and the trace that it is part of.
 The module `logging` carries them, so that what libraries have to say comes out in the same form. What a client sent is
 escaped and cut: it can neither forge a line nor fill the disk with one event. What is called a secret is not written.
 """
@@ -11,6 +12,8 @@ import json
 import logging
 import re
 import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
@@ -21,6 +24,15 @@ TRACEBACK_CHARACTERS_MAX = 8_192
 HIDDEN = "(hidden)"
 SECRET = re.compile(r"password|secret|token|response|key$")
 PLAIN = re.compile(r"[\w.,:;/@+*#%(){}\[\]<>|~^!?$&'-]+", re.ASCII)
+
+AROUND: ContextVar[Callable[[], Mapping[str, object]] | None] = ContextVar("leveret_around", default=None)
+"""Gives the fields of what is being answered now; asked only when something is written."""
+
+
+def around() -> Mapping[str, object]:
+    """The fields that connect events of one request."""
+    fields = AROUND.get()
+    return {} if fields is None else fields()
 
 
 class Log:
@@ -52,9 +64,14 @@ class Log:
         record = self._logger.makeRecord(name, logging.INFO, "", 0, event, (), None, extra={"fields": fields})
         self._logger.callHandlers(record)
 
+    @property
+    def is_debugging(self) -> bool:
+        """Whether `debug` writes anything."""
+        return self._logger.isEnabledFor(logging.DEBUG)
+
     def _log(self, level: int, event: str, fields: dict[str, object], error: BaseException | None = None) -> None:
         if self._logger.isEnabledFor(level):
-            self._logger.log(level, event, extra={"fields": fields}, exc_info=error)
+            self._logger.log(level, event, extra={"fields": {**fields, **around()}}, exc_info=error)
 
 
 def clipped(value: object, characters_max: int = VALUE_CHARACTERS_MAX) -> object:

@@ -76,7 +76,7 @@ def _certified(connection: Connection) -> Login:
 def logged_in(connection: Connection, login: Login) -> None:
     """Go on after a login was decided."""
     if login.user is None:
-        LOG.warning("login refused", peer=connection.peer, mechanism=connection.mechanism, reason=login.reason)
+        LOG.warning("login refused", **connection.who, mechanism=connection.mechanism, reason=login.reason)
         connection.refuse_login(login)
     else:
         connection.user = login.user

@@ -13,7 +13,7 @@ from leveret.http.rest.leases import DONE
 from leveret.http.rest.messages import KEY_HELP
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
-from leveret.http.rest.shapes import MESSAGE_FIELDS, SHORT_CHARS_MAX, idempotency_key, outgoing
+from leveret.http.rest.shapes import MESSAGE_FIELDS, SHORT_CHARS_MAX, idempotency_key, outgoing, trace_context
 
 BINDINGS_MAX = 10_000  # in one answer
 TOPIC = "topic"
@@ -71,7 +71,7 @@ async def publish(call: Call) -> Answer:
     with call.desk.guard as core:
         if core.topology.vhost(call.vhost).exchange(call.exchange).internal:
             raise AccessRefused(f"exchange '{call.exchange}' is internal: publish to one that is bound to it")
-    message = outgoing(body, idempotency_key(call.request))
+    message = outgoing(body, idempotency_key(call.request), trace_context(call.request))
     options = message._asdict()
     sent = await Exchange(call.desk.broker, call.vhost, call.exchange).apublish(
         routing_key, options.pop("body"), **options

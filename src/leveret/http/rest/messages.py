@@ -17,12 +17,17 @@ from leveret.http.rest.shapes import (
     iso_ms,
     looked_at,
     outgoing,
+    trace_context,
 )
 
 BATCH_MAX = 1_000
 BROWSE_MAX = 1_000
 BROWSE_DEFAULT = 100
-KEY_HELP = {"Idempotency-Key": "A repeated request with the same key sends nothing and gets the same message_id."}
+KEY_HELP = {
+    "Idempotency-Key": "A repeated request with the same key sends nothing and gets the same message_id.",
+    "traceparent": "The trace that the message belongs to, unless its own headers say so (W3C Trace Context).",
+    "tracestate": "What goes with it.",
+}
 FULL = "the queue is at its limit: let consumers work, or raise max_length"
 
 CONDITIONS: dict[str, Field] = {
@@ -54,7 +59,7 @@ def _sent(queue: Queue, body: dict[str, Any], message_id: str) -> dict[str, Any]
 def enqueue(call: Call) -> Any:
     """Send a message."""
     queue, body = call.queue, call.body
-    message = outgoing(body, idempotency_key(call.request, queue))
+    message = outgoing(body, idempotency_key(call.request, queue), trace_context(call.request))
     return call.desk.send(queue, message, lambda sent: json_response(_sent(queue, body, sent), 201))
 
 
@@ -62,7 +67,10 @@ def enqueue_many(call: Call) -> Any:
     """Send many messages in one commit."""
     queue, bodies = call.queue, call.body["messages"]
     key = idempotency_key(call.request, queue)
-    messages = [outgoing(body, None if key is None else f"{key}/{number}") for number, body in enumerate(bodies)]
+    context = trace_context(call.request)
+    messages = [
+        outgoing(body, None if key is None else f"{key}/{number}", context) for number, body in enumerate(bodies)
+    ]
 
     def answer(sent: list[str | None]) -> Response:
         rows = [

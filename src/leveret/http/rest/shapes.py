@@ -20,12 +20,14 @@ from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import decode, encode
 from leveret.core.properties import Properties
+from leveret.core.tracing import TRACEPARENT, TRACESTATE
 from leveret.embedded.bodies import JSON_TYPE
 from leveret.embedded.message import Message, Peeked
 from leveret.embedded.outgoing import NAME_CHARS_MAX, Outgoing
 from leveret.embedded.queue import Queue
 from leveret.http.request import Request
 from leveret.http.rest.fields import STRICT_DECODER, Field, Number, Record, Schema, Table, Text, Whole
+from leveret.telemetry.trace_context import parse
 
 PRIORITY_MAX = 10
 SECONDS_MAX = TIME_MS_MAX // 1000
@@ -67,9 +69,11 @@ MESSAGE_FIELDS: dict[str, Field] = {
 MESSAGE = Record("A message.", MESSAGE_FIELDS)
 
 
-def outgoing(body: dict[str, Any], key: str | None) -> Outgoing:
-    """A message to be sent; `key` is of the request and counts when the message has none of its own."""
-    headers = body.get("headers")
+def outgoing(body: dict[str, Any], key: str | None, context: dict[str, str] | None = None) -> Outgoing:
+    """A message to be sent; key and trace context are of the request and count when the message has none of its own."""
+    headers = decode(body["headers"]) if body.get("headers") else None
+    if context is not None and (headers is None or TRACEPARENT not in headers):
+        headers = {**(headers or {}), **context}
     properties = properties_of(body)
     return Outgoing(
         body_of(body, properties),
@@ -78,7 +82,7 @@ def outgoing(body: dict[str, Any], key: str | None) -> Outgoing:
         body.get("ttl_seconds"),
         body.get("group_id"),
         body.get("idempotency_key", key),
-        decode(headers) if headers else None,
+        headers,
         properties,
     )
 
@@ -113,6 +117,17 @@ def idempotency_key(request: Request, queue: Queue | None = None) -> str | None:
     if not 0 < len(key) <= NAME_CHARS_MAX:
         raise InvalidArgument(f"the header Idempotency-Key has 1 to {NAME_CHARS_MAX} characters")
     return key
+
+
+def trace_context(request: Request) -> dict[str, str] | None:
+    """The headers of a message that carry on the trace of a request; None when that is in none."""
+    if b"traceparent" not in request.headers:
+        return None
+    found = parse(request.header(b"traceparent"), request.header(b"tracestate"))
+    if found is None:
+        return None
+    headers: dict[str, str] = {TRACEPARENT: found.traceparent}
+    return {**headers, TRACESTATE: found.state} if found.state else headers
 
 
 def peeked(message: Peeked, raw: bool = False) -> dict[str, Any]:

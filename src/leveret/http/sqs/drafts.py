@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from leveret.core.dedup import digest as dedup_key
 from leveret.core.properties import Properties, content, encode_header
 from leveret.core.publish import group_key
+from leveret.core.tracing import TRACEPARENT
 from leveret.embedded.bodies import PERSISTENT_MODE, TEXT_TYPE
 from leveret.embedded.message import DEDUP, GROUP
 from leveret.embedded.outgoing import Prepared, check_headers
@@ -16,6 +17,7 @@ from leveret.http.sqs.loops import is_forbidden
 from leveret.http.sqs.message_attributes import Values
 from leveret.http.sqs.parameters import Parameters, number
 from leveret.http.sqs.queues import SqsQueue
+from leveret.telemetry.trace_context import from_aws
 
 MESSAGE_BYTES_MAX = 1_048_576
 DELAY_S_MAX = 900
@@ -233,8 +235,18 @@ def _properties(
     if dedup_id is not None:
         headers[DEDUP] = dedup_id
     if trace:
-        headers[message_attributes.TRACE] = trace[TRACE_HEADER].value
+        _store_trace(trace[TRACE_HEADER].value, headers)
     properties.headers = headers or None
     if values:
         check_headers(*content(properties, b""))
     return properties
+
+
+def _store_trace(given: str | bytes, headers: dict[str, Any]) -> None:
+    """Keep a trace header as it came, and for the other protocols in their own form."""
+    headers[message_attributes.TRACE] = given
+    context = from_aws(given) if isinstance(given, str) else None
+    if context is not None and TRACEPARENT not in headers:
+        headers[TRACEPARENT] = context.traceparent
+        types = headers.setdefault(message_attributes.TYPES, {})
+        types[TRACEPARENT] = message_attributes.NO_ATTRIBUTE

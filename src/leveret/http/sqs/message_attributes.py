@@ -4,6 +4,7 @@
     Binary  base64       header, bytes           Number "1.50"  header, a string; x-sqs-types says Number
     String.color "red"   header, a string; x-sqs-types says String.color
     amqp.correlation_id  the property of that name, and so for the others in PROPERTIES
+    AWSTraceHeader       header x-aws-trace-header, and traceparent, of which x-sqs-types says that it is no attribute
     x-death, long names  in the list x-sqs-attributes, because they cannot be or must not be headers
 
 What a publisher by AMQP put into headers and properties is read by the same table backwards.
@@ -34,6 +35,7 @@ PREFIX = "amqp."
 TYPES = "x-sqs-types"
 OTHERS = "x-sqs-attributes"
 TRACE = "x-aws-trace-header"
+NO_ATTRIBUTE = ""  # as a type: of a header that the sender did not send as an attribute
 TEXTS = ("content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "message_id", "type", "app_id")
 NUMBERS = ("priority", "timestamp")
 PROPERTIES = (*TEXTS, *NUMBERS)
@@ -196,7 +198,7 @@ def load(properties: Properties) -> Values:
             continue
         value = _inferred(raw)
         told = types.get(name) if isinstance(types, dict) else None
-        if value is not None:
+        if value is not None and told != NO_ATTRIBUTE:
             found[name] = value if told is None else Value(str(told), value.value)
     found |= _others(headers.get(OTHERS))
     for field in PROPERTIES:

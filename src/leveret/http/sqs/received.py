@@ -12,6 +12,7 @@ from leveret.http.sqs.drafts import FLAGS_AT, PLAIN_SENDERS
 from leveret.http.sqs.loops import is_forbidden, received
 from leveret.http.sqs.message_attributes import Value
 from leveret.http.sqs.queues import SqsQueue
+from leveret.telemetry.trace_context import context_of, to_aws
 
 if TYPE_CHECKING:
     from leveret.http.sqs.account import Account
@@ -96,7 +97,7 @@ def _system(account: Account, queue: SqsQueue, message: Message) -> dict[str, st
     for name, value in (
         ("MessageDeduplicationId", message.dedup_id),
         ("MessageGroupId", message.group),
-        ("AWSTraceHeader", message.header(message_attributes.TRACE)),
+        ("AWSTraceHeader", message.header(message_attributes.TRACE) or _trace(headers)),
     ):
         if value is not None:
             facts[name] = value
@@ -104,6 +105,12 @@ def _system(account: Account, queue: SqsQueue, message: Message) -> dict[str, st
     if died_in is not None and not here:
         facts["DeadLetterQueueSourceArn"] = account.settings.arn(died_in)
     return facts
+
+
+def _trace(headers: dict[str, Any]) -> str | None:
+    """The trace that a publisher by another protocol, or by an attribute, put a message into."""
+    context = context_of(headers)
+    return None if context is None else to_aws(context)
 
 
 def _died_in(properties: Properties) -> str | None:

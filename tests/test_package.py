@@ -1,0 +1,35 @@
+"""The names of the package: each is there, and is imported only when somebody asks for it."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import leveret
+
+
+def told_to_type_checkers() -> dict[str, str]:
+    """Which module has which name, by the imports that only type checkers see."""
+    tree = ast.parse(Path(leveret.__file__).read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {each.name: node.module or "" for node in imports for each in node.names}
+
+
+def test_every_name_is_found_where_type_checkers_look_for_it() -> None:
+    told = told_to_type_checkers()
+    assert {name: vars(leveret)["HOMES"].get(name) for name in leveret.__all__} == {
+        name: told.get(name) for name in leveret.__all__
+    }
+    for name in leveret.__all__:
+        assert getattr(leveret, name) is not None
+        assert name in dir(leveret)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    assert not hasattr(leveret, "opne")
+
+
+def test_importing_the_package_imports_nothing_of_it() -> None:
+    script = "import leveret, sys; print(*[name for name in sys.modules if name.startswith('leveret.')])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
