@@ -1,10 +1,16 @@
 """Who may scrape, and what is refused."""
 
+import socket
+import time
 from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+import leveret
+from leveret.http.metrics.handler import LONG_ONES_MAX
 from tests.management.scene import Api
 from tests.metrics.scene import fetch, scrape
 from tests.server_process import ServerProcess
@@ -73,3 +79,37 @@ def test_a_request_for_what_is_not_there_is_refused(server: ServerProcess, query
 @pytest.mark.parametrize("path", ["/metrics/nothing", "/metrics/"])
 def test_other_paths_are_not_there(server: ServerProcess, path: str) -> None:
     assert fetch(server, path)[0] == 404
+
+
+def test_long_scrapes_are_made_one_after_the_other(tmp_path: Path) -> None:
+    """More than a few at the same time are refused, and those that were given up do not count for ever."""
+    with leveret.open(tmp_path / "data", sync="never") as broker:
+        broker.declare_queues([f"queue-{number:0200d}" for number in range(3_000)])
+    with ServerProcess(tmp_path) as server:
+        with ExitStack() as stack:
+            for _ in range(LONG_ONES_MAX):
+                stack.enter_context(begun(server))
+            status, text, headers = fetch(server, "/metrics/per-object")
+            assert (status, headers["Retry-After"]) == (429, "1"), text[:200]
+            assert fetch(server, "/metrics")[0] == 200
+        deadline = time.monotonic() + 20
+        while fetch(server, "/metrics/per-object")[0] != 200:
+            assert time.monotonic() < deadline
+
+
+@contextmanager
+def begun(server: ServerProcess) -> Iterator[None]:
+    """A scrape of which only the beginning is read."""
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.connect(("127.0.0.1", server.ports["http"]))
+        client.sendall(b"GET /metrics/per-object HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(12) == b"HTTP/1.1 200"
+        yield
+
+
+def test_who_asks_too_often_is_counted_and_local_scrapes_are_not_refused(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--metrics-public", "--http-rate-max", "1", "--http-burst-max", "2") as server:
+        refused = [fetch(server, "/metrics", **FROM_AFAR)[0] for _ in range(6)].count(429)
+        assert refused >= 1
+        assert scrape(server).value("leveret_rate_limited_requests_total") == refused

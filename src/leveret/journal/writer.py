@@ -60,7 +60,8 @@ class Writer:
     def commit(self, frame: Frame) -> None:
         """Write a frame and make it as durable as was asked for."""
         self.append(frame)
-        self.frame_entries.observe(frame.entries)
+        if frame.entries:
+            self.frame_entries.observe(frame.entries)
         if self._sync_is_due(frame):
             self.sync()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
 
 from leveret.http.management.site import Site
 from leveret.http.metrics.facts import gather
@@ -34,14 +35,16 @@ class Exporter:
     async def per_object(self, format: Format) -> Parts:
         """The broker, and all that is told of single objects."""
         yield await self._figures(format, BESIDE_OBJECTS)
-        async for part in self._objects(format, GROUPS, None, "rabbitmq_"):
-            yield part
+        async with aclosing(self._objects(format, GROUPS, None, "rabbitmq_")) as parts:
+            async for part in parts:
+                yield part
         yield format.end.encode()
 
     async def detailed(self, format: Format, families: Iterable[str], vhosts: Vhosts) -> Parts:
         """Some families, of some virtual hosts; RabbitMQ gives them other names so that both can be scraped."""
-        async for part in self._objects(format, families, vhosts, "rabbitmq_detailed_"):
-            yield part
+        async with aclosing(self._objects(format, families, vhosts, "rabbitmq_detailed_")) as parts:
+            async for part in parts:
+                yield part
         yield format.end.encode()
 
     async def _figures(self, format: Format, figures: Sequence[Figure]) -> bytes:

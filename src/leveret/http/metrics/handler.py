@@ -5,6 +5,7 @@ says that everybody may. What came through a proxy does not count as from this m
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from urllib.parse import parse_qsl
 
 from leveret.http.auth import Auth
@@ -20,6 +21,7 @@ from leveret.telemetry.exposition import Format, wanted
 
 PATH = b"/metrics"
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"via")
+LONG_ONES_MAX = 4  # at the same time: each may be of a hundred thousand queues, a second of work
 NO_STORE = (("Cache-Control", "no-store"), ("Vary", "Accept"))
 
 
@@ -41,11 +43,15 @@ class Metrics:
             {("GET", "/metrics"): self._whole, ("GET", "/metrics/per-object"): self._per_object}
             | {("GET", "/metrics/detailed"): self._detailed}
         )
+        self._limited = limit(self._open)
         self._guarded = auth.wrap(limit(self._checked))
+        self._long_ones = 0
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request."""
-        return self._open(request) if self._public or is_local(request) else self._guarded(request)
+        if is_local(request):
+            return self._open(request)
+        return self._limited(request) if self._public else self._guarded(request)
 
     def _checked(self, request: Request) -> Answer | Awaitable[Answer]:
         assert request.identity is not None, "it was asked who that is"
@@ -57,7 +63,7 @@ class Metrics:
         return Response(200, await self._exporter.whole(format), format.content_type, NO_STORE)
 
     def _per_object(self, request: Request) -> Answer:
-        return scrape(request, self._exporter.per_object)
+        return self._long(request, self._exporter.per_object)
 
     def _detailed(self, request: Request) -> Answer:
         asked = query(request)
@@ -67,13 +73,23 @@ class Metrics:
         if unknown or not families:
             which = f"the family {unknown[0][:100]!r} is not known" if unknown else "no family is asked for"
             raise Refusal(400, f"{which}: ask for some of {', '.join(GROUPS)}, each as family=")
-        return scrape(request, lambda format: self._exporter.detailed(format, families, vhosts))
+        return self._long(request, lambda format: self._exporter.detailed(format, families, vhosts))
 
+    def _long(self, request: Request, parts: Callable[[Format], Parts]) -> Stream:
+        """The answer to a scrape of objects, in the format that is asked for."""
+        if self._long_ones >= LONG_ONES_MAX:
+            raise Refusal(429, f"{LONG_ONES_MAX} scrapes of objects are being answered: wait", (("Retry-After", "1"),))
+        format = wanted(request.header(b"accept"))
+        return Stream(self._counted(parts(format)), format.content_type, NO_STORE)
 
-def scrape(request: Request, parts: Callable[[Format], Parts]) -> Stream:
-    """The answer to a scrape that may be long, in the format that is asked for."""
-    format = wanted(request.header(b"accept"))
-    return Stream(parts(format), format.content_type, NO_STORE)
+    async def _counted(self, parts: Parts) -> Parts:
+        self._long_ones += 1
+        try:
+            async with aclosing(parts):
+                async for part in parts:
+                    yield part
+        finally:
+            self._long_ones -= 1
 
 
 def query(request: Request) -> list[tuple[str, str]]:
