@@ -98,7 +98,7 @@ def test_a_collector_that_refuses_costs_spans_and_nothing_else(collector: Collec
         assert broker.queue("orders").receive()[0].body == "x"
         tracer = broker.guard.tracer
     assert tracer is not None
-    assert tracer.counts == {"exported": 0, "dropped": 2, "limited": 0}
+    assert tracer.counts == {"exported": 0, "dropped": 2, "avoided": 0}
 
 
 def test_a_stuck_collector_holds_up_neither_messages_nor_the_end(

@@ -229,9 +229,9 @@ class BrokerTracer(Tracer):
 
     @property
     def counts(self) -> dict[str, int]:
-        """What became of spans, and the messages that were not traced because they were too many in a second."""
+        """What became of spans; those of messages that were too many in a second to be traced were never made."""
         spans = self.spans
-        return {"exported": spans.exported, "dropped": spans.dropped + self.failures, "limited": self.limited}
+        return {"exported": spans.exported, "dropped": spans.dropped + self.failures, "avoided": self.limited}
 
     def close(self) -> None:
         """Send what is left."""
