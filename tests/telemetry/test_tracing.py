@@ -1,5 +1,6 @@
 """Spans of a broker, as a collector gets them."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,20 @@ def test_a_stuck_collector_holds_up_neither_messages_nor_the_end(
 def test_options_that_cannot_work_are_refused(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(leveret.InvalidArgument, match=reason):
         leveret.open(tracing=True, **options)
+
+
+def test_the_variables_of_opentelemetry_count(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url.removesuffix("/v1/traces"))
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "shop-broker")
+    with leveret.open(tracing=True, tracing_ratio=1) as broker:
+        broker.queue("orders").send("x")
+    collector.wait_for("publish orders")
+    assert collector.services == {"shop-broker"}
+
+
+def test_who_has_no_opentelemetry_is_told_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(leveret.InvalidArgument, match=r"pip install 'leveret\[tracing\]'"):
+        leveret.open(tmp_path, tracing=True)
+    with leveret.open(tmp_path) as broker:  # the directory is free again
+        assert broker.queues() == []
