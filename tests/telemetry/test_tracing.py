@@ -144,3 +144,19 @@ def test_who_has_no_opentelemetry_is_told_how_to_get_it(tmp_path: Path, monkeypa
         leveret.open(tmp_path, tracing=True)
     with leveret.open(tmp_path) as broker:  # the directory is free again
         assert broker.queues() == []
+
+
+def test_a_routing_key_that_is_no_text_is_told_nevertheless(collector: Collector) -> None:
+    with opened(collector) as broker:
+        fanout = broker.exchange("amq.fanout")
+        fanout.bind(broker.queue("orders"))
+        fanout.publish("caf\udce9", "x", headers=TRACED)
+    (publish,) = collector.wait_for("publish amq.fanout")
+    assert attributes(publish)["messaging.rabbitmq.destination.routing_key"] == "caf?"
+
+
+def test_the_size_of_a_body_that_is_kept_elsewhere_is_not_guessed(collector: Collector, tmp_path: Path) -> None:
+    with opened(collector, tmp_path, blob_bytes=100) as broker:
+        broker.queue("orders").send(b"x" * 1_000, headers=TRACED)
+    (publish,) = collector.wait_for("publish orders")
+    assert "messaging.message.body.size" not in attributes(publish)
