@@ -35,7 +35,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server at work."""
-    with ServerProcess(tmp_path_factory.mktemp("console")) as running, busy(running):
+    with ServerProcess(tmp_path_factory.mktemp("console"), "--alerts-every-s", "1") as running, busy(running):
         yield running
 
 

@@ -8,6 +8,7 @@ from leveret.core cimport expiry
 from leveret.core.dedup import Dedup
 from leveret.core.errors import InvalidReceipt, NotSupported
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
+from leveret.core.histogram cimport note
 from leveret.core.message cimport BLOB, TRACED
 from leveret.core.ports cimport ACKED, DELIVERY_LIMIT, MAXLEN, NACKED, REJECTED, TIMED_OUT
 
@@ -56,9 +57,9 @@ cdef class Queue(Holder):
         self.expires_ms = policy.expires_ms or 0
         self.delay_ms = policy.delay_ms or 0
         self.max_length = NEVER if policy.max_length is None else policy.max_length
-        self.max_bytes = NEVER if policy.max_length_bytes is None else policy.max_length_bytes
-        if policy.queue_type == "stream":
-            self.max_bytes = NEVER      # old records go by whole segments, and none is refused
+        # Old records of a stream go by whole segments, and none is refused.
+        bounded = policy.max_length_bytes is not None and policy.queue_type != "stream"
+        self.max_bytes = policy.max_length_bytes if bounded else NEVER
         self.max_deliveries = policy.max_deliveries or 0
         self.max_priority = policy.max_priority
         self.consumer_timeout_ms = policy.consumer_timeout_ms or 0
@@ -79,8 +80,9 @@ cdef class Queue(Holder):
         """Tell `ready` how to choose."""
         if self.ready is None:
             self.ready = Ready.__new__(Ready)
-        ordered = self.policy.groups in ORDERED
-        self.ready.configure(self.policy.priority_mode, self.policy.priority_ageing_ms, ordered)
+        if self.waiting is None:
+            self.waiting, self.processing = Histogram.__new__(Histogram), Histogram.__new__(Histogram)
+        self.ready.configure(self.policy.priority_mode, self.policy.priority_ageing_ms, self.policy.groups in ORDERED)
 
     # Entering
 
@@ -155,8 +157,6 @@ cdef class Queue(Holder):
 
     def would_overflow(self, uint64_t size) -> bool:
         """Whether one more body of this size is over the limits."""
-        if self.max_length == NEVER and self.max_bytes == NEVER:
-            return False
         if self.ready is None:
             return self.max_length == 0 or size > self.max_bytes
         return self.ready.length + 1 > self.max_length or self.ready.bytes + size > self.max_bytes
@@ -211,15 +211,14 @@ cdef class Queue(Holder):
         With `bytes_max`, those after the first only as far as all together have no more; of a body that is kept
         elsewhere `large_bytes` says the size by its pointer.
         """
-        cdef uint64_t term = 0, group = 0, total = 0
+        cdef uint64_t term, group = 0, total = 0
         cdef Held held
         cdef list taken = []
         if self.recorder is not None:
             raise NotSupported(f"'{self.name}' is a stream, from which nothing is taken: read it from an offset on")
         if lease_ms is None:
             lease_ms = self.policy.lease_ms
-        if lease_ms is not None:
-            term = lease_ms
+        term = 0 if lease_ms is None else lease_ms
         self.use()
         while len(taken) < count:
             held = self.next(group)
@@ -268,6 +267,8 @@ cdef class Queue(Holder):
         held.consumer = consumer
         if held.entry.deliveries:
             self.counters.redelivered += 1
+        else:
+            note(self.waiting, engine.now_ms - min(engine.now_ms, held.ready_ms))
         held.entry.deliveries += 1
         self.counters.delivered += 1
         self.leased += 1
@@ -379,6 +380,8 @@ cdef class Queue(Holder):
             )
         else:
             engine.journal.uncache(held.entry.seq)
+        if held.state == LEASED:
+            note(self.processing, held_ms)
         self.end_lease(held)
         held.state = DONE
         held.consumer = None
@@ -401,8 +404,7 @@ cdef class Queue(Holder):
             engine.tracer.tell_ended(self, held, engine.journal, how, False)
         if held.entry.place.segment:
             engine.journal.returned(
-                self.id, &held.entry, how, due_ms, <uint32_t>held_ms,
-                self.consumer_id(held.consumer),
+                self.id, &held.entry, how, due_ms, <uint32_t>held_ms, self.consumer_id(held.consumer)
             )
         self.end_lease(held)
         held.lease = 0

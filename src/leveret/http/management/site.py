@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from leveret.alerting.service import Alerting
 from leveret.core.queue import Queue
 from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
@@ -68,6 +69,9 @@ class Clients(Protocol):
     def churn(self) -> dict[str, int]:
         """How many connections and channels have come and gone."""
 
+    def traffic(self) -> dict[str, int]:
+        """What all channels have done, those too that are closed."""
+
     def close(self, name: str, reason: str) -> bool:
         """Ask a client to go; False when there is no such connection."""
 
@@ -121,3 +125,4 @@ class Site:
     process: Process
     rates: Rates
     audit: Audit
+    alerts: Alerting

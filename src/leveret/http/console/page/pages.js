@@ -39,6 +39,7 @@ export const PAGES = [
     tag: "management",
     load: () => import("./pages/exchange.js"),
   },
+  { path: "/alerts", name: "Alerts", group: "Broker", tag: "management", load: () => import("./pages/alerts.js") },
   {
     path: "/connections",
     name: "Connections",
