@@ -17,9 +17,11 @@ def told_to_type_checkers() -> dict[str, str]:
 
 def test_every_name_is_found_where_type_checkers_look_for_it() -> None:
     told = told_to_type_checkers()
-    assert {name: vars(leveret)["HOMES"].get(name) for name in leveret.__all__} == {
+    homes, errors = vars(leveret)["HOMES"], vars(leveret)["ERRORS"]
+    assert {name: homes.get(name, errors) for name in leveret.__all__} == {
         name: told.get(name) for name in leveret.__all__
     }
+    assert homes.keys() <= set(leveret.__all__)
     for name in leveret.__all__:
         assert getattr(leveret, name) is not None
         assert name in dir(leveret)

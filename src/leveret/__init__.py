@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from leveret.journal.verify import Damage
 else:
     # A name is imported when it is asked for: a command line that only sends a request needs no journal.
+    ERRORS = "leveret.core.errors"
     HOMES = {
         "AsyncRemoteBroker": "leveret.client.abroker",
         "aconnect": "leveret.client.abroker",
@@ -71,32 +72,6 @@ else:
         "Cipher": "leveret.client.encryption",
         "ManualClock": "leveret.clock",
         "Options": "leveret.config",
-        "AccessRefused": "leveret.core.errors",
-        "BlobStoreFailed": "leveret.core.errors",
-        "BrokerClosed": "leveret.core.errors",
-        "DamagedJournal": "leveret.core.errors",
-        "DataLocked": "leveret.core.errors",
-        "DiskFull": "leveret.core.errors",
-        "ExchangeNotFound": "leveret.core.errors",
-        "InvalidArgument": "leveret.core.errors",
-        "InvalidReceipt": "leveret.core.errors",
-        "JournalError": "leveret.core.errors",
-        "JournalFailed": "leveret.core.errors",
-        "LeveretError": "leveret.core.errors",
-        "MessageNotFound": "leveret.core.errors",
-        "MessageTooLarge": "leveret.core.errors",
-        "NotFound": "leveret.core.errors",
-        "NotSupported": "leveret.core.errors",
-        "PreconditionFailed": "leveret.core.errors",
-        "QueueFull": "leveret.core.errors",
-        "QueueNotFound": "leveret.core.errors",
-        "ResourceLocked": "leveret.core.errors",
-        "StaleGeneration": "leveret.core.errors",
-        "TooMany": "leveret.core.errors",
-        "UnknownFormat": "leveret.core.errors",
-        "Unreachable": "leveret.core.errors",
-        "VhostNotFound": "leveret.core.errors",
-        "WrongKey": "leveret.core.errors",
         "Broker": "leveret.embedded.broker",
         "open": "leveret.embedded.broker",
         "Exchange": "leveret.embedded.exchange",
@@ -118,15 +93,15 @@ else:
     }
 
     def __getattr__(name: str) -> object:
-        """A name of this package, from the module that has it."""
-        if name not in HOMES:
+        """A name of this package, from the module that has it; errors have one of their own."""
+        if name not in __all__:
             raise AttributeError(f"module 'leveret' has no attribute '{name}'")
-        found = globals()[name] = getattr(import_module(HOMES[name]), name)
+        found = globals()[name] = getattr(import_module(HOMES.get(name, ERRORS)), name)
         return found
 
     def __dir__() -> list[str]:
         """What can be asked for."""
-        return sorted({*globals(), *HOMES})
+        return sorted({*globals(), *__all__})
 
 
 __all__ = [

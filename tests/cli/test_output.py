@@ -91,7 +91,7 @@ def test_words_are_completed() -> None:
 
 
 def test_every_command_is_completed() -> None:
-    assert candidates(main.parser(), [""]) == sorted(command.name for command in main.COMMANDS)
+    assert candidates(main.parser(), [""]) == sorted(command.name for command in main.commands())
 
 
 def test_the_script_of_bash_completes() -> None:

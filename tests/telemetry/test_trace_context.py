@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.trace import TraceState
 
 from leveret.telemetry.trace_context import CONTEXT_CHARS_MAX, TraceContext, context_of, from_aws, parse, to_aws
 
@@ -43,9 +44,31 @@ def test_what_is_malformed_is_nothing(text: object) -> None:
     assert parse(text) is None
 
 
-def test_a_state_that_is_too_long_is_left_out() -> None:
-    found = context_of({"traceparent": TRACEPARENT, "tracestate": "x" * (CONTEXT_CHARS_MAX + 1)})
+@pytest.mark.parametrize(
+    "state",
+    [
+        "a=" + "x" * CONTEXT_CHARS_MAX,
+        ",".join(f"a{number}=1" for number in range(33)),
+        "a=1,a=2",
+        "A=1",
+        "a",
+        "a=",
+        "a=1\n",
+        "a=\u00e4",
+        "a=b=c",
+        b"\xff",
+    ],
+)
+def test_a_malformed_state_is_left_out(state: str | bytes) -> None:
+    found = context_of({"traceparent": TRACEPARENT, "tracestate": state})
     assert found == TraceContext(TRACE, SPAN, True)
+
+
+@pytest.mark.parametrize("state", ["vendor=1", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "fw529a3039@dt=FfAc(+) x"])
+def test_a_state_is_read_as_opentelemetry_reads_it(state: str) -> None:
+    found = context_of({"traceparent": TRACEPARENT, "tracestate": state})
+    assert found is not None
+    assert found.state == state == TraceState.from_header([state]).to_header()
 
 
 @given(contexts)

@@ -1,6 +1,9 @@
 """One trace through a server, whatever protocols a message comes and goes by."""
 
 import json
+import os
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -10,7 +13,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.server_process import ServerProcess
+from tests.server_process import PACKAGES, ServerProcess
 from tests.sqs.server import Server
 from tests.telemetry.collector import Collector
 
@@ -151,6 +154,19 @@ def test_from_rest_by_the_headers_of_the_request(
     ]
     channel.basic_ack(0, multiple=True)
     check_trace(listening, "from-rest")
+
+
+def test_the_status_counts_spans(channel: BlockingChannel, server: ServerProcess, listening: Collector) -> None:
+    for queue in ("counted", "counted-too"):  # when the second one is there, the first was answered and counted
+        publish(channel, queue)
+        listening.wait_for(f"publish {queue}")
+    command = [sys.executable, "-m", "leveret", "status", "--json", "--data", str(server.data)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": PACKAGES}
+    )
+    facts = json.loads(done.stdout)
+    assert facts["spans_exported"] >= 1
+    assert facts["spans_dropped"] == facts["spans_avoided"] == 0
 
 
 def test_a_malformed_context_of_a_request_is_left_out(channel: BlockingChannel, server: ServerProcess) -> None:

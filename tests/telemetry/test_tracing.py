@@ -1,5 +1,6 @@
 """Spans of a broker, as a collector gets them."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_a_collector_that_refuses_costs_spans_and_nothing_else(collector: Collec
         assert broker.queue("orders").receive()[0].body == "x"
         tracer = broker.guard.tracer
     assert tracer is not None
-    assert tracer.counts == {"exported": 0, "dropped": 2, "limited": 0}
+    assert tracer.counts == {"exported": 0, "dropped": 2, "avoided": 0}
 
 
 def test_a_stuck_collector_holds_up_neither_messages_nor_the_end(
@@ -126,3 +127,36 @@ def test_a_stuck_collector_holds_up_neither_messages_nor_the_end(
 def test_options_that_cannot_work_are_refused(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(leveret.InvalidArgument, match=reason):
         leveret.open(tracing=True, **options)
+
+
+def test_the_variables_of_opentelemetry_count(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url.removesuffix("/v1/traces"))
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "shop-broker")
+    with leveret.open(tracing=True, tracing_ratio=1) as broker:
+        broker.queue("orders").send("x")
+    collector.wait_for("publish orders")
+    assert collector.services == {"shop-broker"}
+
+
+def test_who_has_no_opentelemetry_is_told_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(leveret.InvalidArgument, match=r"pip install 'leveret\[tracing\]'"):
+        leveret.open(tmp_path, tracing=True)
+    with leveret.open(tmp_path) as broker:  # the directory is free again
+        assert broker.queues() == []
+
+
+def test_a_routing_key_that_is_no_text_is_told_nevertheless(collector: Collector) -> None:
+    with opened(collector) as broker:
+        fanout = broker.exchange("amq.fanout")
+        fanout.bind(broker.queue("orders"))
+        fanout.publish("caf\udce9", "x", headers=TRACED)
+    (publish,) = collector.wait_for("publish amq.fanout")
+    assert attributes(publish)["messaging.rabbitmq.destination.routing_key"] == "caf?"
+
+
+def test_the_size_of_a_body_that_is_kept_elsewhere_is_not_guessed(collector: Collector, tmp_path: Path) -> None:
+    with opened(collector, tmp_path, blob_bytes=100) as broker:
+        broker.queue("orders").send(b"x" * 1_000, headers=TRACED)
+    (publish,) = collector.wait_for("publish orders")
+    assert "messaging.message.body.size" not in attributes(publish)

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 UNKNOWN_BYTES_MAX = 65_536
 # Names of consumers stay in the journal for ever: without an end to them a client fills it with one.
 CONSUMER_NAME_CHARS_MAX = 128
-ID_BYTES = 6
 NO_ROOM = "low on disk"  # the journal says so before the alarm does
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
 
@@ -90,7 +89,7 @@ class Connection(Session):
         super().__init__(FrameReader(hub.limits.frame_max, hub.limits.channel_max), hub.outbox)
         self.hub = hub
         self.peer = peer
-        self.id = secrets.token_hex(ID_BYTES)
+        self.id = secrets.token_hex(6)
         self.state = State.HEADER
         self.user: User | None = None
         self.vhost = ""

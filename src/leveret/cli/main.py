@@ -8,57 +8,63 @@ import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from importlib import import_module
 
-from leveret.cli import (
-    completion,
-    consume,
-    definitions,
-    objects,
-    peek,
-    pipeline,
-    publish,
-    queues,
-    redrive,
-    schedule,
-    serve,
-    status,
-    tail,
-)
-from leveret.cli.bench import command as bench
 from leveret.cli.command import Command
-from leveret.cli.doctor import command as doctor
-from leveret.cli.top import command as top
 from leveret.core.errors import LeveretError
 
-COMMANDS: tuple[Command, ...] = (
-    serve.COMMAND,
-    top.COMMAND,
-    queues.COMMAND,
-    publish.COMMAND,
-    consume.COMMAND,
-    peek.COMMAND,
-    tail.COMMAND,
-    redrive.COMMAND,
-    schedule.COMMAND,
-    *objects.COMMANDS,
-    definitions.COMMAND,
-    status.COMMAND,
-    pipeline.COMMAND,
-    bench.COMMAND,
-    doctor.COMMAND,
-    completion.COMMAND,
-)
+OBJECTS = "objects"
+# Where each command is, in the order of the help text; objects.py has several, named by what they manage. Only the one
+# that is asked for is imported: most of the time of a short command is that of its imports.
+MODULES = {
+    "serve": "serve",
+    "top": "top.command",
+    "queues": "queues",
+    "publish": "publish",
+    "consume": "consume",
+    "peek": "peek",
+    "tail": "tail",
+    "redrive": "redrive",
+    "schedule": "schedule",
+    OBJECTS: OBJECTS,
+    "definitions": "definitions",
+    "status": "status",
+    "pipeline": "pipeline",
+    "bench": "bench.command",
+    "doctor": "doctor.command",
+    "completion": "completion",
+}
+
+
+def commands_in(module: str) -> tuple[Command, ...]:
+    """The commands of one module."""
+    found = import_module(f"leveret.cli.{module}")
+    several: tuple[Command, ...] = found.COMMANDS if module == OBJECTS else (found.COMMAND,)
+    return several
+
+
+def commands() -> tuple[Command, ...]:
+    """All commands."""
+    return tuple(command for module in MODULES.values() for command in commands_in(module))
+
+
+def commands_for(words: Sequence[str]) -> tuple[Command, ...]:
+    """The command that a line begins with, if it does; else all, for the help text or the complaint."""
+    first = words[0] if words else ""
+    found = commands_in(MODULES.get(first, OBJECTS)) if first and not first.startswith("-") else ()
+    return found if any(command.name == first for command in found) else commands()
+
 
 DONE, FAILED = 0, 1
 INTERRUPTED = 130  # as shells have it for a program that was interrupted from the keyboard
 
 
-def parser() -> ArgumentParser:
-    """The parser of the whole command line."""
+def parser(known: Sequence[Command] | None = None) -> ArgumentParser:
+    """The parser of the command line: of all commands, or of those that were found to be enough."""
     whole = ArgumentParser(prog="leveret", description="Leveret, a message broker.", allow_abbrev=False)
-    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        one = commands.add_parser(
+    words = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in commands() if known is None else known:
+        one = words.add_parser(
             command.name,
             help=command.help,
             description=command.help,
@@ -79,7 +85,8 @@ def epilog(command: Command) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says; give the exit code."""
-    given = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    given = parser(commands_for(words)).parse_args(words)
     try:
         code: int = given.run(given)
         sys.stdout.flush()

@@ -52,6 +52,8 @@ class Broker:
         self.receipts = Receipts(secret)
         self.running: WeakSet[Worker | Subscription] = WeakSet()
         self.blob_bytes = options.message_bytes_max if guard.large is None else options.blob_bytes
+        if options.tracing:
+            start_tracing(guard, options)
 
     # Queues
 
@@ -274,8 +276,6 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
         core = Core(Journal(), int(secrets.token_hex(8)[:TAG_DIGITS], 16))
         in_memory = Guard(core, lock, ticking)
         in_memory.keep_streams(open_streams(core, None, chosen))
-        if chosen.tracing:
-            start_tracing(in_memory, chosen)
         return Broker(in_memory, chosen, secrets.token_bytes(32))
     directory = os.fspath(path)
     store = open_store(directory, chosen, ticking, lock)
@@ -287,8 +287,6 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
         large = LargeBodies(directory, chosen, store, store.state)
         guard.attach(store, large)
         guard.keep_streams(open_streams(store.state, directory, chosen, store.options.keys, large.get))
-        if chosen.tracing:
-            start_tracing(guard, chosen)
     except BaseException:
         store.abandon()
         raise

@@ -1,6 +1,7 @@
 """Tracing as the options of a broker ask for it."""
 
 from leveret.config import Options
+from leveret.core.errors import InvalidArgument
 from leveret.embedded.guard import Guard
 from leveret.telemetry.otlp import OtlpSender
 from leveret.telemetry.spans import Spans
@@ -8,13 +9,22 @@ from leveret.telemetry.tracing import BrokerTracer
 
 
 def start_tracing(guard: Guard, options: Options) -> None:
-    """Send spans to a collector from now on, until the guard is closed."""
+    """Send spans to a collector from now on, until the guard is closed; closes it if that cannot be."""
     store, core = guard.store, guard.core
 
     def pending() -> int:
         return 0 if store is None else store.commit.pending
 
-    spans = Spans(OtlpSender(options.tracing_endpoint), options.tracing_spans_max)
+    try:
+        sender = OtlpSender(options.tracing_endpoint)
+    except InvalidArgument:
+        guard.close()
+        raise
     guard.tracer = core.tracer = BrokerTracer(
-        guard.clock, spans, core.tag, pending, ratio=options.tracing_ratio, rate_max=options.tracing_rate_max
+        guard.clock,
+        Spans(sender, options.tracing_spans_max),
+        core.tag,
+        pending,
+        ratio=options.tracing_ratio,
+        rate_max=options.tracing_rate_max,
     )

@@ -290,7 +290,7 @@ class Connection(asyncio.Protocol):
             fields += b"Connection: close\r\n"
         elif request.version == "1.0":
             fields += b"Connection: keep-alive\r\n"
-        if LOG.is_debugging:
+        if self._server.tells_requests:
             what = {"method": request.method, "path": request.raw_path.decode("latin-1"), "status": status}
             LOG.debug("request answered", peer=self.peer, **what, **request.facts())
         if request.is_named:

@@ -56,6 +56,7 @@ class HttpServer:
         self.bodies_bytes = 0
         """Of all requests that have come and are not answered yet."""
         self.now_s = self._loop.time()
+        self.tells_requests = LOG.is_debugging
         self._admission = admission
         self._clock = clock
         self._listeners: list[Listener] = []
@@ -159,6 +160,7 @@ class HttpServer:
         """Look at every connection."""
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
         self.now_s = self._loop.time()
+        self.tells_requests = LOG.is_debugging
         self._heads.clear()
         for connection in list(self._connections):
             connection.check(self.now_s)

@@ -187,7 +187,9 @@ class Server:
         """What `leveret status` tells about the process."""
         connections = amqp.admission.connections
         usage = {"connections": connections, "memory_bytes": memory.resident_bytes(), "alarm": amqp.hub.alarm}
-        return {"pid": os.getpid(), **self._addresses(), **usage}
+        tracer = self._broker.guard.tracer
+        spans = {} if tracer is None else {f"spans_{name}": count for name, count in tracer.counts.items()}
+        return {"pid": os.getpid(), **self._addresses(), **usage, **spans}
 
     def _announce(self) -> None:
         """Say that clients can come."""

@@ -13,9 +13,14 @@ from leveret.core.tracing import TRACEPARENT, TRACESTATE
 
 CONTEXT_CHARS_MAX = 512  # of a traceparent and of a tracestate: all of it is kept with every span
 AWS_CHARS_MAX = 1_024
+MEMBERS_MAX = 32  # of a tracestate
 TIME_DIGITS = 8  # of the trace, in front: AWS has the second in which it began there
 
 _TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+# A name, which may be one of several tenants of a system, and printable text without commas and signs of equality.
+_MEMBER = re.compile(
+    r"(?:[a-z][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})=[!-+.-<>-~ -]{1,256}"
+)
 _ROOT = re.compile(r"1-([0-9a-f]{8})-([0-9a-f]{24})")
 _SPAN = re.compile(r"[0-9a-f]{16}")
 
@@ -35,7 +40,7 @@ class TraceContext(NamedTuple):
 
 
 def parse(traceparent: object, tracestate: object = None) -> TraceContext | None:
-    """The context in two headers; None when the first is malformed. A second one that is too long counts as missing."""
+    """The context in two headers; None when the first is malformed. A malformed second one counts as missing."""
     text = _text(traceparent)
     found = _TRACEPARENT.fullmatch(text) if len(text) <= CONTEXT_CHARS_MAX else None
     if found is None or (found[1] == "00" and found[5]):
@@ -43,8 +48,18 @@ def parse(traceparent: object, tracestate: object = None) -> TraceContext | None
     trace_id, span_id, flags = (int(found[each], 16) for each in (2, 3, 4))
     if not trace_id or not span_id:
         return None
-    state = _text(tracestate)
-    return TraceContext(trace_id, span_id, bool(flags & 1), state if len(state) <= CONTEXT_CHARS_MAX else "")
+    return TraceContext(trace_id, span_id, bool(flags & 1), _state(_text(tracestate)))
+
+
+def _state(text: str) -> str:
+    """A tracestate that others can read; nothing in place of one that they would complain about."""
+    if not text or len(text) > CONTEXT_CHARS_MAX:
+        return ""
+    members = [member.strip(" \t") for member in text.split(",")]
+    names = {member.partition("=")[0] for member in members}
+    if len(names) < len(members) or len(members) > MEMBERS_MAX or not all(map(_MEMBER.fullmatch, members)):
+        return ""
+    return ",".join(members)
 
 
 def context_of(headers: Mapping[str, Any] | None) -> TraceContext | None:

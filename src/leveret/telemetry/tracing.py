@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from leveret.clock import Clock
 from leveret.core.consumer import Consumer
+from leveret.core.filters import BLOB
 from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.message import Message
@@ -52,6 +53,14 @@ class Unwritten(NamedTuple):
     frame: int
     publish: Span
     entered_ns: int
+
+
+class Part(NamedTuple):
+    """What a span is of its trace."""
+
+    name: str
+    span_id: int
+    parent_id: int
 
 
 class BrokerTracer(Tracer):
@@ -104,10 +113,11 @@ class BrokerTracer(Tracer):
         if context is None:
             return
         where = message.exchange or queues[0].name
-        named = [queue.name for queue in queues[:QUEUES_MAX]]
+        named = [clipped(queue.name) for queue in queues[:QUEUES_MAX]]
         attributes = {**self._attributes("publish", "send", where, message), "messaging.leveret.queues": named}
         attributes["messaging.leveret.vhost"] = clipped(queues[0].vhost)
-        attributes["messaging.message.body.size"] = len(message.body)
+        if not message.flags & BLOB:  # of such a one only the place of the body is here
+            attributes["messaging.message.body.size"] = len(message.content) - message.header_len
         if message.routing_key:
             attributes["messaging.rabbitmq.destination.routing_key"] = clipped(message.routing_key)
         is_first = given is not None and given.span_id == context.span_id
@@ -160,10 +170,12 @@ class BrokerTracer(Tracer):
         consumer = held.consumer.name if isinstance(held.consumer, Consumer) else held.consumer
         if isinstance(consumer, str) and consumer:
             attributes["messaging.client.id"] = clipped(consumer)
-        now_ns = self.now_ns()
-        waited_since_ns = held.ready_ms * NS_PER_MS if held.deliveries == 1 else now_ns
         self._add(
-            "deliver", queue, context, self._delivery_id(held), context.span_id, waited_since_ns, now_ns, attributes
+            Part("deliver", self._delivery_id(held), context.span_id),
+            queue,
+            context,
+            attributes,
+            since_ns=held.ready_ms * NS_PER_MS if held.deliveries == 1 else None,
         )
 
     def settled(self, queue: Queue, held: Held, message: Message, how: int) -> None:
@@ -182,29 +194,34 @@ class BrokerTracer(Tracer):
         attributes = self._attributes(name, "settle", queue.name, message)
         attributes["messaging.leveret.outcome"] = outcome
         parent_id = context.span_id
-        now_ns = self.now_ns()
         if held.lease:
             parent_id = self._delivery_id(held)
-            attributes["messaging.leveret.held_ms"] = max(0, now_ns // NS_PER_MS - held.delivered_ms)
-        self._add(name, queue, context, new_id(), parent_id, now_ns, now_ns, attributes)
+            attributes["messaging.leveret.held_ms"] = max(0, self._clock.now_ms() - held.delivered_ms)
+        self._add(Part(name, new_id(), parent_id), queue, context, attributes)
 
     def _add(
         self,
-        name: str,
+        part: Part,
         queue: Queue,
         context: TraceContext,
-        span_id: int,
-        parent_id: int,
-        start_ns: int,
-        end_ns: int,
         attributes: dict[str, Attribute],
+        since_ns: int | None = None,
     ) -> None:
-        """Leave a span of a queue."""
+        """Leave a span of a queue that ends now; it began now as well, unless something else is said."""
         attributes["messaging.leveret.vhost"] = clipped(queue.vhost)
-        title = f"{name} {clipped(queue.name)}"
-        start_ns = min(start_ns, end_ns)
+        end_ns = self.now_ns()
         self.spans.add(
-            Span(title, "SERVER", context.trace_id, span_id, parent_id, context.state, start_ns, end_ns, attributes)
+            Span(
+                name=f"{part.name} {clipped(queue.name)}",
+                kind="SERVER",
+                trace_id=context.trace_id,
+                span_id=part.span_id,
+                parent_id=part.parent_id,
+                state=context.state,
+                start_ns=end_ns if since_ns is None else min(since_ns, end_ns),
+                end_ns=end_ns,
+                attributes=attributes,
+            )
         )
 
     def _attributes(self, name: str, kind: str, destination: str, message: Message) -> dict[str, Attribute]:
@@ -229,9 +246,9 @@ class BrokerTracer(Tracer):
 
     @property
     def counts(self) -> dict[str, int]:
-        """What became of spans, and the messages that were not traced because they were too many in a second."""
+        """What became of spans; those of messages that were too many in a second to be traced were never made."""
         spans = self.spans
-        return {"exported": spans.exported, "dropped": spans.dropped + self.failures, "limited": self.limited}
+        return {"exported": spans.exported, "dropped": spans.dropped + self.failures, "avoided": self.limited}
 
     def close(self) -> None:
         """Send what is left."""

@@ -106,7 +106,7 @@ class Service:
 
     def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
         """Do what a request asks for, if its sender may."""
-        caller = self._caller(request, request_id)
+        caller = self._caller(request)
         self._throttle.admit(caller.host, caller.user)
         action, parameters = wire.decode(request)
         on_queue = request.method == "GET" and len(request.raw_path) > 1
@@ -126,7 +126,7 @@ class Service:
             authorize_name(call, required(parameters, "QueueName"), action)
         return ACTIONS[action](call)
 
-    def _caller(self, request: Request, request_id: str) -> Caller:
+    def _caller(self, request: Request) -> Caller:
         """Who sent a request, by its signature."""
         peer = request.peer
         if not self._account.settings.auth:
@@ -136,7 +136,7 @@ class Service:
             key = self._verifier.verify(signed, self._account.now_ms())
         except SignatureRefused as error:
             self._throttle.admit(peer.host, None)
-            LOG.warning("signature refused", peer=peer.host, reason=error.reason, aws_request=request_id)
+            LOG.warning("signature refused", peer=peer.host, reason=error.reason)
             raise SqsError(error.reason, str(error)) from None
         return Caller(key.user, self._account.settings.user_arn(key.user), peer.host, peer.tls)
 
