@@ -7,7 +7,7 @@ import { button, heading, panel } from "../figures.js";
 import { live } from "../live.js";
 import { go, to } from "../router.js";
 import { tableOf } from "../table.js";
-import { attempt, say, warn } from "../toast.js";
+import { attempt, say } from "../toast.js";
 import { tagsIn, tagsOf, userFields } from "./users.js";
 
 const PATTERN = (name, label, value) => ({
@@ -81,7 +81,7 @@ function columnsOf(subject) {
         h(
           "div",
           { class: "actions" },
-          button("Edit", () => edit(subject, row)),
+          button("Edit", () => permit(subject, row)),
           button("Clear", () => clear(subject, row)),
         ),
     },
@@ -106,12 +106,6 @@ async function change(subject) {
 
 function pathOf({ name }, vhost) {
   return `/permissions/${segment(vhost)}/${segment(name)}`;
-}
-
-/** Ask first how it is now: the button may be older than the permission. */
-async function edit(subject, { vhost }) {
-  const now = await management.get(pathOf(subject, vhost)).catch((error) => warn(error.message));
-  if (now) await permit(subject, now);
 }
 
 async function permit(subject, row = { vhost: "/", configure: ".*", write: ".*", read: ".*" }) {
