@@ -248,6 +248,13 @@ def redrive(
     return Call("POST", path, lambda answer: RedriveResult(**answer.json()), body, wait_s=wait_s, again=False)
 
 
+def discard(queue: str, limit: int | None, dry_run: bool, conditions: Mapping[str, Any]) -> Call[int]:
+    """Remove messages; never repeated by itself, because it would count less the second time."""
+    told = {"limit": limit, "dry_run": dry_run or None, "filter": conditions_json(conditions)}
+    body = {name: value for name, value in told.items() if value is not None}
+    return Call("POST", path_of("queues", queue, "discard"), _whole("matched"), body, again=False)
+
+
 def conditions_json(conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Conditions with times as numbers."""
     return {
