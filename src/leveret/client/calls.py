@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -211,6 +212,8 @@ def stats(queue: str) -> Call[QueueStats]:
 def browse(queue: str, limit: int, state: str, conditions: Mapping[str, Any]) -> Call[list[Row]]:
     """Look at messages."""
     query = {"limit": limit, "state": state, "encoding": "base64", **conditions_json(conditions)}
+    if "headers" in query:
+        query["headers"] = json.dumps(query["headers"])
     return Call("GET", f"{path_of('queues', queue, 'messages')}?{urlencode(query)}", _messages)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from leveret.core.queue import Queue
 from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
+from leveret.http.reports import Reports
 from leveret.security.access import Access
 from leveret.telemetry.audit import Audit
 
@@ -121,3 +122,4 @@ class Site:
     process: Process
     rates: Rates
     audit: Audit
+    reports: Reports

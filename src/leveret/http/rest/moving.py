@@ -6,9 +6,9 @@ from typing import Any
 from leveret.core.errors import InvalidArgument, MessageNotFound
 from leveret.http.desk import ANSWER_BYTES_MAX
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import Flag, Listed, Number, Record, Table, Text, Whole
+from leveret.http.rest.fields import Flag, Listed, Number, Record, Text, Whole
 from leveret.http.rest.leases import DONE
-from leveret.http.rest.messages import BROWSE_DEFAULT, BROWSE_MAX, CONDITIONS, ENCODING
+from leveret.http.rest.messages import BROWSE_DEFAULT, BROWSE_MAX, CONDITIONS, ENCODING, HEADERS
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.shapes import LOOKED_AT, SHORT_CHARS_MAX, looked_at
 
@@ -74,7 +74,7 @@ FILTER = Record(
     "Conditions, all of which a message must meet.",
     {
         **CONDITIONS,
-        "headers": Table("Only with these headers; null: whatever their value.", 32),
+        "headers": HEADERS,
         "message_ids": Listed("Only these.", Text("An id.", 255, 1), 1_000),
         "numbers": Listed("As Spark has them in `offset`.", Whole("A number.", 1, SEQ_MAX), 1_000),
     },
