@@ -35,7 +35,12 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server at work."""
-    with ServerProcess(tmp_path_factory.mktemp("console")) as running, busy(running):
+    folder = tmp_path_factory.mktemp("console")
+    report = folder / "reports" / "monday"
+    report.mkdir(parents=True)
+    (report / "index.html").write_text("<!doctype html><title>Monday</title><h1>All is well</h1>")
+    (report / "summary.txt").write_text("40 messages, none late\n")
+    with ServerProcess(folder, "--reports-dir", str(report.parent)) as running, busy(running):
         yield running
 
 

@@ -10,9 +10,10 @@ from leveret.http.management.refusals import NO_CACHE, answer
 from leveret.http.response import Response
 from leveret.http.router import Answer
 
+# Of an origin of its own and without scripts: it is a file, and may say anything.
+POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 HEADERS = (
-    # Of an origin of its own and without scripts: it is a file, and may say anything.
-    ("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"),
+    ("Content-Security-Policy", POLICY),
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
     *NO_CACHE,

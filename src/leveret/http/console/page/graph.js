@@ -12,15 +12,22 @@ const NAME_CHARS = 22;
 const KEY_CHARS = 26;
 
 /**
- * @typedef {{id: string, name: string, kind: "exchange" | "queue", level: number, href: string}} Node
- * @typedef {{from: string, to: string, keys: string[], alternate?: boolean}} Edge
+ * @typedef {{id: string, name: string, kind: "exchange" | "queue", level: number, href: string,
+ *   type?: string}} Node
+ * @typedef {{from: string, to: string, keys: string[], kind?: "binding" | "alternate" | "dead letters"}} Edge
  */
+
+/** Arrows that are no bindings: how they look, and what is written there. */
+const KINDS = {
+  alternate: ["alternate", "if nothing matches"],
+  "dead letters": ["dead", "dead letters"],
+};
 
 /**
  * Draw it; `hits` are the nodes, and the edges as "from to", that are shown as taken.
- * @param {{nodes: Node[], edges: Edge[], start: string, label: string, hits?: Set<string>}} options
+ * @param {{nodes: Node[], edges: Edge[], start?: string, label: string, hits?: Set<string>}} options
  */
-export function graphOf({ nodes, edges, start, label, hits = new Set() }) {
+export function graphOf({ nodes, edges, start = "", label, hits = new Set() }) {
   const places = placed(nodes, edges);
   const arrived = new Map();
   const lines = edges.map((edge) => {
@@ -66,17 +73,18 @@ function center(column, lowest) {
   for (const place of column) place.y += down;
 }
 
-function arrow({ from, to, keys, alternate }, places, slot, hit) {
+function arrow({ from, to, keys, kind = "binding" }, places, slot, hit) {
   const source = places.get(from);
   const target = places.get(to);
   const startX = source.x + NODE_WIDTH;
   const startY = source.y + source.height / 2;
   const endY = target.y + ((slot + 1) * target.height) / (target.arrows + 1);
   const bend = GAP_X / 2;
-  const text = alternate ? "if nothing matches" : keys.map((key) => key || "(empty)").join(", ");
+  const [look, words] = KINDS[kind] ?? ["", null];
+  const text = words ?? keys.map((key) => key || "(empty)").join(", ");
   return svg(
     "g",
-    { class: ["edge", alternate ? "alternate" : "", hit ? "hit" : ""].join(" ") },
+    { class: ["edge", look, hit ? "hit" : ""].join(" ") },
     svg("path", {
       d: `M ${startX} ${startY} C ${startX + bend} ${startY} ${target.x - bend * 1.4} ${endY} ${target.x} ${endY}`,
     }),
@@ -86,12 +94,12 @@ function arrow({ from, to, keys, alternate }, places, slot, hit) {
   );
 }
 
-function box({ name, kind, href }, { x, y, height }, isStart, hit) {
+function box({ name, kind, type, href }, { x, y, height }, isStart, hit) {
   const shape = { x, y, width: NODE_WIDTH, height, rx: kind === "exchange" ? 15 : 4 };
   return svg(
     "a",
     { href, class: [kind, isStart ? "start" : "", hit ? "hit" : ""].join(" "), "aria-label": `${kind} ${name}` },
-    svg("title", {}, `${kind} ${name}`),
+    svg("title", {}, `${type ? `${type} ` : ""}${kind} ${name}`),
     svg("rect", shape),
     svg("text", { x: x + 12, y: y + height / 2 + 4 }, cut(name, NAME_CHARS)),
   );

@@ -10,6 +10,7 @@ import { count } from "./format.js";
  * @property {string} [sort] what the server calls the column, if it can be sorted by
  * @property {boolean} [numeric]
  * @property {boolean} [optional] left out where the screen is narrow
+ * @property {boolean} [narrow] as narrow as what is in it
  */
 
 /**
@@ -83,7 +84,7 @@ export function tableOf({ caption, columns, key, empty, sort, onsort }) {
 }
 
 function classes(column) {
-  return [column.numeric ? "numeric" : "", column.optional ? "optional" : ""].filter(Boolean).join(" ") || null;
+  return ["numeric", "optional", "narrow"].filter((name) => column[name]).join(" ") || null;
 }
 
 /**
