@@ -2,14 +2,15 @@
 
 import { h, svg } from "./dom.js";
 
-const NODE_WIDTH = 170;
+const NODE_WIDTH = 150;
 const NODE_HEIGHT = 30;
 const SLOT = 18; // between two arrows that end at the same node
-const GAP_X = 190;
+const GAP_X = 140;
 const GAP_Y = 14;
 const MARGIN = 8;
-const NAME_CHARS = 22;
-const KEY_CHARS = 26;
+const NAME_CHARS = 19;
+const KEY_CHARS = 20;
+const SHRINK = 0.8; // a drawing that is a little too wide is drawn smaller; much too wide, it scrolls
 
 /**
  * @typedef {{id: string, name: string, kind: "exchange" | "queue", level: number, href: string,
@@ -41,6 +42,7 @@ export function graphOf({ nodes, edges, start = "", label, hits = new Set() }) {
   const height = Math.max(...all.map(({ y, height: own }) => y + own)) + MARGIN;
   const drawing = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label });
   drawing.append(...lines, ...boxes);
+  drawing.style.setProperty("min-width", `${Math.round(width * SHRINK)}px`);
   return h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": `${label}, drawing` }, drawing);
 }
 

@@ -10,23 +10,12 @@ import { to } from "../router.js";
 import { selectionOf } from "../selection.js";
 import { rights } from "../session.js";
 import { tableOf } from "../table.js";
-import { discard, redrive } from "./dead-letters/actions.js";
+import { discard, inWords, redrive } from "./dead-letters/actions.js";
 import { sampleOf } from "./dead-letters/sample.js";
 
 const EVERY_MS = 15_000; // the server looks at many messages for an answer
-/** Why messages die, in words, and how much that should worry. */
-export const REASONS = {
-  rejected: ["rejected", "bad"],
-  delivery_limit: ["delivered too often", "bad"],
-  expired: ["expired", "warn"],
-  maxlen: ["no room", "warn"],
-};
-
-/** @param {{reason: string}} row */
-function reasonOf({ reason }) {
-  const [text, kind] = REASONS[reason] ?? [reason, "plain"];
-  return badge(text, kind);
-}
+/** Reasons that are nobody's fault: time or room was short. */
+const SHORTAGES = new Set(["expired", "maxlen"]);
 
 function keyOf(row) {
   return JSON.stringify([row.queue, row.reason, row.origin]);
@@ -94,7 +83,7 @@ function currentFigures({ groups, queues }) {
 function columnsOf(vhost, open) {
   const queue = (name) => h("a", { href: to("queues", vhost, name) }, name);
   return [
-    { label: "Reason", show: reasonOf },
+    { label: "Reason", show: (row) => badge(inWords(row.reason), SHORTAGES.has(row.reason) ? "warn" : "bad") },
     { label: "Died in", show: (row) => queue(row.origin) },
     { label: "Lies in", show: (row) => queue(row.queue) },
     { label: "Messages", numeric: true, show: (row) => count(row.messages) },

@@ -4,7 +4,7 @@ import { management, segment } from "../api.js";
 import { chartOf, history } from "../chart.js";
 import { fill, h } from "../dom.js";
 import { bar, figures, heading, pairs, panel } from "../figures.js";
-import { bytes, count, span } from "../format.js";
+import { bytes, count, counted, span } from "../format.js";
 import { live } from "../live.js";
 import { to } from "../router.js";
 import { tableOf } from "../table.js";
@@ -95,15 +95,11 @@ export function gauges(node) {
 }
 
 function journalOf({ journal, streams }) {
-  const inStreams = [
-    [
-      "Streams",
-      `${bytes(streams.bytes)} in ${count(streams.segments)} segments of ${count(streams.partitions)} partitions`,
-    ],
-  ];
+  const size = `${bytes(streams.bytes)} in ${counted(streams.partitions, "partition")}`;
+  const inStreams = [["Streams", streams.partitions ? `${size}, ${counted(streams.segments, "segment")}` : "none"]];
   if (!journal) return [["Journal", "in memory: nothing survives a restart"], ...inStreams];
   return [
-    ["Log", `${bytes(journal.log_bytes)} in ${count(journal.segments)} segments`],
+    ["Log", `${bytes(journal.log_bytes)} in ${counted(journal.segments, "segment")}`],
     ["Synced", SYNCS[journal.sync]],
     ["Commits since the start", count(journal.frames)],
     ["Syncs since the start", count(journal.syncs)],

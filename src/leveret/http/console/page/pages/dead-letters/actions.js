@@ -10,6 +10,13 @@ import { say } from "../../toast.js";
  * @typedef {{queue: string, filter: Object<string, any>, messages: number}} Chosen
  */
 
+const REASONS = { maxlen: "no room", delivery_limit: "delivered too often" };
+
+/** Why messages died, as people say it. */
+export function inWords(reason) {
+  return REASONS[reason] ?? reason;
+}
+
 function total(chosen) {
   return chosen.reduce((sum, each) => sum + each.messages, 0);
 }

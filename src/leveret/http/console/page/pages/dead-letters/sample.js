@@ -7,7 +7,7 @@ import { counted } from "../../format.js";
 import { messageView } from "../../message.js";
 import { selectionOf } from "../../selection.js";
 import { warn } from "../../toast.js";
-import { discard, redrive } from "./actions.js";
+import { discard, inWords, redrive } from "./actions.js";
 
 const SHOWN_MAX = 20;
 
@@ -41,7 +41,7 @@ export function sampleOf(subject, allowed) {
       {},
       messages.map((each) => messageView(each, allowed(row) ? selection.box(each) : null)),
     );
-    const title = h("h2", { tabindex: "-1" }, `${row.reason} in ${row.origin}`);
+    const title = h("h2", { tabindex: "-1" }, `Of ${row.origin}: ${inWords(row.reason)}`);
     const buttons = [
       button("Select all", () => selection.all(list)),
       selection.button("Redrive messages", (rows) => redrive(again, chosen(rows))),
