@@ -22,9 +22,10 @@ ARROWS: dict[str, set[str]] = {
     "security": {"core"} | SHARED,
     "telemetry": {"core"} | SHARED,
     "cluster": {"core"} | SHARED,
+    "alerting": {"core", "security", "telemetry", "embedded"} | SHARED,
     "net": EDGE - {"net"},
     "amqp": EDGE,
-    "http": EDGE | {"embedded", "sink"},
+    "http": EDGE | {"embedded", "sink", "alerting"},
     "client": EDGE | {"embedded"},
     "cli": EDGE | {"server", "client", "embedded", "journal", "stream", "sink"},
     "__main__": {"cli"},
@@ -32,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "sink": {"core", "journal", "embedded", "telemetry"} | SHARED,
     "pipeline": {"core", "journal", "stream", "client", "sink"} | SHARED,
     "": EDGE | {"journal", "stream", "embedded", "client"},
-    "server": EDGE | {"journal", "stream", "embedded", "client", "amqp", "http", "sink", "cluster"},
+    "server": EDGE | {"journal", "stream", "embedded", "client", "amqp", "http", "sink", "cluster", "alerting"},
 }
 
 # Whatever makes two runs of the same calls differ, or waits, or leaves the process.

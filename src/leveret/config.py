@@ -110,6 +110,11 @@ class ServerOptions(StoreOptions):
     plain_auth_remote: bool = option(False, "let passwords come from other machines without TLS")
     default_user: str | None = option("guest", "administrator of a server that has no user at all; off is none")
     default_password: str = option("guest", "its password; not a flag", secret=True)
+    alerts_every_s: float = option(15, "time between two looks at all queues for alerts; 0 is never")
+    alerts_ca: str | None = option(
+        None, "file with the certificates that receivers of alerts are checked against; default: the system's"
+    )
+    alerts_plain_remote: bool = option(False, "let alerts go to other machines without TLS")
     drain_s: float = option(10, "time that clients have to close when the server stops")
     log_level: Literal["debug", "info", "warning", "error"] = option("info", "least level that is logged")
     log_format: Literal["text", "json"] = option("text", "one line for people, or one JSON object, for each event")

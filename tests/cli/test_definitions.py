@@ -150,6 +150,8 @@ def test_a_file_of_rabbitmq_is_merged_and_what_is_left_out_is_told(
         ["queues", "3", "1"],
         ["bindings", "1", "0"],
         ["queue_details", "0", "0"],
+        ["alert_rules", "0", "0"],
+        ["alert_receivers", "0", "0"],
     ]
     told = output.err.splitlines()
     assert len(told) == len(SKIPPED)

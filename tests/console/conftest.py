@@ -40,7 +40,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     report.mkdir(parents=True)
     (report / "index.html").write_text("<!doctype html><title>Monday</title><h1>All is well</h1>")
     (report / "summary.txt").write_text("40 messages, none late\n")
-    with ServerProcess(folder, "--reports-dir", str(report.parent)) as running, busy(running):
+    flags = ("--reports-dir", str(report.parent), "--alerts-every-s", "1")
+    with ServerProcess(folder, *flags) as running, busy(running):
         yield running
 
 

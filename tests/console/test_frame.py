@@ -62,7 +62,17 @@ def test_a_phone_has_a_menu_that_opens(console: Console) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/exchanges/%2F/shop", "/channels", "/users/visitor", "/policies", "/streams", "/definitions", "/audit"]
+    "path",
+    [
+        "/exchanges/%2F/shop",
+        "/channels",
+        "/users/visitor",
+        "/policies",
+        "/streams",
+        "/definitions",
+        "/audit",
+        "/alerts",
+    ],
 )
 def test_every_page_is_as_wide_as_a_phone_and_dark_at_night(console: Console, path: str) -> None:
     with console.open(path, size="phone", dark=True) as page:

@@ -27,6 +27,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "policies": ("vhost", "name", "pattern", "apply-to", "priority", "definition"),
     "exchanges": ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments"),
     "queues": ("vhost", "name", "type", "durable", "auto_delete", "arguments"),
+    "alert_rules": ("name", "figure", "limit", "clear", "for_s", "severity", "vhost", "queue", "says", "enabled"),
+    "alert_receivers": ("name", "kind", "url", "rules", "severity_min", "host", "port", "tls", "sender", "to"),
     "bindings": ("vhost", "source", "destination", "destination_type", "routing_key", "arguments"),
 }
 NAMES = st.sampled_from(("/", "guest", "team", "q", "s", "x", "amq.topic", ".*", "(", "topic", "queue", "", "\n"))

@@ -1,11 +1,14 @@
-"""Every action on users, virtual hosts, permissions, policies, streams and groups: the table behind their commands.
+"""Every action on users, virtual hosts, permissions, policies, streams, groups and alerts: the table of their commands.
 
 An argument is sent to the server under its name; one that is called `limits.max-queues` is max-queues of the limits.
 """
 
 import json
+import sys
 from argparse import ArgumentTypeError
 from typing import Any, NamedTuple
+
+SOURCE_CHARS_MAX = 1 << 20
 
 
 class Argument(NamedTuple):
@@ -47,6 +50,16 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
+def json_source(text: str) -> dict[str, Any]:
+    """The same, or what comes by the standard input: every process can read command lines."""
+    return json_object(sys.stdin.read(SOURCE_CHARS_MAX) if text == "-" else text)
+
+
+def number(text: str) -> int | float:
+    """A number, whole if it is written so."""
+    return int(text) if text.isdigit() else float(text)
+
+
 def limit(name: str, what: str) -> Argument:
     """The flag of one limit."""
     return argument(f"--{name}", dest=f"limits.{name}", type=int, metavar="N", help=f"how many {what}; -1 is no limit")
@@ -62,6 +75,7 @@ TOKEN = argument("id", metavar="ID", help="its id, from the list")
 WRITE = argument("write", metavar="WRITE", help="pattern of what may be published to")
 READ = argument("read", metavar="READ", help="pattern of what may be consumed and bound")
 STREAM = argument("stream", metavar="STREAM", help="the stream that it reads")
+PATTERN = "; * is any text"
 OPERATOR = argument("--operator", action="store_true", default=None, help="a policy that only caps settings")
 
 
@@ -299,6 +313,77 @@ ACTIONS: tuple[Action, ...] = (
         (STREAM, NAME, VHOST),
         done="group {name!r} of stream {stream!r} deleted",
     ),
+    Action(
+        "alerts.firing",
+        "show what is wrong now",
+        columns=("severity", "state", "rule", "vhost", "queue", "value", "limit", "unit", "since", "silence"),
+    ),
+    Action(
+        "alerts.history",
+        "show what happened to alerts, the newest first",
+        (argument("--limit", type=int, metavar="N", help="how many events; default: 100"),),
+        ("at", "event", "rule", "vhost", "queue", "value", "receiver", "by", "reason"),
+    ),
+    Action(
+        "alerts.list",
+        "list rules",
+        columns=("name", "figure", "limit", "for_s", "severity", "vhost", "queue", "enabled"),
+    ),
+    Action(
+        "alerts.set",
+        "make a rule, or change one in what is told",
+        (
+            NAME,
+            argument("--figure", help="what is looked at, such as waiting_max; docs/alerts.md has all"),
+            argument("--limit", type=number, metavar="N", help="more than this is too much"),
+            argument("--clear", type=number, metavar="N", help="down to this, it is over; default: 9/10 of the limit"),
+            argument("--for-s", type=int, metavar="N", help="seconds that it has to last; default: 0"),
+            argument("--severity", help="info, warning or critical"),
+            argument("--vhost", help=f"of which virtual hosts{PATTERN}"),
+            argument("--queue", help=f"which queues{PATTERN}"),
+            argument("--says", metavar="TEXT", help="what receivers read"),
+            argument("--on", dest="enabled", action="store_true", default=None, help="it is in force"),
+            argument("--off", dest="enabled", action="store_false", default=None, help="it is not in force"),
+        ),
+        done="rule {name!r} set",
+    ),
+    Action("alerts.clear", "delete a rule, or have one as it always is", (NAME,), done="rule {name!r} is {left}"),
+    Action(
+        "alerts.silences",
+        "list silences",
+        columns=("name", "rule", "vhost", "queue", "minutes_left", "by", "why"),
+    ),
+    Action(
+        "alerts.silence",
+        "tell nobody about some alerts for a while",
+        (
+            argument("--name", help="to end it by; default: one that nobody has"),
+            argument("--rule", help=f"which rules{PATTERN}"),
+            argument("--vhost", help=f"of which virtual hosts{PATTERN}"),
+            argument("--queue", help=f"which queues{PATTERN}"),
+            argument("--minutes", type=int, metavar="N", help="for how long; default: 60"),
+            argument("--why", required=True, metavar="TEXT", help="for those who wonder"),
+            argument("--by", help="who wants it; default: (operator)"),
+        ),
+        done="silence {name!r} has begun",
+    ),
+    Action("alerts.unsilence", "end a silence", (NAME,), done="silence {name!r} has ended"),
+    Action(
+        "alerts.receivers",
+        "list who is told, without their secrets",
+        columns=("name", "kind", "place", "rules", "severity_min", "waiting", "problem"),
+    ),
+    Action(
+        "alerts.receiver",
+        "make a receiver, or replace one; secrets that are left out stay",
+        (
+            NAME,
+            argument("definition", metavar="JSON", type=json_source, help="as docs/alerts.md has it; - is the input"),
+        ),
+        done="receiver {name!r} set",
+    ),
+    Action("alerts.forget", "delete a receiver", (NAME,), done="receiver {name!r} deleted"),
+    Action("alerts.test", "send a test to a receiver", (NAME,), done="receiver {name!r} took the test"),
 )
 
 EXAMPLES = {
@@ -311,6 +396,11 @@ EXAMPLES = {
     "policies": ("""leveret policies set short '^log' '{"max-length": 1000}' --apply-to queues""",),
     "streams": ("leveret streams create events --partitions 4 --max-age 7D", "leveret streams list"),
     "groups": ("leveret groups create events readers", "leveret groups lag events readers"),
+    "alerts": (
+        "leveret alerts firing",
+        "leveret alerts set queue_depth --limit 50000 --for-s 300",
+        "leveret alerts silence --queue 'orders*' --minutes 30 --why 'moving to the new shop'",
+    ),
 }
 NOUNS = {
     "users": "manage users",
@@ -322,4 +412,5 @@ NOUNS = {
     "policies": "manage settings of queues and exchanges by name",
     "streams": "manage streams",
     "groups": "manage consumer groups of streams",
+    "alerts": "show and silence alerts, manage rules and who is told",
 }

@@ -4,6 +4,7 @@ Messages have their verbs in publish.pyx (in), queue.pyx and dispatch.pyx (out) 
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +30,7 @@ from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifet
 from leveret.core.reservations import Reservations
 from leveret.core.restore import waiting_numbers
 from leveret.core.streams import NoStreams
+from leveret.core.tally import Tally
 from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class Broker(Publisher):
         self.streams: Streams = NoStreams()
         self.reservations = Reservations(self)
         self.last_queue_id = 0
+        self.departed: defaultdict[str, Tally] = defaultdict(Tally)  # what deleted queues have counted, by their type
         self.salvage = False  # whether queues that lost their definition are kept under another name
 
     # -- queues
@@ -339,6 +342,7 @@ class Broker(Publisher):
 
     def _drop_queue(self, queue: Queue) -> None:
         del self.queues[queue.id]
+        self.departed[queue.policy.queue_type].keep(queue)
         queue.retire()
         for consumer in queue.consumers or []:
             consumer.cancelled()

@@ -41,6 +41,9 @@ class Kind(IntEnum):
     SINK_PROGRESS = 25
     """How much of such a batch is published; in the frame of what was published last."""
     RESERVATION = 30
+    ALERT_RULE = 31
+    ALERT_RECEIVER = 32
+    ALERT_SILENCE = 33
 
 
 OF_VHOST = (

@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from leveret.core.consumer cimport Consumer
 from leveret.core.engine cimport Engine
 from leveret.core.held cimport Held, Holder
+from leveret.core.histogram cimport Histogram
 from leveret.core.ports cimport Content, Entry
 from leveret.core.ready cimport Ready
 from leveret.core.streams cimport Recorder
@@ -30,7 +31,7 @@ cdef class Queue(Holder):
     cdef public uint32_t segment        # where its definition lies in the journal
     cdef public Recorder recorder       # where messages go if this is a stream, else None
     cdef list own_id                    # [id]: the journal takes lists
-    cdef Ready ready
+    cdef Ready ready                    # None before there is a message
     cdef dict held                      # seq -> Held: everything that is not in a lane
     cdef list expiries                  # heap of expiries that are out of order
     cdef public list consumers
@@ -42,6 +43,7 @@ cdef class Queue(Holder):
     cdef readonly uint64_t used_ms
     cdef readonly uint32_t leased, scheduled
     cdef Counters counters
+    cdef Histogram waiting, processing      # in ms: until the first delivery, from the last one on; as `ready`
     cdef uint64_t ttl_ms, retention_ms, delay_ms, expires_ms, max_length, max_bytes
     cdef uint64_t consumer_timeout_ms   # 0: none
     cdef bint single_active

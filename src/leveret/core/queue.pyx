@@ -8,10 +8,9 @@ from leveret.core cimport expiry
 from leveret.core.dedup import Dedup
 from leveret.core.errors import InvalidReceipt, NotSupported
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
+from leveret.core.histogram cimport note
 from leveret.core.message cimport BLOB
-from leveret.core.ports cimport (
-    ACKED, DELIVERY_LIMIT, MAXLEN, NACKED, REJECTED, TIMED_OUT,
-)
+from leveret.core.ports cimport ACKED, DELIVERY_LIMIT, MAXLEN, NACKED, REJECTED, TIMED_OUT
 
 cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
 ORDERED = frozenset(("fifo", "fifo-batch"))    # kinds of groups that wait while one of their messages is held
@@ -81,6 +80,8 @@ cdef class Queue(Holder):
         """Tell `ready` how to choose."""
         if self.ready is None:
             self.ready = Ready.__new__(Ready)
+        if self.waiting is None:
+            self.waiting, self.processing = Histogram.__new__(Histogram), Histogram.__new__(Histogram)
         ordered = self.policy.groups in ORDERED
         self.ready.configure(self.policy.priority_mode, self.policy.priority_ageing_ms, ordered)
 
@@ -270,6 +271,8 @@ cdef class Queue(Holder):
         held.consumer = consumer
         if held.entry.deliveries:
             self.counters.redelivered += 1
+        else:
+            note(self.waiting, engine.now_ms - min(engine.now_ms, held.ready_ms))
         held.entry.deliveries += 1
         self.counters.delivered += 1
         self.leased += 1
@@ -377,6 +380,8 @@ cdef class Queue(Holder):
             )
         else:
             engine.journal.uncache(held.entry.seq)
+        if held.state == LEASED:
+            note(self.processing, held_ms)
         self.end_lease(held)
         held.state = DONE
         held.consumer = None
@@ -432,8 +437,6 @@ cdef class Queue(Holder):
             return self.give_back(held, TIMED_OUT, 0)
         self.reappear(held)
         return self.trim() if enters else 0
-
-    # Coming, going, looking
 
     cdef Held remove(self, uint64_t seq, uint8_t priority, uint64_t group):
         """Take a ready message out, wherever it stands; None when it is not there."""

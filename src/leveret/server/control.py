@@ -15,11 +15,12 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from inspect import isawaitable
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError, PreconditionFailed, TooMany
 from leveret.embedded.guard import Guard
-from leveret.server.administration.site import Site
+from leveret.server.administration.site import OPERATOR, Site
 from leveret.server.administration.verbs import call
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log
@@ -30,9 +31,8 @@ REQUEST_BYTES_MAX = 1 << 20  # a request is read into memory before it is looked
 REQUEST_S = 30.0  # for the next request to come, and for an answer to be taken
 CONNECTIONS_MAX = 16
 SHOWN = ("name", "user", "vhost", "exchange", "stream", "section")  # the arguments that the log tells
-QUESTIONS = ("list", "show", "lag", "export", "status")  # verbs that change nothing: monitoring asks all the time
-
-OPERATOR = "(operator)"
+# Verbs that change nothing: monitoring asks all the time.
+QUESTIONS = ("list", "show", "lag", "export", "status", "firing", "silences", "history", "receivers")
 
 LOG = Log("control")
 
@@ -134,6 +134,8 @@ class ControlServer:
                 result = call(self._site, verb, request)
                 frame = self._guard.commit()
             await self._guard.wait_async(frame)
+            if isawaitable(result):
+                result = await result
         except LeveretError as error:
             return refusal(error)
         except Exception as error:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from leveret.alerting.service import Alerting
 from leveret.amqp.description import Description
 from leveret.amqp.server import AmqpServer
 from leveret.config import ServerOptions
@@ -45,6 +46,7 @@ def management_site(
     options: ServerOptions,
     desk: Desk,
     ground: Ground,
+    alerts: Alerting,
     amqp: AmqpServer,
     sockets: Sockets,
     certificates: Certificates | None,
@@ -77,6 +79,7 @@ def management_site(
         rates=Rates(desk.guard, clients.churn),
         audit=audit,
         reports=Reports(options.reports_dir),
+        alerts=alerts,
     )
 
 

@@ -30,6 +30,7 @@ from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets
 from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
+from leveret.server.alerting import alerting_of
 from leveret.server.control import ControlServer
 from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
@@ -149,10 +150,11 @@ class Server:
             amqp = AmqpServer(guard, access, limits_of(options), admission)
             guard.on_durable(amqp.durable)
         audit = Audit(guard.clock, options.data)
-        ground = Site(core, access, partial(self._facts, amqp))
+        alerting = alerting_of(options, guard)
+        ground = Site(core, access, partial(self._facts, amqp), alerting)
         throttle = throttle_of(options, guard.clock)
         web = Web(options, self._broker, access, admission, audit, guard.clock, throttle)
-        site = management_site(options, web.desk, ground, amqp, self._sockets, self._certificates, audit)
+        site = management_site(options, web.desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
         web.operate(RemoteControl(guard, ground, audit))
         control = ControlServer(guard, ground, options.data, audit)
@@ -164,7 +166,7 @@ class Server:
                 edge.listen(bound, self._current_context if name in WITH_TLS else None)
         await control.start()
         self._announce()
-        running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run())
+        running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run(), alerting.run(options.alerts_every_s))
         background = [noticed(asyncio.create_task(each)) for each in running]
         await self._stopping.wait()
         await self._stop(amqp, web, sqs)

@@ -4,6 +4,7 @@ POST /operator/users.tags {"name": "ada", "tags": ["monitoring"]}
 200 {"result": {"name": "ada", ...}}        once the change is durable; refusals are those of the REST API
 """
 
+from inspect import isawaitable
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError
@@ -48,6 +49,8 @@ class RemoteControl:
                 result = call(self._site, verb, arguments)
                 frame = self._guard.commit()
             await self._guard.wait_async(frame)
+            if isawaitable(result):
+                result = await result
         except LeveretError as error:
             self._audit.note(identity.user, verb, str(error), **facts)
             raise

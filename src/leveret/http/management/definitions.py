@@ -29,6 +29,8 @@ SECTIONS = (
     "queues",
     "bindings",
     "queue_details",
+    "alert_rules",
+    "alert_receivers",
 )
 OF_VHOST = ("parameters", "policies", "exchanges", "queues", "bindings", "queue_details")
 STEP = 200  # objects that are taken in or given out in one hold of the lock

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from leveret.http.management import (
+    alerts,
     bindings,
     clients,
     dead_letters,
@@ -164,6 +165,22 @@ SETTINGS: Table = {
     ("PUT", "/user-limits/{user}/{limit}"): (Rule.ADMINISTRATOR, limits.put_user),
     ("DELETE", "/user-limits/{user}/{limit}"): (Rule.ADMINISTRATOR, limits.delete_user),
 }
+ALERTS: Table = {
+    ("GET", "/alerts"): (Rule.MANAGEMENT, alerts.list_alerts),
+    ("GET", "/alerts/history"): (Rule.MANAGEMENT, alerts.list_events),
+    ("GET", "/alerts/rules"): (Rule.MANAGEMENT, alerts.list_rules),
+    ("GET", "/alerts/rules/{rule}"): (Rule.MANAGEMENT, alerts.look_at_rule),
+    ("PUT", "/alerts/rules/{rule}"): (Rule.ADMINISTRATOR, alerts.put_rule),
+    ("DELETE", "/alerts/rules/{rule}"): (Rule.ADMINISTRATOR, alerts.delete_rule),
+    ("GET", "/alerts/silences"): (Rule.MANAGEMENT, alerts.list_silences),
+    ("POST", "/alerts/silences"): (Rule.POLICY, alerts.add_silence),
+    ("DELETE", "/alerts/silences/{silence}"): (Rule.POLICY, alerts.delete_silence),
+    ("GET", "/alerts/receivers"): (Rule.MONITORING, alerts.list_receivers),
+    ("GET", "/alerts/receivers/{receiver}"): (Rule.MONITORING, alerts.look_at_receiver),
+    ("PUT", "/alerts/receivers/{receiver}"): (Rule.ADMINISTRATOR, alerts.put_receiver),
+    ("DELETE", "/alerts/receivers/{receiver}"): (Rule.ADMINISTRATOR, alerts.delete_receiver),
+    ("POST", "/alerts/receivers/{receiver}/test"): (Rule.ADMINISTRATOR, alerts.test_receiver),
+}
 CHECKS = "/health/checks"
 HEALTH: Table = {
     ("GET", f"{CHECKS}/alarms"): (Rule.MANAGEMENT, health.alarms),
@@ -179,4 +196,4 @@ HEALTH: Table = {
     ("GET", "/healthchecks/node"): (Rule.MANAGEMENT, health.alarms),
     ("GET", "/aliveness-test/{vhost}"): (Rule.VHOST, health.aliveness),
 }
-ROUTES: Table = {**BROKER, **CLIENTS, **TOPOLOGY, **ACCESS, **SETTINGS, **HEALTH}
+ROUTES: Table = {**BROKER, **CLIENTS, **TOPOLOGY, **ACCESS, **SETTINGS, **ALERTS, **HEALTH}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from leveret.alerting.service import Alerting
 from leveret.core.queue import Queue
 from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
@@ -123,3 +124,4 @@ class Site:
     rates: Rates
     audit: Audit
     reports: Reports
+    alerts: Alerting

@@ -9,6 +9,7 @@ from leveret.core.names import RESERVED_PREFIX
 from leveret.core.parameters import all_parameters
 from leveret.core.topology import Vhost
 from leveret.security.passwords import exported
+from leveret.server.administration.alerts import book_of
 from leveret.server.administration.site import Site
 
 Rows = Iterator[dict[str, Any]]
@@ -107,6 +108,16 @@ def set_only(attributes: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in attributes.items() if value != ""}
 
 
+def alert_rules(site: Site) -> Rows:
+    """Rules of alerts that are not as they always are."""
+    return (rule.to_dict() for rule in book_of(site).changed_rules())
+
+
+def alert_receivers(site: Site) -> Rows:
+    """Who is told about alerts; secrets stay here."""
+    return (receiver.exported() for receiver in book_of(site).receivers())
+
+
 EXPORTS: dict[str, Callable[[Site], Rows]] = {
     "vhosts": vhosts,
     "users": users,
@@ -119,4 +130,6 @@ EXPORTS: dict[str, Callable[[Site], Rows]] = {
     "queues": queues,
     "bindings": bindings,
     "queue_details": queue_details,
+    "alert_rules": alert_rules,
+    "alert_receivers": alert_receivers,
 }

@@ -10,6 +10,7 @@ from leveret.http.sqs.attributes import check_kept
 from leveret.http.sqs.queue_tags import check_tags
 from leveret.security.users import TAGS, User, tag_set
 from leveret.server.administration import vhosts
+from leveret.server.administration.alerts import book_of
 from leveret.server.administration.exports import set_only
 from leveret.server.administration.fields import Row, arguments, field
 from leveret.server.administration.site import Site
@@ -129,6 +130,16 @@ def put_queue_details(site: Site, row: Row) -> None:
         site.core.define(Kind.QUEUE_DETAILS, details)
 
 
+def put_alert_rule(site: Site, row: Row) -> None:
+    """A rule of alerts."""
+    book_of(site).put_rule(row)
+
+
+def put_alert_receiver(site: Site, row: Row) -> None:
+    """Somebody who is told about alerts; secrets are in no file, so that a new one is left out until it has them."""
+    book_of(site).put_receiver({name: value for name, value in row.items() if name != "vhost"})
+
+
 def _texts(row: Row, name: str) -> dict[str, str]:
     """A map of words to words."""
     found: dict[str, str] = field(row, name, dict, {})
@@ -150,4 +161,6 @@ IMPORTS: dict[str, Callable[[Site, Row], None]] = {
     "queues": put_queue,
     "bindings": put_binding,
     "queue_details": put_queue_details,
+    "alert_rules": put_alert_rule,
+    "alert_receivers": put_alert_receiver,
 }

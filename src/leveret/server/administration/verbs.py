@@ -8,6 +8,7 @@ from typing import Any, get_args, get_origin
 
 from leveret.core.errors import InvalidArgument
 from leveret.server.administration import (
+    alerts,
     definitions,
     groups,
     keys,
@@ -30,13 +31,14 @@ VERBS: dict[str, Verb] = {
     **policies.VERBS,
     **streams.VERBS,
     **groups.VERBS,
+    **alerts.VERBS,
     **definitions.VERBS,
     **status.VERBS,
 }
 
 
 def call(site: Site, verb: object, arguments: Mapping[str, Any]) -> Any:
-    """Do what a verb says and give its result, fit for JSON. The caller holds the lock."""
+    """Do what a verb says and give its result, fit for JSON, or what it comes from. The caller holds the lock."""
     function = VERBS.get(verb) if isinstance(verb, str) else None
     if function is None:
         near = get_close_matches(str(verb), VERBS, n=1)

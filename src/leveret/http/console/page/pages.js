@@ -53,6 +53,7 @@ export const PAGES = [
     tag: "management",
     load: () => import("./pages/exchange.js"),
   },
+  { path: "/alerts", name: "Alerts", group: "Broker", tag: "management", load: () => import("./pages/alerts.js") },
   {
     path: "/routing",
     name: "Routing",

@@ -1,0 +1,118 @@
+"""Who is told what, and when: the alerts of one rule for one receiver are one group. Time is an argument.
+
+something began or ended   -> told at once, but not before group_s after the last notice of the group
+nothing new, still firing  -> told again after repeat_s
+silenced                   -> as if it were not there; its end is not told either
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from leveret.alerting.engine import FIRING, RESOLVED, Alert, Event, Key, worst_first
+from leveret.alerting.receivers import Receiver
+from leveret.alerting.rules import Rule
+
+TEST = "test"
+
+
+class Notice(NamedTuple):
+    """What one receiver is told about one rule."""
+
+    receiver: Receiver
+    rule: Rule
+    at_ms: int
+    firing: tuple[Alert, ...]
+    resolved: tuple[Alert, ...]
+    test: bool = False
+
+    @property
+    def status(self) -> str:
+        """Firing as long as one of its alerts is."""
+        return TEST if self.test else FIRING if self.firing else RESOLVED
+
+
+@dataclass(slots=True)
+class Group:
+    """What a receiver knows about a rule."""
+
+    told: set[Key] = field(default_factory=set)
+    ended: dict[Key, Alert] = field(default_factory=dict)
+    """Those of them that are over, and that it does not know of yet."""
+    sent_ms: int | None = None
+
+
+class Notices:
+    """Every group."""
+
+    def __init__(self) -> None:
+        """Nobody was told anything yet."""
+        self._groups: dict[tuple[str, str], Group] = {}
+
+    def restore(self, receiver: str, rule: str, alerts: Iterable[Alert], sent_ms: int) -> None:
+        """A receiver was told about these alerts by the last process."""
+        group = self._group(receiver, rule)
+        group.told = {alert.key for alert in alerts if alert.fired_ms <= sent_ms}
+        group.sent_ms = sent_ms
+
+    def due(
+        self, receivers: list[Receiver], firing: Iterable[Alert], events: Iterable[Event], now_ms: int
+    ) -> list[Notice]:
+        """The notices to send now; `firing` are the alerts that nobody has silenced."""
+        by_rule = _by_rule(firing)
+        self._end(_by_rule(event.alert for event in events if event.state == RESOLVED))
+        names = {receiver.name for receiver in receivers}
+        for key in [key for key in self._groups if key[0] not in names]:
+            del self._groups[key]
+        return [notice for each in receivers for notice in self._for(each, by_rule, now_ms)]
+
+    def _end(self, over: dict[str, list[Alert]]) -> None:
+        """Note what is over in the groups that were told about it."""
+        for (_, rule), group in self._groups.items():
+            group.ended |= {alert.key: alert for alert in over.get(rule, ()) if alert.key in group.told}
+
+    def _for(self, receiver: Receiver, by_rule: dict[str, list[Alert]], now_ms: int) -> Iterator[Notice]:
+        known = {rule for name, rule in self._groups if name == receiver.name}
+        for name in sorted(known | set(by_rule)):
+            current = [alert for alert in by_rule.get(name, ()) if receiver.wants(alert.rule)]
+            group = self._groups.get((receiver.name, name))
+            if group is None:
+                if not current:
+                    continue
+                group = self._group(receiver.name, name)
+            notice = _notice(receiver, group, current, now_ms)
+            if notice is not None:
+                yield notice
+            if not (group.told or group.ended) and not _waits(receiver.group_s, group, now_ms):
+                del self._groups[receiver.name, name]
+
+    def _group(self, receiver: str, rule: str) -> Group:
+        return self._groups.setdefault((receiver, rule), Group())
+
+
+def _by_rule(alerts: Iterable[Alert]) -> dict[str, list[Alert]]:
+    found: dict[str, list[Alert]] = {}
+    for alert in alerts:
+        found.setdefault(alert.rule.name, []).append(alert)
+    return found
+
+
+def _waits(wait_s: int, group: Group, now_ms: int) -> bool:
+    """Whether the last notice of a group is not long enough ago."""
+    return group.sent_ms is not None and now_ms - group.sent_ms < wait_s * 1_000
+
+
+def _notice(receiver: Receiver, group: Group, current: list[Alert], now_ms: int) -> Notice | None:
+    """What a group is to be told now, if anything."""
+    keys = {alert.key for alert in current}
+    for key in keys & set(group.ended):
+        del group.ended[key]  # it began again before its end was told
+    news = bool(keys - group.told or group.ended)
+    if not (news or current) or _waits(receiver.group_s if news else receiver.repeat_s, group, now_ms):
+        # What was silenced is forgotten at once: its end is nobody's business.
+        group.told &= keys | set(group.ended)
+        return None
+    resolved = tuple(worst_first(group.ended.values()))
+    group.told, group.ended, group.sent_ms = keys, {}, now_ms
+    rule = (current or list(resolved))[0].rule
+    return Notice(receiver, rule, now_ms, tuple(worst_first(current)), resolved)

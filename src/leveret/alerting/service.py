@@ -1,0 +1,181 @@
+"""Alerting at work: looks at the broker now and then, tells receivers, and answers those who ask.
+
+book (what is defined) -> watch (figures) -> engine (states) -> notices (groups) -> delivery (tries) -> receivers
+                                                 |                                       |
+                                                 +---------------- history --------------+
+"""
+
+import asyncio
+import secrets
+from collections import Counter
+from typing import Any
+
+from leveret.alerting.book import Book
+from leveret.alerting.delivery import WAITS_S, Delivery
+from leveret.alerting.engine import FIRING, Alert, Engine, Event, worst_first
+from leveret.alerting.history import NOT_SENT, SENT, SILENCED, UNSILENCED, History
+from leveret.alerting.notices import Notice, Notices
+from leveret.alerting.receivers import Receiver
+from leveret.alerting.rules import DEFAULTS, Rule
+from leveret.alerting.silences import Silence
+from leveret.alerting.transports import Failed, Ways
+from leveret.alerting.watch import Readers, Watch
+from leveret.core.errors import Unreachable
+from leveret.embedded.guard import Guard
+from leveret.telemetry.logs import Log
+
+LOGGED_MAX = 100  # events of one look: the history has all of them
+LOG = Log("alerts")
+
+Row = dict[str, Any]
+
+
+class Alerting:
+    """Everything about alerts of one server, in the running loop."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        readers: Readers,
+        ways: Ways,
+        directory: str | None = None,
+        waits_s: tuple[float, ...] = WAITS_S,
+    ) -> None:
+        """Take up what the last process left in a directory."""
+        self._guard = guard
+        with guard as core:
+            self.book = Book(core, ways.plain_remote)
+        self.history = History(directory)
+        self.engine = Engine()
+        self._watch = Watch(guard, self.engine, readers)
+        self._notices = Notices()
+        self._delivery = Delivery(ways.send, self._receiver, self._told, waits_s)
+        self._restore()
+
+    # At work
+
+    async def run(self, every_s: float) -> None:
+        """Look now and then, until it is cancelled."""
+        try:
+            while every_s:
+                await self.look()
+                await asyncio.sleep(every_s)
+        finally:
+            await self._delivery.stop()
+
+    async def look(self) -> None:
+        """Look once, and tell those who are to be told."""
+        with self._guard:
+            rules = self.book.rules()
+        events = await self._watch.look(rules)
+        with self._guard as core:
+            now_ms = core.now_ms
+            over = self.book.expire(now_ms)
+            heard = [alert for alert in self.engine.firing() if self.book.silence_of(alert.key) is None]
+            notices = self._notices.due(self.book.receivers(), heard, events, now_ms)
+        self.history.note([*map(_event_row, events), *(_silence_row(UNSILENCED, each, now_ms) for each in over)])
+        for event in events[:LOGGED_MAX]:
+            _log(event)
+        for notice in notices:
+            self._delivery.post(notice)
+
+    async def test(self, name: str) -> Row:
+        """Send a test to a receiver, once; Unreachable says why it was not taken."""
+        with self._guard as core:
+            notice = test_notice(self.book.receiver(name), core.now_ms)
+        try:
+            await self._delivery.once(notice)
+        except Failed as failed:
+            raise Unreachable(f"receiver '{name}' did not take the test: {failed}") from None
+        return {"name": name, "status": SENT}
+
+    # For those who ask; under the lock
+
+    def alerts(self) -> list[Row]:
+        """What is wrong now, the worst first, and by whom it was silenced."""
+        rows = []
+        for alert in worst_first(self.engine.alerts.values()):
+            silence = self.book.silence_of(alert.key)
+            rows.append({**alert.to_dict(), "silence": None if silence is None else silence.name})
+        return rows
+
+    def receivers(self) -> list[Row]:
+        """Every receiver, and whether it could be told."""
+        waiting = self._delivery.line_lengths()
+        return [
+            {**each.shown(), "problem": self._delivery.problems.get(each.name), "waiting": waiting.get(each.name, 0)}
+            for each in self.book.receivers()
+        ]
+
+    def firing_counts(self) -> dict[str, int]:
+        """How many alerts of each rule are firing."""
+        return Counter(alert.rule.name for alert in self.engine.firing())
+
+    def silence(self, given: Row, by: str, now_ms: int, name: str | None = None) -> Silence:
+        """Begin a silence."""
+        silence = begin_silence(self.book, given, by, now_ms, name)
+        self.history.note([_silence_row(SILENCED, silence, now_ms)])
+        return silence
+
+    def unsilence(self, name: str, by: str, now_ms: int) -> None:
+        """End a silence before its time."""
+        silence = self.book.silence(name)
+        self.book.delete_silence(name)
+        self.history.note([{**_silence_row(UNSILENCED, silence, now_ms), "by": by}])
+
+    # Between the parts
+
+    def _restore(self) -> None:
+        """Know again what was firing, and who was told."""
+        rules = {rule.name: rule for rule in self.book.rules()}
+        for (name, vhost, queue), row in self.history.firing().items():
+            if name in rules:
+                self.engine.restore(rules[name], vhost, queue, row["since_ms"], row["value"])
+        for (receiver, rule), sent_ms in self.history.told().items():
+            known = [alert for alert in self.engine.firing() if alert.rule.name == rule]
+            self._notices.restore(receiver, rule, known, sent_ms)
+
+    def _receiver(self, name: str) -> Receiver | None:
+        return next((each for each in self.book.receivers() if each.name == name), None)
+
+    def _told(self, outcome: str, notice: Notice, reason: str) -> None:
+        """Note what became of a notice."""
+        row = {
+            "at_ms": self._guard.clock.now_ms(),
+            "event": outcome,
+            "receiver": notice.receiver.name,
+            "rule": notice.rule.name,
+            "alerts": len(notice.firing) + len(notice.resolved),
+            "notice_ms": notice.at_ms,
+        }
+        self.history.note([{**row, "reason": reason} if outcome == NOT_SENT else row])
+
+
+def begin_silence(book: Book, given: Row, by: str, now_ms: int, name: str | None = None) -> Silence:
+    """A silence from now on, under a name that nobody has if none is given."""
+    return book.put_silence(Silence.begin(given, name or secrets.token_hex(4), by, now_ms))
+
+
+def test_notice(receiver: Receiver, now_ms: int) -> Notice:
+    """What a receiver is told to see whether it can be."""
+    rule: Rule = next(iter(DEFAULTS.values()))
+    return Notice(receiver, rule, now_ms, (), (), test=True)
+
+
+def _event_row(event: Event) -> Row:
+    """An event as the history has it."""
+    alert: Alert = event.alert
+    row = alert.to_dict()
+    wanted = ("rule", "vhost", "queue", "severity", "figure", "unit", "limit", "value", "worst", "since_ms")
+    return {"at_ms": event.at_ms, "event": event.state, **{name: row[name] for name in wanted}}
+
+
+def _silence_row(event: str, silence: Silence, now_ms: int) -> Row:
+    return {"at_ms": now_ms, "event": event, "silence": silence.name, "rule": silence.rule, "by": silence.by}
+
+
+def _log(event: Event) -> None:
+    """Say in the log what changed."""
+    rule, vhost, queue = event.alert.key
+    tell = LOG.warning if event.state == FIRING else LOG.info
+    tell(f"alert {event.state}", rule=rule, vhost=vhost, queue=queue, value=event.alert.value)

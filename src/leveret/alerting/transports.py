@@ -1,0 +1,126 @@
+"""Sending one notice, once: by HTTP or by mail. Waits for the network, so in a thread of its own.
+
+`Failed.again` says whether it is worth another try: a receiver that refuses what it was sent will refuse it again.
+"""
+
+import smtplib
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+
+from leveret.alerting import letters
+from leveret.alerting.addresses import DEFAULT_PORTS, Endpoint, Refused, connect, endpoint_of
+from leveret.alerting.notices import Notice
+
+STEP_S = 10.0  # for one step of a conversation: to connect, to get an answer
+PASSING = frozenset((408, 425, 429))  # statuses of clients that mean "later"
+SENDER = "Leveret"
+
+
+class Failed(Exception):
+    """A notice was not taken; the text has no secret in it."""
+
+    def __init__(self, reason: str, again: bool) -> None:
+        """Say why, and whether to try again."""
+        super().__init__(reason)
+        self.again = again
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How receivers may be reached."""
+
+    node: str
+    plain_remote: bool = False
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
+
+    def send(self, notice: Notice) -> None:
+        """Send a notice; raises Failed."""
+        try:
+            SENDS[notice.receiver.kind](self, notice)
+        except Refused as error:
+            raise Failed(str(error), again=False) from None
+        except ssl.SSLCertVerificationError as error:
+            raise Failed(f"its certificate is not to be trusted: {error.verify_message}", again=True) from None
+        except smtplib.SMTPResponseException as error:
+            raise Failed(f"the mail server answered {error.smtp_code}", again=error.smtp_code < 500) from None
+        except smtplib.SMTPRecipientsRefused as error:
+            codes = sorted({code for code, _ in error.recipients.values()})
+            raise Failed(f"the mail server refused the addresses: {codes}", again=codes[0] < 500) from None
+        except smtplib.SMTPNotSupportedError:
+            raise Failed("the mail server does not do STARTTLS or log in: choose another tls", again=False) from None
+        except (OSError, HTTPException, smtplib.SMTPException) as error:
+            # Not the text of what is not ours: it might tell what we sent.
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+            raise Failed(f"it cannot be reached: {reason}", again=True) from None
+
+
+class Caller(HTTPConnection):
+    """A connection to a web server at an address that may be connected to."""
+
+    def __init__(self, ways: Ways, endpoint: Endpoint) -> None:
+        """Nothing is connected yet."""
+        self._ways = ways
+        self._tls = endpoint.tls
+        self.default_port = DEFAULT_PORTS[endpoint.tls]
+        super().__init__(endpoint.host, endpoint.port, timeout=STEP_S)
+
+    def connect(self) -> None:
+        """See HTTPConnection."""
+        bare = connect(self.host, self.port, STEP_S, self._tls, self._ways.plain_remote)
+        self.sock = self._ways.tls().wrap_socket(bare, server_hostname=self.host) if self._tls else bare
+
+
+def post(ways: Ways, notice: Notice, body: bytes) -> None:
+    """Send a body of JSON; every 2xx is a yes."""
+    endpoint, authorization = endpoint_of(notice.receiver.url), notice.receiver.authorization
+    headers = {"Content-Type": "application/json", "User-Agent": SENDER}
+    if authorization:
+        headers["Authorization"] = authorization
+    with closing(Caller(ways, endpoint)) as caller:
+        caller.request("POST", endpoint.path, body, headers)
+        status = caller.getresponse().status
+    if not 200 <= status < 300:
+        raise Failed(f"it answered {status}", again=status >= 500 or status in PASSING)
+
+
+def post_webhook(ways: Ways, notice: Notice) -> None:
+    """Tell a webhook."""
+    post(ways, notice, letters.webhook(notice, ways.node))
+
+
+def post_slack(ways: Ways, notice: Notice) -> None:
+    """Tell a chat."""
+    post(ways, notice, letters.slack(notice, ways.node))
+
+
+class Mailer(smtplib.SMTP):
+    """A conversation with a mail server at an address that may be connected to."""
+
+    def __init__(self, ways: Ways, notice: Notice) -> None:
+        """Connect; with TLS from the beginning if the receiver wants that."""
+        self._ways = ways
+        self._mode = notice.receiver.tls
+        super().__init__(notice.receiver.host, notice.receiver.port, timeout=STEP_S)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        """See smtplib.SMTP, which connects by this."""
+        bare = connect(host, port, timeout, self._mode != "none", self._ways.plain_remote)
+        return self._ways.tls().wrap_socket(bare, server_hostname=host) if self._mode == "tls" else bare
+
+
+def post_mail(ways: Ways, notice: Notice) -> None:
+    """Send a letter."""
+    receiver = notice.receiver
+    with Mailer(ways, notice) as mailer:
+        if receiver.tls == "starttls":
+            mailer.starttls(context=ways.tls())
+        if receiver.user:
+            mailer.login(receiver.user, receiver.password)
+        mailer.send_message(letters.mail(notice, ways.node))
+
+
+SENDS: dict[str, Callable[[Ways, Notice], None]] = {"webhook": post_webhook, "slack": post_slack, "email": post_mail}

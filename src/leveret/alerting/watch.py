@@ -1,0 +1,132 @@
+"""A look at every queue of a broker, some in each turn of the loop: figures are held against rules."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from leveret.alerting.engine import Engine, Event
+from leveret.alerting.figures import FIGURES, SAMPLES, Activity, Counts, Figure, counted
+from leveret.alerting.rules import ABOUT_WAITING, Rule
+from leveret.core.queue import Queue
+from leveret.core.tally import times
+from leveret.embedded.guard import Guard
+from leveret.telemetry.statistics import graveyards
+
+STEP = 500  # queues or groups that one hold of the lock looks at: a millisecond or two
+FOLLOWED_MAX = 200_000  # queues with a memory of what they did; others are judged by what is in them
+LAG = "lag_max"
+
+T = TypeVar("T")
+
+
+class Readers(Protocol):
+    """Consumer groups of streams; under the lock."""
+
+    def groups(self) -> list[Any]:
+        """Every group."""
+
+    def lag(self, group: Any) -> tuple[str, str, int] | None:
+        """Virtual host and stream of a group, and how far it is behind; None when it is gone."""
+
+
+class Check(NamedTuple):
+    """A rule with what it needs to be held against a queue."""
+
+    rule: Rule
+    figure: Figure
+    sample: Figure | None
+    about_waiting: bool
+
+
+def checks_of(rules: Iterable[Rule]) -> list[Check]:
+    """The rules about queues that are in force."""
+    return [
+        Check(rule, FIGURES[rule.figure], SAMPLES.get(rule.figure), rule.figure in ABOUT_WAITING)
+        for rule in rules
+        if rule.enabled and rule.figure in FIGURES
+    ]
+
+
+class Watch:
+    """Looks at queues, and remembers what they were doing."""
+
+    def __init__(self, guard: Guard, engine: Engine, readers: Readers) -> None:
+        """Nothing was looked at yet."""
+        self._guard = guard
+        self._engine = engine
+        self._readers = readers
+        self._activities: dict[int, Activity] = {}
+
+    async def look(self, rules: list[Rule]) -> list[Event]:
+        """Look at everything once; give what changed."""
+        checks, lag_rules = checks_of(rules), [rule for rule in rules if rule.enabled and rule.figure == LAG]
+        with self._guard as core:
+            queues, groups = list(core.queues.values()), self._readers.groups() if lag_rules else []
+            now_ms = core.now_ms
+        buried: set[Queue] = set()
+        async for some in self._steps(queues):
+            buried |= graveyards(core, [queue for queue in some if not queue.deleted])
+        async for some in self._steps(queues):
+            self._look_at_some(some, checks, buried, now_ms)
+        lags: dict[tuple[str, str], int] = {}
+        async for some in self._steps(groups):
+            self._measure(some, lags)
+        with self._guard as core:
+            self._judge_streams(lags, lag_rules, now_ms)
+            for number in [each for each in self._activities if each not in core.queues]:
+                del self._activities[number]
+            return self._engine.finish(now_ms)
+
+    async def _steps(self, everything: list[T]) -> AsyncIterator[list[T]]:
+        """Some after the other, each in a turn of the loop and under the lock."""
+        for start in range(0, len(everything), STEP):
+            with self._guard:
+                yield everything[start : start + STEP]
+            await asyncio.sleep(0)
+
+    def _look_at_some(self, queues: list[Queue], checks: list[Check], buried: set[Queue], now_ms: int) -> None:
+        """Look at some queues; streams are looked at by their groups."""
+        wanted = [queue for queue in queues if _matters(queue)]
+        for queue, counts in zip(wanted, counted(wanted), strict=True):
+            activity = self._activity(queue, counts, now_ms)
+            for rule, figure, sample, about_waiting in checks:
+                value = figure(queue, activity, now_ms)
+                # Most are far from it: only for the rest does it matter which queues the rule is about.
+                if value <= rule.clear or (about_waiting and queue in buried):
+                    continue
+                if rule.covers(queue.vhost, queue.name) and (
+                    sample is None or sample(queue, activity, now_ms) >= rule.sample_min
+                ):
+                    self._engine.judge(rule, queue.vhost, queue.name, value, now_ms)
+
+    def _activity(self, queue: Queue, counts: Counts, now_ms: int) -> Activity:
+        """What a queue has been doing."""
+        activity = self._activities.get(queue.id)
+        if activity is None:
+            activity = Activity()
+            if len(self._activities) < FOLLOWED_MAX:
+                self._activities[queue.id] = activity
+        activity.look(queue, counts, now_ms)
+        return activity
+
+    def _measure(self, groups: list[Any], lags: dict[tuple[str, str], int]) -> None:
+        """Note the lag of the slowest group of each stream."""
+        for group in groups:
+            found = self._readers.lag(group)
+            if found is not None:
+                vhost, stream, lag = found
+                lags[vhost, stream] = max(lag, lags.get((vhost, stream), 0))
+
+    def _judge_streams(self, lags: dict[tuple[str, str], int], rules: list[Rule], now_ms: int) -> None:
+        """Hold the lags of streams against rules."""
+        for (vhost, stream), lag in lags.items():
+            for rule in rules:
+                if lag > rule.clear and rule.covers(vhost, stream):
+                    self._engine.judge(rule, vhost, stream, lag, now_ms)
+
+
+def _matters(queue: Queue) -> bool:
+    """Whether anything can be wrong with a queue: of very many, most are empty and always were."""
+    if queue.deleted or queue.recorder is not None:
+        return False
+    return queue.depth > 0 or queue.leased > 0 or queue.scheduled > 0 or times(queue) is not None

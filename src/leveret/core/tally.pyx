@@ -1,0 +1,127 @@
+"""What the counters and lanes of queues say: of one queue, of many of them as columns, of all together."""
+
+from leveret.core.held cimport BACKING_OFF, Held
+from leveret.core.histogram cimport Histogram
+from leveret.core.queue cimport Counters, Queue
+from leveret.core.ready cimport Fifo, Group, Level, Ready
+
+from libc.stdint cimport uint64_t
+
+cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
+cdef Counters ZERO      # a global of C: all of it is 0
+cdef dict AT = {name: index for index, name in enumerate(ZERO)}     # a struct of such numbers is an array of them
+
+COUNTERS = tuple(AT)
+"""The names of what is counted."""
+
+
+def column(list queues not None, str name not None) -> list[int]:
+    """One counter of many queues."""
+    cdef Py_ssize_t index = AT[name]
+    cdef Queue queue
+    return [(<uint64_t*>&queue.counters)[index] for queue in queues]
+
+
+def times(Queue queue not None) -> tuple[Histogram, Histogram] | None:
+    """How long messages waited for their first delivery, and how long their last one took, in ms; None: no message."""
+    return None if queue.waiting is None else (queue.waiting, queue.processing)
+
+
+def oldest_ms(Queue queue not None) -> int | None:
+    """Since when the message waits that waits longest: it came then, or was due then."""
+    cdef uint64_t oldest = oldest_in(queue.ready) if queue.ready is not None else NEVER
+    return None if oldest == NEVER else oldest
+
+
+cdef uint64_t oldest_in(Ready ready) except? 0:
+    cdef uint64_t oldest = NEVER
+    for level in ready.levels:
+        if level is not None:
+            oldest = min(oldest, (<Level>level).plain.head_ms())
+    for group in (ready.groups or {}).values():
+        oldest = min(oldest, (<Group>group).head_ms())
+    return oldest
+
+
+cdef class Tally:
+    """Sums over queues: what they hold, and what was counted in them."""
+
+    cdef Counters counters
+    cdef uint64_t priorities[256]
+    cdef uint64_t oldest
+    cdef readonly uint64_t queues, ready, ready_bytes, leased, scheduled, backing_off, consumers
+    cdef readonly Histogram waiting, processing
+
+    def __cinit__(self):
+        self.oldest = NEVER
+        self.waiting, self.processing = Histogram(), Histogram()
+
+    def add(self, list queues not None) -> None:
+        """Add what queues hold and have counted."""
+        cdef Queue queue
+        for queue in queues:
+            self.keep(queue)
+            self.queues += 1
+            self.leased += queue.leased
+            self.scheduled += queue.scheduled
+            self.consumers += len(queue.consumers) if queue.consumers is not None else 0
+            if queue.recorder is not None:
+                self.ready += queue.recorder.length
+                self.ready_bytes += queue.recorder.size_bytes
+            elif queue.ready is not None:
+                self.add_ready(queue.ready)
+            if queue.held is not None and <uint64_t>len(queue.held) > queue.leased + queue.scheduled:
+                self.backing_off += sum([1 for held in queue.held.values() if (<Held>held).state == BACKING_OFF])
+
+    cdef int add_ready(self, Ready ready) except -1:
+        """Add what waits."""
+        if ready.length == 0:
+            return 0
+        self.ready += ready.length
+        self.ready_bytes += ready.bytes
+        self.oldest = min(self.oldest, oldest_in(ready))
+        for level in ready.levels:
+            if level is not None:
+                self.add_priority((<Level>level).plain)
+        for group in (ready.groups or {}).values():
+            self.add_priority(<Fifo>group)
+        return 0
+
+    cdef int add_priority(self, Fifo fifo) except -1:
+        """Count what waits in a row by the priority of its first message."""
+        cdef uint64_t count = fifo.count()
+        if count:
+            self.priorities[fifo.head_priority()] += count
+        return 0
+
+    def keep(self, Queue queue not None) -> None:
+        """Add what a queue has counted, and not what it holds: it is to go."""
+        cdef Py_ssize_t index
+        for index in range(<Py_ssize_t>(sizeof(Counters) // sizeof(uint64_t))):
+            (<uint64_t*>&self.counters)[index] += (<uint64_t*>&queue.counters)[index]
+        if queue.waiting is not None:
+            self.waiting.add(queue.waiting)
+            self.processing.add(queue.processing)
+
+    def merge(self, Tally other not None) -> None:
+        """Add what another tally has counted, and not what is held in it."""
+        cdef Py_ssize_t index
+        for index in range(<Py_ssize_t>(sizeof(Counters) // sizeof(uint64_t))):
+            (<uint64_t*>&self.counters)[index] += (<uint64_t*>&other.counters)[index]
+        self.waiting.add(other.waiting)
+        self.processing.add(other.processing)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What happened, by its name."""
+        return self.counters
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Since when the message waits that waits longest."""
+        return None if self.oldest == NEVER else self.oldest
+
+    @property
+    def by_priority(self) -> dict[int, int]:
+        """How many messages of each priority wait; a group counts with its next one."""
+        return {priority: self.priorities[priority] for priority in range(256) if self.priorities[priority]}

@@ -1,0 +1,148 @@
+"""Alerts: what is wrong now, rules, silences, what happened, and who is told. An addition to RabbitMQ's API."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from leveret.core.broker import Broker
+from leveret.http.management.call import Call
+from leveret.http.management.listing import listed, one
+from leveret.http.management.refusals import BadRequest, answer, done
+from leveret.http.management.rules import seen, sees
+from leveret.http.router import Answer
+
+EVENTS = 100
+EVENTS_MAX = 1_000
+
+
+def list_alerts(call: Call) -> Answer | Awaitable[Answer]:
+    """What is wrong in the virtual hosts that the user sees, the worst first."""
+    with call.site.desk.guard:
+        found = call.site.alerts.alerts()
+    return listed(call, [row for row in found if sees(call, row["vhost"])], name=lambda row: str(row["queue"]))
+
+
+def list_events(call: Call) -> Answer:
+    """What happened lately, the newest first."""
+    limit = call.number("limit")
+    if limit is not None and limit > EVENTS_MAX:
+        raise BadRequest(f"limit is at most {EVENTS_MAX}: ask for fewer")
+    with call.site.desk.guard as core:
+        homes = frozenset(home.name for home in seen(call, core))
+        return answer(call.site.alerts.history.recent(EVENTS if limit is None else limit, homes))
+
+
+# Rules
+
+
+def list_rules(call: Call) -> Answer | Awaitable[Answer]:
+    """Every rule."""
+    with call.site.desk.guard:
+        book = call.site.alerts.book
+        changed = {rule.name for rule in book.changed_rules()}
+        found = [{**rule.to_dict(), "unit": rule.unit, "changed": rule.name in changed} for rule in book.rules()]
+    return listed(call, found)
+
+
+def look_at_rule(call: Call) -> Answer:
+    """One of them."""
+    with call.site.desk.guard:
+        rule = call.site.alerts.book.rule(call.named("rule"))
+    return one(call, {**rule.to_dict(), "unit": rule.unit})
+
+
+def put_rule(call: Call) -> Answer | Awaitable[Answer]:
+    """Add or replace a rule."""
+    body = call.body
+
+    def keep(core: Broker) -> Answer:
+        book = call.site.alerts.book
+        known = any(rule.name == call.named("rule") for rule in book.rules())
+        book.put_rule({**body, "name": call.named("rule")})
+        return done(204 if known else 201)
+
+    return call.change(keep)
+
+
+def delete_rule(call: Call) -> Answer | Awaitable[Answer]:
+    """Forget a rule; one that is always there is as it was again."""
+
+    def remove(core: Broker) -> Answer:
+        call.site.alerts.book.delete_rule(call.named("rule"))
+        return done()
+
+    return call.change(remove)
+
+
+# Silences
+
+
+def list_silences(call: Call) -> Answer | Awaitable[Answer]:
+    """Every silence, the one that ends first in front."""
+    with call.site.desk.guard:
+        found = [silence.to_dict() for silence in call.site.alerts.book.silences()]
+    return listed(call, found)
+
+
+def add_silence(call: Call) -> Answer | Awaitable[Answer]:
+    """Begin a silence, in the name of the user."""
+    body = call.body
+
+    def keep(core: Broker) -> Answer:
+        return answer(call.site.alerts.silence(body, call.user, core.now_ms).to_dict(), 201)
+
+    return call.change(keep)
+
+
+def delete_silence(call: Call) -> Answer | Awaitable[Answer]:
+    """End a silence."""
+
+    def remove(core: Broker) -> Answer:
+        call.site.alerts.unsilence(call.named("silence"), call.user, core.now_ms)
+        return done()
+
+    return call.change(remove)
+
+
+# Receivers
+
+
+def list_receivers(call: Call) -> Answer | Awaitable[Answer]:
+    """Who is told, without anything secret."""
+    with call.site.desk.guard:
+        found = call.site.alerts.receivers()
+    return listed(call, found)
+
+
+def look_at_receiver(call: Call) -> Answer:
+    """One of them."""
+    with call.site.desk.guard:
+        return one(call, call.site.alerts.book.receiver(call.named("receiver")).shown())
+
+
+def put_receiver(call: Call) -> Answer | Awaitable[Answer]:
+    """Add or replace a receiver; secrets that are left out stay."""
+    body = call.body
+
+    def keep(core: Broker) -> Answer:
+        book = call.site.alerts.book
+        known = any(each.name == call.named("receiver") for each in book.receivers())
+        book.put_receiver({**body, "name": call.named("receiver")})
+        return done(204 if known else 201)
+
+    return call.change(keep)
+
+
+def delete_receiver(call: Call) -> Answer | Awaitable[Answer]:
+    """Tell somebody nothing any more."""
+
+    def remove(core: Broker) -> Answer:
+        call.site.alerts.book.delete_receiver(call.named("receiver"))
+        return done()
+
+    return call.change(remove)
+
+
+async def test_receiver(call: Call) -> Answer:
+    """Send a test now, and say what became of it."""
+    return answer(await call.site.alerts.test(call.named("receiver")))

@@ -1,0 +1,168 @@
+"""Verbs on alerts: rules, who is told, silences, and what happened. What is wrong now only a running server knows."""
+
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from leveret.alerting.book import Book
+from leveret.alerting.letters import time_of
+from leveret.alerting.rules import DEFAULTS
+from leveret.alerting.service import Alerting, begin_silence
+from leveret.core.errors import PreconditionFailed
+from leveret.server.administration.site import OPERATOR, Site, Verb
+
+MINUTE_MS = 60_000
+EVENT = (
+    "at_ms",
+    "event",
+    "severity",
+    "rule",
+    "vhost",
+    "queue",
+    "value",
+    "limit",
+    "receiver",
+    "silence",
+    "by",
+    "reason",
+)
+
+
+def book_of(site: Site) -> Book:
+    """What is defined: as the server knows it, or as a data directory has it."""
+    return Book(site.core) if site.alerts is None else site.alerts.book
+
+
+def at_work(site: Site) -> Alerting:
+    """The server that looks at queues."""
+    if site.alerts is None:
+        raise PreconditionFailed("no server looks at this directory: start it, then ask again")
+    return site.alerts
+
+
+def list_all(site: Site) -> list[dict[str, Any]]:
+    """Every rule."""
+    return [rule.to_dict() for rule in book_of(site).rules()]
+
+
+def assign(
+    site: Site,
+    name: str,
+    figure: str | None = None,
+    limit: int | float | None = None,
+    clear: int | float | None = None,
+    for_s: int | None = None,
+    severity: str | None = None,
+    vhost: str | None = None,
+    queue: str | None = None,
+    says: str | None = None,
+    enabled: bool | None = None,
+) -> dict[str, Any]:
+    """A new rule, or one that is changed in what is told."""
+    book = book_of(site)
+    known = next((rule.to_dict() for rule in book.rules() if rule.name == name), {"name": name})
+    if limit is not None:
+        known.pop("clear", None)  # it belongs to the limit that there was
+    told = {
+        "figure": figure,
+        "limit": limit,
+        "clear": clear,
+        "for_s": for_s,
+        "severity": severity,
+        "vhost": vhost,
+        "queue": queue,
+        "says": says,
+        "enabled": enabled,
+    }
+    return book.put_rule({**known, **{key: value for key, value in told.items() if value is not None}}).to_dict()
+
+
+def clear(site: Site, name: str) -> dict[str, Any]:
+    """A rule goes; one that is always there is as it was."""
+    book_of(site).delete_rule(name)
+    return {"name": name, "left": "as it always is" if name in DEFAULTS else "gone"}
+
+
+def firing(site: Site) -> list[dict[str, Any]]:
+    """What is wrong now."""
+    return [{**row, "since": time_of(row["since_ms"])} for row in at_work(site).alerts()]
+
+
+def silences(site: Site) -> list[dict[str, Any]]:
+    """Every silence."""
+    now_ms = site.core.now_ms
+    return [
+        {**each.to_dict(), "minutes_left": max(0, -((now_ms - each.until_ms) // MINUTE_MS))}
+        for each in book_of(site).silences()
+    ]
+
+
+def silence(
+    site: Site,
+    why: str,
+    minutes: int = 60,
+    rule: str = "*",
+    vhost: str = "*",
+    queue: str = "*",
+    by: str = OPERATOR,
+    name: str | None = None,
+) -> dict[str, Any]:
+    """Nobody is told about some alerts for a while."""
+    now_ms = site.core.now_ms
+    given = {"rule": rule, "vhost": vhost, "queue": queue, "until_ms": now_ms + minutes * MINUTE_MS, "why": why}
+    if site.alerts is None:
+        return begin_silence(book_of(site), given, by, now_ms, name).to_dict()
+    return site.alerts.silence(given, by, now_ms, name).to_dict()
+
+
+def unsilence(site: Site, name: str, by: str = OPERATOR) -> None:
+    """A silence ends."""
+    if site.alerts is None:
+        book_of(site).delete_silence(name)
+    else:
+        site.alerts.unsilence(name, by, site.core.now_ms)
+
+
+def history(site: Site, limit: int = 100) -> list[dict[str, Any]]:
+    """The last events, the newest first."""
+    rows = at_work(site).history.recent(max(0, limit))
+    return [{"at": time_of(row["at_ms"]), **{name: row.get(name) for name in EVENT}} for row in rows]
+
+
+def receivers(site: Site) -> list[dict[str, Any]]:
+    """Every receiver, without what is secret about it."""
+    if site.alerts is not None:
+        return site.alerts.receivers()
+    return [{**each.shown(), "problem": None, "waiting": 0} for each in book_of(site).receivers()]
+
+
+def receiver(site: Site, name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A new receiver, or another in place of one; secrets that are left out stay."""
+    return book_of(site).put_receiver({**definition, "name": name}).shown()
+
+
+def forget(site: Site, name: str) -> None:
+    """A receiver is told nothing any more."""
+    book_of(site).delete_receiver(name)
+
+
+def test(site: Site, name: str) -> Awaitable[dict[str, Any]]:
+    """Send a test to a receiver; what became of it is told when that is known."""
+    found = at_work(site)
+    found.book.receiver(name)
+    return found.test(name)
+
+
+VERBS: dict[str, Verb] = {
+    "alerts.list": list_all,
+    "alerts.set": assign,
+    "alerts.clear": clear,
+    "alerts.firing": firing,
+    "alerts.silences": silences,
+    "alerts.silence": silence,
+    "alerts.unsilence": unsilence,
+    "alerts.history": history,
+    "alerts.receivers": receivers,
+    "alerts.receiver": receiver,
+    "alerts.forget": forget,
+    "alerts.test": test,
+}
