@@ -72,6 +72,11 @@ def preview_redrive(page: Page) -> None:
     page.get_by_text("would be moved").wait_for()
 
 
+def read_report(page: Page) -> None:
+    """Wait until the report is there."""
+    page.frame_locator("iframe.report").locator("h1").wait_for()
+
+
 def grow(page: Page) -> None:
     """Let the charts of a page grow."""
     page.wait_for_timeout(LIVE_S * 1_000)
@@ -91,6 +96,7 @@ SHOTS: dict[str, Shot] = {
     "exchanges": Shot("/exchanges"),
     "exchange": Shot("/exchanges/%2F/shop", probe),
     "routing": Shot("/routing"),
+    "alerts": Shot("/alerts"),
     "connections": Shot("/connections"),
     "channels": Shot("/channels"),
     "nodes": Shot("/nodes"),
@@ -132,11 +138,11 @@ def kept(page: Page, name: str) -> None:
 def linked(console: Console) -> dict[str, Shot]:
     """Pages whose addresses are not known before: the first connection, the node, the report."""
     found = {}
-    for name, path in (("connection", "/connections"), ("node", "/nodes"), ("report", "/reports")):
-        with console.open(path) as page:
+    for name, act in (("connection", None), ("node", grow), ("report", read_report)):
+        with console.open(f"/{name}s") as page:
             address = page.locator("tbody a").first.get_attribute("href")
             assert address is not None
-            found[name] = Shot(address.removeprefix("#"), grow if name == "node" else None)
+            found[name] = Shot(address.removeprefix("#"), act)
     return found
 
 

@@ -195,16 +195,16 @@ def schedule(broker: leveret.RemoteBroker) -> None:
         broker.queue("mail", declare=False).send({"newsletter": number}, delay=86_400 * (number + 1))
 
 
-def streams(broker: leveret.RemoteBroker) -> None:
+def streams(broker: leveret.RemoteBroker, running: ExitStack) -> None:
     """Two streams, one of them with a group that keeps up and one that does not."""
     clicks = broker.stream("clicks", partitions=4, max_age=604_800)
     broker.stream("prices", partitions=1).send_many([{"sku": f"A-{number}", "price": number} for number in range(300)])
     clicks.send_many([{"page": f"/item/{number}", "user": number % 97} for number in range(4_000)])
     for name, rounds in (("billing", 1), ("analytics", 8)):
-        with clicks.group(name).consumer() as consumer:
-            for _ in range(rounds):
-                consumer.poll(600, wait=0.2)
-            consumer.commit()
+        consumer = running.enter_context(clicks.group(name).consumer(f"{name}-1", session=3_600))
+        for _ in range(rounds):
+            consumer.poll(600, wait=0.2)
+        consumer.commit()
 
 
 def credentials(server: ServerProcess) -> None:
@@ -220,13 +220,13 @@ def shop(server: ServerProcess) -> Iterator[None]:
     """Keep a shop at work on a server."""
     api = Api(server.ports["http"])
     define(api)
-    with server.client() as broker:
-        schedule(broker)
-        streams(broker)
     credentials(server)
     api.post("/queues/%2F/refunds/actions", {"action": "pause"})
     services = [Service("web", server.url, ()), *(Service(name, server.url, each) for name, each in SERVICES.items())]
     with ExitStack() as running:
+        broker = running.enter_context(server.client())
+        schedule(broker)
+        streams(broker, running)
         for service in services:
             service.start()
             running.callback(service.stop)

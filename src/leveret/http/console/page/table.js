@@ -11,6 +11,7 @@ import { count } from "./format.js";
  * @property {boolean} [numeric]
  * @property {boolean} [optional] left out where the screen is narrow
  * @property {boolean} [narrow] as narrow as what is in it
+ * @property {boolean} [whole] in one line: times and the like
  */
 
 /**
@@ -84,7 +85,7 @@ export function tableOf({ caption, columns, key, empty, sort, onsort }) {
 }
 
 function classes(column) {
-  return ["numeric", "optional", "narrow"].filter((name) => column[name]).join(" ") || null;
+  return ["numeric", "optional", "narrow", "whole"].filter((name) => column[name]).join(" ") || null;
 }
 
 /**

@@ -85,7 +85,7 @@ function columnsOf(vhost, open) {
   return [
     { label: "Reason", show: (row) => badge(inWords(row.reason), SHORTAGES.has(row.reason) ? "warn" : "bad") },
     { label: "Died in", show: (row) => queue(row.origin) },
-    { label: "Lies in", show: (row) => queue(row.queue) },
+    { label: "Lies in", optional: true, show: (row) => queue(row.queue) },
     { label: "Messages", numeric: true, show: (row) => count(row.messages) },
     { label: "Size", numeric: true, optional: true, show: (row) => bytes(row.bytes) },
     { label: "First died", numeric: true, optional: true, show: (row) => ago(row.first_died_at) },

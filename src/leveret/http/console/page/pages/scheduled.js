@@ -20,11 +20,10 @@ function columnsOf(vhost) {
   const href = (queue) => `${to("queues", vhost, queue)}?tab=messages&state=scheduled`;
   return [
     { label: "Queue", show: (row) => h("a", { href: href(row.queue) }, row.queue) },
-    { label: "Due", show: (row) => h("span", { title: time(row.due_at) }, until(row.due_at)) },
-    { label: "At", optional: true, show: (row) => time(row.due_at) },
-    { label: "Message", optional: true, show: (row) => h("span", { class: "mono" }, row.message_id) },
+    { label: "Due", whole: true, show: (row) => h("span", { title: time(row.due_at) }, until(row.due_at)) },
+    { label: "At", whole: true, optional: true, show: (row) => time(row.due_at) },
+    { label: "Message", whole: true, optional: true, show: (row) => h("span", { class: "mono" }, row.message_id) },
     { label: "Routing key", show: (row) => h("span", { class: "mono" }, row.routing_key) },
-    { label: "Priority", numeric: true, optional: true, show: (row) => count(row.priority) },
     { label: "Size", numeric: true, optional: true, show: (row) => bytes(row.payload_bytes) },
     { label: "Sent", numeric: true, optional: true, show: (row) => ago(row.enqueued_at) },
   ];

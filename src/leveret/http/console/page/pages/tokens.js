@@ -11,14 +11,14 @@ import { tableOf } from "../table.js";
 import { say } from "../toast.js";
 
 const OWNER = { label: "User", show: (row) => h("a", { href: to("users", row.user) }, row.user) };
-const MADE = { label: "Made", optional: true, show: (row) => (row.created_ms ? ago(row.created_ms) : "") };
+const MADE = { label: "Made", whole: true, optional: true, show: (row) => (row.created_ms ? ago(row.created_ms) : "") };
 const TOKENS = [
   { label: "Id", show: (row) => h("span", { class: "mono" }, row.id) },
   OWNER,
   { label: "For", show: (row) => row.label },
   { label: "Scopes", optional: true, show: (row) => h("span", { class: "mono" }, row.scopes.join(" ")) },
   MADE,
-  { label: "Ends", show: (row) => endOf(row) },
+  { label: "Ends", whole: true, show: (row) => endOf(row) },
 ];
 const KEYS = [{ label: "Id", show: (row) => h("span", { class: "mono" }, row.id) }, OWNER, MADE];
 const SCOPES_HELP =
