@@ -25,7 +25,7 @@ AT_ONCE := --numprocesses=logical --dist=loadgroup
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill
+.PHONY: help screenshots build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -102,6 +102,10 @@ spark-cluster: $(VENV)/.dev  ## make the same report here and on a Spark cluster
 
 spark-kill: $(VENV)/.dev  ## kill drivers, executors and servers amid queries of Spark, and count rows; KILLS=n for each kind
 	@$(PY) -m tests.pipeline.kills $(or $(KILLS),2)
+
+# Needs Chromium, which `make parts` installs, and Java for the report. Look at what it made before you commit it.
+screenshots: $(VENV)/.dev $(VENV)/.parts  ## pictures of the console and transcripts of commands, of a broker at work, into docs/
+	@$(PY) -m tests.console.screenshots
 
 dist: $(VENV)/.dev  ## make a wheel in dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .

@@ -83,6 +83,24 @@ def test_what_was_refused_for_good_is_not_tried_again() -> None:
     asyncio.run(run())
 
 
+def test_what_fails_in_an_unexpected_way_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    wrong = [True]
+
+    def send(told: Notice) -> None:
+        if wrong.pop() if wrong else False:
+            raise ZeroDivisionError
+
+    async def run() -> None:
+        scene = Scene(send)
+        scene.delivery.post(to("ops"))
+        scene.delivery.post(to("ops"))
+        assert (await scene.next())[1:] == ("not sent", "it failed here: the log of the server says why")
+        assert (await scene.next())[1] == "sent"
+
+    asyncio.run(run())
+    assert any(record.exc_info for record in caplog.records)
+
+
 def test_a_receiver_that_does_not_answer_is_in_nobodys_way() -> None:
     released = threading.Event()
 

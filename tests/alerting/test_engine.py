@@ -63,7 +63,7 @@ def test_what_is_not_judged_any_more_is_over() -> None:
     turn(engine, 0, 101, 101, about=rule(for_s=0))
     assert turn(engine, 1, 101, about=rule(for_s=0)) == ["resolved q1"]
     assert turn(engine, 2) == ["resolved q0"]
-    assert not engine.queues
+    assert not engine.alerts
 
 
 def test_an_alert_follows_its_rule() -> None:

@@ -204,6 +204,12 @@ def test_what_may_be_connected_to(address: str, tls: bool, plain: bool) -> None:
     assert allows(address, False, True) is tls
 
 
+def test_a_host_that_is_no_name_is_given_up() -> None:
+    with pytest.raises(Failed) as failed:
+        WAYS.send(notice(url=f"https://{'x' * 70}.example/"))
+    assert not failed.value.again
+
+
 def test_a_name_is_looked_at_when_it_is_connected_to() -> None:
     with pytest.raises(Refused, match="must not be connected to"):
         connect("0.0.0.0", 80, 1.0, True, False)

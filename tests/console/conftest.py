@@ -35,7 +35,13 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server at work."""
-    with ServerProcess(tmp_path_factory.mktemp("console"), "--alerts-every-s", "1") as running, busy(running):
+    folder = tmp_path_factory.mktemp("console")
+    report = folder / "reports" / "monday"
+    report.mkdir(parents=True)
+    (report / "index.html").write_text("<!doctype html><title>Monday</title><h1>All is well</h1>")
+    (report / "summary.txt").write_text("40 messages, none late\n")
+    flags = ("--reports-dir", str(report.parent), "--alerts-every-s", "1")
+    with ServerProcess(folder, *flags) as running, busy(running):
         yield running
 
 

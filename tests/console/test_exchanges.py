@@ -70,3 +70,33 @@ def test_who_may_only_look_has_no_buttons(limited: Console) -> None:
     with limited.open("/exchanges/%2F/shop") as page:
         expect(page.get_by_role("button", name="Delete")).to_have_count(0)
         expect(page.get_by_role("button", name="Bind", exact=True)).to_have_count(0)
+
+
+def test_the_routing_of_a_whole_virtual_host_is_drawn(console: Console) -> None:
+    with console.open("/routing") as page:
+        drawing = page.get_by_role("region", name="Routing of /, drawing")
+        expect(drawing.locator("a.exchange")).to_have_count(3)
+        expect(drawing.get_by_label("queue orders.dead", exact=True)).to_be_visible()
+        expect(drawing.locator(".dead").first).to_contain_text("dead letters")
+        keep(page, "routing")
+        page.get_by_label("Search").fill("orders.dead")
+        page.keyboard.press("Enter")
+        expect(drawing.locator("a")).to_have_count(3)
+        drawing.get_by_label("queue orders.dead").focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("orders.dead")
+
+
+LEVELS = """async ([ids, edges]) => {
+  const { leveled } = await import("./levels.js");
+  const { nodes } = leveled([...ids].map((id) => ({ id })), edges.map(([from, to]) => ({ from, to })));
+  return Object.fromEntries(nodes.map((node) => [node.id, node.level]));
+}"""
+
+
+def test_drawings_go_to_the_right_and_circles_end(console: Console) -> None:
+    with console.open() as page:
+        chain = page.evaluate(LEVELS, ["cba", ["ab", "bc", "ac"]])
+        assert chain == {"a": 0, "b": 1, "c": 2}
+        circle = page.evaluate(LEVELS, ["abc", ["ab", "bc", "ca", "aa"]])
+        assert circle == {"a": 0, "b": 1, "c": 2}

@@ -82,7 +82,7 @@ def test_every_page_is_as_wide_as_a_phone_and_dark_at_night(console: Console, pa
 
 def test_the_keyboard_reaches_the_content_and_the_menu(console: Console) -> None:
     with console.open() as page:
-        page.get_by_role("link", name="Leveret").focus()
+        page.get_by_role("link", name="Leveret", exact=True).focus()
         page.keyboard.press("Shift+Tab")
         expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
         page.keyboard.press("Enter")

@@ -25,6 +25,19 @@ def test_a_user_is_made_permitted_changed_and_deleted(console: Console, api: Api
         press(page, "Set")
         expect(page.get_by_role("region", name="Permissions", exact=True)).to_contain_text("^alice")
         assert api.get("/permissions/%2F/alice")["configure"] == "^alice"
+        press(page, "Restrict keys")
+        page.get_by_label("Write").fill("^alice")
+        press(page, "Set")
+        keys = page.get_by_role("region", name="Keys of topic exchanges", exact=True)
+        expect(keys.locator("tbody")).to_contain_text("amq.topic")
+        assert api.get("/topic-permissions/%2F/alice")[0]["write"] == "^alice"
+        keys.get_by_role("button", name="Clear").click()
+        expect(keys.locator("td.empty")).to_be_visible()
+        press(page, "Set limits")
+        page.get_by_label("Connections").fill("5")
+        press(page, "Set limits")
+        expect(page.get_by_role("region", name="Limits")).to_contain_text("5")
+        assert api.get("/user-limits/alice") == [{"user": "alice", "value": {"max-connections": 5}}]
         press(page, "Change")
         page.get_by_label("Tags").fill("monitoring, policymaker")
         press(page, "Change user")

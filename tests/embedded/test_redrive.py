@@ -59,6 +59,21 @@ def test_only_what_is_meant(orders: leveret.Queue, dlq: leveret.Queue) -> None:
 
 
 @pytest.mark.everywhere
+def test_a_dead_letter_is_found_by_the_id_that_it_kept(orders: leveret.Queue, dlq: leveret.Queue) -> None:
+    first, second = kill(orders, "a", "b")
+    assert dlq.redrive(message_ids=[first]).moved == 1
+    assert dlq.discard(message_ids=[second]) == 1
+    assert [message.body for message in orders.receive(10)] == ["a"]
+
+
+def test_so_many_ids_at_once(dlq: leveret.Queue) -> None:
+    assert dlq.redrive(message_ids=["x"] * 1_000).matched == 0
+    for wrong in (["x"] * 1_001, "x", 7):
+        with pytest.raises(leveret.InvalidArgument, match="array of at most"):
+            dlq.redrive(message_ids=wrong)
+
+
+@pytest.mark.everywhere
 def test_a_dry_run_only_counts(orders: leveret.Queue, dlq: leveret.Queue) -> None:
     kill(orders, "a", "b")
     result = dlq.redrive(dry_run=True, contains="a")

@@ -161,10 +161,25 @@ def test_everybody_sees_the_alerts_of_his_virtual_hosts(api: Api, server: Server
 )
 def test_who_may_do_what(server: ServerProcess, method: str, path: str, allowed: set[str]) -> None:
     users = ("clerk", "watcher", "maker")
-    statuses = {
-        user: as_user(server, user).call(method, path, None if method == "GET" else {}).status for user in users
-    }
+    body = None if method == "GET" else {"vhost": "shop"}
+    statuses = {user: as_user(server, user).call(method, path, body).status for user in users}
     assert {user for user, status in statuses.items() if status != 401} == allowed
+
+
+def test_policymakers_silence_what_is_in_their_virtual_hosts(api: Api, server: ServerProcess) -> None:
+    maker = as_user(server, "maker")
+    wanted = {"until_ms": int(time.time() * 1_000) + 60_000, "why": "we know"}
+    for vhost in ("lab", "*", "sho?", "[s]hop", None, 5):
+        assert maker.call("POST", "/alerts/silences", {**wanted, "vhost": vhost}).status == 401
+    mine = maker.post("/alerts/silences", {**wanted, "vhost": "shop"})
+    others = [api.post("/alerts/silences", {**wanted, "vhost": vhost}) for vhost in ("lab", "*")]
+    assert mine["by"] == "maker"
+    seen = {row["vhost"] for row in maker.get("/alerts/silences")}
+    assert seen == {"shop", "*"}
+    assert [maker.call("DELETE", f"/alerts/silences/{row['name']}").status for row in others] == [401, 401]
+    maker.delete(f"/alerts/silences/{mine['name']}")
+    for row in others:
+        api.delete(f"/alerts/silences/{row['name']}")
 
 
 @pytest.mark.parametrize(

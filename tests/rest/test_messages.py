@@ -222,6 +222,15 @@ def test_redrive_counts_then_moves(world: RestWorld, orders: leveret.Queue) -> N
     assert [message.body for message in orders.receive()] == ["worse"]
 
 
+def test_discard_counts_then_removes_and_wants_a_condition(world: RestWorld, orders: leveret.Queue) -> None:
+    orders.send_many(["keep", "drop", "drop too"])
+    only = {"filter": {"contains": "drop"}, "limit": 1}
+    assert world.ok("POST /queues/orders/discard", {"dry_run": True, **only}) == {"matched": 1}
+    assert world.ok("POST /queues/orders/discard", only) == {"matched": 1}
+    assert [message.body for message in orders.browse()] == ["keep", "drop too"]
+    assert world.call("POST /queues/orders/discard", {}).status == 400
+
+
 def test_a_redrive_with_a_rate_has_an_end(world: RestWorld, orders: leveret.Queue) -> None:
     assert world.call("POST /queues/dlq/redrive", {"rate_per_second": 1}).status == 400
     assert world.call("POST /queues/dlq/redrive", {"rate_per_second": 1, "limit": 301}).status == 400

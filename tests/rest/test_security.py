@@ -18,6 +18,7 @@ MEMBER = {"member": "a", "generation": 1}
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/queues/{queue}/messages"): {"payload": 1},
     ("POST", "/queues/{queue}/messages/batch"): {"messages": [{"payload": 1}]},
+    ("POST", "/queues/{queue}/discard"): {"filter": {"contains": "a"}},
     ("POST", "/exchanges/{exchange}/messages"): {"payload": 1},
     ("POST", "/exchanges/{exchange}/bindings"): {"destination": "orders"},
     ("DELETE", "/exchanges/{exchange}/bindings"): {"destination": "orders"},

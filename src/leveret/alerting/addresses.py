@@ -36,7 +36,8 @@ class Endpoint(NamedTuple):
     @property
     def shown(self) -> str:
         """All of it that is no secret: paths are what lets people in at chat services."""
-        return f"{'https' if self.tls else 'http'}://{self.host}:{self.port}/..."
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}/..."
 
 
 def endpoint_of(url: str) -> Endpoint:

@@ -111,16 +111,19 @@ class Delivery:
         def work() -> None:
             try:
                 self._send(notice)
+            except Failed as failed:
+                tell(failed)
             except Exception as error:
-                tell(error)
+                LOG.error("alert not sent", error)
+                tell(Failed("it failed here: the log of the server says why", again=False))
             else:
                 tell(None)
 
-        def tell(error: Exception | None) -> None:
+        def tell(error: Failed | None) -> None:
             with suppress(RuntimeError):  # the loop has ended: nobody wants to know any more
                 loop.call_soon_threadsafe(finish, error)
 
-        def finish(error: Exception | None) -> None:
+        def finish(error: Failed | None) -> None:
             self._asked.discard(name)
             if not answer.done():
                 answer.set_result(None) if error is None else answer.set_exception(error)

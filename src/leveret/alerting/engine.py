@@ -68,8 +68,6 @@ class Engine:
     def __init__(self) -> None:
         """Nothing is wrong yet."""
         self.alerts: dict[Key, Alert] = {}
-        self.queues: set[tuple[str, str]] = set()
-        """Those with an alert: they are judged even when nothing seems to be wrong with them."""
         self.left_out = 0
         """How many more there were in the last turn than can be kept."""
         self._events: list[Event] = []
@@ -107,7 +105,6 @@ class Engine:
             if alert.state == FIRING:
                 alert.state = RESOLVED
                 self._events.append(Event(RESOLVED, now_ms, alert))
-        self.queues = {(vhost, queue) for _, vhost, queue in self.alerts}
         self.left_out, self._left_out = self._left_out, 0
         self._turn += 1
         events, self._events = self._events, []
@@ -122,7 +119,6 @@ class Engine:
             self._left_out += 1
             return False
         self.alerts[alert.key] = alert
-        self.queues.add(alert.key[1:])
         return True
 
 

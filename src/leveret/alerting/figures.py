@@ -45,7 +45,8 @@ class Activity:
     def look(self, queue: Queue, counts: Counts, now_ms: int) -> None:
         """See what was counted since the last look."""
         before, self._counts = self._counts, counts
-        if counts != before:
+        # Until something goes wrong for the first time, nobody wants to know how much went well.
+        if counts[:2] != before[:2] or self._windows is not None:
             self._count(before, counts, now_ms)
         if not queue.depth or queue.consumers or queue.leased or queue.paused:
             self.idle_since_ms = None

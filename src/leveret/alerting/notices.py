@@ -47,11 +47,12 @@ class Notices:
 
     def __init__(self) -> None:
         """Nobody was told anything yet."""
-        self._groups: dict[tuple[str, str], Group] = {}
+        self._groups: dict[str, dict[str, Group]] = {}
+        """By receiver and rule."""
 
     def restore(self, receiver: str, rule: str, alerts: Iterable[Alert], sent_ms: int) -> None:
         """A receiver was told about these alerts by the last process."""
-        group = self._group(receiver, rule)
+        group = self._groups.setdefault(receiver, {}).setdefault(rule, Group())
         group.told = {alert.key for alert in alerts if alert.fired_ms <= sent_ms}
         group.sent_ms = sent_ms
 
@@ -59,38 +60,35 @@ class Notices:
         self, receivers: list[Receiver], firing: Iterable[Alert], events: Iterable[Event], now_ms: int
     ) -> list[Notice]:
         """The notices to send now; `firing` are the alerts that nobody has silenced."""
-        by_rule = _by_rule(firing)
-        self._end(_by_rule(event.alert for event in events if event.state == RESOLVED))
+        current = by_rule(firing)
+        self._end(by_rule(event.alert for event in events if event.state == RESOLVED))
         names = {receiver.name for receiver in receivers}
-        for key in [key for key in self._groups if key[0] not in names]:
-            del self._groups[key]
-        return [notice for each in receivers for notice in self._for(each, by_rule, now_ms)]
+        self._groups = {name: groups for name, groups in self._groups.items() if name in names}
+        return [notice for each in receivers for notice in self._for(each, current, now_ms)]
 
     def _end(self, over: dict[str, list[Alert]]) -> None:
         """Note what is over in the groups that were told about it."""
-        for (_, rule), group in self._groups.items():
-            group.ended |= {alert.key: alert for alert in over.get(rule, ()) if alert.key in group.told}
+        for groups in self._groups.values():
+            for rule, group in groups.items():
+                group.ended |= {alert.key: alert for alert in over.get(rule, ()) if alert.key in group.told}
 
-    def _for(self, receiver: Receiver, by_rule: dict[str, list[Alert]], now_ms: int) -> Iterator[Notice]:
-        known = {rule for name, rule in self._groups if name == receiver.name}
-        for name in sorted(known | set(by_rule)):
-            current = [alert for alert in by_rule.get(name, ()) if receiver.wants(alert.rule)]
-            group = self._groups.get((receiver.name, name))
-            if group is None:
-                if not current:
-                    continue
-                group = self._group(receiver.name, name)
+    def _for(self, receiver: Receiver, firing: dict[str, list[Alert]], now_ms: int) -> Iterator[Notice]:
+        """What one receiver is to be told."""
+        groups = self._groups.setdefault(receiver.name, {})
+        for rule in sorted({*groups, *firing}):
+            current = [alert for alert in firing.get(rule, ()) if receiver.wants(alert.rule)]
+            if not current and rule not in groups:
+                continue
+            group = groups.setdefault(rule, Group())
             notice = _notice(receiver, group, current, now_ms)
             if notice is not None:
                 yield notice
             if not (group.told or group.ended) and not _waits(receiver.group_s, group, now_ms):
-                del self._groups[receiver.name, name]
-
-    def _group(self, receiver: str, rule: str) -> Group:
-        return self._groups.setdefault((receiver, rule), Group())
+                del groups[rule]
 
 
-def _by_rule(alerts: Iterable[Alert]) -> dict[str, list[Alert]]:
+def by_rule(alerts: Iterable[Alert]) -> dict[str, list[Alert]]:
+    """Alerts by the name of their rule."""
     found: dict[str, list[Alert]] = {}
     for alert in alerts:
         found.setdefault(alert.rule.name, []).append(alert)

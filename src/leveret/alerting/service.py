@@ -14,7 +14,7 @@ from leveret.alerting.book import Book
 from leveret.alerting.delivery import WAITS_S, Delivery
 from leveret.alerting.engine import FIRING, Alert, Engine, Event, worst_first
 from leveret.alerting.history import NOT_SENT, SENT, SILENCED, UNSILENCED, History
-from leveret.alerting.notices import Notice, Notices
+from leveret.alerting.notices import Notice, Notices, by_rule
 from leveret.alerting.receivers import Receiver
 from leveret.alerting.rules import DEFAULTS, Rule
 from leveret.alerting.silences import Silence
@@ -50,6 +50,7 @@ class Alerting:
         self._watch = Watch(guard, self.engine, readers)
         self._notices = Notices()
         self._delivery = Delivery(ways.send, self._receiver, self._told, waits_s)
+        self._too_many = False
         self._restore()
 
     # At work
@@ -74,8 +75,7 @@ class Alerting:
             heard = [alert for alert in self.engine.firing() if self.book.silence_of(alert.key) is None]
             notices = self._notices.due(self.book.receivers(), heard, events, now_ms)
         self.history.note([*map(_event_row, events), *(_silence_row(UNSILENCED, each, now_ms) for each in over)])
-        for event in events[:LOGGED_MAX]:
-            _log(event)
+        self._log(events)
         for notice in notices:
             self._delivery.post(notice)
 
@@ -88,6 +88,14 @@ class Alerting:
         except Failed as failed:
             raise Unreachable(f"receiver '{name}' did not take the test: {failed}") from None
         return {"name": name, "status": SENT}
+
+    def _log(self, events: list[Event]) -> None:
+        """Say in the log what changed, and once if there is more than can be kept."""
+        for event in events[:LOGGED_MAX]:
+            _log(event)
+        too_many, self._too_many = self._too_many, self.engine.left_out > 0
+        if self._too_many and not too_many:
+            LOG.warning("alerts left out", kept=len(self.engine.alerts), left_out=self.engine.left_out)
 
     # For those who ask; under the lock
 
@@ -131,9 +139,9 @@ class Alerting:
         for (name, vhost, queue), row in self.history.firing().items():
             if name in rules:
                 self.engine.restore(rules[name], vhost, queue, row["since_ms"], row["value"])
-        for (receiver, rule), sent_ms in self.history.told().items():
-            known = [alert for alert in self.engine.firing() if alert.rule.name == rule]
-            self._notices.restore(receiver, rule, known, sent_ms)
+        firing = by_rule(self.engine.firing())
+        for (receiver, name), sent_ms in self.history.told().items():
+            self._notices.restore(receiver, name, firing.get(name, []), sent_ms)
 
     def _receiver(self, name: str) -> Receiver | None:
         return next((each for each in self.book.receivers() if each.name == name), None)

@@ -51,6 +51,10 @@ class Silence:
         """The definition, fit for JSON."""
         return asdict(self)
 
+    def is_in(self, vhost: str) -> bool:
+        """Whether it is about a virtual host."""
+        return fnmatchcase(vhost, self.vhost)
+
     def covers(self, key: Key) -> bool:
         """Whether an alert is one of those that it is about."""
         patterns = (self.rule, self.vhost, self.queue)

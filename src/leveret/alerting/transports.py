@@ -52,6 +52,8 @@ class Ways:
             raise Failed(f"the mail server refused the addresses: {codes}", again=codes[0] < 500) from None
         except smtplib.SMTPNotSupportedError:
             raise Failed("the mail server does not do STARTTLS or log in: choose another tls", again=False) from None
+        except UnicodeError:
+            raise Failed("its host is no name", again=False) from None
         except (OSError, HTTPException, smtplib.SMTPException) as error:
             # Not the text of what is not ours: it might tell what we sent.
             reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__

@@ -138,6 +138,12 @@ ACTIONS: tuple[Action, ...] = (
         done="access key {id} of user {user!r} added; its secret is not shown again: {secret}",
     ),
     Action(
+        "keys.rotate",
+        "put another access key in the place of one, which is of no use any more",
+        (argument("id", metavar="ID", help="its id"),),
+        done="access key {id} of user {user!r} added; its secret is not shown again: {secret}",
+    ),
+    Action(
         "keys.delete",
         "delete an access key",
         (argument("id", metavar="ID", help="its id"),),

@@ -152,3 +152,7 @@ class AsyncRemoteQueue:
         """Move messages to another queue, by default each to the one where it died first."""
         target = to.name if isinstance(to, AsyncRemoteQueue) else to
         return await self.broker.run(calls.redrive(self.name, target, limit, rate, dry_run, conditions))
+
+    async def discard(self, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
+        """Remove the ready messages that meet conditions; give their number. A dry run only counts."""
+        return await self.broker.run(calls.discard(self.name, limit, dry_run, conditions))

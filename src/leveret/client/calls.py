@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -213,6 +214,8 @@ def stats(queue: str) -> Call[QueueStats]:
 def browse(queue: str, limit: int, state: str, conditions: Mapping[str, Any]) -> Call[list[Row]]:
     """Look at messages."""
     query = {"limit": limit, "state": state, "encoding": "base64", **conditions_json(conditions)}
+    if "headers" in query:
+        query["headers"] = json.dumps(query["headers"])
     return Call("GET", f"{path_of('queues', queue, 'messages')}?{urlencode(query)}", _messages)
 
 
@@ -248,6 +251,13 @@ def redrive(
     wait_s = 0 if rate is None or limit is None else limit / rate
     path = path_of("queues", queue, "redrive")
     return Call("POST", path, lambda answer: RedriveResult(**answer.json()), body, wait_s=wait_s, again=False)
+
+
+def discard(queue: str, limit: int | None, dry_run: bool, conditions: Mapping[str, Any]) -> Call[int]:
+    """Remove messages; never repeated by itself, because it would count less the second time."""
+    told = {"limit": limit, "dry_run": dry_run or None, "filter": conditions_json(conditions)}
+    body = {name: value for name, value in told.items() if value is not None}
+    return Call("POST", path_of("queues", queue, "discard"), _whole("matched"), body, again=False)
 
 
 def conditions_json(conditions: Mapping[str, Any]) -> dict[str, Any]:

@@ -207,6 +207,10 @@ class RemoteQueue:
         target = to.name if isinstance(to, RemoteQueue) else to
         return self.broker.run(calls.redrive(self.name, target, limit, rate, dry_run, conditions))
 
+    def discard(self, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
+        """Remove the ready messages that meet conditions; give their number. A dry run only counts."""
+        return self.broker.run(calls.discard(self.name, limit, dry_run, conditions))
+
     # Working: what a Worker needs of its source
 
     @property

@@ -113,6 +113,13 @@ def moved(Held held not None) -> None:
     queue.settle(held, MOVED)
 
 
+def discarded(Held held not None) -> None:
+    """A withdrawn message is gone for good."""
+    cdef Queue queue = <Queue>held.queue
+    queue.counters.dropped += 1
+    queue.settle(held, CANCELLED)
+
+
 def ack_waiting(Queue queue not None, uint64_t seq) -> bool:
     """Settle a message that was done after its lease had ended; False when it does not wait in the queue."""
     cdef Held held = None if queue.held is None else queue.held.get(seq)

@@ -11,9 +11,10 @@ from leveret.core.properties import Properties
 # A filter is applied to every message of a queue: these bound what one question costs each of them.
 HEADERS_MAX = 32
 CONTAINS_BYTES_MAX = 4_096
-MESSAGE_IDS_MAX = 1_000
+MESSAGE_IDS_MAX = 2_000
 
 GROUP_HEADER = "x-group-id"
+ORIGIN = "x-origin-id"  # as in publish.pyx: the id that a dead letter had at first
 BLOB = 2  # as in message.pxd: the body is elsewhere
 NUMBERS = ("since_ms", "until_ms", "priority_min", "priority_max")
 TEXTS = ("group", "routing_key")
@@ -23,9 +24,10 @@ TEXTS = ("group", "routing_key")
 class Filter:
     """Conditions that a message must meet, all of them; None: no such condition.
 
-    headers maps names to values, None: the header is there, whatever its value. message_ids may mix numbers (`seq`)
-    and the `message_id` of publishers. Times are half-open: since_ms <= enqueued_ms < until_ms. A body that is kept in
-    the blob store is not searched and does not match `contains`.
+    headers maps names to values, None: the header is there, whatever its value. message_ids may mix numbers (`seq`),
+    the `message_id` of publishers, and the ids that dead letters had at first. Times are half-open:
+    since_ms <= enqueued_ms < until_ms. A body that is kept in the blob store is not searched and does not match
+    `contains`.
     """
 
     headers: Mapping[str, Any] | None = None
@@ -82,7 +84,7 @@ class Filter:
         headers = properties.headers or {}
         return (
             (self.group is None or headers.get(GROUP_HEADER) == self.group)
-            and (self.ids is None or seq in self.ids or properties.message_id in self.ids)
+            and (self.ids is None or not self.ids.isdisjoint((seq, properties.message_id, headers.get(ORIGIN))))
             and all(_matches(headers, name, value) for name, value in (self.headers or {}).items())
         )
 

@@ -1,5 +1,6 @@
 """Which messages browse, redrive and cancel mean: the conditions of users as a filter of the core."""
 
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -7,6 +8,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.core.filters import Filter
 from leveret.core.ids import parse_id
 
+MESSAGE_IDS_MAX = 1_000
 TIMES = {"since": "since_ms", "until": "until_ms"}
 
 
@@ -17,9 +19,19 @@ def filter_of(tag: int, conditions: dict[str, Any]) -> Filter:
         if conditions.get(name) is not None:
             translated[inner] = _ms(name, conditions[name])
     if conditions.get("message_ids") is not None:
-        ids = conditions["message_ids"]
-        translated["message_ids"] = [each if isinstance(each, int) else parse_id(tag, each) or each for each in ids]
+        translated["message_ids"] = list(_meant(tag, conditions["message_ids"]))
     return Filter.from_dict(translated)
+
+
+def _meant(tag: int, ids: Any) -> Iterator[Any]:
+    """What each id may mean: the number of a message here, and the id that a dead letter keeps."""
+    if not isinstance(ids, Collection) or isinstance(ids, str) or len(ids) > MESSAGE_IDS_MAX:
+        raise InvalidArgument(f"the condition message_ids is an array of at most {MESSAGE_IDS_MAX} ids: ask twice")
+    for each in ids:
+        yield each
+        number = parse_id(tag, each) if isinstance(each, str) else 0
+        if number:
+            yield number
 
 
 def _ms(name: str, when: Any) -> int:

@@ -1,4 +1,4 @@
-"""A queue as operators see it: look inside, cancel, purge, pause, delete, redrive."""
+"""A queue as operators see it: look inside, cancel, purge, pause, delete, redrive, discard."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from leveret.embedded.conditions import filter_of
 from leveret.embedded.message import Peeked, look
 from leveret.embedded.redrive import Redrive, RedriveResult
 from leveret.embedded.stats import QueueStats, queue_stats
+from leveret.embedded.sweep import Discard
 from leveret.journal.blobs import body_bytes
 
 if TYPE_CHECKING:
@@ -208,3 +209,9 @@ class ManagedQueue:
         target = to.name if isinstance(to, ManagedQueue) else to
         chosen = filter_of(self.tag, conditions)
         return Redrive(self.guard, self.core, target, chosen, limit, rate, dry_run).run(progress)
+
+    def discard(self, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
+        """Remove the ready messages that meet conditions, those of browse; give their number. A dry run only counts."""
+        if not any(value is not None for value in conditions.values()):
+            raise InvalidArgument("discard wants a condition: purge() removes everything")
+        return Discard(self.guard, self.core, filter_of(self.tag, conditions), limit, dry_run).run()

@@ -1,7 +1,6 @@
 """Moving messages from one queue to others, mostly dead letters back to where they died.
 
-Each step moves some messages under the lock, and both sides of each move are in one frame: after a crash a message is
-in exactly one of the queues. What arrives after the start is left alone, so that a redrive ends.
+Both sides of each move are in one frame: after a crash a message is in exactly one of the queues.
 """
 
 from __future__ import annotations
@@ -18,18 +17,17 @@ from leveret.core.filters import BLOB, Filter
 from leveret.core.held import Held
 from leveret.core.message import Message as Content
 from leveret.core.queue import Queue as CoreQueue
+from leveret.embedded.sweep import STEP, Sweep
 
 if TYPE_CHECKING:
-    from leveret.core.browse import Cursor
     from leveret.embedded.guard import Guard
 
-STEP = 500  # messages that one hold of the lock looks at
 STEPS_PER_SECOND = 10  # of a redrive with a rate
 PERSISTENT = 1  # as in message.pxd
 FIRST_DEATH = "x-first-death-queue"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RedriveResult:
     """What a redrive has done so far: `skipped` matched and could not be moved (their queue is gone or full)."""
 
@@ -38,7 +36,7 @@ class RedriveResult:
     skipped: int = 0
 
 
-class Redrive:
+class Redrive(Sweep):
     """One redrive of one queue."""
 
     def __init__(
@@ -52,71 +50,45 @@ class Redrive:
         dry_run: bool,
     ) -> None:
         """Move what a filter chose to a queue, or (None) each message to the queue where it died first."""
+        super().__init__(guard, source, chosen, limit, dry_run)
         if rate is not None and rate <= 0:
             raise InvalidArgument(f"rate is a number of messages per second, not {rate!r}")
-        self._guard = guard
-        self._source = source
         self._to = to
-        self._chosen = chosen
-        self._limit = limit
         self._rate = rate
-        self._dry_run = dry_run
-        self._cursor: Cursor | None = ()
-        self._last_seq = 0
-        self.result = RedriveResult()
+        self._moved = 0
+        self._skipped = 0
+
+    @property
+    def result(self) -> RedriveResult:
+        """What was done so far."""
+        return RedriveResult(self.matched, self._moved, self._skipped)
 
     def run(self, progress: Callable[[RedriveResult], None] | None) -> RedriveResult:
         """Step by step until the end; `progress` hears of every step."""
         self.begin()
         while not self.ended:
-            before = self.result.moved
+            before = self._moved
             self._guard.wait(self.step())
             if progress is not None:
                 progress(self.result)
-            self._pause(self.result.moved - before)
+            self._pause(self._moved - before)
         return self.result
 
-    def begin(self) -> None:
-        """Note what is there now; what comes later is left alone."""
-        with self._guard as core:
-            self._last_seq = core.last_seq
-            if self._to is not None:
-                core.topology.vhost(self._source.vhost).queue(self._to)
+    def check(self, core: Core) -> None:
+        """Refuse a target that is not there."""
+        if self._to is not None:
+            core.topology.vhost(self._source.vhost).queue(self._to)
 
-    @property
-    def ended(self) -> bool:
-        """Whether everything was looked at."""
-        return self._cursor is None
-
-    def step(self) -> int:
-        """Move some messages; give the frame to wait for."""
-        with self._guard as core:
-            self._step(core)
-            return self._guard.commit()
-
-    def _step(self, core: Core) -> None:
-        """Look at some messages, and move those that are meant."""
-        seen, self._cursor = browse.ready_after(self._source, self._cursor or (), self._step_size())
-        for held in seen:
-            if self._limit is not None and self.result.matched >= self._limit:
-                self._cursor = None
-                return
-            content = browse.read(held)
-            if held.seq <= self._last_seq and self._chosen.accepts(content):
-                self.result.matched += 1
-                if not self._dry_run:
-                    self._move(core, held, content)
-
-    def _move(self, core: Core, held: Held, content: Content) -> None:
+    def take(self, core: Core, held: Held, content: Content) -> None:
         """Put a message into its target and take it out of its source, or leave it where it is."""
         target = self._target(core, content)
         if target is not None and target is not self._source and self._publish(core, target, content):
             withdrawn = browse.withdraw(self._source, held)
             assert withdrawn is not None, "what was ready in this hold of the lock still is"
             browse.moved(withdrawn)
-            self.result.moved += 1
+            self._moved += 1
         else:
-            self.result.skipped += 1
+            self._skipped += 1
 
     def _target(self, core: Core, content: Content) -> CoreQueue | None:
         """Where a message goes; None when that queue is not there."""
@@ -138,12 +110,12 @@ class Redrive:
         )
         return seq != 0
 
-    def _step_size(self) -> int:
+    def step_size(self) -> int:
         """As many messages as the rate allows in one step."""
         return STEP if self._rate is None else max(1, min(STEP, int(self._rate / STEPS_PER_SECOND)))
 
     def _pause(self, moved: int) -> None:
         """Keep to the rate."""
-        if self._rate is not None and moved and self._cursor is not None:
+        if self._rate is not None and moved and not self.ended:
             until_ms = self._guard.clock.now_ms() + round(1000 * moved / self._rate)
             self._guard.clock.wait(closed_gate(), until_ms)

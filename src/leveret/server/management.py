@@ -15,6 +15,7 @@ from leveret.config import ServerOptions
 from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
 from leveret.http.management.site import Listening, Process, Row, Site
+from leveret.http.reports import Reports
 from leveret.security.tls import Certificates
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets
@@ -77,6 +78,7 @@ def management_site(
         process=process,
         rates=Rates(desk.guard, clients.churn),
         audit=audit,
+        reports=Reports(options.reports_dir),
         alerts=alerts,
     )
 

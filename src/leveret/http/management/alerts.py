@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable
 
 from leveret.core.broker import Broker
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
-from leveret.http.management.refusals import BadRequest, answer, done
-from leveret.http.management.rules import seen, sees
+from leveret.http.management.refusals import BadRequest, NotAuthorised, answer, done
+from leveret.http.management.rules import ADMINISTRATORS, enters, has, seen, sees
 from leveret.http.router import Answer
 
+PATTERN = re.compile(r"[*?\[]")
 EVENTS = 100
 EVENTS_MAX = 1_000
 
@@ -78,15 +80,17 @@ def delete_rule(call: Call) -> Answer | Awaitable[Answer]:
 
 
 def list_silences(call: Call) -> Answer | Awaitable[Answer]:
-    """Every silence, the one that ends first in front."""
-    with call.site.desk.guard:
-        found = [silence.to_dict() for silence in call.site.alerts.book.silences()]
+    """The silences in virtual hosts that the user sees, the one that ends first in front."""
+    with call.site.desk.guard as core:
+        homes = [home.name for home in seen(call, core)]
+        found = [each.to_dict() for each in call.site.alerts.book.silences() if any(map(each.is_in, homes))]
     return listed(call, found)
 
 
 def add_silence(call: Call) -> Answer | Awaitable[Answer]:
     """Begin a silence, in the name of the user."""
     body = call.body
+    check_place(call, body.get("vhost"))
 
     def keep(core: Broker) -> Answer:
         return answer(call.site.alerts.silence(body, call.user, core.now_ms).to_dict(), 201)
@@ -98,10 +102,20 @@ def delete_silence(call: Call) -> Answer | Awaitable[Answer]:
     """End a silence."""
 
     def remove(core: Broker) -> Answer:
-        call.site.alerts.unsilence(call.named("silence"), call.user, core.now_ms)
+        alerts, name = call.site.alerts, call.named("silence")
+        check_place(call, alerts.book.silence(name).vhost)
+        alerts.unsilence(name, call.user, core.now_ms)
         return done()
 
     return call.change(remove)
+
+
+def check_place(call: Call, vhost: object) -> None:
+    """Refuse who would silence others: patterns of virtual hosts are for administrators."""
+    if has(call, ADMINISTRATORS):
+        return
+    if not isinstance(vhost, str) or PATTERN.search(vhost) or not enters(call, vhost):
+        raise NotAuthorised("User not authorised to silence that: name a virtual host that he may enter")
 
 
 # Receivers

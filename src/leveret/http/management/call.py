@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from leveret.core.errors import InvalidArgument, VhostNotFound
+from leveret.core.errors import AccessRefused, InvalidArgument, VhostNotFound
 from leveret.core.jsonable import decode
 from leveret.core.topology import Vhost
 from leveret.http.management.refusals import BadRequest, Missing
@@ -81,6 +81,14 @@ class Call:
                 self.identity.check(permissions, vhost, resource(need.role, names[need.role]), need.access)
         if self.identity.local:
             authorize(permissions, self.user, vhost, verb, names, topic_key)
+
+    def allows(self, verb: str, names: Mapping[Role, str]) -> bool:
+        """The same as a question."""
+        try:
+            self.authorize(verb, names)
+        except AccessRefused:
+            return False
+        return True
 
     def change(self, action: Callable[[Broker], Answer]) -> Answer | Awaitable[Answer]:
         """Change something and answer when that is durable."""

@@ -74,18 +74,19 @@ def list_all(call: Call) -> Answer | Awaitable[Answer]:
 
 def look(call: Call) -> Answer:
     """The same by its name."""
-    _check(call)
+    check_node(call)
     return one(call, shown(call))
 
 
 def look_at_memory(call: Call) -> Answer:
     """What its memory is used for, as far as that is known: all together."""
-    _check(call)
+    check_node(call)
     used = call.site.process.memory_bytes()
     total = {"erlang": used, "rss": used, "allocated": used}
     return answer({"memory": {"other_system": used, "strategy": "rss", "total": total}})
 
 
-def _check(call: Call) -> None:
+def check_node(call: Call) -> None:
+    """Refuse another node than this one."""
     if call.named("node") != call.site.process.node:
         raise Missing()

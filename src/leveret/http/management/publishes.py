@@ -80,7 +80,7 @@ def _prepared(call: Call) -> Prepared:
         raise PreconditionFailed(f"user_id property set to '{found.user_id}' but authenticated user was '{call.user}'")
     check_headers(*content(found, b""))
     ttl_ms = None if found.expiration is None else _expiration_ms(found.expiration)
-    return Prepared(found, data, found.priority or 0, 0, ttl_ms, 0, None)
+    return Prepared(found, data, found.priority or 0, None, ttl_ms, 0, None)
 
 
 def _payload(call: Call) -> bytes:

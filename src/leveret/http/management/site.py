@@ -11,6 +11,7 @@ from leveret.alerting.service import Alerting
 from leveret.core.queue import Queue
 from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
+from leveret.http.reports import Reports
 from leveret.security.access import Access
 from leveret.telemetry.audit import Audit
 
@@ -125,4 +126,5 @@ class Site:
     process: Process
     rates: Rates
     audit: Audit
+    reports: Reports
     alerts: Alerting

@@ -242,6 +242,14 @@ def json_body(request: Request) -> Any:
         raise InvalidArgument(f"the body is not JSON ({error}): correct it") from None
 
 
+def parsed_json(name: str, text: str) -> Any:
+    """What a field of a query says that is JSON."""
+    try:
+        return STRICT_DECODER.decode(text)
+    except (ValueError, RecursionError):
+        raise InvalidArgument(f'{name} is not JSON: send {{"name": "value"}}') from None
+
+
 def _refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is not a number of JSON")
 

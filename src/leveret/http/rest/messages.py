@@ -6,7 +6,7 @@ from leveret.embedded.managed import STATES
 from leveret.embedded.queue import Queue
 from leveret.http.desk import ANSWER_BYTES_MAX
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import Choice, Field, Listed, Number, Record, Text, Whole
+from leveret.http.rest.fields import Choice, Field, Listed, Number, Record, Table, Text, Whole, parsed_json
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.shapes import (
     ENQUEUED,
@@ -39,6 +39,7 @@ CONDITIONS: dict[str, Field] = {
     "group": Text("Only of this group.", 1_024),
     "routing_key": Text("Only with this routing key.", SHORT_CHARS_MAX),
 }
+HEADERS = Table("Only with these headers; null: whatever their value.", 32)
 
 
 def _sent(queue: Queue, body: dict[str, Any], message_id: str) -> dict[str, Any]:
@@ -87,6 +88,8 @@ async def browse(call: Call) -> Answer:
     query = dict(call.query)
     raw = query.pop("encoding", None) == "base64"
     limit, state = query.pop("limit", BROWSE_DEFAULT), query.pop("state", "ready")
+    if "headers" in query:
+        query["headers"] = HEADERS.read("headers", parsed_json("headers", query["headers"]))
     queue = call.queue
 
     def look() -> list[dict[str, Any]]:
@@ -148,6 +151,7 @@ OPERATIONS = (
                 "state": Choice("In which state; default: ready.", *STATES),
                 "encoding": ENCODING,
                 **CONDITIONS,
+                "headers": Text("Only with these headers: names and values as JSON, null is any value.", 4_096),
             },
         ),
     ),

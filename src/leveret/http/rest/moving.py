@@ -1,4 +1,4 @@
-"""Messages that are scheduled, and messages that are moved: /queues/{queue}/scheduled, /queues/{queue}/redrive."""
+"""Messages that are scheduled, moved or removed: /queues/{queue}/scheduled, /redrive and /discard."""
 
 from dataclasses import asdict
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 from leveret.core.errors import InvalidArgument, MessageNotFound
 from leveret.http.desk import ANSWER_BYTES_MAX
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import Flag, Listed, Number, Record, Table, Text, Whole
+from leveret.http.rest.fields import Flag, Listed, Number, Record, Text, Whole
 from leveret.http.rest.leases import DONE
-from leveret.http.rest.messages import BROWSE_DEFAULT, BROWSE_MAX, CONDITIONS, ENCODING
+from leveret.http.rest.messages import BROWSE_DEFAULT, BROWSE_MAX, CONDITIONS, ENCODING, HEADERS
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.shapes import LOOKED_AT, SHORT_CHARS_MAX, looked_at
 
@@ -47,15 +47,38 @@ async def redrive(call: Call) -> Answer:
         raise InvalidArgument(
             f"with a rate_per_second there is a limit, of at most {REDRIVE_S_MAX} seconds at that rate: repeat the call"
         )
-    queue = call.queue
-    conditions: dict[str, Any] = dict(body.get("filter", {}))
-    if "numbers" in conditions:
-        conditions["message_ids"] = [*conditions.get("message_ids", ()), *conditions.pop("numbers")]
-    dry_run = body.get("dry_run", False)
+    queue, conditions, dry_run = call.queue, conditions_of(body), body.get("dry_run", False)
     moved = await call.scans.run(lambda: queue.redrive(to, limit=limit, rate=rate, dry_run=dry_run, **conditions))
     return json_response(asdict(moved))
 
 
+def conditions_of(body: dict[str, Any]) -> dict[str, Any]:
+    """What the filter of a request says, as queues take it."""
+    conditions: dict[str, Any] = dict(body.get("filter", {}))
+    if "numbers" in conditions:
+        conditions["message_ids"] = [*conditions.get("message_ids", ()), *conditions.pop("numbers")]
+    return conditions
+
+
+async def discard(call: Call) -> Answer:
+    """Remove messages."""
+    queue, conditions, body = call.queue, conditions_of(call.body), call.body
+    limit, dry_run = body.get("limit"), body.get("dry_run", False)
+    count = await call.scans.run(lambda: queue.discard(limit=limit, dry_run=dry_run, **conditions))
+    return json_response({"matched": count})
+
+
+LIMIT = Whole("How many at most.", 1, REDRIVEN_MAX)
+DRY_RUN = Flag("Only count.")
+FILTER = Record(
+    "Conditions, all of which a message must meet.",
+    {
+        **CONDITIONS,
+        "headers": HEADERS,
+        "message_ids": Listed("Only these.", Text("An id.", 255, 1), 1_000),
+        "numbers": Listed("As Spark has them in `offset`.", Whole("A number.", 1, SEQ_MAX), 1_000),
+    },
+)
 OPERATIONS = (
     Operation(
         "GET",
@@ -86,20 +109,22 @@ OPERATIONS = (
             "Which ones, where to, and how fast.",
             {
                 "to": Text("The queue that they are moved to.", SHORT_CHARS_MAX, 1),
-                "limit": Whole("How many at most.", 1, REDRIVEN_MAX),
+                "limit": LIMIT,
                 "rate_per_second": Number("How many in a second at most.", 0.01, 1e6),
-                "dry_run": Flag("Only count."),
-                "filter": Record(
-                    "Conditions, all of which a message must meet.",
-                    {
-                        **CONDITIONS,
-                        "headers": Table("Only with these headers; null: whatever their value.", 32),
-                        "message_ids": Listed("Only these.", Text("An id.", 255, 1), 1_000),
-                        "numbers": Listed("As Spark has them in `offset`.", Whole("A number.", 1, SEQ_MAX), 1_000),
-                    },
-                ),
+                "dry_run": DRY_RUN,
+                "filter": FILTER,
             },
         ),
+        audited=True,
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/discard",
+        "Remove messages that meet conditions, for good",
+        discard,
+        Need("configure"),
+        {200: ("How many met them.", {"type": "object"})},
+        body=Record("Which ones.", {"limit": LIMIT, "dry_run": DRY_RUN, "filter": FILTER}),
         audited=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Verbs on access keys, which sign requests to the port for SQS. A secret is shown once: to whoever adds the key."""
+"""Verbs on access keys, which sign requests to the port for SQS. A secret is shown once: to whoever makes the key."""
 
 from typing import Any
 
@@ -24,9 +24,16 @@ def add(site: Site, user: str, id: str | None = None, secret: str | None = None)
     return {**shown(key), "secret": key.secret}
 
 
+def rotate(site: Site, id: str) -> dict[str, Any]:
+    """Another key for its user; what is signed with the old one is refused at once."""
+    user = site.access.access_keys.get(id).user
+    site.access.delete_key(id)
+    return add(site, user)
+
+
 def delete(site: Site, id: str) -> None:
     """A key goes."""
     site.access.delete_key(id)
 
 
-VERBS: dict[str, Verb] = {"keys.list": list_all, "keys.add": add, "keys.delete": delete}
+VERBS: dict[str, Verb] = {"keys.list": list_all, "keys.add": add, "keys.rotate": rotate, "keys.delete": delete}

@@ -69,6 +69,11 @@ export const management = {
   delete: (path) => ask("DELETE", `/api${path}`),
 };
 
+/** A verb of operators, which administrators have: tokens.list and the like. */
+export async function operator(verb, values = {}) {
+  return (await ask("POST", `/operator/${verb}`, values)).result;
+}
+
 /**
  * The REST API in a virtual host.
  * @param {string} vhost

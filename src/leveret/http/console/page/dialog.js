@@ -7,14 +7,14 @@ import { formOf } from "./form.js";
  * A dialog with a form. Resolves with true when `submit` has succeeded, with false when it was closed without.
  * @param {{title: string, text?: any, fields?: import("./form.js").Field[], action: string, danger?: boolean,
  *   submit: (values: Object<string, any>) => Promise<void>,
- *   preview?: (values: Object<string, any>) => Promise<string>}} options
+ *   preview?: (values: Object<string, any>) => Promise<string>, look?: string}} options `look` is the button of `preview`
  * @returns {Promise<boolean>}
  */
-export function askFor({ title, text = null, fields = [], action, danger = false, submit, preview }) {
+export function askFor({ title, text = null, fields = [], action, danger = false, submit, preview, look }) {
   return new Promise((resolve) => {
     const id = freshId("dialog");
     const cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-    const form = formOf({ fields, action, danger, extra: cancel, submit: finish, preview });
+    const form = formOf({ fields, action, danger, extra: look ? null : cancel, submit: finish, preview, look });
     const dialog = h(
       "dialog",
       { "aria-labelledby": id, onclose: closed },
@@ -58,6 +58,21 @@ export function confirm({ title, text, action, word, submit }) {
       await submit();
     },
   });
+}
+
+/**
+ * Show a secret once, with a button that copies it. Resolves when it was closed.
+ * @param {{title: string, text: string, values: Array<[string, string]>}} options names and what they are
+ * @returns {Promise<boolean>}
+ */
+export function reveal({ title, text, values }) {
+  const fields = values.map(([label, value]) => ({ name: label, label, value, attributes: { readonly: true } }));
+  const copy = async () => {
+    await navigator.clipboard.writeText(values.at(-1)[1]);
+    return `${values.at(-1)[0]} is in the clipboard.`;
+  };
+  const more = [h("p", {}, text)];
+  return askFor({ title, text: more, fields, action: "Done", preview: copy, look: "Copy", submit: async () => {} });
 }
 
 /** Text as a paragraph; elements as they are. */

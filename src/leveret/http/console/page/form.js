@@ -76,15 +76,15 @@ export function values(form, fields) {
 /**
  * A form; what `submit` throws is shown above the buttons and read out. `preview` says what would be done.
  * @param {{fields: Field[], action: string, danger?: boolean, submit: (values: Object<string, any>) => Promise<void>,
- *   preview?: (values: Object<string, any>) => Promise<string>, extra?: any}} options
+ *   preview?: (values: Object<string, any>) => Promise<string>, look?: string, extra?: any}} options
  * @returns {HTMLFormElement}
  */
-export function formOf({ fields, action, danger = false, submit, preview = null, extra = null }) {
+export function formOf({ fields, action, danger = false, submit, preview = null, look = "Preview", extra = null }) {
   const problem = h("p", { class: "problem", role: "alert" });
   const result = h("p", { class: "result", role: "status" });
   const button = h("button", { class: danger ? "danger" : "primary", type: "submit" }, action);
-  const look = preview ? h("button", { type: "button", onclick: () => run(look, show) }, "Preview") : null;
-  const actions = h("div", { class: "actions" }, button, look, extra);
+  const second = preview ? h("button", { type: "button", onclick: () => run(second, show) }, look) : null;
+  const actions = h("div", { class: "actions" }, button, second, extra);
   const form = h("form", { onsubmit: send }, fields.map(fieldRow), result, problem, actions);
 
   async function show(given) {

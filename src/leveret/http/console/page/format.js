@@ -65,6 +65,13 @@ export function ago(value) {
   return `${span((Date.now() - new Date(value).getTime()) / 1000)} ago`;
 }
 
+/** How long it is until a time. */
+export function until(value) {
+  if (value === null || value === undefined) return "–";
+  const seconds = (new Date(value).getTime() - Date.now()) / 1000;
+  return seconds <= 0 ? "now" : `in ${span(seconds)}`;
+}
+
 /** Any value of JSON in one line. */
 export function plain(value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);

@@ -2,25 +2,33 @@
 
 import { h, svg } from "./dom.js";
 
-const NODE_WIDTH = 170;
+const NODE_WIDTH = 150;
 const NODE_HEIGHT = 30;
 const SLOT = 18; // between two arrows that end at the same node
-const GAP_X = 190;
+const GAP_X = 140;
 const GAP_Y = 14;
 const MARGIN = 8;
-const NAME_CHARS = 22;
-const KEY_CHARS = 26;
+const NAME_CHARS = 19;
+const KEY_CHARS = 20;
+const SHRINK = 0.8; // a drawing that is a little too wide is drawn smaller; much too wide, it scrolls
 
 /**
- * @typedef {{id: string, name: string, kind: "exchange" | "queue", level: number, href: string}} Node
- * @typedef {{from: string, to: string, keys: string[], alternate?: boolean}} Edge
+ * @typedef {{id: string, name: string, kind: "exchange" | "queue", level: number, href: string,
+ *   type?: string}} Node
+ * @typedef {{from: string, to: string, keys: string[], kind?: "binding" | "alternate" | "dead letters"}} Edge
  */
+
+/** Arrows that are no bindings: how they look, and what is written there. */
+const KINDS = {
+  alternate: ["alternate", "if nothing matches"],
+  "dead letters": ["dead", "dead letters"],
+};
 
 /**
  * Draw it; `hits` are the nodes, and the edges as "from to", that are shown as taken.
- * @param {{nodes: Node[], edges: Edge[], start: string, label: string, hits?: Set<string>}} options
+ * @param {{nodes: Node[], edges: Edge[], start?: string, label: string, hits?: Set<string>}} options
  */
-export function graphOf({ nodes, edges, start, label, hits = new Set() }) {
+export function graphOf({ nodes, edges, start = "", label, hits = new Set() }) {
   const places = placed(nodes, edges);
   const arrived = new Map();
   const lines = edges.map((edge) => {
@@ -34,6 +42,7 @@ export function graphOf({ nodes, edges, start, label, hits = new Set() }) {
   const height = Math.max(...all.map(({ y, height: own }) => y + own)) + MARGIN;
   const drawing = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label });
   drawing.append(...lines, ...boxes);
+  drawing.style.setProperty("min-width", `${Math.round(width * SHRINK)}px`);
   return h("div", { class: "graph", tabindex: "0", role: "region", "aria-label": `${label}, drawing` }, drawing);
 }
 
@@ -66,17 +75,18 @@ function center(column, lowest) {
   for (const place of column) place.y += down;
 }
 
-function arrow({ from, to, keys, alternate }, places, slot, hit) {
+function arrow({ from, to, keys, kind = "binding" }, places, slot, hit) {
   const source = places.get(from);
   const target = places.get(to);
   const startX = source.x + NODE_WIDTH;
   const startY = source.y + source.height / 2;
   const endY = target.y + ((slot + 1) * target.height) / (target.arrows + 1);
   const bend = GAP_X / 2;
-  const text = alternate ? "if nothing matches" : keys.map((key) => key || "(empty)").join(", ");
+  const [look, words] = KINDS[kind] ?? ["", null];
+  const text = words ?? keys.map((key) => key || "(empty)").join(", ");
   return svg(
     "g",
-    { class: ["edge", alternate ? "alternate" : "", hit ? "hit" : ""].join(" ") },
+    { class: ["edge", look, hit ? "hit" : ""].join(" ") },
     svg("path", {
       d: `M ${startX} ${startY} C ${startX + bend} ${startY} ${target.x - bend * 1.4} ${endY} ${target.x} ${endY}`,
     }),
@@ -86,12 +96,12 @@ function arrow({ from, to, keys, alternate }, places, slot, hit) {
   );
 }
 
-function box({ name, kind, href }, { x, y, height }, isStart, hit) {
+function box({ name, kind, type, href }, { x, y, height }, isStart, hit) {
   const shape = { x, y, width: NODE_WIDTH, height, rx: kind === "exchange" ? 15 : 4 };
   return svg(
     "a",
     { href, class: [kind, isStart ? "start" : "", hit ? "hit" : ""].join(" "), "aria-label": `${kind} ${name}` },
-    svg("title", {}, `${kind} ${name}`),
+    svg("title", {}, `${type ? `${type} ` : ""}${kind} ${name}`),
     svg("rect", shape),
     svg("text", { x: x + 12, y: y + height / 2 + 4 }, cut(name, NAME_CHARS)),
   );

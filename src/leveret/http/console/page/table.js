@@ -10,6 +10,8 @@ import { count } from "./format.js";
  * @property {string} [sort] what the server calls the column, if it can be sorted by
  * @property {boolean} [numeric]
  * @property {boolean} [optional] left out where the screen is narrow
+ * @property {boolean} [narrow] as narrow as what is in it
+ * @property {boolean} [whole] in one line: times and the like
  */
 
 /**
@@ -61,17 +63,18 @@ export function tableOf({ caption, columns, key, empty, sort, onsort }) {
     }
   }
 
-  function kept(row) {
+  function kept(told) {
+    // One object for each row, as long as it is shown: a button that stays where it is must not act on old values.
+    const { row, element: old } = known.get(key(told)) ?? { row: {}, element: null };
+    for (const name of Object.keys(row)) if (!(name in told)) delete row[name];
+    Object.assign(row, told);
     const fresh = h(
       "tr",
       {},
       columns.map((column) => h("td", { class: classes(column) }, column.show(row))),
     );
-    const old = known.get(key(row));
-    if (!old) {
-      known.set(key(row), fresh);
-      return fresh;
-    }
+    known.set(key(told), { row, element: old ?? fresh });
+    if (!old) return fresh;
     for (const [index, cell] of [...fresh.children].entries()) {
       if (!cell.isEqualNode(old.children[index])) old.children[index].replaceWith(cell);
     }
@@ -82,7 +85,7 @@ export function tableOf({ caption, columns, key, empty, sort, onsort }) {
 }
 
 function classes(column) {
-  return [column.numeric ? "numeric" : "", column.optional ? "optional" : ""].filter(Boolean).join(" ") || null;
+  return ["numeric", "optional", "narrow", "whole"].filter((name) => column[name]).join(" ") || null;
 }
 
 /**

@@ -3,11 +3,13 @@
 import { management } from "../api.js";
 import { chartOf, history, rowsOf } from "../chart.js";
 import { fill, h } from "../dom.js";
-import { badge, bar, figures, heading, panel } from "../figures.js";
-import { brief, bytes, count, rate, span } from "../format.js";
+import { figures, heading, panel } from "../figures.js";
+import { brief, count, rate, span } from "../format.js";
 import { live } from "../live.js";
 import { to } from "../router.js";
 import { hasTag } from "../session.js";
+import { gauges } from "./node.js";
+import { stateOf } from "./nodes.js";
 
 const HOUR = "lengths_age=3600&lengths_incr=15&msg_rates_age=3600&msg_rates_incr=15";
 const NEWEST = "lengths_age=15&lengths_incr=5&msg_rates_age=15&msg_rates_incr=5";
@@ -98,35 +100,8 @@ function alarmsOf(node) {
 }
 
 function resources(node) {
-  const part = (used, most) => (most ? used / most : 0);
-  // The bar is full when the free space is down to the limit.
-  const short = node.disk_free ? node.disk_free_limit / node.disk_free : 1;
-  return panel(
-    "Resources",
-    h(
-      "p",
-      {},
-      node.mem_alarm || node.disk_free_alarm ? badge("alarm", "bad") : badge("healthy", "good"),
-      ` ${node.name}, up ${span(node.uptime / 1000)}`,
-    ),
-    bar({
-      label: "Memory",
-      part: part(node.mem_used, node.mem_limit),
-      text: `${bytes(node.mem_used)} of ${bytes(node.mem_limit)}`,
-      bad: node.mem_alarm,
-    }),
-    bar({
-      label: "Disk",
-      part: short,
-      text: `${bytes(node.disk_free)} free, alarm at ${bytes(node.disk_free_limit)}`,
-      bad: node.disk_free_alarm,
-    }),
-    bar({
-      label: "Files and sockets",
-      part: part(node.fd_used, node.fd_total),
-      text: `${count(node.fd_used)} of ${count(node.fd_total)}`,
-    }),
-  );
+  const name = h("a", { href: to("nodes", node.name) }, node.name);
+  return panel("Resources", h("p", {}, stateOf(node), " ", name, `, up ${span(node.uptime / 1000)}`), gauges(node));
 }
 
 function listeners(rows) {

@@ -8,7 +8,7 @@ import { parsedJson } from "../form.js";
 import { live } from "../live.js";
 import { hasTag, who } from "../session.js";
 import { tableOf } from "../table.js";
-import { say, warn } from "../toast.js";
+import { say } from "../toast.js";
 
 /** Both sorts: where they are, how they are called, and the tag to change them. */
 const SORTS = [
@@ -51,7 +51,7 @@ function tableFor(sort, again) {
       h(
         "div",
         { class: "actions" },
-        button("Edit", () => change(sort, again, row)),
+        button("Edit", () => edit(sort, again, row)),
         button("Delete", () => remove(sort, again, row), "danger"),
       ),
   };
@@ -74,12 +74,6 @@ function addButton(sort, again) {
 
 function pathOf(sort, { vhost, name }) {
   return `${sort.folder}/${segment(vhost)}/${segment(name)}`;
-}
-
-/** Ask first how it is now: the button may be older than the policy. */
-async function change(sort, again, row) {
-  const now = await management.get(pathOf(sort, row)).catch((error) => warn(error.message));
-  if (now) await edit(sort, again, now);
 }
 
 async function edit(sort, again, row = EMPTY) {

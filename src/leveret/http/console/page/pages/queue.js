@@ -84,7 +84,7 @@ export async function show({ root, params, query, signal }) {
 
   async function choose(tab) {
     const [, , make] = allowed.find(([each]) => each === tab);
-    setQuery({ tab });
+    setQuery({ ...(tab === query.tab ? query : {}), tab });
     place.setAttribute("aria-labelledby", `tab-${tab}`);
     shown = made.get(tab) ?? make(subject);
     made.set(tab, shown);

@@ -19,8 +19,7 @@ const FIELDS =
 const COLUMNS = [
   { label: "Name", sort: "name", show: (row) => h("a", { href: to("queues", row.vhost, row.name) }, row.name) },
   { label: "Virtual host", sort: "vhost", optional: true, show: (row) => row.vhost },
-  { label: "Type", optional: true, show: (row) => row.type },
-  { label: "State", show: (row) => (row.state === "paused" ? badge("paused", "warn") : badge("running", "good")) },
+  { label: "Type", show: (row) => [row.type, row.state === "paused" ? [" ", badge("paused", "warn")] : null] },
   { label: "Ready", sort: "messages_ready", numeric: true, show: (row) => count(row.messages_ready) },
   {
     label: "Taken",

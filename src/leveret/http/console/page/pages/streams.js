@@ -6,9 +6,9 @@ import { h } from "../dom.js";
 import { button, heading } from "../figures.js";
 import { bytes, count, span } from "../format.js";
 import { fieldRow } from "../form.js";
+import { homeField, homeless, homeOf } from "../home.js";
 import { live } from "../live.js";
 import { go, setQuery, to } from "../router.js";
-import { who } from "../session.js";
 import { tableOf } from "../table.js";
 import { say } from "../toast.js";
 
@@ -58,12 +58,8 @@ function columnsOf(vhost) {
 
 /** Show the page. */
 export async function show({ root, query, signal }) {
-  const homes = who().vhosts;
-  if (!homes.length) {
-    root.append(heading("Streams"), h("p", {}, "Your user may enter no virtual host: ask an administrator."));
-    return;
-  }
-  const vhost = homes.includes(query.vhost) ? query.vhost : homes.includes("/") ? "/" : homes[0];
+  const vhost = homeOf(query);
+  if (vhost === null) return homeless(root, "Streams");
   const state = { prefix: "", after: "", ...query, vhost };
   const table = tableOf({
     caption: "Streams",
@@ -79,7 +75,7 @@ export async function show({ root, query, signal }) {
       "Streams",
       button("New stream", () => make(vhost), "primary"),
     ),
-    filters(state, homes, change),
+    filters(state, change),
   );
   root.append(table.element, pager);
 
@@ -99,20 +95,15 @@ export async function show({ root, query, signal }) {
   }, signal);
 }
 
-function filters(state, homes, change) {
+function filters(state, change) {
   const name = fieldRow({ name: "prefix", label: "Name begins with", type: "search", value: state.prefix });
-  const home = fieldRow({
-    name: "vhost",
-    label: "Virtual host",
-    type: "select",
-    options: homes,
-    value: state.vhost,
-  });
   name.querySelector("input").addEventListener("change", (event) => change({ prefix: event.target.value, after: "" }));
-  home
-    .querySelector("select")
-    .addEventListener("change", (event) => go(`#/streams?vhost=${segment(event.target.value)}`));
-  return h("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, name, home);
+  return h(
+    "form",
+    { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
+    name,
+    homeField(state.vhost),
+  );
 }
 
 function make(vhost) {

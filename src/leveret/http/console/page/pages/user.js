@@ -3,30 +3,20 @@
 import { management, segment } from "../api.js";
 import { askFor, confirm } from "../dialog.js";
 import { fill, h } from "../dom.js";
-import { button, heading, panel } from "../figures.js";
+import { button, heading, pairs, panel } from "../figures.js";
+import { limitPairs, setLimits } from "../limits.js";
 import { live } from "../live.js";
 import { go, to } from "../router.js";
 import { tableOf } from "../table.js";
-import { attempt, say, warn } from "../toast.js";
+import { say } from "../toast.js";
+import { columnsOf, permit, restrict, topicColumns } from "./user/permissions.js";
 import { tagsIn, tagsOf, userFields } from "./users.js";
 
-const PATTERN = (name, label, value) => ({
-  name,
-  label,
-  value,
-  help: "A regular expression of names; .* is all, nothing is none.",
-  attributes: { class: "mono" },
-});
-const TOPICS = [
-  { label: "Virtual host", show: (row) => row.vhost },
-  { label: "Exchange", show: (row) => row.exchange },
-  { label: "Write", show: (row) => mono(row.write) },
-  { label: "Read", show: (row) => mono(row.read) },
+/** Every limit: its name, and what it bounds. */
+const LIMITS = [
+  ["max-connections", "Connections"],
+  ["max-channels", "Channels"],
 ];
-
-function mono(text) {
-  return h("span", { class: "mono" }, text);
-}
 
 /** Show the page. */
 export async function show({ root, params, signal }) {
@@ -43,19 +33,26 @@ export async function show({ root, params, signal }) {
   });
   const topics = tableOf({
     caption: "Keys of topic exchanges",
-    columns: TOPICS,
+    columns: topicColumns(subject),
     key: (row) => `${row.vhost}/${row.exchange}`,
     empty: "Every key is allowed.",
   });
   const back = h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: to("users") }, "Users"));
-  const buttons = [button("Change", () => change(subject)), button("Delete", () => remove(subject), "danger")];
-  const add = h(
-    "p",
-    {},
-    button("Set permission", () => permit(subject)),
-  );
+  const limits = h("div");
+  const buttons = [
+    button("Change", () => change(subject)),
+    button("Set limits", () => limit(subject)),
+    button("Delete", () => remove(subject), "danger"),
+  ];
+  const add = (label, act) =>
+    h(
+      "p",
+      {},
+      button(label, () => act(subject)),
+    );
   root.append(back, heading(h("span", {}, name, " ", tags), ...buttons));
-  root.append(panel("Permissions", permissions.element, add), panel("Keys of topic exchanges", topics.element));
+  root.append(panel("Permissions", permissions.element, add("Set permission", permit)));
+  root.append(panel("Keys of topic exchanges", topics.element, add("Restrict keys", restrict)), limits);
 
   const update = await live(async () => {
     const [row, rows, keys] = await Promise.all([
@@ -64,28 +61,16 @@ export async function show({ root, params, signal }) {
       management.get(`${path}/topic-permissions`, signal),
     ]);
     fill(tags, tagsOf(row));
+    fill(limits, panel("Limits", pairs(limitPairs(LIMITS, row.limits ?? {}))));
     permissions.update(rows);
     topics.update(keys);
   }, signal);
 }
 
-function columnsOf(subject) {
-  return [
-    { label: "Virtual host", show: (row) => row.vhost },
-    { label: "Configure", show: (row) => mono(row.configure) },
-    { label: "Write", show: (row) => mono(row.write) },
-    { label: "Read", show: (row) => mono(row.read) },
-    {
-      label: "Actions",
-      show: (row) =>
-        h(
-          "div",
-          { class: "actions" },
-          button("Edit", () => edit(subject, row)),
-          button("Clear", () => clear(subject, row)),
-        ),
-    },
-  ];
+async function limit({ name, path, refresh }) {
+  const { limits = {} } = await management.get(path);
+  const own = `/user-limits/${segment(name)}`;
+  if (await setLimits({ owner: name, path: own, kinds: LIMITS, values: limits })) await refresh();
 }
 
 /** Change tags; the password stays if no other is given, which the server is told by its hash. */
@@ -102,41 +87,6 @@ async function change(subject) {
     },
   });
   if (done) await subject.refresh();
-}
-
-function pathOf({ name }, vhost) {
-  return `/permissions/${segment(vhost)}/${segment(name)}`;
-}
-
-/** Ask first how it is now: the button may be older than the permission. */
-async function edit(subject, { vhost }) {
-  const now = await management.get(pathOf(subject, vhost)).catch((error) => warn(error.message));
-  if (now) await permit(subject, now);
-}
-
-async function permit(subject, row = { vhost: "/", configure: ".*", write: ".*", read: ".*" }) {
-  const vhosts = await management.get("/vhosts?columns=name");
-  const options = vhosts.map((each) => each.name);
-  const done = await askFor({
-    title: `Permission of ${subject.name}`,
-    fields: [
-      { name: "vhost", label: "Virtual host", type: "select", options, value: row.vhost },
-      PATTERN("configure", "Configure: make and delete", row.configure),
-      PATTERN("write", "Write: publish, bind a queue", row.write),
-      PATTERN("read", "Read: consume, bind to an exchange", row.read),
-    ],
-    action: "Set",
-    submit: async ({ vhost, configure = "", write = "", read = "" }) => {
-      await management.put(pathOf(subject, vhost), { configure, write, read });
-      say(`${subject.name} has this permission in ${vhost}.`);
-    },
-  });
-  if (done) await subject.refresh();
-}
-
-async function clear(subject, { vhost }) {
-  const text = `${subject.name} may not enter ${vhost} any more.`;
-  if (await attempt(() => management.delete(pathOf(subject, vhost)), text)) await subject.refresh();
 }
 
 async function remove({ name, path }) {

@@ -18,8 +18,7 @@ export function nowTable(again) {
   const columns = [
     { label: "Queue", show: (row) => queueOf(row) },
     { label: "Rule", show: (row) => h("span", { title: row.says }, row.rule) },
-    { label: "Severity", show: (row) => severityBadge(row.severity) },
-    { label: "State", show: (row) => stateOf(row) },
+    { label: "State", show: (row) => h("div", { class: "actions" }, severityBadge(row.severity), stateOf(row)) },
     { label: "Value", numeric: true, show: (row) => valued(row.value, row.unit) },
     { label: "Limit", numeric: true, optional: true, show: (row) => valued(row.limit, row.unit) },
     { label: "Figure", optional: true, show: (row) => figureName(row.figure) },

@@ -63,24 +63,24 @@ async function collect({ vhost, name, row, signal }, first) {
   const pending = [{ node: start, rows: first, alternate: row.arguments["alternate-exchange"] }];
   let left = false;
 
-  function reach(node, each, alternate) {
+  function reach(node, each, kind = "binding") {
     const id = idOf(each.destination_type, each.destination);
     if (!nodes.has(id) && nodes.size >= NODES_MAX) {
       left = true;
       return null;
     }
     const fresh = !nodes.has(id);
-    const { destination, destination_type: kind } = each;
-    if (fresh) nodes.set(id, { id, name: destination, kind, level: node.level + 1, href: hrefOf(each) });
-    const edge = edges.get(`${node.id} ${id}`) ?? { from: node.id, to: id, keys: [], alternate };
+    const { destination, destination_type: type } = each;
+    if (fresh) nodes.set(id, { id, name: destination, kind: type, level: node.level + 1, href: hrefOf(each) });
+    const edge = edges.get(`${node.id} ${id}`) ?? { from: node.id, to: id, keys: [], kind };
     edges.set(`${node.id} ${id}`, { ...edge, keys: [...edge.keys, each.routing_key] });
-    return fresh && kind === "exchange" ? nodes.get(id) : null;
+    return fresh && type === "exchange" ? nodes.get(id) : null;
   }
 
   for (const { node, rows, alternate } of pending) {
     const other = { vhost, destination: alternate, destination_type: "exchange", routing_key: "" };
-    const found = rows.map((each) => reach(node, each, false));
-    if (alternate) found.push(reach(node, other, true));
+    const found = rows.map((each) => reach(node, each));
+    if (alternate) found.push(reach(node, other, "alternate"));
     for (const next of found.filter(Boolean)) {
       if (pending.length < EXCHANGES_MAX) pending.push(await asked(vhost, next, signal));
       else left = true;

@@ -18,8 +18,8 @@ const LEASES = [
   { label: "Message", show: (row) => h("span", { class: "mono" }, row.message_id) },
   { label: "Holder", show: (row) => row.holder?.name ?? h("span", { class: "soft" }, "has a receipt") },
   { label: "Connection", optional: true, show: (row) => row.holder?.connection_name ?? "" },
-  { label: "Taken", show: (row) => ago(row.taken_at) },
-  { label: "Until", optional: true, show: (row) => (row.ends_at ? time(row.ends_at) : "no deadline") },
+  { label: "Taken", whole: true, show: (row) => ago(row.taken_at) },
+  { label: "Until", whole: true, optional: true, show: (row) => (row.ends_at ? time(row.ends_at) : "no deadline") },
   { label: "Deliveries", numeric: true, show: (row) => count(row.deliveries) },
   { label: "Priority", numeric: true, optional: true, show: (row) => count(row.priority) },
 ];

@@ -1,6 +1,6 @@
 // The body of a message as people can read it: JSON in lines, text, or bytes in hexadecimal.
 
-import { h } from "../../dom.js";
+import { h } from "./dom.js";
 
 const SHOWN_BYTES_MAX = 65_536;
 const HEX_BYTES_MAX = 4_096;

@@ -1,0 +1,53 @@
+"""Where dead letters go: from each queue by its policy, through exchanges, to the queues that get them."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from leveret.core.exchanges import DefaultExchange, Exchange
+from leveret.core.topology import Vhost
+
+
+class Burial(NamedTuple):
+    """That dead letters of a queue go to an exchange, or straight to another queue."""
+
+    source: Any
+    destination: Any
+
+    @property
+    def destination_type(self) -> str:
+        """What it is that gets them."""
+        return "exchange" if isinstance(self.destination, Exchange) else "queue"
+
+
+def burials(home: Vhost) -> Iterator[Burial]:
+    """Every queue with dead letters, by name; not those whose dead letters have nowhere to go."""
+    for _, queue in sorted(home.queues.items()):
+        name = queue.policy.dead_letter_exchange
+        exchange = None if name is None else home.exchanges.get(name)
+        key = queue.policy.dead_letter_routing_key
+        if isinstance(exchange, DefaultExchange):
+            # Without a key of its own a dead letter keeps the one that it had, and that may be any.
+            target = None if key is None else home.queues.get(key)
+            if target is not None:
+                yield Burial(queue, target)
+        elif exchange is not None:
+            yield Burial(queue, exchange)
+
+
+def graves(home: Vhost) -> list[Any]:
+    """The queues that dead letters may reach, by name."""
+    found: dict[Any, None] = {}
+    pending = [each.destination for each in burials(home)]
+    seen: set[Any] = set()
+    while pending:
+        place = pending.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        if isinstance(place, Exchange):
+            pending += [binding.destination for binding in place.bindings.values()]
+            if place.alternate is not None and place.alternate in home.exchanges:
+                pending.append(home.exchanges[place.alternate])
+        else:
+            found[place] = None
+    return sorted(found, key=lambda queue: str(queue.name))

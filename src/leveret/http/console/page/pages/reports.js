@@ -1,0 +1,29 @@
+// Reports of the pipeline that lie in the directory of reports.
+
+import { h } from "../dom.js";
+import { ago, bytes, time } from "../format.js";
+import { showListing } from "../listing.js";
+import { to } from "../router.js";
+
+const COLUMNS = [
+  { label: "Name", sort: "name", show: (row) => h("a", { href: to("reports", row.name) }, row.name) },
+  { label: "Made", sort: "made_at", numeric: true, show: (row) => time(row.made_at) },
+  { label: "Age", numeric: true, optional: true, show: (row) => ago(row.made_at) },
+  { label: "Size", sort: "bytes", numeric: true, optional: true, show: (row) => bytes(row.bytes) },
+];
+const HOW = "leveret pipeline report --path DATA --out REPORTS/NAME";
+
+/** Show the page. */
+export async function show(page) {
+  await showListing(
+    { ...page, query: { sort: "made_at", reverse: "true", ...page.query } },
+    {
+      title: "Pipeline reports",
+      path: "/reports",
+      columns: COLUMNS,
+      key: (row) => row.name,
+      empty: "There are none in the directory that the option reports_dir names.",
+      above: h("p", { class: "help" }, "A report is made by ", h("code", {}, HOW), "."),
+    },
+  );
+}

@@ -1,0 +1,38 @@
+"""Reports that `leveret pipeline report` has left in the directory of reports."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from leveret.http.management.call import Call
+from leveret.http.management.listing import listed
+from leveret.http.management.refusals import NO_CACHE, answer
+from leveret.http.response import Response
+from leveret.http.router import Answer
+
+# Of an origin of its own and without scripts: it is a file, and may say anything.
+POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
+HEADERS = (
+    ("Content-Security-Policy", POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    *NO_CACHE,
+)
+
+
+async def list_all(call: Call) -> Answer:
+    """All of them, the newest first."""
+    found = listed(call, await call.site.desk.elsewhere(call.site.reports.rows))
+    return found if isinstance(found, Answer) else await found
+
+
+async def look(call: Call) -> Answer:
+    """What one says in words."""
+    name = call.named("report")
+    return answer({"name": name, "summary": await call.site.desk.elsewhere(partial(call.site.reports.summary, name))})
+
+
+async def page(call: Call) -> Answer:
+    """Its page, for a browser."""
+    body = await call.site.desk.elsewhere(partial(call.site.reports.page, call.named("report")))
+    return Response(200, body, "text/html; charset=utf-8", HEADERS)

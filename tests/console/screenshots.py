@@ -1,0 +1,211 @@
+"""Pictures of every page with a shop at work behind it, and transcripts of the two commands that operators look at.
+
+    python -m tests.console.screenshots
+
+writes docs/screenshots/*.png, and puts what `leveret top` and `leveret doctor` print into docs/cli.md.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from leveret.pipeline.session import SMALL
+from tests.console.browser import Console, launch
+from tests.console.shop import shop
+from tests.server_process import ServerProcess
+from tests.sources import ROOT
+
+FOLDER = ROOT / "docs" / "screenshots"
+COMMANDS = ROOT / "docs" / "cli.md"
+BYTES_MAX = 150_000
+TRAFFIC_S = 75  # until charts show something
+LIVE_S = 11  # in which a page asks twice
+WIDTH = "100"
+FLAGS = ("--segment-bytes", str(256 << 10))
+
+
+class Shot(NamedTuple):
+    """A picture: of which page, after what was done there."""
+
+    path: str
+    act: Callable[[Page], None] | None = None
+    size: str = "desktop"
+    dark: bool = False
+
+
+def probe(page: Page) -> None:
+    """Ask where a key would go."""
+    page.get_by_label("Routing key").first.fill("order.paid")
+    page.get_by_role("button", name="Look").click()
+    page.locator(".graph a.hit").first.wait_for()
+
+
+def open_message(page: Page) -> None:
+    """Open the first message."""
+    page.locator("details.message summary").first.click()
+    page.locator("details.message pre").first.wait_for()
+
+
+def open_group(page: Page) -> None:
+    """Choose two groups of dead letters, and look into the first one."""
+    for box in page.locator("tbody").get_by_role("checkbox").all()[:2]:
+        box.check()
+    page.get_by_role("button", name="Look", exact=True).first.click()
+    page.locator("details.message").first.wait_for()
+    page.evaluate("scrollTo(0, 0)")
+
+
+def preview_redrive(page: Page) -> None:
+    """Ask how many messages a redrive would move."""
+    page.get_by_role("button", name="Redrive", exact=True).click()
+    page.get_by_label("Only with this routing key").fill("order.new")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_text("would be moved").wait_for()
+
+
+def read_report(page: Page) -> None:
+    """Wait until the report is there."""
+    page.frame_locator("iframe.report").locator("h1").wait_for()
+
+
+def grow(page: Page) -> None:
+    """Let the charts of a page grow."""
+    page.wait_for_timeout(LIVE_S * 1_000)
+
+
+SHOTS: dict[str, Shot] = {
+    "overview": Shot("/"),
+    "queues": Shot("/queues?sort=messages&reverse=true"),
+    "queue": Shot("/queues/%2F/orders"),
+    "queue-messages": Shot("/queues/%2F/orders.dead?tab=messages", open_message),
+    "queue-clients": Shot("/queues/%2F/shipping?tab=clients"),
+    "queue-redrive": Shot("/queues/%2F/orders.dead", preview_redrive),
+    "dead-letters": Shot("/dead-letters", open_group),
+    "scheduled": Shot("/scheduled"),
+    "streams": Shot("/streams"),
+    "stream": Shot("/streams/%2F/clicks"),
+    "exchanges": Shot("/exchanges"),
+    "exchange": Shot("/exchanges/%2F/shop", probe),
+    "routing": Shot("/routing"),
+    "alerts": Shot("/alerts"),
+    "connections": Shot("/connections"),
+    "channels": Shot("/channels"),
+    "nodes": Shot("/nodes"),
+    "reports": Shot("/reports"),
+    "users": Shot("/users"),
+    "user": Shot("/users/web"),
+    "tokens": Shot("/tokens"),
+    "vhosts": Shot("/vhosts"),
+    "vhost": Shot("/vhosts/staging"),
+    "policies": Shot("/policies"),
+    "definitions": Shot("/definitions"),
+    "audit": Shot("/audit"),
+    "overview-dark": Shot("/", dark=True),
+    "routing-dark": Shot("/routing", dark=True),
+    "queue-phone": Shot("/queues/%2F/orders", size="phone"),
+    "dead-letters-phone": Shot("/dead-letters", size="phone", dark=True),
+}
+
+
+def take(console: Console, name: str, shot: Shot) -> None:
+    """Take a picture of a page."""
+    with console.open(shot.path, size=shot.size, dark=shot.dark) as page:
+        if page.locator(".plot").count():
+            page.locator(".plot canvas").first.wait_for()
+        if shot.act is not None:
+            shot.act(page)
+        kept(page, name)
+
+
+def kept(page: Page, name: str) -> None:
+    """Keep a picture, if it is small enough for a repository."""
+    data = page.screenshot(animations="disabled")
+    if len(data) > BYTES_MAX:
+        raise SystemExit(f"the picture {name} has {len(data)} bytes, the limit is {BYTES_MAX}: show less on it")
+    (FOLDER / f"{name}.png").write_bytes(data)
+    print(f"{name}: {len(data):,} bytes", flush=True)
+
+
+def linked(console: Console) -> dict[str, Shot]:
+    """Pages whose addresses are not known before: the first connection, the node, the report."""
+    found = {}
+    for name, act in (("connection", None), ("node", grow), ("report", read_report)):
+        with console.open(f"/{name}s") as page:
+            address = page.locator("tbody a").first.get_attribute("href")
+            assert address is not None
+            found[name] = Shot(address.removeprefix("#"), act)
+    return found
+
+
+def login(browser: Browser, console: Console) -> None:
+    """Take a picture of the login."""
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(console.url)
+        page.get_by_label("Password").wait_for()
+        kept(page, "login")
+
+
+def leveret(*words: str, url: str = "") -> str:
+    """What a command prints."""
+    environ = {**os.environ, "LEVERET_URL": url, "COLUMNS": WIDTH, "LINES": "30", "TZ": "UTC"}
+    command = [sys.executable, "-m", "leveret", *words]
+    done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, timeout=300)
+    if done.returncode:
+        raise SystemExit(f"leveret {' '.join(words)} ended with {done.returncode}")
+    return done.stdout
+
+
+def report(server: ServerProcess, out: Path) -> None:
+    """Make a report on what has happened so far."""
+    spark = [word for pair in SMALL.items() for word in ("--conf", "=".join(pair))]
+    data = ["--path", str(server.data), "--out", str(out), "--period", "second"]
+    leveret("pipeline", "report", *data, "--master", "local[2]", *spark)
+
+
+def transcribe(name: str, text: str, page: Path = COMMANDS) -> None:
+    """Put what a command printed behind the mark for it."""
+    mark = f"<!-- transcript: {name} -->\n"
+    pattern = re.compile(re.escape(mark) + r"```text\n.*?```\n", re.DOTALL)
+    fresh, count = pattern.subn(lambda _: f"{mark}```text\n{text.rstrip()}\n```\n", page.read_text())
+    if count != 1:
+        raise SystemExit(f"{page.name} has {count} places for the transcript of {name}: there must be one")
+    page.write_text(fresh)
+
+
+def main() -> int:
+    """Make all of it."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="shop-"))
+    reports = folder / "reports"
+    try:
+        with ServerProcess(folder, "--reports-dir", str(reports), *FLAGS) as server:
+            with shop(server), sync_playwright() as playwright:
+                time.sleep(TRAFFIC_S)
+                report(server, reports / "2026-11-15")
+                browser = launch(playwright)
+                console = Console(browser, server.ports["http"])
+                login(browser, console)
+                for name, shot in (SHOTS | linked(console)).items():
+                    take(console, name, shot)
+                browser.close()
+                transcribe("top", leveret("top", "--once", url=server.http_url))
+            server.kill()
+            server.data.rename(folder / "shop")
+            transcribe("doctor", leveret("doctor", str(folder / "shop")).replace(f"{folder}/", ""))
+    finally:
+        shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""Nodes and reports of the pipeline."""
+
+from playwright.sync_api import expect
+
+from tests.console.browser import Console, cell, keep
+from tests.management.scene import Api
+
+
+def test_a_node_tells_what_it_uses_and_keeps(console: Console, api: Api) -> None:
+    name = api.get("/overview")["node"]
+    with console.open("/nodes") as page:
+        assert cell(page, name, "State") == "healthy"
+        keep(page, "nodes")
+        page.get_by_role("link", name=name).click()
+        expect(page.get_by_role("region", name="Journal")).to_contain_text("segments")
+        expect(page.get_by_role("region", name="Process")).to_contain_text("Python")
+        expect(page.get_by_role("region", name="Listeners", exact=True)).to_contain_text("http")
+        expect(page.get_by_role("meter", name="Memory")).to_be_visible()
+        keep(page, "node")
+
+
+def test_a_report_is_shown_and_runs_nothing(console: Console) -> None:
+    with console.open("/reports") as page:
+        keep(page, "reports")
+        page.get_by_role("link", name="monday").click()
+        frame = page.frame_locator("iframe.report")
+        expect(frame.get_by_role("heading", name="All is well")).to_be_visible()
+        expect(page.get_by_role("region", name="Summary")).to_contain_text("none late")
+        keep(page, "report")
+
+
+def test_others_see_neither(limited: Console) -> None:
+    with limited.open() as page:
+        menu = page.get_by_role("navigation", name="Main")
+        expect(menu.get_by_text("Nodes")).to_have_count(0)
+        expect(menu.get_by_text("Pipeline reports")).to_have_count(0)
