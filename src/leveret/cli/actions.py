@@ -1,4 +1,4 @@
-"""Every action on users, virtual hosts, permissions, policies, streams and groups: the table behind their commands.
+"""Every action on users, virtual hosts, permissions, policies, streams, groups and the journal, as a table.
 
 An argument is sent to the server under its name; one that is called `limits.max-queues` is max-queues of the limits.
 """
@@ -293,6 +293,11 @@ ACTIONS: tuple[Action, ...] = (
         (STREAM, NAME, VHOST),
         done="group {name!r} of stream {stream!r} deleted",
     ),
+    Action(
+        "journal.seal",
+        "close the segment of the journal that is being written, so that it can be archived",
+        done="sealed: {sealed}",
+    ),
 )
 
 EXAMPLES = {
@@ -305,6 +310,7 @@ EXAMPLES = {
     "policies": ("""leveret policies set short '^log' '{"max-length": 1000}' --apply-to queues""",),
     "streams": ("leveret streams create events --partitions 4 --max-age 7D", "leveret streams list"),
     "groups": ("leveret groups create events readers", "leveret groups lag events readers"),
+    "journal": ("leveret journal seal",),
 }
 NOUNS = {
     "users": "manage users",
@@ -316,4 +322,5 @@ NOUNS = {
     "policies": "manage settings of queues and exchanges by name",
     "streams": "manage streams",
     "groups": "manage consumer groups of streams",
+    "journal": "manage the journal",
 }

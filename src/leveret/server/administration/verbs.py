@@ -10,6 +10,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.server.administration import (
     definitions,
     groups,
+    journal,
     keys,
     permissions,
     policies,
@@ -31,6 +32,7 @@ VERBS: dict[str, Verb] = {
     **streams.VERBS,
     **groups.VERBS,
     **definitions.VERBS,
+    **journal.VERBS,
     **status.VERBS,
 }
 
