@@ -154,7 +154,7 @@ class Reader:
 
     def _may_match(self, head: Head) -> bool:
         """Whether a block may have something that is asked for."""
-        if head.first + head.count <= self.offset:
+        if head.first + head.count <= self.offset or head.is_lost:
             return False
         return self._wanted is None or head.may_match(self._wanted, self._match_unfiltered)
 
@@ -197,7 +197,7 @@ def offset_at(log: Readable, timestamp_ms: int) -> int:
             data = file.piece()
             at = 0
             while at < len(data) and (head := file.head(data, at)) is not None:
-                if head.last_ms >= timestamp_ms:
+                if head.last_ms >= timestamp_ms and not head.is_lost:
                     records = records_in(*opened(log.keys, data, head), 0, timestamp_ms)
                     if not records:
                         raise file.damage(at)
