@@ -1,6 +1,6 @@
 """Streams over AMQP: what is refused and how, where consumers start, credit, filters, partitions, de-duplication."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -449,3 +449,21 @@ def test_a_paused_stream_waits(world: World, client: Client) -> None:
     with world.broker.guard as core:
         core.pause_queue(core.topology.vhost("/").queues["s"], False)
     assert bodies(client) == ["a"]
+
+
+def test_nobody_waits_for_a_slow_disk_under_the_lock(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = world.client()
+    declare(client, x_stream_max_segment_size_bytes=1 << 10)
+    publish(client, *[f"{number} " + "." * 400 for number in range(20)])
+    slow: list[tuple[Callable[[], None], Callable[[None], None]]] = []
+    monkeypatch.setattr(world.hub, "elsewhere", lambda job, done: slow.append((job, done)))
+    (recorder,) = world.broker.guard.streams
+    monkeypatch.setattr(type(recorder.logs[0].disk), "is_cached", lambda *place: False)
+    consume(client, x_stream_offset="first")
+    found = []
+    while slow:
+        assert bodies(client) == []
+        (job, done), slow[:] = slow[0], slow[1:]
+        done(job())
+        found += bodies(client)
+    assert [body.split()[0] for body in found] == [str(number) for number in range(20)]

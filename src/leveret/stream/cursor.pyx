@@ -15,6 +15,8 @@ cdef class LogCursor(Cursor):
     cdef uint64_t least         # what has a smaller offset was not asked for
     cdef object wanted          # filter values, or None
     cdef bint match_unfiltered
+    cdef object job             # what fetches the next piece from a slow disk
+    cdef bint away              # it is being fetched
     cdef list blocks            # of the piece that was read last
     cdef Py_ssize_t next_block
     cdef bytes data             # keeps the block alive
@@ -82,11 +84,28 @@ cdef class LogCursor(Cursor):
                     self.blocks = []
                     self.next_block = 0
                     return False
+                if self.away or self.is_missing():
+                    return False
                 self.blocks = self.reader.blocks()
                 self.next_block = 0
             self.enter_block(start)
             if self.offset < self.block_end:
                 return True
+
+    cdef bint is_missing(self) except -1:
+        """Whether the next piece has to be fetched: whoever holds the lock does not wait for a disk."""
+        self.job = self.reader.missing()
+        self.away = self.job is not None
+        return self.away
+
+    def missing(self) -> object:
+        """See Cursor."""
+        job, self.job = self.job, None
+        return job
+
+    def fetched(self) -> None:
+        """See Cursor."""
+        self.away = False
 
     cdef int enter_block(self, uint64_t start) except -1:
         """Go to the first record of the next block that has this offset or a later one; or to its end."""
