@@ -1,7 +1,7 @@
 """Streams: appends that are durable in batches beside a bare write + fdatasync loop of the same bytes, and reading.
 
-Appends and the bare loop take turns, because the speed of a disk changes from second to second. Over AMQP a stream and a
-queue are published to in turns, and the stream is read by one consumer.
+Appends and the bare loop take turns, because the speed of a disk changes from second to second. Over AMQP a stream and
+a queue are published to in turns, and the stream is read by one consumer.
 """
 
 import os
