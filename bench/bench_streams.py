@@ -54,19 +54,22 @@ def read(log: Log) -> tuple[Span, int]:
 def over_amqp(directory: Path) -> None:
     """A server: publishing with confirms to a queue and to a stream, reading the stream, and both at once."""
     body: Options = {"body": 100, "window": 10_000}
-    stream: Options = {"queue": "stream", "argument": "x-queue-type=stream"}
+    stream: Options = {"argument": "x-queue-type=stream"}
     publish: Options = {"mode": "publish", "messages": AMQP_COUNT // TURNS, **body}
     first: Options = {"consumer-argument": "x-stream-offset=first", "prefetch": 10_000}
     through: Options = {"messages": AMQP_COUNT, **body, "queue": "through", "prefetch": 10_000}
     with start_leveret(SERVE, directory) as server:
         turns = [
-            (run_load(server, {**publish, "queue": "queue"}), run_load(server, {**publish, **stream}))
-            for _ in range(TURNS)
+            (
+                run_load(server, {**publish, "queue": f"queue {turn}"}),
+                run_load(server, {**publish, **stream, "queue": f"stream {turn}"}),
+            )
+            for turn in range(TURNS)
         ]
         ratio = statistics.median(ours["messages_per_s"] / queue["messages_per_s"] for queue, ours in turns)
         report_load("queue_publish_amqp", [queue for queue, _ in turns])
         report_load("stream_publish_amqp", [ours for _, ours in turns], share_of_queue=round(ratio, 2), goal_share=1)
-        read_back = run_load(server, {"mode": "consume", **stream, **first})
+        read_back = run_load(server, {"mode": "consume", **stream, **first, "queue": "stream 0"})
         report_load("stream_read_amqp", [read_back], goal_messages_per_s=500_000)
         report_load("stream_through_amqp", [run_load(server, {"mode": "both", **stream, **through})])
 
