@@ -2,8 +2,8 @@
 
     python -m tests.pipeline.kills [KILLS]
 
-Each line of the table is a query that was interrupted so often and then run to its end. Most of its time is that of Java:
-each driver, and each executor, is a new one.
+Each line of the table is a query that was interrupted so often and then run to its end. Most of its time is that of
+Java: each driver, and each executor, is a new one.
 """
 
 from __future__ import annotations
