@@ -27,6 +27,7 @@ from leveret.amqp.methods import (
     QueueDeclare,
     QueueDelete,
 )
+from leveret.core.names import CONSUMER_NAME_CHARS_MAX
 from leveret.security.passwords import hash_password, imported
 from tests.amqp.client import CHEAP, Client, World
 
@@ -257,7 +258,7 @@ def test_a_bug_beside_the_frames_ends_only_that_connection(
         (None, "guest"),
         ("", "guest"),
         ("till 1", "guest/till 1"),
-        ("x" * 1_000, "guest/" + "x" * (connection.CONSUMER_NAME_CHARS_MAX - len("guest/"))),
+        ("x" * 1_000, "guest/" + "x" * (CONSUMER_NAME_CHARS_MAX - len("guest/"))),
     ],
 )
 def test_the_journal_knows_consumers_by_user_and_name_of_the_connection(

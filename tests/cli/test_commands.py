@@ -140,6 +140,7 @@ def test_every_action_works_and_prints_json(leveret: Leveret, data: Path, capsys
         "groups reset clicks billing 2026-01-31T12:00:00Z",
         "groups delete clicks billing",
         "streams delete clicks",
+        "journal seal",
     ]
     tried = set()
     ids = [""]

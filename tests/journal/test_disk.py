@@ -1,7 +1,9 @@
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -74,3 +76,18 @@ def test_free_bytes_is_what_the_system_says(tmp_path: Path) -> None:
 def test_options_that_cannot_work_are_refused(name: str, value: object) -> None:
     with pytest.raises(InvalidArgument, match=name):
         JournalOptions(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "cached"), [(None, True), (BlockingIOError(), False), (OSError(errno.EOPNOTSUPP, ""), True)]
+)
+def test_what_is_in_memory_needs_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError | None, cached: bool
+) -> None:
+    disk = Disk(tmp_path)
+    fd = disk.open_append("file")
+    disk.write(fd, [bytes(200_000)])
+    if error is not None:
+        monkeypatch.setattr(os, "preadv", Mock(side_effect=error))
+    assert disk.is_cached(fd, 200_000, 0) is cached
+    disk.close(fd)

@@ -81,6 +81,10 @@ class Reopening(RuleBasedStateMachine):
         self.world.commit.flush()
 
     @rule()
+    def begin_segment(self) -> None:
+        self.world.journal.begin_segment()
+
+    @rule()
     def checkpoint(self) -> None:
         self.world.store.checkpoint()
 

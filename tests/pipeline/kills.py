@@ -2,7 +2,8 @@
 
     python -m tests.pipeline.kills [KILLS]
 
-Each line of the table is a query that was interrupted so often and then run to its end.
+Each line of the table is a query that was interrupted so often and then run to its end. Most of its time is that of
+Java: each driver, and each executor, is a new one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leveret.core.errors import NotFound
-from leveret.pipeline.session import has_java
+from leveret.pipeline.session import SMALL, has_java
 from tests.pipeline.cluster import EVERYWHERE, cluster
 from tests.pipeline.query_child import Query
 from tests.server_process import ServerProcess
@@ -35,6 +36,7 @@ BATCH_ROWS = 500
 POLL_S = 0.005
 BLIND_S = 0.4  # within which a kill falls after the batch began
 PATIENCE_S = 240.0
+CLUSTER = EVERYWHERE | {"spark.executor.extraJavaOptions": SMALL["spark.driver.extraJavaOptions"]}
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -171,7 +173,7 @@ def kill_executors(master: str, source: str, sink: str) -> Line:
     """Kill an executor of a cluster that is amid a task; Spark runs the task again."""
     with site(source, sink, 1) as here:
         notes = Path(here.query.checkpoint).parent / "notes"
-        query = replace(here.query, master=master, settings=EVERYWHERE, notes=str(notes), slow_s=SLOW_S)
+        query = replace(here.query, master=master, settings=CLUSTER, notes=str(notes), slow_s=SLOW_S)
         here = replace(here, query=query)
         with here.running() as driver:
             assert wait(driver, lambda: [each for each in notes.glob("*-0-0") if each.read_text()]), "no task ran"
@@ -185,7 +187,7 @@ def speculate(master: str, source: str, sink: str) -> Line:
     """Let Spark run a second copy of a task that is slow."""
     with site(source, sink, 1, minPartitions="4") as here:
         notes = Path(here.query.checkpoint).parent / "notes"
-        settings = EVERYWHERE | SPECULATION
+        settings = CLUSTER | SPECULATION
         here = replace(
             here, query=replace(here.query, master=master, settings=settings, notes=str(notes), slow_s=SLOW_S)
         )
@@ -212,13 +214,13 @@ def main(kills: int) -> None:
     if not has_java():
         raise NotFound("Spark needs Java 17 or newer: on Debian, `apt-get install default-jre-headless`")
     wrong = 0
-    print(f"{'':<36}{'runs':>6}{'hit':>6}{'rows':>8}{'lost':>6}{'duplicated':>12}")
+    print(f"{'':<36}{'runs':>6}{'hit':>6}{'rows':>8}{'lost':>6}{'duplicated':>12}{'seconds':>9}")
+    began = time.monotonic()
     for line in attacks(kills):
         wrong += line.lost + line.duplicated
-        print(
-            f"{line.name:<36}{line.runs:>6}{line.interrupted:>6}{line.rows:>8}{line.lost:>6}{line.duplicated:>12}",
-            flush=True,
-        )
+        figures = f"{line.runs:>6}{line.interrupted:>6}{line.rows:>8}{line.lost:>6}{line.duplicated:>12}"
+        print(f"{line.name:<36}{figures}{time.monotonic() - began:>9.0f}", flush=True)
+        began = time.monotonic()
     sys.exit(1 if wrong else 0)
 
 

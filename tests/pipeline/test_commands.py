@@ -17,6 +17,7 @@ from leveret.cli import main
 from leveret.pipeline.commands.context import Context
 from leveret.pipeline.progress import Status
 from tests.pipeline.history import small_history
+from tests.server.control_world import Served
 from tests.sources import ROOT
 
 if TYPE_CHECKING:
@@ -69,6 +70,26 @@ def test_a_journal_whose_only_segment_is_open_is_not_archived_yet(run: Run, tmp_
     small_history(tmp_path / "data")
     found = run("archive", path=tmp_path / "data", out=tmp_path / "archive")
     assert (found["segments"], found["files"], found["generation"]) == (0, 0, 0)
+
+
+def test_what_a_quiet_server_has_is_archived_once(run: Run, tmp_path: Path) -> None:
+    served = Served(tmp_path / "data")
+    try:
+        orders = served.broker.queue("orders")
+        orders.send_many(["a", "b", "c"])
+        flags = {"path": tmp_path / "data", "out": tmp_path / "archive"}
+        assert run("archive", "--no-seal", **flags)["messages"] == 0
+        assert run("archive", **flags)["messages"] == 3
+        assert run("archive", **flags)["segments"] == 0
+        for message in orders.receive(3):
+            message.ack()
+        orders.send("d")
+        assert run("archive", **flags)["messages"] == 1
+        lives = run("lifecycle", path=tmp_path / "archive", out=tmp_path / "lives")
+    finally:
+        served.stop()
+    assert lives["messages"] == 4
+    assert {row["outcome"]: row["messages"] for row in lives["outcomes"]} == {"acked": 3, "open": 1}
 
 
 def test_what_the_readme_does_with_spark_works(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

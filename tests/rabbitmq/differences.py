@@ -25,6 +25,10 @@ OURS = (
         "a dead letter names the message that it was, so that a redrive finds it",
     ),
     Detail(
+        re.compile(r"(?<=prefetch count is not set for )stream "),
+        "RabbitMQ 4 puts it in these words",
+    ),
+    Detail(
         re.compile(r", 'x-received': \d+"),
         "a dead letter says how often it was delivered before it died: receivers by SQS go on counting",
     ),
@@ -34,6 +38,14 @@ THEIRS = (
         re.compile(r"headers=\{'x-delivery-count': 0\}|, 'x-delivery-count': 0"),
         "basic.get from a quorum queue counts from the second delivery on, as basic.deliver does",
     ),
+    Detail(
+        re.compile(r"(?<=prefetch count is not set for )'|(?<=vhost '/')'(?=\", class_id=60)"),
+        "RabbitMQ 4 names a stream without quotes",
+    ),
+    Detail(
+        re.compile(r"(?<=acknowledgement not supported by stream )queues "),
+        "RabbitMQ 4 puts it in these words",
+    ),
 )
 
 SCENARIOS: dict[str, str] = {
@@ -41,6 +53,7 @@ SCENARIOS: dict[str, str] = {
     "arguments: declare x-queue-mode='odd'": "x-queue-mode has no effect, whatever it says",
     "arguments: declare x-queue-type='quorum', x-queue-mode='lazy'": "x-queue-mode has no effect on any queue",
     "arguments: declare nothing, then x-queue-mode='lazy'": "x-queue-mode has no effect, so it need not be repeated",
+    "arguments: declare x-queue-leader-locator='client-local'": "RabbitMQ 4 takes it for classic queues, too",
     "arguments: declare x-queue-type='quorum', x-delivery-limit='5'": "a limit that is no number is refused",
     "channels: shared prefetch: what is got does not count": (
         "what was got before the prefetch was set does not count; in RabbitMQ it does, even after it is settled"
@@ -62,6 +75,20 @@ SCENARIOS: dict[str, str] = {
     "quorum: returned messages come first, in the order of their return": "what comes back goes to its old place",
     "quorum: exclusive consumer": "exclusive consumers are alone on quorum queues, too",
     "quorum: exclusive consumer beside another": "exclusive consumers are alone on quorum queues, too",
+    "streams: declare x-max-age='odd'": "a bad value is refused; in RabbitMQ it is an error of the server",
+    "streams: declare x-single-active-consumer=True": "a stream may have a single active consumer",
+    "streams: consume from 'odd'": "a bad place is refused; in RabbitMQ it is an error of the server",
+    "streams: consume from b'odd'": "a bad place is refused; in RabbitMQ it is an error of the server",
+    "streams: consume from True": "a bad place is refused; in RabbitMQ it is an error of the server",
+    "streams: consume, exclusive": "exclusive consumers are alone on streams, too",
+    "streams: consume, exclusive, beside another": "exclusive consumers are alone on streams, too",
+    "streams: nack": "it is credit, as in RabbitMQ 4",
+    "streams: reject": "it is credit, as in RabbitMQ 4",
+    "streams: CC and BCC": "records keep all of their headers",
+    "streams: a dead letter": "streams take dead letters; in RabbitMQ this one is lost",
+    "streams: delete if empty": "a stream with records is not deleted under that condition",
+    "streams: delete if unused, while it is used": "a stream with consumers is not deleted under that condition",
+    "streams: declare passively": "the count is that of now; RabbitMQ looks at it every few seconds",
 }
 
 

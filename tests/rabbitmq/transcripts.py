@@ -21,11 +21,12 @@ from tests.rabbitmq.scenarios import (
     publishing,
     queues,
     quorum,
+    streams,
 )
 from tests.rabbitmq.script import Run, Script
 
 RECORDED = Path(__file__).parent / "recorded"
-TOPICS = (arguments, channels, consuming, endings, exchanges, policies, publishing, queues, quorum)
+TOPICS = (arguments, channels, consuming, endings, exchanges, policies, publishing, queues, quorum, streams)
 TITLE = "== "
 
 Address = tuple[str, int, str]

@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -235,6 +237,20 @@ def test_a_redrive_with_a_rate_has_an_end(world: RestWorld, orders: leveret.Queu
     assert world.call("POST /queues/dlq/redrive", {"rate_per_second": 1}).status == 400
     assert world.call("POST /queues/dlq/redrive", {"rate_per_second": 1, "limit": 301}).status == 400
     assert world.call("POST /queues/dlq/redrive", {"rate_per_second": 1, "limit": 300}).status == 200
+
+
+def test_the_journal_knows_who_took_a_message(tmp_path: Path) -> None:
+    with leveret.open(tmp_path) as broker, RestWorld(broker) as world, ThreadPoolExecutor() as threads:
+        orders = broker.queue("orders")
+        orders.send("a")
+        world.take("orders", consumer_id="worker-1")
+        waiting = threads.submit(world.take, "orders", consumer_id="worker-2", wait_seconds=60)
+        orders.send("b")
+        assert waiting.result()["payload"] == "b"
+        orders.send("c")
+        world.take("orders")
+        with broker.guard as core:
+            assert list(core.consumer_ids) == ["guest/worker-1", "guest/worker-2", "guest"]
 
 
 @pytest.mark.parametrize(

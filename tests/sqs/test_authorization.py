@@ -7,6 +7,7 @@ from unittest.mock import Mock, patch
 
 import pytest
 
+from leveret.core.browse import holdings
 from leveret.http.request import Request
 from leveret.http.sqs.queue_policy import Asked, decide
 from leveret.http.sqs.service import ACTIONS, QUEUE_ACTIONS
@@ -194,3 +195,12 @@ def test_permissions_are_added_and_removed_by_label(world: World) -> None:
     ]
     world.do("RemovePermission", QueueUrl=url, Label="friends")
     assert "Policy" not in world.attributes(url)
+
+
+def test_the_broker_knows_the_user_who_took_a_message(guarded: Guarded) -> None:
+    guarded.permit(write="orders", read="orders")
+    guarded.json("SendMessage", QueueUrl="orders", MessageBody="a")
+    assert len(guarded.json("ReceiveMessage", QueueUrl="orders").json["Messages"]) == 1
+    with guarded.broker.guard as core:
+        orders = core.topology.vhost("/").queues["orders"]
+        assert [held.consumer for held in holdings(orders, "leased")] == ["ada"]

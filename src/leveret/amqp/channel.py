@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from leveret.amqp.bodies import tried
 from leveret.amqp.codec import encode
 from leveret.amqp.contents import delivered_content
 from leveret.amqp.handlers import access, basic, channel, confirm, exchange, queue, tx
@@ -28,6 +29,7 @@ from leveret.core.message import Message
 from leveret.core.names import described
 from leveret.core.queue import Queue
 from leveret.core.routing import walk
+from leveret.core.streams import Cursor
 from leveret.core.topology import Vhost
 from leveret.security.verbs import Role, authorize
 
@@ -234,6 +236,17 @@ class Channel(Traffic):
             self.resume()
 
         self._fetch(held, push)
+
+    def fetch_records(self, cursor: Cursor, job: Callable[[], None]) -> None:
+        """Fetch records of a stream from a slow disk, then push them."""
+
+        def came(result: object) -> None:
+            # Why it failed, if it did, is told by whoever reads them now.
+            with self.hub.locked():
+                cursor.fetched()
+                self.resume()
+
+        self.hub.elsewhere(partial(tried, job), came)
 
     def _fetch(self, held: Held, then: Callable[[], None]) -> None:
         assert self.hub.bodies is not None, "has_body said that something is missing"

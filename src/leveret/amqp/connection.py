@@ -34,6 +34,7 @@ from leveret.amqp.replies import ProtocolError, Reply, refusal
 from leveret.amqp.session import Session
 from leveret.amqp.state import HANDSHAKE, UNKNOWN, Hold, State
 from leveret.amqp.watch import check_home
+from leveret.core.names import consumer_name
 from leveret.core.topology import Vhost
 from leveret.security.users import Login, User
 from leveret.telemetry.logs import Log
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 # A stranger gets no more memory than this, however much he sends while his password is being looked at.
 UNKNOWN_BYTES_MAX = 65_536
 # Names of consumers stay in the journal for ever: without an end to them a client fills it with one.
-CONSUMER_NAME_CHARS_MAX = 128
 NO_ROOM = "low on disk"  # the journal says so before the alarm does
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
 
@@ -342,13 +342,8 @@ class Connection(Session):
 
     @property
     def consumer_name(self) -> str:
-        """How the journal knows the consumers of this connection: by user, and by the name that the client gave it.
-
-        Not by consumer tags: clients make up a new one each time, and names are kept for ever.
-        """
-        given = self.client_properties.get("connection_name")
-        name = f"{self.user_name}/{given}" if isinstance(given, str) and given else self.user_name
-        return name[:CONSUMER_NAME_CHARS_MAX]
+        """How the journal knows the consumers of this connection; not by tags: clients make up a new one each time."""
+        return consumer_name(self.user_name, self.client_properties.get("connection_name"))
 
     # Ending
 

@@ -76,6 +76,9 @@ cdef class StreamSubscriber(Subscriber):
                 continue
             empty += 1
             self.turn = (self.turn + 1) % count
+            job = cursor.missing()
+            if job is not None:
+                self.channel.fetch_records(cursor, job)
         if pulled:
             self.channel.outlet.changed()
         return pulled

@@ -463,6 +463,10 @@ cdef class Traffic:
         """Fetch the body of a message, then push to a consumer again."""
         raise NotImplementedError
 
+    def fetch_records(self, cursor, job) -> None:
+        """Fetch records of a stream from a slow disk, then push them."""
+        raise NotImplementedError
+
     def changed_content(self, held: Held, message: Message) -> tuple[bytes, int]:
         """The content of a message that is not delivered as it lies, and the length of its header."""
         raise NotImplementedError

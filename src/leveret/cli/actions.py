@@ -1,4 +1,4 @@
-"""Every action on users, virtual hosts, permissions, policies, streams, groups and alerts: the table of their commands.
+"""Every action on users, virtual hosts, permissions, policies, streams, groups, the journal and alerts, as a table.
 
 An argument is sent to the server under its name; one that is called `limits.max-queues` is max-queues of the limits.
 """
@@ -384,6 +384,11 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("alerts.forget", "delete a receiver", (NAME,), done="receiver {name!r} deleted"),
     Action("alerts.test", "send a test to a receiver", (NAME,), done="receiver {name!r} took the test"),
+    Action(
+        "journal.seal",
+        "close the segment of the journal that is being written, so that it can be archived",
+        done="sealed: {sealed}",
+    ),
 )
 
 EXAMPLES = {
@@ -401,6 +406,8 @@ EXAMPLES = {
         "leveret alerts set queue_depth --limit 50000 --for-s 300",
         "leveret alerts silence --queue 'orders*' --minutes 30 --why 'moving to the new shop'",
     ),
+=======
+    "journal": ("leveret journal seal",),
 }
 NOUNS = {
     "users": "manage users",
@@ -413,4 +420,6 @@ NOUNS = {
     "streams": "manage streams",
     "groups": "manage consumer groups of streams",
     "alerts": "show and silence alerts, manage rules and who is told",
+=======
+    "journal": "manage the journal",
 }

@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from leveret.cli.actions import Argument, argument
 from leveret.cli.command import Command
 from leveret.cli.output import as_json, as_list, as_table
 from leveret.core.errors import NotFound
+from leveret.server.control_client import Remote, connected
 
 EXTRA = {"pyspark", "pyarrow", "py4j", "grpc", "pandas"}
 """Modules that the extra `pipeline`, or Spark's own extras, bring."""
@@ -77,6 +78,7 @@ JOBS: tuple[Job, ...] = (
             argument("--keep", action="store_true", help="keep every day"),
             argument("--remove-segments", action="store_true", help="remove archived segments from --archive"),
             argument("--no-compact", action="store_true", help="leave small files as they are"),
+            argument("--no-seal", action="store_true", help="leave out what the server of --path has written last"),
         ),
     ),
     Job(
@@ -176,12 +178,27 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(given: Namespace) -> int:
     """Run a job and print what came of it."""
+    if given.job.name == "archive" and not given.no_seal:
+        seal(given)
     with extra():
         context = import_module("leveret.pipeline.commands.context")
         job = import_module(f"leveret.pipeline.commands.{given.job.name}")
         outcome = context.attempt(job.run, context.Context(given, os.environ, sys.stderr))
     print(as_json(everything(outcome)) if given.json else as_text(outcome))
     return 0
+
+
+def seal(given: Namespace) -> None:
+    """Let the server of a data directory on this machine close its segment, so that it is archived, too."""
+    if given.path is None or given.remote is not None:
+        return
+    try:
+        connection = connected(given.path)
+    except PermissionError:
+        return  # whoever may only read archives what there is
+    if connection is not None:
+        with closing(Remote(connection)) as server:
+            server.call("journal.seal")
 
 
 @contextmanager

@@ -26,7 +26,10 @@ QUEUE_TYPES = ("classic", "quorum", "stream")
 QUEUE_TYPE = "x-queue-type"
 PARTITIONS = "x-partitions"
 PARTITIONS_MAX = 1_024  # of a stream: each has files of its own
+SEGMENT_BYTES = "x-stream-max-segment-size-bytes"
+SEGMENT_BYTES_MIN = 1_024  # RabbitMQ takes smaller ones, too: here each would be a file for a block
 SEGMENT_BYTES_MAX = 3_000_000_000  # as for RabbitMQ: retention frees whole segments
+FILTER_BYTES = "x-stream-filter-size-bytes"
 CONSUMER_TIMEOUT = "x-consumer-timeout"
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
 DEAD_LETTER_KEY = "x-dead-letter-routing-key"
@@ -39,7 +42,7 @@ UNITS_MS = {
     "m": 60_000,
     "s": 1_000,
 }
-INTERVAL = re.compile(r"(\d{1,9})([YMDhms])", re.ASCII)
+INTERVAL = re.compile(r"(\d{1,18})([YMDhms])", re.ASCII)
 
 Parser = Callable[[Any], Any]
 _PREFIX = "x-"
@@ -157,6 +160,20 @@ def max_age(value: object) -> int:
     return min(int(match[1]) * UNITS_MS[match[2]], TIME_MS_MAX)
 
 
+def segment_bytes(value: object) -> int:
+    """The size of a file of a stream, at least one block."""
+    size: int = _count(value)
+    if size > SEGMENT_BYTES_MAX:
+        raise InvalidArgument(f"Exceeded max value for {SEGMENT_BYTES}")
+    return max(size, SEGMENT_BYTES_MIN)
+
+
+def filter_bytes(value: object) -> None:
+    """The size of a filter in RabbitMQ; filters have no size here."""
+    if not 16 <= _count(value) <= 255:
+        raise InvalidArgument(f"Invalid value for  {FILTER_BYTES}")
+
+
 def anything(value: object) -> None:
     """A value that has no effect."""
 
@@ -164,11 +181,11 @@ def anything(value: object) -> None:
 _time = whole(0, TIME_MS_MAX)
 positive_time = whole(1, TIME_MS_MAX)
 _count = whole(0, COUNT_MAX)
-_segment_bytes = whole(1_024, SEGMENT_BYTES_MAX, "max_value_exceeded")
 _classic = ("classic",)
 _quorum = ("quorum",)
 _stream = ("stream",)
 _overflow = one_of("drop-head", "reject-publish", "reject-publish-dlx", otherwise="invalid_overflow")
+_locator = one_of("client-local", "balanced", "random", "least-leaders", otherwise="invalid_queue_locator_arg")
 _strategy = one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strategy")
 
 _ROWS = (
@@ -188,10 +205,10 @@ _ROWS = (
     Argument(QUEUE_TYPE, "queue_type", queue_type, QUEUE_TYPES, by_policy=False),
     Argument("x-delivery-limit", "delivery_limit", delivery_limit, by_operator=True),
     Argument("x-quorum-initial-group-size", None, whole(1, COUNT_MAX), _quorum, by_policy=False),
-    Argument("x-queue-leader-locator", None, anything, QUEUE_TYPES, compared=False),
+    Argument("x-queue-leader-locator", None, _locator, QUEUE_TYPES),
     Argument("x-max-age", "max_age_ms", max_age, _stream, by_operator=True),
-    Argument("x-stream-max-segment-size-bytes", "segment_bytes", _segment_bytes, _stream),
-    Argument("x-stream-filter-size-bytes", None, whole(16, 255), _stream, by_policy=False),
+    Argument(SEGMENT_BYTES, "segment_bytes", segment_bytes, _stream),
+    Argument(FILTER_BYTES, None, filter_bytes, _stream, by_policy=False),
     Argument("x-initial-cluster-size", None, whole(1, COUNT_MAX), _stream, by_policy=False),
     Argument("x-cancel-on-ha-failover", None, anything, compared=False),
     Argument(CONSUMER_TIMEOUT, "consumer_timeout_ms", positive_time, minimum=True, by_operator=True),
@@ -223,12 +240,13 @@ def parse(arguments: Mapping[str, Any], queue: str, queue_type: str = "classic",
     where = described("queue", queue, vhost)
     if len(arguments) > ARGUMENTS_MAX:
         raise InvalidArgument(f"{len(arguments)} arguments for {where}: the limit is {ARGUMENTS_MAX}")
-    _check_dead_letters(arguments, where)
+    if queue_type in _LANES:
+        _check_dead_letters(arguments, where)
     given = [row for row in _ROWS if row.name in arguments]
     fields = {row.field: _read(row, arguments, where) for row in given if queue_type in row.queue_types}
-    for row in given:
-        if queue_type not in row.queue_types:
-            raise InvalidArgument(f"invalid arg '{row.name}' for {where} of queue type {known_as(queue_type)}")
+    for name in arguments:
+        if name in ARGUMENTS and queue_type not in ARGUMENTS[name].queue_types:
+            raise InvalidArgument(f"invalid arg '{name}' for {where} of queue type {known_as(queue_type)}")
     return {field: value for field, value in fields.items() if field is not None}
 
 
@@ -245,6 +263,8 @@ def _read(row: Argument, arguments: Mapping[str, Any], where: str) -> Any:
     """One argument, checked."""
     try:
         return row.parse(arguments[row.name])
+    except InvalidArgument:
+        raise  # it says all that there is to say
     except ValueError as error:
         raise InvalidArgument(f"invalid arg '{row.name}' for {where}: {error}") from None
 

@@ -1,9 +1,20 @@
 """Arguments of consumers: priority and time to settle, or what to read of a stream; each type refuses the other's."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from leveret.core.arguments import CONSUMER_TIMEOUT, PARTITIONS_MAX, Parser, flag, known_as, positive_time, whole
+from leveret.core.arguments import (
+    CONSUMER_TIMEOUT,
+    PARTITIONS_MAX,
+    Parser,
+    flag,
+    known_as,
+    max_age,
+    positive_time,
+    whole,
+)
+from leveret.core.equivalence import type_name
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import described
 from leveret.core.queue import Queue
@@ -24,6 +35,28 @@ FILTERS_MAX = 256
 """Values that one reader may look for: each costs a look at every block."""
 
 
+def _offset(value: object) -> object:
+    """Where to start in a stream: a word, so long ago, an offset or a time; before the first record is at it."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if value >= 0 else 0
+    place = value.decode("latin-1") if isinstance(value, bytes) else value
+    if place in ("first", "last", "next") or isinstance(value, datetime):
+        return place
+    try:
+        if isinstance(value, str) and max_age(value):
+            return value
+    except ValueError:
+        pass
+    raise ValueError(f"{{invalid_stream_offset_arg,{{{type_name(value)},{_term(value)}}}}}")
+
+
+def _term(value: object) -> str:
+    """A value as refusals of RabbitMQ write it."""
+    if isinstance(value, str | bytes):
+        return f'<<"{value if isinstance(value, str) else value.decode("latin-1")}">>'
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _filters(value: object) -> list[bytes]:
     """One filter value, or several."""
     values: list[Any] = value if isinstance(value, list) else [value]
@@ -33,7 +66,7 @@ def _filters(value: object) -> list[bytes]:
 
 
 _OF_STREAMS = {
-    OFFSET: lambda value: value,
+    OFFSET: _offset,
     FILTER: _filters,
     MATCH_UNFILTERED: flag,
     PARTITION: whole(0, PARTITIONS_MAX - 1),

@@ -4,11 +4,18 @@ from leveret.core.errors import AccessRefused, InvalidArgument
 
 NAME_BYTES_MAX = 255  # an AMQP short string; a longer name could not be told to any client
 RESERVED_PREFIX = "amq."
+CONSUMER_NAME_CHARS_MAX = 128  # names of consumers are kept for ever, and clients choose them
 
 
 def described(kind: str, name: str, vhost: str) -> str:
     """The thing as errors call it: queue 'q' in vhost '/'."""
     return f"{kind} '{name}' in vhost '{vhost}'"
+
+
+def consumer_name(user: str, given: object) -> str:
+    """How the journal knows who takes messages: by user, and by the name that a client gives itself, if it does."""
+    name = f"{user}/{given}" if isinstance(given, str) and given else user
+    return name[:CONSUMER_NAME_CHARS_MAX]
 
 
 def check_name(kind: str, name: str) -> None:

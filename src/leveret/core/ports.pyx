@@ -92,6 +92,10 @@ cdef class Journal:
         """Append a de-duplication key (16 bytes); give the segment that will hold it."""
         return 0
 
+    def begin_segment(self) -> bool:
+        """Close the segment that is being written, so that it can be archived; False when nothing is in it."""
+        return False
+
 
 cdef void parts_of(Message message, Content* content) noexcept:
     """Where the parts of a message lie."""

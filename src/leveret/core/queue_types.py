@@ -59,10 +59,10 @@ def check_lifetime(queue_type: str, lifetime: Lifetime, name: str, vhost: str) -
 def check_delete(queue: Queue, if_unused: bool, if_empty: bool) -> None:
     """Refuse to delete a queue under a condition that its type does not look at."""
     for flag, asked in (("if-unused", if_unused), ("if-empty", if_empty)):
-        if asked and queue.policy.queue_type in LASTING:
+        if asked and queue.policy.queue_type == QUORUM:
             raise NotSupported(
                 f"cannot delete {described('queue', queue.name, queue.vhost)}. queue.delete operations with {flag} "
-                f"flag set are not supported by {queue.policy.queue_type} queues"
+                "flag set are not supported by quorum queues"
             )
 
 

@@ -53,12 +53,19 @@ cdef class Cursor:
     """A place in one partition, moving forward; what it gives is durable."""
 
     cdef bint find(self, Record* found) except -1:
-        """Find the record at this place, to be copied at once; False when there is none yet."""
+        """Find the record at this place, to be copied at once; False when there is none yet, or it must be fetched."""
         raise NotImplementedError
 
     cdef int passed(self) except -1:
         """Go to the next one."""
         raise NotImplementedError
+
+    def missing(self) -> object:
+        """What fetches the next records, to be called in another thread, and then `fetched`; None: they are here."""
+        return None
+
+    def fetched(self) -> None:
+        """What was missing has come."""
 
     def close(self) -> None:
         """Let go of files."""

@@ -213,7 +213,7 @@ class Broker:
     @property
     def recovery(self) -> RecoveryReport | None:
         """What opening the directory found, and what `salvage` had to skip; None for a broker in memory."""
-        return None if self.guard.store is None else recovery_report(self.guard.store)
+        return None if self.guard.store is None else recovery_report(self.guard.store, self.guard.streams)
 
     # Large bodies
 

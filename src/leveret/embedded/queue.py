@@ -259,15 +259,17 @@ class Queue(ManagedQueue):
         taken = self.take_or_join(waiter, 1, None)
         return taken or self._wait(waiter, self.guard.clock.now_ms() + TIME_MS_MAX, 1, None)
 
-    def take(self, count: int, lease_ms: int | None, bytes_max: int) -> list[Message]:
-        """Take what there is, as much as one answer may have."""
+    def take(self, count: int, lease_ms: int | None, bytes_max: int = 0, consumer: str | None = None) -> list[Message]:
+        """Take what there is, as much as one answer may have; `consumer` is who the journal says that it was."""
         with self.guard:
-            return wrap(self, self.core.take(count, lease_ms, None, bytes_max, body_bytes))
+            return wrap(self, self.core.take(count, lease_ms, consumer, bytes_max, body_bytes))
 
-    def take_or_join(self, waiter: Waiter, count: int, lease_ms: int | None, bytes_max: int = 0) -> list[Message]:
+    def take_or_join(
+        self, waiter: Waiter, count: int, lease_ms: int | None, bytes_max: int = 0, consumer: str | None = None
+    ) -> list[Message]:
         """Take what there is; when there is nothing, let the waiter be woken when there is."""
         with self.guard:
-            taken = wrap(self, self.core.take(count, lease_ms, None, bytes_max, body_bytes))
+            taken = wrap(self, self.core.take(count, lease_ms, consumer, bytes_max, body_bytes))
             if not taken:
                 self.guard.waiters.join(self._core, waiter)
         return taken
@@ -306,10 +308,12 @@ class Queue(ManagedQueue):
         finally:
             self.leave(waiter)
 
-    def look_again(self, waiter: Waiter, count: int, lease_ms: int | None, bytes_max: int = 0) -> list[Message]:
+    def look_again(
+        self, waiter: Waiter, count: int, lease_ms: int | None, bytes_max: int = 0, consumer: str | None = None
+    ) -> list[Message]:
         """Take what there is after waking up; wait on when another was quicker."""
         with self.guard:
-            taken = wrap(self, self.core.take(count, lease_ms, None, bytes_max, body_bytes))
+            taken = wrap(self, self.core.take(count, lease_ms, consumer, bytes_max, body_bytes))
             if not taken:
                 self.guard.waiters.rejoin(self._core, waiter)
             return taken

@@ -9,6 +9,7 @@ from leveret.core.broker import Broker as Core
 from leveret.core.queue import Queue as CoreQueue
 from leveret.journal.segments import segment_name, segment_numbers
 from leveret.journal.store import Store
+from leveret.stream.store import StreamStore
 
 DEATHS = ("rejected", "expired", "maxlen", "delivery_limit")
 COUNTED = ("published", "delivered", "redelivered", "acked", "nacked", "timed_out", "refused", "dropped", "moved")
@@ -86,6 +87,8 @@ class RecoveryReport:
     skipped_bytes: int
     skipped_messages: int
     seconds: float
+    lost_records: int
+    """Of streams, which `salvage` could not save; all others have the offsets that they had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +160,10 @@ def journal_stats(store: Store, first_frame: int, published: int) -> JournalStat
     )
 
 
-def recovery_report(store: Store) -> RecoveryReport:
+def recovery_report(store: Store, streams: StreamStore) -> RecoveryReport:
     """What recovery found, as users see it."""
-    found = store.recovered
-    return RecoveryReport(**{each.name: getattr(found, each.name) for each in fields(RecoveryReport)})
+    found = vars(store.recovered) | {"lost_records": streams.lost_records}
+    return RecoveryReport(**{each.name: found[each.name] for each in fields(RecoveryReport)})
 
 
 def _size(store: Store, segment: int) -> int:

@@ -70,8 +70,10 @@ def open_streams(
     """The streams of a core, beside its log or, without a path, in memory; `fetch` gets large bodies."""
     if path is None:
         return StreamStore(core, MemoryHome(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES))
-    chosen = StreamOptions(sync=options.sync, interval_ms=options.interval_ms, keys=keys or Keys())
-    return StreamStore(core, FileHome(Path(path) / STREAMS), chosen, fetch, options.salvage)
+    chosen = StreamOptions(
+        sync=options.sync, interval_ms=options.interval_ms, keys=keys or Keys(), salvage=options.salvage
+    )
+    return StreamStore(core, FileHome(Path(path) / STREAMS), chosen, fetch)
 
 
 def journal_options(options: Options) -> JournalOptions:

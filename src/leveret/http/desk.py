@@ -148,14 +148,15 @@ class Desk:
         *,
         wait_s: float = 0,
         lease_s: float | None = None,
+        consumer: str | None = None,
     ) -> T | asyncio.Future[T]:
         """Take messages; when there is none, wait up to `wait_s` for the first. Gives what `answer` makes of them."""
         lease_ms = queue.lease_of(count, lease_s)
-        taken = queue.take(count, lease_ms, ANSWER_BYTES_MAX)
+        taken = queue.take(count, lease_ms, ANSWER_BYTES_MAX, consumer)
         if taken or wait_s <= 0:
             return answer(taken)
         self.check_polls()
-        poll = Poll(self, queue, answer, count, lease_ms)
+        poll = Poll(self, queue, answer, count, lease_ms, consumer)
         return poll.start(milliseconds("wait", wait_s) / 1000)
 
     def check_polls(self) -> None:
@@ -185,23 +186,28 @@ class Waiting(Protocol):
 class Poll:
     """A request that waits for messages of a queue; see Waiters."""
 
-    __slots__ = ("_answer", "_count", "_desk", "_future", "_lease_ms", "_queue", "_timer")
+    __slots__ = ("_answer", "_asked", "_desk", "_future", "_queue", "_timer")
 
     def __init__(
-        self, desk: Desk, queue: Queue, answer: Callable[[list[Message]], Any], count: int, lease_ms: int | None
+        self,
+        desk: Desk,
+        queue: Queue,
+        answer: Callable[[list[Message]], Any],
+        count: int,
+        lease_ms: int | None,
+        consumer: str | None = None,
     ) -> None:
         """Wait for so many messages."""
         self._desk = desk
         self._queue = queue
         self._answer = answer
-        self._count = count
-        self._lease_ms = lease_ms
+        self._asked = count, lease_ms, ANSWER_BYTES_MAX, consumer
         self._future: asyncio.Future[Any] = desk.loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, wait_s: float) -> asyncio.Future[Any]:
         """Look once more, and wait when there is nothing."""
-        taken = self._queue.take_or_join(self, self._count, self._lease_ms, ANSWER_BYTES_MAX)
+        taken = self._queue.take_or_join(self, *self._asked)
         if taken:
             self._future.set_result(self._answer(taken))
             return self._future
@@ -219,7 +225,7 @@ class Poll:
         if self._future.done():
             return
         try:
-            taken = self._queue.look_again(self, self._count, self._lease_ms, ANSWER_BYTES_MAX)
+            taken = self._queue.look_again(self, *self._asked)
         except LeveretError as error:
             self._future.set_exception(error)
             return

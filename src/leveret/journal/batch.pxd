@@ -9,6 +9,7 @@ cdef class Batch(Journal):
     cdef readonly uint64_t durable          # the last frame that is confirmed
     cdef readonly uint32_t segment          # where the frame being filled will begin
     cdef readonly uint32_t offset
+    cdef uint32_t segment_filled            # the last one that holds more than empty frames
     cdef readonly uint64_t sealed_bytes     # of frames that are sealed and not yet written
     cdef public uint64_t frame_bytes_max
     cdef uint64_t segment_bytes

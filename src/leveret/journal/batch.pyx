@@ -255,6 +255,7 @@ cdef class Batch(Journal):
         frame.index_len = <uint32_t>self.index.size
         if self.index.size:
             self.body.append(self.index.data, self.index.size)
+            self.segment_filled = frame.segment
         frame.content = self.body
         self.index.size = 0
         self.body = self.spare if self.spare is not None else Buffer()
@@ -271,6 +272,17 @@ cdef class Batch(Journal):
         else:
             self.offset = <uint32_t>end
         return frame
+
+    def begin_segment(self) -> bool:
+        """See Journal. Only a frame makes the file of the next segment, which tells readers that this one is closed."""
+        self.seal()
+        if self.segment_filled == self.segment:
+            self.segment += 1
+            self.offset = SEGMENT_HEADER_BYTES
+        if self.offset > SEGMENT_HEADER_BYTES:
+            return False
+        self.mark()
+        return True
 
     def wrote(self, Frame frame) -> None:
         """The oldest unwritten frame is on the disk, as durably as was asked for."""

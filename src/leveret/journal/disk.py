@@ -13,6 +13,7 @@ from leveret.core.errors import DataLocked
 
 LOCK_NAME = "LOCK"
 TEMPORARY = ".tmp"
+SAMPLE_BYTES = 64 << 10  # systems read ahead in pieces that are larger
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors that free space cures."""
 
@@ -55,6 +56,21 @@ class Disk:
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         """Read a part of a file; may give less at its end."""
         return os.pread(fd, size, offset)
+
+    def is_cached(self, fd: int, size: int, offset: int) -> bool:
+        """Whether a part of a file is in memory, as far as some samples tell; True where nobody can say."""
+        if not hasattr(os, "RWF_NOWAIT"):
+            return True
+        byte = [bytearray(1)]
+        try:
+            for at in (*range(offset, offset + size, SAMPLE_BYTES), max(offset, offset + size - 1)):
+                os.preadv(fd, byte, at, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+        return True
 
     def read_all(self, name: str) -> bytes:
         """Read a whole file."""

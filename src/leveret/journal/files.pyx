@@ -31,7 +31,7 @@ cdef class FileJournal(Batch):
         """Take up a log whose next frame is number `seq` at this place."""
         self.pending = seq
         self.durable = seq - 1
-        self.segment = segment
+        self.segment = self.segment_filled = segment
         self.offset = offset
         self.reader = reader
         self.live = live

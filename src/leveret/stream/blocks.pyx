@@ -10,6 +10,7 @@
              below the `synced` of a later one was durable once, so it is damage and not a torn write.
              filters has two bits for each filter value: a block that lacks them need not be looked into.
              An encrypted block has its records sealed (sealing.py), and size is what they take then.
+             A block of size 0 stands for so many records that were lost (salvage.py).
     record   | size 4 | header_len 4 | timestamp_ms 8 | sequence 8 | route_len 2 | filter_len 1 | producer_len 1 |
              | route: exchange and routing key, short strings | filter value | producer | content |
              size is that of the whole record. content is the properties, header_len long, and the body, as they came.
@@ -173,6 +174,11 @@ cdef class Head:
         return self.flags & PRODUCED != 0
 
     @property
+    def is_lost(self) -> bool:
+        """Whether nothing is left of the records."""
+        return self.end - self.start == BLOCK_HEADER_BYTES
+
+    @property
     def is_encrypted(self) -> bool:
         """Whether the records are sealed."""
         return self.flags & ENCRYPTED != 0
@@ -232,6 +238,21 @@ def read_head(bytes data, Py_ssize_t at, uint32_t salt) -> Head | None:
     return head
 
 
+def lost_block(uint64_t first, uint32_t count, uint64_t at_ms, uint32_t salt) -> bytes:
+    """A block in the place of records that were lost; nobody knows when they were written."""
+    cdef bytes block = PyBytes_FromStringAndSize(NULL, BLOCK_HEADER_BYTES)
+    cdef BlockHeader* header = <BlockHeader*>PyBytes_AS_STRING(block)
+    header.magic = BLOCK_MAGIC
+    header.size = header.flags = 0
+    header.count = count
+    header.first = first
+    header.first_ms = header.last_ms = at_ms
+    header.synced = header.filters = 0
+    header.salt = salt
+    header.crc = crc32c_of(0, <uint8_t*>header + 8, BLOCK_HEADER_BYTES - 8)
+    return block
+
+
 cdef bytes repeated(bytes last, const uint8_t* data, size_t size):
     """Some bytes; the same object again when they are those of the record before."""
     if <size_t>PyBytes_GET_SIZE(last) == size and memcmp(PyBytes_AS_STRING(last), data, size) == 0:
@@ -254,7 +275,7 @@ def records_in(
     cdef bytes producer = b""
     cdef Record record
     cdef list found = []
-    for index in range(head.count):
+    for index in range(0 if head.is_lost else head.count):
         if end - at < RECORD_HEADER_BYTES:
             return None
         header = <const RecordHeader*>at

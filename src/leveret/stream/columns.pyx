@@ -65,7 +65,7 @@ cdef class BlockColumns:
         cdef uint32_t index
         if start < 0 or end > PyBytes_GET_SIZE(data) or end - start < BLOCK_HEADER_BYTES:
             return False
-        for index in range(count):
+        for index in range(count if at != stop else 0):  # nothing is left of records that were lost
             if stop - at < RECORD_HEADER_BYTES:
                 return False
             header = <const RecordHeader*>at

@@ -5,5 +5,10 @@ from leveret.stream.reader import Reader
 
 class LogCursor(Cursor):
     def __init__(
-        self, partition: int, reader: Reader, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False
+        self,
+        partition: int,
+        reader: Reader,
+        least: int = 0,
+        wanted: Collection[bytes] | None = None,
+        match_unfiltered: bool = False,
     ) -> None: ...

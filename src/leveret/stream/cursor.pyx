@@ -12,8 +12,11 @@ cdef class LogCursor(Cursor):
     """Goes through the blocks that a reader gives, record by record; holds one piece of the file at most."""
 
     cdef object reader          # leveret.stream.reader.Reader
+    cdef uint64_t least         # what has a smaller offset was not asked for
     cdef object wanted          # filter values, or None
     cdef bint match_unfiltered
+    cdef object job             # what fetches the next piece from a slow disk
+    cdef bint away              # it is being fetched
     cdef list blocks            # of the piece that was read last
     cdef Py_ssize_t next_block
     cdef bytes data             # keeps the block alive
@@ -22,9 +25,13 @@ cdef class LogCursor(Cursor):
     cdef const uint8_t* end
     cdef uint64_t block_end     # the offset after the last record of the block
 
-    def __init__(self, uint32_t partition, reader, wanted=None, bint match_unfiltered=False) -> None:
+    def __init__(
+        self, uint32_t partition, reader, uint64_t least=0, wanted=None, bint match_unfiltered=False
+    ) -> None:
+        """Go on from where a reader is; leave out what comes before an offset that is yet to come."""
         self.partition = partition
         self.reader = reader
+        self.least = least
         self.wanted = None if wanted is None else frozenset(wanted)
         self.match_unfiltered = match_unfiltered
         self.offset = reader.offset
@@ -67,17 +74,41 @@ cdef class LogCursor(Cursor):
 
     cdef bint read_on(self) except -1:
         """Go to the next block that may have something; False at the end of the stream."""
-        cdef uint64_t start = max(self.offset, self.block_end)
-        while self.next_block >= len(self.blocks):
-            if self.reader.at_end:
-                self.offset = max(start, <uint64_t>self.reader.offset)
-                self.block_end = self.offset
-                self.data = None
-                self.blocks = []
+        cdef uint64_t start = max(self.least, max(self.offset, self.block_end))
+        while True:
+            while self.next_block >= len(self.blocks):
+                if self.reader.at_end:
+                    self.offset = max(start, <uint64_t>self.reader.offset)
+                    self.block_end = self.offset
+                    self.data = None
+                    self.blocks = []
+                    self.next_block = 0
+                    return False
+                if self.away or self.is_missing():
+                    return False
+                self.blocks = self.reader.blocks()
                 self.next_block = 0
-                return False
-            self.blocks = self.reader.blocks()
-            self.next_block = 0
+            self.enter_block(start)
+            if self.offset < self.block_end:
+                return True
+
+    cdef bint is_missing(self) except -1:
+        """Whether the next piece has to be fetched: whoever holds the lock does not wait for a disk."""
+        self.job = self.reader.missing()
+        self.away = self.job is not None
+        return self.away
+
+    def missing(self) -> object:
+        """See Cursor."""
+        job, self.job = self.job, None
+        return job
+
+    def fetched(self) -> None:
+        """See Cursor."""
+        self.away = False
+
+    cdef int enter_block(self, uint64_t start) except -1:
+        """Go to the first record of the next block that has this offset or a later one; or to its end."""
         self.data, self.head = self.blocks[self.next_block]
         self.blocks[self.next_block] = None
         self.next_block += 1
@@ -87,7 +118,7 @@ cdef class LogCursor(Cursor):
         self.block_end = self.head.first + self.head.count
         while self.offset < start and self.end - self.at >= RECORD_HEADER_BYTES:
             self.passed()
-        return self.offset < self.block_end or self.read_on()
+        return 0
 
     def close(self) -> None:
         """See Cursor."""

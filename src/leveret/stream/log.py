@@ -11,6 +11,7 @@ DiskFull and keeps what it could not write; the next one tries again, and until 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from leveret.core.errors import DiskFull, JournalFailed
 from leveret.journal.commit import stop_process
@@ -21,6 +22,7 @@ from leveret.stream.options import StreamOptions
 from leveret.stream.producers import Producers
 from leveret.stream.reader import Reader, SegmentFile, offset_at
 from leveret.stream.recovery import recover
+from leveret.stream.salvage import salvage
 from leveret.stream.segments import Share
 from leveret.stream.starts import Start
 from leveret.stream.writer import NoRoom, Writer
@@ -42,7 +44,8 @@ class Log(Appender):
     ) -> None:
         """Open the log that a directory holds, or begin one."""
         share = share or Share()
-        found = recover(disk, share, options.keys)
+        lost_records = salvage(disk, share, options.keys) if options.salvage else 0
+        found = replace(recover(disk, share, options.keys), lost_records=lost_records)
         segments = found.segments
         end = segments[-1].end if segments else 0
         last_ms = max((segment.last_ms for segment in segments), default=0)

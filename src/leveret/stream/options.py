@@ -25,6 +25,8 @@ class StreamOptions:
     """What is written between two checkpoints, and so the most that is read again after a crash."""
     keys: Keys = field(default_factory=Keys)
     """For encryption at rest; none: nothing is encrypted."""
+    salvage: bool = False
+    """Repair a damaged log when it is opened, instead of refusing it."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

@@ -4,7 +4,9 @@ A reader keeps its file open: a segment that retention removes meanwhile is read
 two calls but its place.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.consumer_arguments import FILTERS_MAX
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from leveret.stream.log import Log
 
 PIECE_BYTES = 1 << 20
+AHEAD_BYTES = 4 << 20
+"""What is read from a slow disk at once, for whoever cannot wait for it."""
 
 
 class Readable(Protocol):
@@ -63,6 +67,11 @@ class SegmentFile:
             data = self._disk.pread(self._fd, claimed, self.position)
         return data
 
+    @property
+    def is_cached(self) -> bool:
+        """Whether the next piece comes without waiting for the disk."""
+        return self._disk.is_cached(self._fd, min(PIECE_BYTES, self.segment.size - self.position), self.position)
+
     def head(self, data: bytes, at: int) -> Head | None:
         """The header of a block in a piece; None when the piece ends within it."""
         claimed = block_bytes(data, at)
@@ -104,6 +113,8 @@ class Reader:
         self._wanted = None if wanted is None else frozenset(wanted)
         self._match_unfiltered = match_unfiltered
         self._file: SegmentFile | None = None
+        self._read_ahead: SegmentFile | None = None
+        self._read_until = 0
         self.offset = min(max(offset, log.first_offset), log.committed)
 
     @property
@@ -146,6 +157,20 @@ class Reader:
         file.position += at
         return blocks
 
+    def missing(self) -> Callable[[], None] | None:
+        """What to do elsewhere, once, so that `blocks` need not wait for the disk; None when it need not."""
+        file = self._open()
+        if file is None or self._is_near(file) or file.is_cached:
+            return None
+        self._read_ahead, self._read_until = file, file.position + AHEAD_BYTES
+        return partial(read_ahead, self._log.disk, file.segment.name, file.position)
+
+    def _is_near(self, file: SegmentFile) -> bool:
+        """Whether the next piece was read ahead, or is the end of the log, which was written just now."""
+        if file is self._read_ahead and file.position < self._read_until:
+            return True
+        return file.segment is self._log.segments[-1] and file.segment.size - file.position < PIECE_BYTES
+
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
@@ -154,7 +179,7 @@ class Reader:
 
     def _may_match(self, head: Head) -> bool:
         """Whether a block may have something that is asked for."""
-        if head.first + head.count <= self.offset:
+        if head.first + head.count <= self.offset or head.is_lost:
             return False
         return self._wanted is None or head.may_match(self._wanted, self._match_unfiltered)
 
@@ -186,6 +211,17 @@ class Reader:
         return self._file
 
 
+def read_ahead(disk: Disk, name: str, position: int) -> None:
+    """Bring a part of a segment into memory, for one who reads it soon; retention may have removed it."""
+    with suppress(FileNotFoundError):
+        fd = disk.open_read(name)
+        try:
+            for at in range(position, position + AHEAD_BYTES, PIECE_BYTES):
+                disk.pread(fd, PIECE_BYTES, at)
+        finally:
+            disk.close(fd)
+
+
 def offset_at(log: Readable, timestamp_ms: int) -> int:
     """The offset of the first record of a time or later; that of the next one when there is none."""
     segment = next((segment for segment in log.segments if segment.last_ms >= timestamp_ms), None)
@@ -197,7 +233,7 @@ def offset_at(log: Readable, timestamp_ms: int) -> int:
             data = file.piece()
             at = 0
             while at < len(data) and (head := file.head(data, at)) is not None:
-                if head.last_ms >= timestamp_ms:
+                if head.last_ms >= timestamp_ms and not head.is_lost:
                     records = records_in(*opened(log.keys, data, head), 0, timestamp_ms)
                     if not records:
                         raise file.damage(at)

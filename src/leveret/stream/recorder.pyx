@@ -3,6 +3,7 @@
     x-partition-key         header: messages with the same one are in the same partition, in their order
     x-stream-filter-value   header: readers may ask for some values only
     x-producer, x-sequence  headers: what a producer sends again is not taken twice
+    x-stream-offset         and x-stream-partition, headers of what was read from some stream: not kept
 
 Without a key it is the routing key; straight to the stream, where that is only its name, a producer has one partition
 and all others take turns. The rows of a batch have a producer without such headers (Author); they take turns by their
@@ -17,6 +18,7 @@ from leveret.core.ports cimport Content, message_of, parts_of
 from leveret.core.streams cimport Author, Recorder
 from leveret.stream.appender cimport Appender
 
+from leveret.core.consumer_arguments import OFFSET, PARTITION
 from leveret.core.errors import InvalidArgument, QueueNotFound
 from leveret.core.exchanges.hashing import bytes_of, stable_hash
 from leveret.core.message import restored
@@ -32,7 +34,9 @@ PRODUCER = "x-producer"
 SEQUENCE = "x-sequence"
 LABEL_BYTES_MAX = 255
 SEQUENCE_MAX = (1 << 63) - 1
-_NAMES = (KEY.encode(), FILTER.encode(), PRODUCER.encode())
+READ = (OFFSET, PARTITION)
+"""Headers that readers are given: whoever publishes what he has read does not say where it is now."""
+_NAMES = tuple(name.encode() for name in (KEY, FILTER, PRODUCER, *READ))
 
 cdef enum:
     FLAGS_AT = 12           # in a content header
@@ -48,6 +52,7 @@ cdef class Labels:
     cdef bytes filter_value
     cdef bytes producer
     cdef uint64_t sequence
+    cdef bint read              # it comes from a stream
 
 
 cdef Labels NO_LABELS = Labels()
@@ -68,6 +73,7 @@ cdef Labels labels_of(Content* content):
 cdef Labels read_labels(dict headers):
     """What these headers say; refuses what makes no sense."""
     cdef Labels labels = Labels()
+    labels.read = any([name in headers for name in READ])
     labels.key = bytes_of(headers[KEY]) if KEY in headers else None
     labels.filter_value = label(headers, FILTER)
     labels.producer = label(headers, PRODUCER)
@@ -122,9 +128,9 @@ cdef class StreamRecorder(Recorder):
         cdef uint64_t sequence
         if self.closed:
             raise QueueNotFound(f"stream '{self.queue.name}' was deleted: declare it again")
-        if content.flags & BLOB:
-            return self.record_fetched(content, now_ms)
         labels = labels_of(content)
+        if content.flags & BLOB or labels.read:
+            return self.record_changed(content, now_ms)
         self.partition = self.place(content, labels) if len(self.logs) > 1 else 0
         log = <Appender>self.logs[self.partition]
         producer, sequence = labels.producer, labels.sequence
@@ -137,11 +143,15 @@ cdef class StreamRecorder(Recorder):
             self.noted.append(self)
         return 0
 
-    cdef int record_fetched(self, Content* content, uint64_t now_ms) except -1:
-        """A large body was put away before anybody knew that it goes to a stream, too."""
+    cdef int record_changed(self, Content* content, uint64_t now_ms) except -1:
+        """Append it with its body, which was put away before anybody knew of the stream, and without a foreign offset."""
         cdef Content whole
         message = message_of(content)
-        wire, header_len = content_of(message.properties, self.fetch(message.body))
+        properties = message.properties
+        if properties.headers:
+            properties.headers = {name: value for name, value in properties.headers.items() if name not in READ}
+        body = self.fetch(message.body) if content.flags & BLOB else message.body
+        wire, header_len = content_of(properties, body)
         message = restored(message.route, wire, header_len, enqueued_ms=content.enqueued_ms)
         parts_of(message, &whole)
         whole.flags &= ~BLOB
@@ -225,4 +235,6 @@ cdef class StreamRecorder(Recorder):
         """See Recorder."""
         log = self.logs[partition]
         start = start_named(start)
-        return LogCursor(partition, log.reader(log.find(start, now_ms), wanted, match_unfiltered), wanted, match_unfiltered)
+        least = start.value if start.kind == "offset" else 0
+        reader = log.reader(log.find(start, now_ms), wanted, match_unfiltered)
+        return LogCursor(partition, reader, least, wanted, match_unfiltered)

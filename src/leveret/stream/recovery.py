@@ -19,10 +19,11 @@ from itertools import pairwise
 from leveret.core.errors import DamagedJournal, PreconditionFailed
 from leveret.journal.disk import NO_ROOM, TEMPORARY, Disk, write_all
 from leveret.journal.encryption import Keys
-from leveret.stream.blocks import HEAD_BYTES, MAGIC, Head, block_bytes, read_head, records_in
+from leveret.stream.blocks import Head, records_in
 from leveret.stream.index import SUFFIX, Index, Rows, index_name, read_index, write_index
 from leveret.stream.producers import Producers
 from leveret.stream.sealing import opened
+from leveret.stream.search import PIECE_BYTES, Blocks
 from leveret.stream.segments import (
     HEADER_BYTES,
     REMEDY,
@@ -33,8 +34,6 @@ from leveret.stream.segments import (
     parse_header,
     segment_name,
 )
-
-PIECE_BYTES = 1 << 20
 
 
 @dataclass
@@ -47,6 +46,8 @@ class Recovered:
     read_again_bytes: int = 0
     checkpoint_bytes: int = 0
     """How much of the last segment its index speaks of; 0 when it has none."""
+    lost_records: int = 0
+    """What a repair could not save."""
 
 
 class Scan:
@@ -64,24 +65,16 @@ class Scan:
         segment = self._index.segment
         fd = self._disk.open_read(segment.name)
         try:
+            blocks = Blocks(self._disk, fd, self._size, segment.salt)
             while segment.size < self._size:
-                found = self._block(fd, segment.size)
+                found = blocks.at(segment.size)
                 if found is None or found[1].first != segment.end:
-                    self._refuse_damage(fd, last)
+                    self._refuse_damage(blocks, last)
                     break
                 self._note(*found)
         finally:
             self._disk.close(fd)
         return self._size - segment.size
-
-    def _block(self, fd: int, position: int) -> tuple[bytes, Head] | None:
-        """A good block and its header; None when there is none at a position."""
-        claimed = block_bytes(self._disk.pread(fd, HEAD_BYTES, position), 0)
-        if not 0 < claimed <= self._size - position:
-            return None
-        data = self._disk.pread(fd, claimed, position)
-        head = read_head(data, 0, self._index.segment.salt)
-        return None if head is None else (data, head)
 
     def _note(self, data: bytes, head: Head) -> None:
         """Take a block into the index."""
@@ -91,25 +84,11 @@ class Scan:
             producers = {record.producer: record.sequence for record in records if record.producer}
         self._index.add(head, len(data), producers)
 
-    def _refuse_damage(self, fd: int, last: bool) -> None:
-        """Refuse a bad block if it was durable once."""
+    def _refuse_damage(self, blocks: Blocks, last: bool) -> None:
+        """Refuse a bad block if it was durable once: a later one may say so."""
         segment = self._index.segment
-        if not last or self._proves(fd, segment.size, segment.end):
+        if not last or any(head.synced > segment.end for _, _, head in blocks.after(segment.size)):
             raise DamagedJournal(f"{segment.name} is damaged at offset {segment.size}: {REMEDY}")
-
-    def _proves(self, fd: int, position: int, end: int) -> bool:
-        """Whether a block after a position says that more than the first `end` records were durable."""
-        while position < self._size:
-            piece = self._disk.pread(fd, PIECE_BYTES, position)
-            at = piece.find(MAGIC)
-            while at >= 0:
-                found = self._block(fd, position + at)
-                if found is not None and found[1].synced > end:
-                    return True
-                at = piece.find(MAGIC, at + 1)
-            # The magic may lie across the ends of two pieces.
-            position += max(1, len(piece) - len(MAGIC) + 1)
-        return False
 
 
 def recover(disk: Disk, share: Share, keys: Keys) -> Recovered:

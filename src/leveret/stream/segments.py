@@ -16,7 +16,7 @@ from leveret.journal.disk import Disk
 from leveret.journal.records import crc32c
 
 HEADER_BYTES = 64
-REMEDY = "restore the stream from a backup"
+REMEDY = "restore the stream from a backup, or start once with salvage to skip what is damaged"
 
 _HEADER = struct.Struct("<4sH2xQIII32xI")
 _MAGIC = b"LSTR"

@@ -29,7 +29,7 @@ def interval_ms(text: str) -> int:
     match = INTERVAL.fullmatch(text)
     if match is None:
         raise InvalidArgument(f"an interval is a number and one of {', '.join(UNITS_MS)}, for example 7D; not {text!r}")
-    return int(match[1]) * UNITS_MS[match[2]]
+    return min(int(match[1]) * UNITS_MS[match[2]], OFFSET_MAX)
 
 
 def start_named(value: object) -> Start:
@@ -37,7 +37,7 @@ def start_named(value: object) -> Start:
     if isinstance(value, datetime):
         return Start("timestamp", max(0, round(value.timestamp() * 1000)))
     if isinstance(value, Timestamp):
-        return Start("timestamp", 1000 * value)
+        return Start("timestamp", min(1000 * value, OFFSET_MAX))
     if isinstance(value, int) and not isinstance(value, bool):
         return Start("offset", value)
     if not isinstance(value, str):

@@ -42,7 +42,6 @@ class StreamStore:
         home: Home,
         options: StreamOptions,
         fetch: Callable[[bytes], bytes] = no_blobs,
-        salvage: bool = False,
     ) -> None:
         """Open every stream that a core has, and remove what no stream owns."""
         self._core = core
@@ -67,7 +66,8 @@ class StreamStore:
             raise
         self._unsynced.clear()
         self.groups = ConsumerGroups(core)
-        if not salvage:
+        self.lost_records = sum(log.recovered.lost_records for recorder in self for log in recorder.logs)
+        if not options.salvage:
             for number in set(home.numbers()) - self._recorders.keys():
                 home.remove(number)
 

@@ -30,6 +30,7 @@ VALUES: list[dict[str, Any]] = [
     {"x-max-age": "1D"},
     {"x-queue-mode": "lazy"},
     {"x-queue-mode": "odd"},
+    {"x-queue-leader-locator": "client-local"},
     {"x-unknown": 5},
     {"mine": Decimal("1.5")},
     *({**QUORUM, "x-delivery-limit": value} for value in (0, 5, -2, "5")),
@@ -42,6 +43,7 @@ VALUES: list[dict[str, Any]] = [
     {**QUORUM, "x-expires": 0},
     {**QUORUM, "x-single-active-consumer": True},
     {**QUORUM, "x-max-age": "1D"},
+    *({**QUORUM, "x-queue-leader-locator": value} for value in ("client-local", "odd")),
     {**QUORUM, "x-unknown": 5},
 ]
 
@@ -73,6 +75,7 @@ AGAIN: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"x-message-ttl": "odd"}),
     (QUORUM, {**QUORUM, "x-delivery-limit": 5}),
     (QUORUM, {**QUORUM, "x-quorum-initial-group-size": 1}),
+    (QUORUM, {**QUORUM, "x-queue-leader-locator": "client-local"}),
     ({**QUORUM, "x-delivery-limit": 5}, {**QUORUM, "x-delivery-limit": 6}),
     ({"x-message-ttl": 1, "x-max-length": 1}, {"x-message-ttl": 2, "x-max-length": 2}),
 ]

@@ -124,7 +124,8 @@ def delete(channel: Channel, method: QueueDelete) -> None:
         return
     queue = channel.queue(name)
     with channel.cancels() as cancels:
-        count = channel.core.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
+        ready = channel.core.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
+    count = ready if queue.recorder is None else 0  # records do not wait for anybody: RabbitMQ counts none
     channel.answer(method.nowait, QueueDeleteOk(count), durable=queue.durable)
     # Clients fail that hear of their consumer's end while they wait for the answer.
     for cancel in cancels:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from leveret.amqp.methods import BasicConsume
 from leveret.amqp.stream_subscriber import StreamSubscriber
-from leveret.core.consumer_arguments import OFFSET, stream_place
-from leveret.core.errors import InvalidArgument, NotSupported, PreconditionFailed
+from leveret.core.consumer_arguments import stream_place
+from leveret.core.errors import NotSupported, PreconditionFailed
 from leveret.core.names import described
 from leveret.core.queue import Queue
 from leveret.core.streams import Cursor, Recorder
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def consume_stream(channel: Channel, method: BasicConsume, source: Queue, recorder: Recorder, tag: str) -> None:
     """Let a consumer read a stream: as many records at a time as it acknowledges."""
     where = described("queue", source.name, source.vhost)
-    if channel.prefetch:
-        raise NotSupported(f"{where} does not support global qos")
-    if method.no_ack:
-        raise NotSupported(f"automatic acknowledgement not supported by stream {where}")
     if channel.consumer_prefetch == 0:
         raise PreconditionFailed(f"consumer prefetch count is not set for stream {where}")
+    if method.no_ack:
+        raise NotSupported(f"automatic acknowledgement not supported by stream {where}")
+    if channel.prefetch:
+        raise NotSupported(f"{where} does not support global qos")
     cursors = _cursors(method, source, recorder, channel.core.now_ms)
     subscriber = StreamSubscriber(
         channel,
@@ -46,11 +46,7 @@ def _cursors(method: BasicConsume, source: Queue, recorder: Recorder, now_ms: in
     """Where the consumer begins: a place in each partition, or in the one that it asked for."""
     place = stream_place(source, method.arguments)
     partitions = range(recorder.partitions) if place.partition is None else [place.partition]
-    try:
-        return [
-            recorder.cursor(partition, place.offset, now_ms, place.wanted, place.match_unfiltered)
-            for partition in partitions
-        ]
-    except InvalidArgument as error:
-        where = described("queue", source.name, source.vhost)
-        raise InvalidArgument(f"invalid arg '{OFFSET}' for {where}: {error}") from None
+    return [
+        recorder.cursor(partition, place.offset, now_ms, place.wanted, place.match_unfiltered)
+        for partition in partitions
+    ]

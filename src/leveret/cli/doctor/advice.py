@@ -25,7 +25,7 @@ def damaged(found: Examination) -> Iterator[str]:
         names = ", ".join(sorted({each.name for each in found.damage})[:NAMED])
         yield (
             f"restore {names} from a backup; without one, start once with --salvage, "
-            "which skips what is damaged and says how many messages that were"
+            "which skips what is damaged and says how much that was"
         )
     if found.log.torn_bytes and not found.log.trouble:
         size = in_bytes(found.log.torn_bytes)

@@ -31,7 +31,7 @@ def _taken(held: Held) -> tuple[int, int]:
 
 
 def _shown(call: Call, tag: int, held: Held) -> Row:
-    """A lease; under the lock. Who takes by HTTP has a receipt, and no name."""
+    """A lease; under the lock. Who takes by HTTP has a name, and no connection."""
     holder = call.site.clients.holder(held.consumer)
     return {
         "message_id": format_id(tag, held.seq),

@@ -7,6 +7,7 @@ from leveret.core.browse import read
 from leveret.core.errors import InvalidReceipt, LeveretError
 from leveret.core.held import Held
 from leveret.core.ids import format_id
+from leveret.core.names import consumer_name
 from leveret.core.publish import ORIGIN
 from leveret.embedded.message import Message
 from leveret.embedded.queue import SETTLE, Queue
@@ -42,6 +43,7 @@ def dequeue(call: Call) -> Any:
         body.get("max_messages", 1),
         wait_s=body.get("wait_seconds", 0),
         lease_s=body.get("visibility_timeout"),
+        consumer=consumer_name(call.identity.user, body.get("consumer_id")),
     )
     return found if isinstance(found, Response) else _fetched(call, found, raw)
 
@@ -156,7 +158,7 @@ OPERATIONS = (
                     SECONDS_MAX,
                 ),
                 "wait_seconds": Number("How long to wait when there is none; default: 0.", 0, WAIT_S_MAX),
-                "consumer_id": Text("Who takes them; for the one who reads the requests.", SHORT_CHARS_MAX),
+                "consumer_id": Text("Who takes them; reports tell how long each took.", SHORT_CHARS_MAX),
                 "encoding": ENCODING,
             },
         ),

@@ -94,7 +94,9 @@ def _take(
     lease_s: int | None,
 ) -> Answer:
     """Take messages now, or when there are some."""
-    taken = call.account.desk.receive(queue.handle, _as_they_are, count, wait_s=wait_s, lease_s=lease_s)
+    taken = call.account.desk.receive(
+        queue.handle, _as_they_are, count, wait_s=wait_s, lease_s=lease_s, consumer=call.caller.user
+    )
     if isinstance(taken, list) and not any(message.pointer for message in taken):
         return answer(taken)
     return _fetched(call, answer, taken)

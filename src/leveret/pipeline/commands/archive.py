@@ -8,7 +8,7 @@ from leveret.pipeline.commands.context import Context, Outcome
 
 RARE = ("compacted_files", "expired_files", "removed_segments", "missing_segments", "records", "missing_records")
 """What people need not be told when there is none of it."""
-NOTHING_NEW = "There is no new segment: the one that is being written is archived when it is full (segment_bytes)."
+NOTHING_NEW = "There is no new segment: the last one is archived when a running server has sealed it."
 
 
 def run(context: Context) -> Outcome:

@@ -10,7 +10,7 @@ from leveret.pipeline.report import sections
 from leveret.pipeline.report.findings import Findings, Row
 from leveret.pipeline.report.wording import duration, figure, label, moment, number, share
 
-CONSUMERS_SHOWN_MAX = 25
+ROWS_SHOWN_MAX = 25
 QUEUES_PER_ALERT_MAX = 5
 
 
@@ -63,6 +63,23 @@ FAIRNESS = (
 )
 
 
+class Listing(NamedTuple):
+    """A section with the first rows of one table of the report."""
+
+    title: str
+    says: str
+    table: str
+    cells: Sequence[Cell]
+
+
+JAIN = "Jain's index: 1 when all tenants of a queue wait equally long, or send equally much; less when they do not."
+LISTINGS = (
+    Listing("Where dead letters came from", "As the messages themselves tell it.", "origins", ORIGINS),
+    Listing("Consumers", "The busiest first.", "consumers", CONSUMERS),
+    Listing("Tenants", JAIN, "fairness", FAIRNESS),
+)
+
+
 def page(found: Findings) -> str:
     """The whole file."""
     style = files(__package__).joinpath("page.css").read_text()
@@ -77,9 +94,7 @@ def page(found: Findings) -> str:
             _section("Alerts", "Every rule, and the queues on which it fired.", _alerts(found)),
             _section("Queues", "", table(QUEUES, found.queues)),
             *(_section(*each) for each in sections.plots(found)),
-            _dead_letters(found),
-            _consumers(found),
-            _tenants(found),
+            *(_listing(found, each) for each in LISTINGS),
         ]
     )
     return (
@@ -153,21 +168,7 @@ def _alerts(found: Findings) -> str:
     )
 
 
-def _dead_letters(found: Findings) -> str:
-    """Why messages died, and where the dead letters came from."""
-    origins = found.of("origins")
-    told = table(ORIGINS, origins[:CONSUMERS_SHOWN_MAX]) if origins else ""
-    return _section("Where dead letters came from", "As the messages themselves tell it.", told)
-
-
-def _consumers(found: Findings) -> str:
-    """The busiest consumers."""
-    rows = found.of("consumers")[:CONSUMERS_SHOWN_MAX]
-    return _section("Consumers", "The busiest first.", table(CONSUMERS, rows) if rows else "")
-
-
-def _tenants(found: Findings) -> str:
-    """Whether tenants are served alike."""
-    rows = found.of("fairness")[:CONSUMERS_SHOWN_MAX]
-    says = "Jain's index: 1 when all tenants of a queue wait equally long, or send equally much; less when they do not."
-    return _section("Tenants", says, table(FAIRNESS, rows) if rows else "")
+def _listing(found: Findings, listing: Listing) -> str:
+    """A section with a table, if there is anything in it."""
+    rows = found.of(listing.table)[:ROWS_SHOWN_MAX]
+    return _section(listing.title, listing.says, table(listing.cells, rows) if rows else "")

@@ -11,6 +11,7 @@ from leveret.server.administration import (
     alerts,
     definitions,
     groups,
+    journal,
     keys,
     permissions,
     policies,
@@ -33,6 +34,7 @@ VERBS: dict[str, Verb] = {
     **groups.VERBS,
     **alerts.VERBS,
     **definitions.VERBS,
+    **journal.VERBS,
     **status.VERBS,
 }
 
