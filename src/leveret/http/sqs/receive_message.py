@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from leveret.embedded.message import Message
+from leveret.embedded.message import Message, any_stored
 from leveret.http.response import Response
 from leveret.http.sqs import texts
 from leveret.http.sqs.call import Answer, Call
@@ -106,7 +106,7 @@ def _take(
 ) -> Answer:
     """Take messages now, or when there are some."""
     taken = call.account.desk.receive(queue.handle, _as_they_are, count, wait_s=wait_s, lease_s=lease_s)
-    if isinstance(taken, list) and not any(message.pointer for message in taken):
+    if isinstance(taken, list) and not any_stored(taken):
         return answer(taken)
     return _fetched(call, answer, taken)
 
@@ -120,6 +120,6 @@ async def _fetched(
 ) -> Response:
     """Wait for messages; bodies that are kept outside of the log are fetched in another thread."""
     messages = taken if isinstance(taken, list) else await taken
-    if any(message.pointer for message in messages):
+    if any_stored(messages):
         await call.account.desk.elsewhere(lambda: [message.data for message in messages])
     return answer(messages)
