@@ -25,7 +25,7 @@ AT_ONCE := --numprocesses=logical --dist=loadgroup
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help screenshots build serve test parts check bench bench-table rabbitmq-install sim fuzz asan example dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill
+.PHONY: help screenshots build serve test counts parts check bench bench-table rabbitmq-install sim fuzz asan example dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ serve: $(VENV)/.built  ## run a server on ./data; ARGS="--amqp-port 5673" is pas
 
 test: $(VENV)/.dev $(VENV)/.parts  ## run the tests, on all cores; ARGS="-k name" is passed to pytest, which then runs on one
 	$(PY) -m pytest $(PYTEST_OPTIONS) $(or $(ARGS),$(AT_ONCE))
+
+counts: $(VENV)/.dev  ## say how many cases the tables of golden answers and of security have
+	@$(PY) -m tests.counts
 
 clients: $(VENV)/.dev $(VENV)/.parts  ## run the tests that client libraries ship for themselves; CLIENT=name selects one
 	@$(PY) -m tests.clients.suites $(CLIENT)

@@ -4,9 +4,11 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import pytest
+import uvloop
 
 import leveret
 from leveret.amqp import sockets
@@ -138,3 +140,31 @@ def test_what_is_said_outside_of_a_turn_is_written_soon() -> None:
                 assert await loop.sock_recv(client, 8) == b"\x08" + bytes(6) + b"\xce"
 
     served(scenario)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("turns", range(6))
+def test_a_client_may_be_sent_away_at_every_moment_of_its_coming(
+    run: Callable[[Coroutine[Any, Any, None]], None], turns: int
+) -> None:
+    async def scenario() -> None:
+        with leveret.open() as broker, socket.create_server(("127.0.0.1", 0)) as bound:
+            with broker.guard as core:
+                access = Access(core, default_user=None)
+            server = AmqpServer(broker.guard, access, Limits(), Admission(10, 10, 10))
+            with socket.create_connection(bound.getsockname()) as client:
+                accepted, (host, port) = bound.accept()
+                server._accepted(None, accepted, host, port)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                for each in list(server.sockets):
+                    server._close(each)
+                async with asyncio.timeout(30):
+                    await server.drain(320, "shutdown", 0)
+                assert (server.sockets, server.hub.connections, server.admission.connections) == ({}, set(), 0)
+                client.setblocking(False)
+                async with asyncio.timeout(30):
+                    while await asyncio.get_running_loop().sock_recv(client, 4_096):
+                        continue
+
+    run(scenario())

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 import leveret
+from leveret.embedded.receipts import proof_of
 
 Reopen = Callable[[], leveret.Broker]
 
@@ -93,3 +94,20 @@ def test_leases_and_their_receipts_end_with_the_process(reopen: Reopen) -> None:
     orders.receive()
     with pytest.raises(leveret.InvalidReceipt):
         orders.ack(receipt)
+
+
+@pytest.mark.parametrize(
+    ("facts", "proof"),
+    [(b"", "a3817f04ba25a8e66df67214c7550293"), (b"\0", "da87c1d86b99af44347659119b22fc45")],
+)
+def test_proofs_are_those_that_the_authors_of_siphash_published(facts: bytes, proof: str) -> None:
+    assert proof_of(bytes(range(16)), facts).hex() == proof
+
+
+def test_proofs_depend_on_every_bit() -> None:
+    key, facts = bytes(16), bytes(20)
+    flipped = [facts[:at] + bytes([1 << bit]) + facts[at + 1 :] for at in range(20) for bit in range(8)]
+    other_key = proof_of(b"\1" + bytes(15), facts)
+    assert len({other_key, *(proof_of(key, each) for each in (facts, *flipped))}) == len(flipped) + 2
+    with pytest.raises(ValueError, match="16 bytes"):
+        proof_of(b"short", facts)

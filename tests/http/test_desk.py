@@ -12,6 +12,7 @@ import leveret
 from leveret.core.errors import JournalFailed, QueueNotFound, TooMany
 from leveret.embedded.outgoing import Outgoing
 from leveret.http.desk import EARLY_COUNT, Desk
+from leveret.http.pending import Pending
 
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "on_failure": "raise", "blob_bytes": 1_000}
 TIMEOUT_S = 20
@@ -45,7 +46,7 @@ def test_a_send_is_answered_when_it_is_on_the_disk(broker: leveret.Broker) -> No
 
     async def scenario(desk: Desk) -> None:
         waits = desk.send(orders, Outgoing(b"x"), lambda sent: f"sent {sent}")
-        assert isinstance(waits, asyncio.Future)
+        assert isinstance(waits, Pending)
         answer = await waits
         assert broker.guard.store is not None
         assert broker.guard.durable_frame >= broker.guard.store.journal.pending - 1
@@ -237,5 +238,53 @@ def test_a_failed_journal_is_told_to_who_waits(broker: leveret.Broker, monkeypat
         monkeypatch.setattr(store.commit, "_write", lambda frame: bool(store.commit.fail(OSError("gone"))) and False)
         with pytest.raises(JournalFailed):
             await value(desk.send(orders, Outgoing(b"x"), str))
+
+    run(broker, scenario)
+
+
+def test_a_pending_answer_tells_its_listener_once() -> None:
+    told: list[str] = []
+    pending = Pending("answer")
+    pending.add_done_callback(lambda done: told.append(done.result()))
+    pending.finish()
+    pending.finish(JournalFailed("too late"))
+    assert told == ["answer"]
+    assert pending.exception() is None
+
+
+def test_nobody_is_told_about_an_answer_that_was_cancelled() -> None:
+    told: list[object] = []
+    pending = Pending("answer")
+    pending.add_done_callback(told.append)
+    pending.cancel()
+    pending.finish()
+    assert (told, pending.cancelled()) == ([], True)
+
+
+def test_a_task_that_ends_while_it_waits_for_the_disk(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> None:
+        first = asyncio.ensure_future(value(desk.send(orders, Outgoing(b"x"), str)))
+        second = asyncio.ensure_future(value(desk.send(orders, Outgoing(b"y"), str)))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert await second
+        assert first.cancelled()
+
+    run(broker, scenario)
+
+
+def test_a_listener_that_fails_does_not_hold_up_the_others(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> None:
+        reported: list[object] = []
+        desk.loop.set_exception_handler(lambda loop, context: reported.append(context["exception"]))
+        waits = [desk.send(orders, Outgoing(b"x"), str) for _ in range(2)]
+        assert isinstance(waits[0], Pending)
+        waits[0].add_done_callback(lambda done: 1 // 0)
+        assert await value(waits[1])
+        assert [type(each) for each in reported] == [ZeroDivisionError]
 
     run(broker, scenario)

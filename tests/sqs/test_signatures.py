@@ -104,6 +104,15 @@ def test_a_request_that_was_changed_is_refused(signed_world: World, changes: dic
     assert (answer.status, str(code).partition("#")[2] or code) == (403, "InvalidSignatureException")
 
 
+@pytest.mark.parametrize("size", [2_047, 2_048, 10_000, 65_536, 65_537, 200_000])
+def test_bodies_of_all_sizes_are_checked_to_their_end(signed_world: World, size: int) -> None:
+    body = b'{"QueueNamePrefix":"none"}'.ljust(size)
+    signed = sign(signed_world, body=body)
+    assert deliver(signed_world, signed).status == 200
+    for place in (size // 2, size - 1):
+        assert deliver(signed_world, signed, body=body[:place] + b"\n" + body[place + 1 :]).status == 403
+
+
 @pytest.mark.parametrize(
     ("how", "shape"),
     [

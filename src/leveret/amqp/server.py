@@ -68,14 +68,31 @@ class AmqpServer:
         self.admission.enter(host)
         self._idle.clear()
         accepted = Socket(self, peer)
-        self.sockets[accepted] = self._loop.create_task(accepted.open(client, context))
+        opening = self._loop.create_task(accepted.open(client, context))
+        opening.add_done_callback(partial(self._opened, accepted, client))
+        self.sockets[accepted] = opening
+
+    def _opened(self, accepted: Socket, client: socket.socket, opening: asyncio.Task[None]) -> None:
+        """A socket is open or never will be, perhaps because it was closed before its turn came.
+
+        If that was while the loop opened it, the loop gives up its transport and tells nobody.
+        """
+        if opening.cancelled() or not accepted.opened:
+            accepted.abort()
+            client.close()
+            accepted.give_up()
 
     def leave(self, closed: Socket) -> None:
         """A socket is gone."""
-        del self.sockets[closed]
-        self.admission.leave(closed.peer.host, closed.known)
-        if not self.sockets:
-            self._idle.set()
+        if self.sockets.pop(closed, None) is not None:
+            self.admission.leave(closed.peer.host, closed.known)
+            if not self.sockets:
+                self._idle.set()
+
+    def _close(self, accepted: Socket) -> None:
+        """Close a socket at once, also one that is not open yet."""
+        self.sockets[accepted].cancel()
+        accepted.abort()
 
     def stop_listening(self) -> None:
         """Accept no more."""
@@ -87,10 +104,9 @@ class AmqpServer:
         self.hub.ask_close(code, text)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), timeout_s)
-        left = dict(self.sockets)
-        for each, opening in left.items():
-            opening.cancel()
-            each.abort()
+        left = list(self.sockets)
+        for each in left:
+            self._close(each)
         await self._idle.wait()
         await asyncio.gather(*map(asyncio.wrap_future, list(self._jobs)), return_exceptions=True)
         self._threads.shutdown()

@@ -52,9 +52,11 @@ class Socket(asyncio.BufferedProtocol):
             await loop.connect_accepted_socket(lambda: self, accepted, ssl=tls, ssl_handshake_timeout=timeout_s)
         except (OSError, TimeoutError) as error:
             LOG.info("tls handshake failed", peer=self.peer, reason=error or "it took too long")
-        finally:
-            if self._connection is None:
-                self._server.leave(self)
+
+    @property
+    def opened(self) -> bool:
+        """Whether the socket is there, and TLS is agreed upon."""
+        return self._transport is not None
 
     # From the loop
 
@@ -97,10 +99,14 @@ class Socket(asyncio.BufferedProtocol):
         """The socket is gone."""
         if self._linger is not None:
             self._linger.cancel()
-        if self._connection is not None:
-            if self._linger is None:
-                self._hub.lost(self._connection)
-            self._server.leave(self)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Let go of the connection and of its place; once is enough."""
+        connection, self._connection = self._connection, None
+        if connection is not None and self._linger is None:
+            self._hub.lost(connection)
+        self._server.leave(self)
 
     # From the server
 

@@ -406,7 +406,6 @@ EXAMPLES = {
         "leveret alerts set queue_depth --limit 50000 --for-s 300",
         "leveret alerts silence --queue 'orders*' --minutes 30 --why 'moving to the new shop'",
     ),
-=======
     "journal": ("leveret journal seal",),
 }
 NOUNS = {
@@ -420,6 +419,5 @@ NOUNS = {
     "streams": "manage streams",
     "groups": "manage consumer groups of streams",
     "alerts": "show and silence alerts, manage rules and who is told",
-=======
     "journal": "manage the journal",
 }

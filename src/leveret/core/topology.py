@@ -25,6 +25,7 @@ from leveret.core.jsonable import canonical
 from leveret.core.names import RESERVED_PREFIX, check_key, check_name, check_new_name, described
 from leveret.core.policy import ALTERNATE_EXCHANGE, Policy, alternate_exchange
 from leveret.core.routing import walk
+from leveret.core.sorted_names import SortedNames
 
 # Definitions live in memory and in every checkpoint: without these one client could fill both.
 VHOSTS_MAX = 10_000
@@ -96,6 +97,7 @@ class Vhost:
         self.details = VhostDetails()
         self.generation = 0
         self.queues: dict[str, Any] = {}
+        self.queue_names = SortedNames(self.queues)
         self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self.queues)}
         self.exchanges |= {reserved: new_exchange(reserved, type) for reserved, type in _PREDECLARED.items()}
         self.policies: dict[str, Policy] = {}
@@ -183,12 +185,15 @@ class Vhost:
     def add_queue(self, queue: Any) -> None:
         """Make a queue reachable through the default exchange; its name was checked by whoever named it."""
         check_name("queue", queue.name)
+        if queue.name not in self.queues:
+            self.queue_names.add(queue.name)
         self.queues[queue.name] = queue
         self.generation += 1
 
     def remove_queue(self, queue: Any) -> Removed:
         """Forget a queue and the bindings that lead to it."""
         del self.queues[queue.name]
+        self.queue_names.remove(queue.name)
         self.generation += 1
         return self._remove_bindings(self.bindings_of(queue))
 

@@ -240,6 +240,15 @@ def all_bytes(list bodies not None, Py_ssize_t size_max) -> bool:
     return True
 
 
+def any_stored(list messages not None) -> bool:
+    """Whether the body of one of them is in the blob store: getting it takes time."""
+    cdef Message message
+    for message in messages:
+        if message.content.flags & BLOB:
+            return True
+    return False
+
+
 def ack_all(CoreQueue queue not None, list messages not None) -> int:
     """Acknowledge messages of a queue; give the number of those whose lease had ended."""
     cdef Message message

@@ -6,8 +6,7 @@ cdef struct Facts:
     uint64_t lease
 
 cdef class Receipts:
-    cdef object keyed
+    cdef bytes key
 
     cdef str make(self, uint32_t queue, uint64_t seq, uint64_t lease)
     cdef str fault(self, object receipt, Facts* facts)
-    cdef bytes proof(self, bytes facts)

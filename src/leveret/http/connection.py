@@ -15,6 +15,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
 from leveret.core.errors import LeveretError
+from leveret.http.pending import Pending
 from leveret.http.reader import Phase, Reader
 from leveret.http.request import Peer, Refusal, Request
 from leveret.http.response import NO_BODY, Headers, Response, Stream, field_lines
@@ -52,7 +53,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = Reader(server.limits, Peer(host, port), self._received)
         self._pending: deque[tuple[Request, bool]] = deque()
-        self._work: asyncio.Future[object] | None = None
+        self._work: asyncio.Future[object] | Pending[Answer] | None = None
         self._current: tuple[Request, bool] | None = None
         self._held: list[bytes] = []
         self._held_bytes = 0
@@ -194,12 +195,16 @@ class Connection(asyncio.Protocol):
 
     def _await(self, request: Request, keep_alive: bool, answer: Stream | Awaitable[Answer]) -> None:
         """Go on when an answer is there, or, if it is a stream, when all of it was written."""
-        work: Awaitable[object] = self._stream(request, keep_alive, answer) if isinstance(answer, Stream) else answer
         self._current = (request, keep_alive)
-        self._work = asyncio.ensure_future(work)
-        self._work.add_done_callback(self._finished)
+        if isinstance(answer, Pending):
+            self._work = answer
+            answer.add_done_callback(self._finished)
+            return
+        work: Awaitable[object] = self._stream(request, keep_alive, answer) if isinstance(answer, Stream) else answer
+        future = self._work = asyncio.ensure_future(work)
+        future.add_done_callback(self._finished)
 
-    def _finished(self, work: asyncio.Future[object]) -> None:
+    def _finished(self, work: asyncio.Future[object] | Pending[Answer]) -> None:
         """The work on a request is done."""
         assert self._current is not None, "there was something to work on"
         self._work = None

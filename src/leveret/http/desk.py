@@ -3,8 +3,8 @@
     send    -> under the lock -> frame of the journal -> answered when that is on the disk
     receive -> under the lock -> answered at once, or a Poll that is woken by what comes
 
-Each verb gives its answer or a future of it, which is what a handler may give. Answers that wait for the same frame are
-woken by one call from the thread that wrote it.
+Each verb gives its answer or something to await, which is what a handler may give. Answers that wait for the same frame
+are woken by one call from the thread that wrote it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from leveret.embedded.declare import milliseconds
 from leveret.embedded.message import Message
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.queue import Queue
+from leveret.http.pending import Pending
 
 POLLS_MAX = 20_000  # each has a timer, a future and a place in a line
 ANSWER_BYTES_MAX = 4 << 20  # of messages in one answer, which is in memory some times over; one message always fits
@@ -41,7 +42,7 @@ class Desk:
         self.polls: set[Waiting] = set()
         self._polls_max = polls_max
         self._thread = threading.get_ident()
-        self._waiting: dict[int, list[tuple[asyncio.Future[Any], Any]]] = {}
+        self._waiting: dict[int, list[Pending[Any]]] = {}
 
     def close(self) -> None:
         """Answer everybody who waits for messages: there are none."""
@@ -58,34 +59,34 @@ class Desk:
 
     # What waits for the disk
 
-    def change(self, action: Callable[[Core], T]) -> T | asyncio.Future[T]:
+    def change(self, action: Callable[[Core], T]) -> T | Pending[T]:
         """Do something to the core, under its lock; give the result when it is durable."""
         with self.guard as core:
             result = action(core)
             frame = self.guard.commit()
         return self.when_durable(frame, result)
 
-    def committed(self, result: T) -> T | asyncio.Future[T]:
+    def committed(self, result: T) -> T | Pending[T]:
         """Give a result when everything that was done until now is durable: after an ack, say."""
         with self.guard:
             frame = self.guard.commit()
         return self.when_durable(frame, result)
 
-    def when_durable(self, frame: int, result: T) -> T | asyncio.Future[T]:
+    def when_durable(self, frame: int, result: T) -> T | Pending[T]:
         """Give a result when a frame is durable."""
         if frame <= self.guard.durable_frame:
             return result
-        future: asyncio.Future[T] = self.loop.create_future()
+        pending = Pending(result)
         waiting = self._waiting.get(frame)
         if waiting is not None:
-            waiting.append((future, result))
+            waiting.append(pending)
             if len(waiting) == EARLY_COUNT:
                 self._write(frame)
         else:
-            self._waiting[frame] = [(future, result)]
+            self._waiting[frame] = [pending]
             # At the end of this turn of the loop: what some other requests of the turn do is in the same frame.
             self.loop.call_soon(self._write_rest, frame)
-        return future
+        return pending
 
     def _write_rest(self, frame: int) -> None:
         """Have a frame written at the end of a turn, unless that has begun."""
@@ -104,9 +105,12 @@ class Desk:
         self.call(self._answer, frame, error)
 
     def _answer(self, frame: int, error: JournalFailed | None) -> None:
-        for future, result in self._waiting.pop(frame, ()):
-            if not future.done():
-                future.set_result(result) if error is None else future.set_exception(error)
+        """Tell everybody who waits for a frame; one who fails at that does not hold up the others."""
+        for pending in self._waiting.pop(frame, ()):
+            try:
+                pending.finish(error)
+            except Exception as failure:
+                self.loop.call_exception_handler({"message": "an answer was not given", "exception": failure})
 
     def elsewhere(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Call a function that waits (the verbs of Broker and Queue for operators, hashing) in another thread."""

@@ -23,17 +23,26 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW_S = 15 * 60
 LINK_S_MAX = 7 * 24 * 3600  # that a link may be good for
 KEYS_KEPT_MAX = 10_000
-UNSIGNED = "UNSIGNED-PAYLOAD"
+UNSIGNED = b"UNSIGNED-PAYLOAD"
+FIRST_LINE = ALGORITHM.encode()
 ALWAYS_SIGNED = frozenset((b"host", b"x-amz-date", b"x-amz-target", b"x-amz-content-sha256"))
-START_CHARS_MAX = 1_024  # of a header that is kept after reading: anybody can send one
+START_BYTES_MAX = 1_024  # of a header that is kept after reading: anybody can send one
+SIGNATURE_MARK = b"Signature="
+
+cdef enum:
+    SIGNATURE_CHARS = 64
+    # hashlib lets other threads run while it hashes more than this at once. One of them wants to, mostly: that costs
+    # more than hashing some thousand bytes. So these are hashed in pieces, but for bodies that take really long.
+    HASHED_AT_ONCE = 2_047
+    HASHED_IN_PIECES_MAX = 65_536
 
 _START = re.compile(
     ALGORITHM + r" +Credential=([^/,\s]+)/(\d{8})/([\w-]+)/([\w-]+)/aws4_request, *"
-    r"SignedHeaders=([a-z0-9;_.-]+), *"
+    r"SignedHeaders=([a-z0-9;_.-]+), *",
+    re.ASCII,
 )
-_SIGNATURE = re.compile(r"[0-9a-f]{64}")
 _CREDENTIAL = re.compile(r"([^/]+)/(\d{8})/([\w-]+)/([\w-]+)/aws4_request")
-_TIME = re.compile(r"\d{8}T\d{6}Z")
+_TIME = re.compile(rb"\d{8}T\d{6}Z")
 _SPACES = re.compile(rb" {2,}")
 cdef str AGREES_NOT = (
     "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and "
@@ -70,6 +79,8 @@ cdef class Terms:
     """What a client says alike in all its requests of a day."""
 
     cdef str key_id, date, region, service
+    cdef bytes scope                # as it is signed, and so are the names of the signed headers
+    cdef bytes names
     cdef tuple signed_headers
     cdef tuple unsigned             # the headers that would have to be signed and are not
 
@@ -78,7 +89,8 @@ cdef class Claim:
     """What a request says about its signature."""
 
     cdef Terms terms
-    cdef str signature, time, query
+    cdef bytes signature, time
+    cdef str query
     cdef object expires_s           # after the time; None: it is in the headers, and good as long as clocks may differ
 
 
@@ -93,11 +105,11 @@ cdef class KeyedHash:
         self.inner = sha256(bytes([byte ^ 0x36 for byte in padded]))
         self.outer = sha256(bytes([byte ^ 0x5C for byte in padded]))
 
-    cdef str hexdigest(self, bytes data):
+    cdef bytes hexdigest(self, bytes data):
         inner, outer = self.inner.copy(), self.outer.copy()
         inner.update(data)
         outer.update(inner.digest())
-        return outer.hexdigest()
+        return outer.hexdigest().encode()
 
 
 cdef class Verifier:
@@ -152,23 +164,34 @@ cdef Claim claim_of(SignedRequest request):
     """What a request says about its signature."""
     header = request.headers.get(b"authorization")
     if header is not None:
-        return _claim_in_header(header.decode("latin-1").strip(), request)
+        return _claim_in_header(header.strip(), request)
     if b"X-Amz-Signature" in request.query:
         return _claim_in_query(request)
     raise SignatureRefused("MissingAuthenticationToken", "Request is missing Authentication Token")
 
 
-cdef Claim _claim_in_header(str header, SignedRequest request):
-    start, _, signature = header.rpartition("Signature=")
-    cdef Terms terms = _kept_terms_in(start) if len(start) <= START_CHARS_MAX else _terms_in(start)
-    if terms is None or not _SIGNATURE.fullmatch(signature):
+cdef Claim _claim_in_header(bytes header, SignedRequest request):
+    start, _, signature = header.rpartition(SIGNATURE_MARK)
+    cdef Terms terms = _kept_terms_in(start) if len(start) <= START_BYTES_MAX else _terms_in(start)
+    if terms is None or not _is_signature(signature):
         raise _incomplete("The Authorization header is not a Signature Version 4 one")
-    time = request.headers.get(b"x-amz-date", b"").decode("latin-1")
     _check_signed(terms, request)
-    return _claim(terms, signature, time, _sorted_query(request.query), None)
+    return _claim(terms, signature, request.headers.get(b"x-amz-date", b""), _sorted_query(request.query), None)
 
 
-cdef Claim _claim(Terms terms, str signature, str time, str query, expires_s):
+cdef bint _is_signature(bytes text) noexcept:
+    """Whether a text is the hexadecimal form of a SHA-256."""
+    cdef const unsigned char* each = text
+    cdef Py_ssize_t i
+    if len(text) != SIGNATURE_CHARS:
+        return False
+    for i in range(SIGNATURE_CHARS):
+        if not (c"0" <= each[i] <= c"9" or c"a" <= each[i] <= c"f"):
+            return False
+    return True
+
+
+cdef Claim _claim(Terms terms, bytes signature, bytes time, str query, expires_s):
     cdef Claim claim = Claim.__new__(Claim)
     claim.terms = terms
     claim.signature = signature
@@ -178,9 +201,9 @@ cdef Claim _claim(Terms terms, str signature, str time, str query, expires_s):
     return claim
 
 
-def _terms_in(str start not None):
+def _terms_in(bytes start not None):
     """What the header says before the signature; None when it is no such header."""
-    match = _START.fullmatch(start)
+    match = _START.fullmatch(start.decode("latin-1"))
     return None if match is None else _terms(*match.groups())
 
 
@@ -191,6 +214,8 @@ def _terms(key_id: str, date: str, region: str, service: str, names: str) -> Ter
     cdef Terms terms = Terms.__new__(Terms)
     signed = tuple([name.encode("latin-1", "replace") for name in names.split(";")])
     terms.key_id, terms.date, terms.region, terms.service = key_id, date, region, service
+    terms.scope = f"{date}/{region}/{service}/aws4_request".encode()
+    terms.names = b"\n" + b";".join(signed) + b"\n"
     terms.signed_headers = signed
     terms.unsigned = tuple(ALWAYS_SIGNED.difference(signed))
     return terms
@@ -200,8 +225,9 @@ cdef Claim _claim_in_query(SignedRequest request):
     fields = dict(_pairs(request.query))
     credential = _CREDENTIAL.fullmatch(fields.get("X-Amz-Credential", ""))
     expires = fields.get("X-Amz-Expires", "")
-    signature, time = fields.get("X-Amz-Signature", ""), fields.get("X-Amz-Date", "")
-    complete = fields.get("X-Amz-Algorithm") == ALGORITHM and expires.isdecimal() and _SIGNATURE.fullmatch(signature)
+    signature = fields.get("X-Amz-Signature", "").encode("latin-1")
+    time = fields.get("X-Amz-Date", "").encode("latin-1")
+    complete = fields.get("X-Amz-Algorithm") == ALGORITHM and expires.isdecimal() and _is_signature(signature)
     if credential is None or not complete:
         raise _incomplete("A signed link has X-Amz-Algorithm, X-Amz-Credential, X-Amz-Date and X-Amz-Expires")
     key_id, date, region, service = credential.groups()
@@ -225,10 +251,10 @@ def _incomplete(text: str) -> SignatureRefused:
 
 
 @lru_cache(maxsize=1_000)
-def seconds_of(time: str) -> int | None:
+def seconds_of(time: bytes) -> int | None:
     """A time like 20260102T030405Z; the requests of one second all have the same."""
     try:
-        return timegm(strptime(time, "%Y%m%dT%H%M%SZ")) if _TIME.fullmatch(time) else None
+        return timegm(strptime(time.decode(), "%Y%m%dT%H%M%SZ")) if _TIME.fullmatch(time) else None
     except ValueError:
         return None
 
@@ -238,15 +264,17 @@ cdef int _check_time(Claim claim, now_s) except -1:
     signed_s = seconds_of(claim.time)
     if signed_s is None:
         raise _incomplete("The time of the signature is X-Amz-Date, like 20260102T030405Z")
-    if claim.time[:8] != claim.terms.date:
+    if not claim.terms.scope.startswith(claim.time[:8]):
         raise SignatureRefused(
             "SignatureDoesNotMatch", "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date."
         )
     good_s = SKEW_S if claim.expires_s is None else claim.expires_s
     if signed_s + good_s < now_s:
-        raise SignatureRefused("RequestExpired", f"Signature expired: {claim.time} is too long ago: check the clock.")
+        time = claim.time.decode()
+        raise SignatureRefused("RequestExpired", f"Signature expired: {time} is too long ago: check the clock.")
     if signed_s > now_s + SKEW_S:
-        raise SignatureRefused("RequestExpired", f"Signature not yet current: {claim.time} is still to come.")
+        time = claim.time.decode()
+        raise SignatureRefused("RequestExpired", f"Signature not yet current: {time} is still to come.")
 
 
 cdef bytes _to_sign(Claim claim, SignedRequest request):
@@ -254,15 +282,24 @@ cdef bytes _to_sign(Claim claim, SignedRequest request):
     cdef Terms terms = claim.terms
     cdef dict headers = request.headers
     cdef bytes name
-    signed = terms.signed_headers
-    lines = b"".join([name + b":" + _value(headers.get(name, b"")) + b"\n" for name in signed])
-    payload = UNSIGNED
-    if headers.get(b"x-amz-content-sha256") != UNSIGNED.encode():
-        payload = sha256(request.body).hexdigest()
-    start = f"{request.method}\n{canonical_path(request.path)}\n{claim.query}\n".encode("latin-1")
-    hashed = sha256(b"".join((start, lines, b"\n", b";".join(signed), b"\n", payload.encode()))).hexdigest()
-    scope = f"{terms.date}/{terms.region}/{terms.service}/aws4_request"
-    return f"{ALGORITHM}\n{claim.time}\n{scope}\n{hashed}".encode()
+    parts = [f"{request.method}\n{canonical_path(request.path)}\n{claim.query}\n".encode("latin-1")]
+    for name in terms.signed_headers:
+        parts += (name, b":", _value(headers.get(name, b"")), b"\n")
+    parts.append(terms.names)
+    unsigned = headers.get(b"x-amz-content-sha256") == UNSIGNED
+    parts.append(UNSIGNED if unsigned else hash_of(request.body))
+    return b"\n".join((FIRST_LINE, claim.time, terms.scope, hash_of(b"".join(parts))))
+
+
+cdef bytes hash_of(bytes data):
+    """The SHA-256 of some bytes, in hexadecimal digits."""
+    cdef Py_ssize_t at, size = len(data)
+    if size <= HASHED_AT_ONCE or size > HASHED_IN_PIECES_MAX:
+        return sha256(data).hexdigest().encode()
+    whole = sha256()
+    for at in range(0, size, HASHED_AT_ONCE):
+        whole.update(data[at : at + HASHED_AT_ONCE])
+    return whole.hexdigest().encode()
 
 
 cdef bytes _value(bytes given):

@@ -7,16 +7,19 @@ reads what is in memory: the newest acts, those before the last start too.
 import json
 import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from leveret.clock import Clock
+from leveret.core.errors import LeveretError
 from leveret.telemetry.logs import HIDDEN, SECRET, Log, around, clipped
 
 ACTS_MAX = 1_000  # in memory
 FILE_BYTES_MAX = 8 << 20
 NAME = "audit.jsonl"
 OLDER = "audit.1.jsonl"
+UNFINISHED = "failed, or was given up by the client: look whether it was done"
 
 LOG = Log("audit")
 
@@ -40,6 +43,19 @@ class Audit:
         LOG.info("act", **{name: value for name, value in row.items() if name != "at_ms"})
         if self._directory is not None:
             self._append(self._directory, json.dumps(row))
+
+    @contextmanager
+    def noting(self, by: str, act: str, /, **facts: object) -> Iterator[None]:
+        """Note an act at its end: that it was done, why it was refused, or that nobody knows how far it came."""
+        try:
+            yield
+        except LeveretError as error:
+            self.note(by, act, str(error) or type(error).__name__, **facts)
+            raise
+        except BaseException:
+            self.note(by, act, UNFINISHED, **facts)
+            raise
+        self.note(by, act, **facts)
 
     def recent(self, limit: int = 100) -> list[Mapping[str, Any]]:
         """The last acts, the newest first."""

@@ -52,13 +52,21 @@ class Management:
 
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
             call = Call(request, self._site)
-            check(call, rule)
             if request.method not in READING and ask not in MESSAGES:
-                act = f"{request.method} {request.raw_path.decode('latin-1')}"
-                self._site.audit.note(call.user, act, "asked for", peer=request.peer.host)
+                return self._audited(rule, ask, call)
+            check(call, rule)
             return ask(call)
 
         return allowed if rule is Rule.OPEN else self._auth.wrap(self._limit(allowed))
+
+    async def _audited(self, rule: Rule, ask: Endpoint, call: Call) -> Answer:
+        """Do something that is noted, whether it is allowed or not."""
+        request = call.request
+        act = f"{request.method} {request.raw_path.decode('latin-1')}"
+        with self._site.audit.noting(call.user, act, peer=request.peer.host):
+            check(call, rule)
+            answer = ask(call)
+            return await answer if isinstance(answer, Awaitable) else answer
 
 
 def owns(request: Request) -> bool:

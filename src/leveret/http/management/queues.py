@@ -51,7 +51,7 @@ def list_vhost(call: Call) -> Answer | Awaitable[Answer]:
 
 def by_name(home: Vhost) -> list[Queue]:
     """The queues of a virtual host in their order."""
-    return [home.queues[name] for name in sorted(home.queues)]
+    return list(map(home.queues.__getitem__, home.queue_names.all()))
 
 
 def _listed(call: Call, queues: list[Queue]) -> Answer | Awaitable[Answer]:

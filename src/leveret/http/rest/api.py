@@ -6,7 +6,6 @@ from collections.abc import Awaitable
 from functools import partial
 from importlib.resources import files
 
-from leveret.core.errors import LeveretError
 from leveret.embedded.broker import VHOST
 from leveret.http.desk import Desk
 from leveret.http.request import Refusal, Request
@@ -126,15 +125,10 @@ class RestApi:
         """Do something that is noted, whether it is allowed or not."""
         facts = {"path": call.request.path, "vhost": call.vhost, "peer": call.request.peer.host}
         act = f"{operation.method} {operation.path}"
-        try:
+        with self._audit.noting(call.identity.user, act, **facts):
             self._check(operation, call)
             answer = operation.run(call)
-            done = await answer if isinstance(answer, Awaitable) else answer
-        except LeveretError as error:
-            self._audit.note(call.identity.user, act, str(error), **facts)
-            raise
-        self._audit.note(call.identity.user, act, **facts)
-        return done
+            return await answer if isinstance(answer, Awaitable) else answer
 
 
 def _asset(name: str, content_type: str, request: Request) -> Response:

@@ -9,7 +9,7 @@ from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.names import consumer_name
 from leveret.core.publish import ORIGIN
-from leveret.embedded.message import Message
+from leveret.embedded.message import Message, any_stored
 from leveret.embedded.queue import SETTLE, Queue
 from leveret.embedded.receipts import RECEIPT_CHARS
 from leveret.http.request import Refusal
@@ -34,8 +34,7 @@ def dequeue(call: Call) -> Any:
     raw = body.get("encoding") == "base64"
 
     def answer(messages: list[Message]) -> Response | list[Message]:
-        # A large body is in another store, and getting it takes time.
-        return messages if any(each.pointer is not None for each in messages) else _answer(messages, raw)
+        return messages if any_stored(messages) else _answer(messages, raw)
 
     found = call.desk.receive(
         call.queue,

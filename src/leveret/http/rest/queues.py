@@ -103,14 +103,15 @@ def list_all(call: Call) -> Answer:
         call.query.get("prefix", ""),
     )
     with call.desk.guard as core:
-        known = core.topology.vhost(call.vhost).queues
-        names = sorted(name for name in known if name > after and name.startswith(prefix) and known[name].owner is None)
+        home = core.topology.vhost(call.vhost)
         rows: list[dict[str, Any]] = []
-        for name in names:
-            if any(call.allows(access, "queue", name) for access in ("read", "write", "configure")):
+        for name in home.queue_names.after(after, prefix):
+            if home.queues[name].owner is None and any(
+                call.allows(access, "queue", name) for access in ("read", "write", "configure")
+            ):
                 if len(rows) == limit:
                     return json_response({"queues": rows, "next": rows[-1]["name"]})
-                rows.append(shown(ManagedQueue(call.desk.broker, known[name])))
+                rows.append(shown(ManagedQueue(call.desk.broker, home.queues[name])))
     return json_response({"queues": rows, "next": None})
 
 

@@ -24,6 +24,8 @@ class Wire(Protocol):
     decode: Callable[[Request], tuple[str, Parameters]]
     encode: Callable[[str, dict[str, Any] | None, str], Response]
     refuse: Callable[[SqsError, str], Response]
+    answer_text: Callable[[bytes, str], Response] | None
+    """Answers with a result that is text already; None when the protocol has another form."""
 
 
 class Caller(NamedTuple):
@@ -64,8 +66,18 @@ class Call:
         return self.wire.encode(self.action, result, self.request_id)
 
     def durable(self, frame: int, result: dict[str, Any] | None = None) -> Answer:
-        """The same, when a frame of the journal is on the disk."""
+        """The answer with a result, when a frame of the journal is on the disk."""
         return self.account.desk.when_durable(frame, self.answer(result))
+
+    @property
+    def in_json(self) -> bool:
+        """Whether results may be given as text in JSON."""
+        return self.wire.answer_text is not None
+
+    def answer_text(self, text: bytes) -> Response:
+        """The answer with a result in JSON."""
+        assert self.wire.answer_text is not None, "whoever made the text has asked for the protocol"
+        return self.wire.answer_text(text, self.request_id)
 
     def queue(self) -> SqsQueue:
         """The queue that the request is about."""

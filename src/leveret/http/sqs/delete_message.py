@@ -2,7 +2,7 @@
 
 from leveret.core import browse
 from leveret.core.errors import InvalidReceipt
-from leveret.http.sqs import batches
+from leveret.http.sqs import batches, texts
 from leveret.http.sqs.call import Answer, Call
 from leveret.http.sqs.loops import acknowledge
 from leveret.http.sqs.parameters import Parameters
@@ -24,8 +24,11 @@ def delete_message_batch(call: Call, queue: SqsQueue) -> Answer:
     given = batches.entries(call)
     with call.account.guard:
         count = acknowledge(queue.core, call.account.receipts, given)
-        result = batches.each(given[count:], lambda entry: _delete(call, queue, entry))
+        result = batches.each(given[count:], lambda entry: _delete(call, queue, entry)) if count < len(given) else None
         frame = call.account.guard.commit()
+    if result is None and call.in_json:
+        return call.account.desk.when_durable(frame, call.answer_text(texts.deleted(given)))
+    result = result or batches.outcomes([], [])
     result["Successful"][:0] = [{"Id": entry["Id"]} for entry in given[:count]]
     return call.durable(frame, result)
 

@@ -1,7 +1,7 @@
 """A message on its way in: what SendMessage says, checked, as the core takes it."""
 
 import re
-from hashlib import md5, sha256
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from leveret.core.dedup import digest as dedup_key
@@ -17,6 +17,7 @@ from leveret.http.sqs.loops import is_forbidden
 from leveret.http.sqs.message_attributes import Values
 from leveret.http.sqs.parameters import Parameters, number
 from leveret.http.sqs.queues import SqsQueue
+from leveret.http.sqs.texts import md5_of
 from leveret.telemetry.trace_context import from_aws
 
 MESSAGE_BYTES_MAX = 1_048_576
@@ -86,7 +87,7 @@ def draft(queue: SqsQueue, given: Parameters, sender: str | None) -> Draft:
     return Draft(
         prepared,
         size,
-        md5(data, usedforsecurity=False).hexdigest(),
+        md5_of(data),
         message_attributes.digest(values) if values else None,
         message_attributes.digest(trace) if trace else None,
     )
@@ -123,7 +124,7 @@ def _plain(queue: SqsQueue, data: bytes, sender: str | None) -> Draft:
     """A message that is nothing but a body."""
     _check_size(queue, len(data))
     prepared = Prepared(plain_properties(sender), data, 0, None, None, 0, None)
-    return Draft(prepared, len(data), md5(data, usedforsecurity=False).hexdigest(), None, None, plain=True)
+    return Draft(prepared, len(data), md5_of(data), None, None, plain=True)
 
 
 def _trace(given: dict[str, Any]) -> Values:

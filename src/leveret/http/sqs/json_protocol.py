@@ -30,8 +30,12 @@ def decode(request: Request) -> tuple[str, Parameters]:
 
 def encode(action: str, result: dict[str, Any] | None, request_id: str) -> Response:
     """The answer with a result."""
-    body = b"{}" if result is None else orjson.dumps(result)
-    return Response(200, body, MEDIA_TYPE, (("x-amzn-RequestId", request_id),))
+    return answer_text(b"{}" if result is None else orjson.dumps(result), request_id)
+
+
+def answer_text(text: bytes, request_id: str) -> Response:
+    """The answer with a result that is JSON already."""
+    return Response(200, text, MEDIA_TYPE, (("x-amzn-RequestId", request_id),))
 
 
 def refuse(error: SqsError, request_id: str) -> Response:

@@ -4,7 +4,6 @@ What is not as usual is not refused here: the caller hears that there is such, a
 """
 
 from base64 import b64encode
-from hashlib import md5
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -16,6 +15,7 @@ from leveret.core.queue cimport Queue
 from leveret.embedded.message cimport Message
 from leveret.embedded.receipts cimport Facts, Receipts
 from leveret.http.sqs.parameters import ENTRY_ID_CHARS_MAX
+from leveret.http.sqs.texts import md5_of
 
 cdef Py_ssize_t ID_CHARS_MAX = ENTRY_ID_CHARS_MAX
 
@@ -95,7 +95,7 @@ def sent(list entries not None, list data not None, uint64_t tag, list numbers n
             told.append({
                 "Id": (<dict>entries[i])["Id"],
                 "MessageId": id_of(tag, seq),
-                "MD5OfMessageBody": md5(data[i], usedforsecurity=False).hexdigest(),
+                "MD5OfMessageBody": md5_of(data[i]),
             })
     return told
 
@@ -124,7 +124,7 @@ def received(
             "MessageId": id_of(tag, message.seq)
             if content.content[FLAGS_AT : content.header_len] in plain else message.id,
             "ReceiptHandle": receipts.make(queue, message.seq, message.lease),
-            "MD5OfBody": md5(data, usedforsecurity=False).hexdigest(),
+            "MD5OfBody": md5_of(data),
             "Body": text,
         })
     return told

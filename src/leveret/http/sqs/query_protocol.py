@@ -19,6 +19,8 @@ FORM = "application/x-www-form-urlencoded"
 XMLNS = "http://queue.amazonaws.com/doc/2012-11-05/"
 DEPTH_MAX = 8  # names have at most five parts
 
+answer_text = None  # results are XML
+
 
 class Sequence(NamedTuple):
     """A list whose members are called so."""

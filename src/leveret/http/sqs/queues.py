@@ -116,9 +116,13 @@ class Queues:
 
     def __iter__(self) -> Iterator[SqsQueue]:
         """Every queue, by name. Under the lock."""
+        return self.after("")
+
+    def after(self, name: str, prefix: str = "") -> Iterator[SqsQueue]:
+        """Those behind a name, of those that begin so. Under the lock."""
         home = self._core.topology.vhosts.get(self._settings.vhost)
-        for name in sorted(home.queues) if home is not None else ():
-            found = self.find(name)
+        for each in home.queue_names.after(name, prefix) if home is not None else ():
+            found = self.find(each)
             if found is not None:
                 yield found
 

@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from leveret.embedded.message import Message
+from leveret.embedded.message import Message, any_stored
 from leveret.http.response import Response
+from leveret.http.sqs import texts
 from leveret.http.sqs.call import Answer, Call
+from leveret.http.sqs.drafts import PLAIN_SENDERS
 from leveret.http.sqs.errors import SqsError
 from leveret.http.sqs.parameters import names, number
 from leveret.http.sqs.queues import SqsQueue
@@ -17,6 +19,9 @@ VISIBILITY_S_MAX = 43_200
 VISIBILITY_S_DEFAULT = 30
 """Of a queue that was declared by AMQP without a visibility timeout."""
 EVERYTHING = frozenset(SYSTEM)
+MORE = frozenset(("AttributeNames", "MessageSystemAttributeNames", "MessageAttributeNames"))
+BODIES = Wanted(frozenset(), [])
+"""What is wanted by those who ask for nothing more."""
 
 
 def receive_message(call: Call, queue: SqsQueue) -> Answer:
@@ -44,6 +49,8 @@ def receive_message(call: Call, queue: SqsQueue) -> Answer:
 def wanted(call: Call) -> Wanted:
     """What is to be told beside the bodies."""
     given = call.parameters
+    if MORE.isdisjoint(given):
+        return BODIES
     system = {*names(given, "AttributeNames"), *names(given, "MessageSystemAttributeNames")}
     for name in system - EVERYTHING - {"All"}:
         raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
@@ -53,6 +60,10 @@ def wanted(call: Call) -> Wanted:
 def _answer(call: Call, queue: SqsQueue, what: Wanted, taken: list[Message]) -> Response:
     if not taken:
         return call.answer({})
+    if call.in_json and what is BODIES:
+        text = texts.received(taken, call.account.receipts, queue.core.id, call.account.tag, PLAIN_SENDERS)
+        if text is not None:
+            return call.answer_text(text)
     return call.answer({"Messages": shown(call.account, queue, taken, what)})
 
 
@@ -97,7 +108,7 @@ def _take(
     taken = call.account.desk.receive(
         queue.handle, _as_they_are, count, wait_s=wait_s, lease_s=lease_s, consumer=call.caller.user
     )
-    if isinstance(taken, list) and not any(message.pointer for message in taken):
+    if isinstance(taken, list) and not any_stored(taken):
         return answer(taken)
     return _fetched(call, answer, taken)
 
@@ -111,6 +122,6 @@ async def _fetched(
 ) -> Response:
     """Wait for messages; bodies that are kept outside of the log are fetched in another thread."""
     messages = taken if isinstance(taken, list) else await taken
-    if any(message.pointer for message in messages):
+    if any_stored(messages):
         await call.account.desk.elsewhere(lambda: [message.data for message in messages])
     return answer(messages)

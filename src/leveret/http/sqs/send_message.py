@@ -6,7 +6,7 @@ from typing import Any
 from leveret.core.errors import LeveretError
 from leveret.core.ids import format_id
 from leveret.http.response import Response
-from leveret.http.sqs import batches
+from leveret.http.sqs import batches, texts
 from leveret.http.sqs.call import Answer, Call
 from leveret.http.sqs.drafts import MESSAGE_BYTES_MAX, OPTIONS, Draft, bytes_max, draft, plain_header
 from leveret.http.sqs.errors import SqsError
@@ -72,6 +72,9 @@ def _send_plain_batch(call: Call, queue: SqsQueue, given: list[Parameters]) -> A
     if data is None or done is None:
         return None
     frame, numbers = done
+    text = texts.sent(given, data, call.account.tag, numbers) if call.in_json else None
+    if text is not None:
+        return call.account.desk.when_durable(frame, call.answer_text(text))
     refused = [batches.failed(entry, _full(queue)) for entry, seq in zip(given, numbers, strict=True) if not seq]
     return call.durable(frame, batches.outcomes(sent(given, data, call.account.tag, numbers), refused))
 

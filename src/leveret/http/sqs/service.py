@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from itertools import count
 from typing import cast
 
@@ -38,6 +39,7 @@ from leveret.telemetry.logs import Log
 JSON = cast(Wire, json_protocol)
 QUERY = cast(Wire, query_protocol)
 REQUEST_IDS = 1 << 48
+CALLERS_KEPT_MAX = 10_000
 
 LOG = Log("sqs")
 
@@ -80,6 +82,7 @@ class Service:
         self._throttle = throttle
         self._verifier = Verifier("sqs", account.access.access_keys.find)
         self._nobody = account.settings.user_arn("anonymous")
+        self._known_caller = lru_cache(maxsize=CALLERS_KEPT_MAX)(self._caller_of)
         chance = secrets.token_hex(10)
         self._prefix = f"{chance[:8]}-{chance[8:12]}-4{chance[12:15]}-8{chance[15:18]}-"
         self._numbers = count(secrets.randbelow(REQUEST_IDS))
@@ -126,6 +129,9 @@ class Service:
             authorize_name(call, required(parameters, "QueueName"), action)
         return ACTIONS[action](call)
 
+    def _caller_of(self, user: str, host: str, tls: bool) -> Caller:
+        return Caller(user, self._account.settings.user_arn(user), host, tls)
+
     def _caller(self, request: Request) -> Caller:
         """Who sent a request, by its signature."""
         peer = request.peer
@@ -138,7 +144,7 @@ class Service:
             self._throttle.admit(peer.host, None)
             LOG.warning("signature refused", peer=peer.host, reason=error.reason)
             raise SqsError(error.reason, str(error)) from None
-        return Caller(key.user, self._account.settings.user_arn(key.user), peer.host, peer.tls)
+        return self._known_caller(key.user, peer.host, peer.tls)
 
 
 async def _in_words_of(wire: Wire, request_id: str, answer: Awaitable[Response]) -> Response:

@@ -1,0 +1,72 @@
+"""An answer that waits for the disk: what a future is to one who waits, at a fraction of its price.
+
+A future tells each of its listeners by a call of the loop, with a context of its own. The answers that wait for one
+frame of the journal are many, and one call tells them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Pending(Generic[T]):
+    """A value that is good from some moment on; one listener may wait for that, or one task await it."""
+
+    __slots__ = ("_cancelled", "_error", "_listener", "_value", "done")
+
+    def __init__(self, value: T) -> None:
+        """Keep a value until it is good."""
+        self._value = value
+        self._error: Exception | None = None
+        self._listener: Callable[[Pending[T]], object] | None = None
+        self._cancelled = False
+        self.done = False
+
+    def add_done_callback(self, listener: Callable[[Pending[T]], object]) -> None:
+        """Tell somebody when it is good."""
+        assert self._listener is None, "one waits for it"
+        self._listener = listener
+        if self.done:
+            listener(self)
+
+    def cancel(self) -> None:
+        """Nobody waits for it any more."""
+        self._cancelled = self.done = True
+        self._listener = None
+
+    def finish(self, error: Exception | None = None) -> None:
+        """It is good now, or never will be."""
+        if not self.done:
+            self._error = error
+            self.done = True
+            if self._listener is not None:
+                self._listener(self)
+
+    # As of a future
+
+    def cancelled(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self._cancelled
+
+    def exception(self) -> Exception | None:
+        """Why it never will be good."""
+        return self._error
+
+    def result(self) -> T:
+        """The value."""
+        assert self.done, "it is good by now"
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def __await__(self) -> Generator[object, None, T]:
+        """Wait for it as a task."""
+        if not self.done:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.add_done_callback(lambda _: future.done() or future.set_result(None))
+            yield from future
+        return self.result()

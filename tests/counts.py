@@ -1,0 +1,41 @@
+"""How many cases the large tables of the tests have: `make counts` prints them."""
+
+from collections.abc import Mapping
+
+from leveret.http.rest.api import OPERATIONS
+from leveret.http.sqs.service import QUEUE_ACTIONS
+from tests.amqp import test_denials
+from tests.management.recorded import RECORDED
+from tests.rest import test_security
+from tests.sqs import test_authorization
+from tests.sqs.test_errors import GOLDEN
+
+
+def golden() -> Mapping[str, int]:
+    """Refusals whose status, code and text are those of Amazon."""
+    return {"SQS, AWS JSON": len(GOLDEN), "SQS, Query": len(GOLDEN)}
+
+
+def security() -> Mapping[str, int]:
+    """Who asks for what: a verb and a kind of access are one case."""
+    needing = len(test_security.NEEDING)
+    return {
+        "AMQP verbs, each permission taken away, and no more than needed": len(test_denials.CASES)
+        + len(test_denials.VERBS),
+        "SQS actions, each permission alone, and none": len(QUEUE_ACTIONS) * (len(test_authorization.NEEDS) + 1),
+        "REST operations, without a login": len(OPERATIONS),
+        "REST operations, without the permission, without the scope, with both": 3 * needing,
+        "management endpoints, each kind of user": sum(len(told) for told in RECORDED["statuses"].values()),
+    }
+
+
+def main() -> None:
+    """Print both tables with their sums."""
+    for title, rows in (("golden rows", golden()), ("security matrix", security())):
+        print(f"{sum(rows.values()):6,} {title}")
+        for name, count in rows.items():
+            print(f"{count:6,}   {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The audit log: every change that was asked for, with what became of it."""
+
+import asyncio
+import base64
+import http.client
+import json
+from typing import Any
+
+import pytest
+
+import leveret
+from leveret.core.errors import NotFound
+from leveret.telemetry.audit import UNFINISHED, Audit
+from tests.management.scene import TIMEOUT_S, Api
+
+
+def outcomes(api: Api, start: str) -> list[tuple[str, str, str]]:
+    """Who did what and what became of it, of the acts that begin so; the oldest first."""
+    connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=TIMEOUT_S)
+    try:
+        basic = base64.b64encode(b"guest:guest").decode()
+        connection.request("GET", "/audit?limit=1000", headers={"Authorization": f"Basic {basic}"})
+        acts: list[dict[str, Any]] = json.loads(connection.getresponse().read())["acts"]
+    finally:
+        connection.close()
+    return [(act["by"], act["act"], act["outcome"]) for act in reversed(acts) if start in act["act"]]
+
+
+def test_changes_are_noted_with_their_outcome(api: Api) -> None:
+    api.put("/vhosts/noted")
+    assert Api(api.port, "alice", "wonderland").call("DELETE", "/vhosts/noted").status == 401
+    api.delete("/vhosts/noted")
+    assert api.call("DELETE", "/vhosts/noted").status == 404
+    assert api.call("GET", "/vhosts/noted").status == 404
+    put, denied, deleted, missing = outcomes(api, "/api/vhosts/noted")
+    assert put == ("guest", "PUT /api/vhosts/noted", "done")
+    assert denied[:2] == ("alice", "DELETE /api/vhosts/noted")
+    assert "administrator" in denied[2]
+    assert deleted == ("guest", "DELETE /api/vhosts/noted", "done")
+    assert missing == ("guest", "DELETE /api/vhosts/noted", "Missing")
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(NotFound("not there"), "not there"), (ZeroDivisionError(), UNFINISHED), (asyncio.CancelledError(), UNFINISHED)],
+)
+def test_an_act_that_did_not_end_well(error: BaseException, outcome: str) -> None:
+    audit = Audit(leveret.ManualClock())
+    with pytest.raises(type(error)), audit.noting("alice", "act", path="/"):
+        raise error
+    assert [(row["outcome"], row["path"]) for row in audit.recent()] == [(outcome, "/")]
