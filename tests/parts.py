@@ -19,6 +19,7 @@ DEBIAN_PACKAGES = {
     "java": "default-jre-headless",
     "node": "nodejs",
     "npm": "npm",
+    "promtool": "prometheus",
 }
 NODE_PACKAGES = {"amqplib": "2.3.1", "rabbitmq-client": "5.0.8", "@aws-sdk/client-sqs": "3.1164.0"}
 AWS_CLI = Path(sys.executable).with_name("aws")

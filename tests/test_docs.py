@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 import leveret
-from leveret.alerts import RULES
+from deploy.prometheus.make_rules import SERVER_RULES, title
+from leveret.alerts import RULES, STREAM_RULES
 from leveret.cli.pipeline import JOBS
 from leveret.config import MIB, Options, ServerOptions, StoreOptions
 from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, Argument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.embedded.stats import BrokerStats, JournalStats, QueueStats
+from leveret.http.metrics.exporter import WHOLE
+from leveret.http.metrics.objects import GROUPS
 from leveret.pipeline.records import QUEUE, STREAM
 from leveret.pipeline.scan import TABLES
 from leveret.pipeline.target import OF_ALL_ROWS
@@ -104,6 +107,19 @@ def test_the_options_of_a_server_are_documented_as_in_their_help() -> None:
     shared = dataclasses.fields(StoreOptions)
     own = dataclasses.fields(ServerOptions)[len(shared) :]
     assert table("options.md", "server options") == option_rows(own)
+
+
+def test_every_metric_is_documented_as_in_its_help() -> None:
+    told = [[code(each.family.name), each.family.kind, each.family.help] for each in WHOLE]
+    assert table("metrics.md", "metrics") == told
+    columns = [(name, column.family) for name, group in GROUPS.items() for column in group.columns]
+    told = [[code(name), code(family.name), family.kind, family.help] for name, family in columns]
+    assert table("metrics.md", "object metrics") == told
+
+
+def test_every_rule_for_prometheus_is_documented() -> None:
+    told = [[code(title(each.name)), each.severity, each.says] for each in (*RULES, *STREAM_RULES, *SERVER_RULES)]
+    assert table("metrics.md", "rules") == told
 
 
 def test_every_exit_code_of_a_server_is_documented() -> None:

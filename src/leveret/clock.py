@@ -40,6 +40,11 @@ def give_turn() -> None:
     time.sleep(0)
 
 
+def ticks_us() -> int:
+    """A count of microseconds from some point in the past on, to tell how long something took."""
+    return time.perf_counter_ns() // 1_000
+
+
 def iso_second(second: int) -> str:
     """A second since 1970 as text, without its zone, which is UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))

@@ -72,6 +72,7 @@ class ServerOptions(StoreOptions):
     http_rate_max: int = option(0, "requests a second that one user may send over HTTP on average; 0 is no limit")
     http_burst_max: int = option(1_000, "requests that he may send at once", at_least=1)
     http_origins: str | None = option(None, "origins of web pages that may use HTTP from a browser; by commas")
+    metrics_public: bool = option(False, "let every machine scrape /metrics without a login")
     jwt_issuer: str | None = option(None, "whose JSON Web Tokens are taken over HTTP; default: nobody's")
     jwt_audience: str = option("leveret", "audience that they have to be meant for")
     jwt_keys: str | None = option(None, "file or URL of the JWK set that they are signed with")

@@ -306,4 +306,5 @@ class Channel(Traffic):
 
     def forget(self) -> None:
         """The number of the channel is free again."""
-        self.connection.channels.pop(self.number, None)
+        if self.connection.channels.pop(self.number, None) is not None:
+            self.hub.traffic.keep(self)

@@ -395,5 +395,6 @@ class Connection(Session):
             steps.callback(self.owned.delete_all, self.hub.core)
             steps.callback(self._take_up)
             for channel in reversed(self.channels.values()):
+                self.hub.traffic.keep(channel)
                 steps.callback(channel.release)
             self.channels.clear()

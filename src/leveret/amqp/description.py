@@ -87,6 +87,10 @@ class Description:
             found |= {f"{kind}_created": opened, f"{kind}_closed": max(0, opened - running[f"{kind}s"])}
         return found
 
+    def traffic(self) -> dict[str, int]:
+        """What all channels have done, those too that are closed."""
+        return self._hub.traffic.of(self._hub.connections)
+
     def close(self, name: str, reason: str) -> bool:
         """Ask a client to go; False when there is no such connection."""
         for connection in self._open():

@@ -20,6 +20,7 @@ from leveret.amqp.outbox import Outbox
 from leveret.amqp.quotas import Quotas
 from leveret.amqp.sasl import Credentials
 from leveret.amqp.state import Hold
+from leveret.amqp.traffic_counts import TrafficCounts
 from leveret.core.broker import Broker
 from leveret.core.errors import JournalFailed
 from leveret.security.access import Access
@@ -100,6 +101,7 @@ class Hub:
         self.replies: dict[str, ReplyConsumer] = {}
         self.outbox = Outbox(wake)
         self.connections: set[Connection] = set()
+        self.traffic = TrafficCounts()
         self.opened: Counter[str] = Counter(connection=0, channel=0)
         self.durable_frame = guard.durable_frame
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()

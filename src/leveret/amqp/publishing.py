@@ -148,6 +148,8 @@ class Publish:
             self.drop()
             if self.mandatory and not self._blob:  # the body of that one has just gone
                 self._return()
+            else:
+                self._channel.dropped += 1
             return
         wire, header_len = self._wire()
         route = route_of(self.exchange, self.routing_key)
@@ -174,6 +176,7 @@ class Publish:
         """Give it back to the publisher: nobody wanted it."""
         method = BasicReturn(Reply.NO_ROUTE, Reply.NO_ROUTE.name, self.exchange, self.routing_key)
         self._channel.say_content(method, *self._wire())
+        self._channel.returned += 1
 
     def _wire(self) -> tuple[bytes, int]:
         """Properties and body as the queues get them: without BCC, else as they came if that is possible."""

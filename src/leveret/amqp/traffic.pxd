@@ -41,6 +41,7 @@ cdef class Traffic:
     cdef public uint32_t prefetch           # for all consumers together; 0: no limit
     cdef readonly uint32_t pushed           # to consumers, and not settled
     cdef readonly uint64_t publishes, acks, gets, redeliveries      # since the channel was opened
+    cdef public uint64_t dropped, returned, empty_gets              # the same: of publishes without a queue, and of gets
     cdef Route last
     # The content that is being received.
     cdef uint8_t expects                    # HEADER, BODY, or 0: a method

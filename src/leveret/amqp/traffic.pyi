@@ -37,6 +37,9 @@ class Traffic:
     acks: int
     gets: int
     redeliveries: int
+    dropped: int
+    returned: int
+    empty_gets: int
     def __init__(
         self, outlet: Outlet, core: Publisher, number: int, routes: dict[bytes, Route], message_bytes_max: int
     ) -> None: ...

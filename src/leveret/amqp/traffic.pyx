@@ -221,6 +221,7 @@ cdef class Traffic:
         cdef Publisher core = self.core
         cdef Content content
         if not route.queues:
+            self.dropped += 1
             return 0
         content.route = <const uint8_t*>PyBytes_AS_STRING(route.wire)
         content.route_len = <uint32_t>PyBytes_GET_SIZE(route.wire)
@@ -405,6 +406,7 @@ cdef class Traffic:
         left = queue.ready.length if queue.ready is not None else 0
         self.write(held, prefix, 13, &left)
         if no_ack:
+            queue.counters.taken_settled += 1
             queue.counters.acked += 1
             queue.settle(held, ACKED)
         else:

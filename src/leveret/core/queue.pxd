@@ -13,6 +13,7 @@ cdef struct Counters:
     uint64_t published, delivered, redelivered, acked, nacked, timed_out
     uint64_t rejected, expired, maxlen, delivery_limit, refused, dropped, moved
     uint64_t pushed, pushed_settled     # of those delivered: to consumers, and to such as need not acknowledge
+    uint64_t taken_settled              # and those taken one by one by such
 
 cdef class QueueTimer(Timer):
     cdef Queue queue

@@ -57,9 +57,9 @@ cdef class Queue(Holder):
         self.expires_ms = policy.expires_ms or 0
         self.delay_ms = policy.delay_ms or 0
         self.max_length = NEVER if policy.max_length is None else policy.max_length
-        self.max_bytes = NEVER if policy.max_length_bytes is None else policy.max_length_bytes
-        if policy.queue_type == "stream":
-            self.max_bytes = NEVER      # old records go by whole segments, and none is refused
+        # Old records of a stream go by whole segments, and none is refused.
+        bounded = policy.max_length_bytes is not None and policy.queue_type != "stream"
+        self.max_bytes = policy.max_length_bytes if bounded else NEVER
         self.max_deliveries = policy.max_deliveries or 0
         self.max_priority = policy.max_priority
         self.consumer_timeout_ms = policy.consumer_timeout_ms or 0
@@ -82,8 +82,7 @@ cdef class Queue(Holder):
             self.ready = Ready.__new__(Ready)
         if self.waiting is None:
             self.waiting, self.processing = Histogram.__new__(Histogram), Histogram.__new__(Histogram)
-        ordered = self.policy.groups in ORDERED
-        self.ready.configure(self.policy.priority_mode, self.policy.priority_ageing_ms, ordered)
+        self.ready.configure(self.policy.priority_mode, self.policy.priority_ageing_ms, self.policy.groups in ORDERED)
 
     # Entering
 
@@ -158,8 +157,6 @@ cdef class Queue(Holder):
 
     def would_overflow(self, uint64_t size) -> bool:
         """Whether one more body of this size is over the limits."""
-        if self.max_length == NEVER and self.max_bytes == NEVER:
-            return False
         if self.ready is None:
             return self.max_length == 0 or size > self.max_bytes
         return self.ready.length + 1 > self.max_length or self.ready.bytes + size > self.max_bytes
@@ -214,15 +211,14 @@ cdef class Queue(Holder):
         With `bytes_max`, those after the first only as far as all together have no more; of a body that is kept
         elsewhere `large_bytes` says the size by its pointer.
         """
-        cdef uint64_t term = 0, group = 0, total = 0
+        cdef uint64_t term, group = 0, total = 0
         cdef Held held
         cdef list taken = []
         if self.recorder is not None:
             raise NotSupported(f"'{self.name}' is a stream, from which nothing is taken: read it from an offset on")
         if lease_ms is None:
             lease_ms = self.policy.lease_ms
-        if lease_ms is not None:
-            term = lease_ms
+        term = 0 if lease_ms is None else lease_ms
         self.use()
         while len(taken) < count:
             held = self.next(group)
@@ -402,8 +398,7 @@ cdef class Queue(Holder):
             return engine.dead(self, held, expiry.reason_of(self, held))
         if held.entry.place.segment:
             engine.journal.returned(
-                self.id, &held.entry, how, due_ms, <uint32_t>held_ms,
-                self.consumer_id(held.consumer),
+                self.id, &held.entry, how, due_ms, <uint32_t>held_ms, self.consumer_id(held.consumer)
             )
         self.end_lease(held)
         held.lease = 0

@@ -19,6 +19,7 @@ class Throttle:
         """Nobody has asked yet."""
         self._limit = limit
         self._clock = clock
+        self.refused = 0
 
     def admit(self, host: str, user: str | None) -> None:
         """Refuse one request too many: of a user, if he is known by then, or of an address."""
@@ -26,6 +27,7 @@ class Throttle:
             return
         wait_ms = self._limit.take(_origin(host) if user is None else f"user {user}", self._clock.now_ms())
         if wait_ms:
+            self.refused += 1
             wait_s = str(-(-wait_ms // 1000))
             raise Refusal(429, f"too many requests: wait {wait_s} s", (("Retry-After", wait_s),))
 

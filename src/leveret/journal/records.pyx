@@ -81,6 +81,11 @@ cdef class Frame:
         """The length of bodies and entries."""
         return self.body_len + self.index_len
 
+    @property
+    def entries(self) -> int:
+        """How many entries it has."""
+        return self.index_len // ENTRY_BYTES
+
     def finish(self, uint32_t salt, uint32_t flags, uint64_t synced) -> None:
         """Fill in the header but for its checksum."""
         cdef FrameHeader* header = <FrameHeader*>self.content.data

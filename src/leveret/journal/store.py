@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from leveret.core.errors import DamagedJournal, JournalFailed
+from leveret.core.histogram import Histogram
 from leveret.core.ports import State
 from leveret.journal.checkpoint import Checkpoint, Position, remove_leftovers, write_checkpoint
 from leveret.journal.commit import Commit, Lock, ThreadedCommit, stop_process
@@ -82,6 +83,21 @@ class Store:
     def syncs(self) -> int:
         """How often the log was synced since it was opened: shared by whoever waited meanwhile."""
         return self._writer.syncs
+
+    @property
+    def sync_us(self) -> Histogram:
+        """How long those syncs took, in microseconds."""
+        return self._writer.sync_us
+
+    @property
+    def frame_entries(self) -> Histogram:
+        """How much went into one commit: entries of publishes, deliveries, settlements and definitions."""
+        return self._writer.frame_entries
+
+    @property
+    def bytes_written(self) -> int:
+        """Bodies and entries that were written since it was opened."""
+        return self._writer.bytes_written
 
     def housekeep(self) -> bool:
         """Checkpoint when it is time, compact a little, look at the free space; True when there is more to do."""

@@ -10,6 +10,8 @@ import secrets
 import threading
 from collections.abc import Callable
 
+from leveret.clock import ticks_us
+from leveret.core.histogram import Histogram
 from leveret.journal.disk import NO_ROOM, Disk, write_all
 from leveret.journal.encryption import frame_nonce
 from leveret.journal.files import FileJournal
@@ -39,6 +41,8 @@ class Writer:
         self.may_sync = options.sync != "never"
         self.syncs_always = options.sync == "always"
         self.syncs = 0
+        self.sync_us = Histogram()
+        self.frame_entries = Histogram()
         self.sync_through = 0
         self.segment = 0
         self.written = 0
@@ -56,6 +60,8 @@ class Writer:
     def commit(self, frame: Frame) -> None:
         """Write a frame and make it as durable as was asked for."""
         self.append(frame)
+        if frame.entries:
+            self.frame_entries.observe(frame.entries)
         if self._sync_is_due(frame):
             self.sync()
 
@@ -90,7 +96,9 @@ class Writer:
     def sync(self) -> None:
         """Make everything that was written durable."""
         if self.synced < self.written:
+            began_us = ticks_us()
             self._disk.datasync(self._fd)
+            self.sync_us.observe(ticks_us() - began_us)
             self.syncs += 1
             self.synced = self.written
         self._synced_ms = self._clock()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
 from leveret.embedded.broker import Broker
+from leveret.http import health
 from leveret.http.auth import Auth
 from leveret.http.console import handler as console
 from leveret.http.console.login import Login
@@ -14,6 +15,8 @@ from leveret.http.desk import Desk
 from leveret.http.limits import Limits
 from leveret.http.management.handler import Management, owns
 from leveret.http.management.site import Site
+from leveret.http.metrics import handler as metrics
+from leveret.http.metrics.exporter import Exporter
 from leveret.http.origins import own_pages_only
 from leveret.http.problem import problem
 from leveret.http.request import Request
@@ -51,6 +54,9 @@ class Web:
         self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
         self._throttle = throttle
         self._management: Management | None = None
+        self._metrics: metrics.Metrics | None = None
+        self._metrics_public = options.metrics_public
+        self._health: health.Health | None = None
         self._operator: Handler | None = None
         self._console = throttle.wrap(console.Console(Login(self._auth, access, audit)))
         self._sinks = sinks_of(options, broker)
@@ -66,13 +72,21 @@ class Web:
             return self._console(request)
         if self._management is not None and owns(request):
             return self._management(request)
+        if self._metrics is not None and metrics.owns(request):
+            return self._metrics(request)
+        if self._health is not None and health.owns(request):
+            return self._health.answer(request)
         if self._operator is not None and request.path.startswith(PREFIX):
             return self._operator(request)
         return self._rest(request)
 
     def manage(self, site: Site) -> None:
-        """Answer the management API too."""
-        self._management = Management(site, self._auth, self._throttle.wrap)
+        """Answer the management API, scrapes and questions after the health too."""
+        throttle = self._throttle
+        self._management = Management(site, self._auth, throttle.wrap)
+        exporter = Exporter(site, lambda: throttle.refused)
+        self._metrics = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
+        self._health = health.Health(self.desk.guard, lambda: self.server.draining, site.process.alarm)
 
     def operate(self, control: RemoteControl) -> None:
         """Answer the verbs of operators too."""

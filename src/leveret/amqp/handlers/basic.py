@@ -98,6 +98,7 @@ def get(channel: Channel, method: BasicGet) -> None:
     source = channel.queue(name)
     check_get(source)
     if not channel.get(source, method.no_ack):
+        channel.empty_gets += 1
         channel.say(BasicGetEmpty())
 
 

@@ -38,7 +38,7 @@ def shown(call: Call) -> Row:
         "disk_free": process.free_bytes(),
         "disk_free_limit": process.free_bytes_min,
         "disk_free_alarm": "disk" in alarm,
-        "fd_used": _open_files(),
+        "fd_used": open_files(),
         "fd_total": process.files_max,
         "sockets_used": connections,
         "sockets_total": process.files_max,
@@ -59,7 +59,7 @@ def shown(call: Call) -> Row:
     }
 
 
-def _open_files() -> int:
+def open_files() -> int:
     """How many files and sockets the process has open."""
     try:
         return len(os.listdir("/proc/self/fd"))

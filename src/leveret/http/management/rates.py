@@ -14,6 +14,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core.queue import Queue
+from leveret.core.tally import column
 
 if TYPE_CHECKING:
     from leveret.core.broker import Broker
@@ -27,6 +28,8 @@ STEP = 1_000  # queues that one hold of the lock looks at
 
 STATS = ("publish", "deliver_get", "deliver", "deliver_no_ack", "get", "redeliver", "ack")
 DEPTHS = ("messages", "messages_ready", "messages_unacknowledged")
+COUNTERS = ("published", "delivered", "pushed", "pushed_settled", "redelivered", "acked")
+IDLE = (0,) * (len(STATS) + len(DEPTHS))
 DEPTH_INDEXES = range(len(STATS), len(STATS) + len(DEPTHS))
 
 
@@ -58,7 +61,7 @@ class Series:
     @property
     def last(self) -> tuple[int, ...]:
         """What counters said last."""
-        return self.samples[-1][1] if self.samples else (0,) * (len(STATS) + len(DEPTHS))
+        return self.samples[-1][1] if self.samples else IDLE
 
     @property
     def still(self) -> bool:
@@ -122,8 +125,7 @@ class Rates:
 
     def _look(self, queues: list[Queue], now_ms: int, sums: dict[str, list[int]]) -> None:
         """Look at some queues, and add them to the sums of their virtual hosts."""
-        for queue in queues:
-            values = counted(queue)
+        for queue, values in zip(queues, counted_all(queues), strict=True):
             before = self._known.get(queue.id)
             if before != values:
                 self._known[queue.id] = values
@@ -132,7 +134,10 @@ class Rates:
             if queue.id in self._series or (before is not None and before != values and len(self._series) < SERIES_MAX):
                 self._follow(queue.id, now_ms, before or values, values)
             known = sums.get(queue.vhost)
-            sums[queue.vhost] = list(values) if known is None else list(map(add, known, values))
+            if known is None:
+                sums[queue.vhost] = list(values)
+            elif values != IDLE:
+                sums[queue.vhost] = list(map(add, known, values))
 
     def _follow(self, number: int, now_ms: int, before: tuple[int, ...], values: tuple[int, ...]) -> None:
         """Keep a sample of a queue; forget one in which nothing happens any more."""
@@ -174,11 +179,27 @@ class Rates:
 
 def counted(queue: Queue) -> tuple[int, ...]:
     """The counters of a queue in the order of STATS, then what is in it in that of DEPTHS."""
-    counts = queue.counts
-    delivered, pushed, settled = counts["delivered"], counts["pushed"], counts["pushed_settled"]
-    deliveries = (delivered, pushed - settled, settled, delivered - pushed)
-    depths = (held_messages(queue), queue.depth, queue.leased or unacknowledged(queue))
-    return (counts["published"], *deliveries, counts["redelivered"], counts["acked"], *depths)
+    return counted_all([queue])[0]
+
+
+def counted_all(queues: list[Queue]) -> list[tuple[int, ...]]:
+    """The same of many queues: counter by counter, since most of them say nothing."""
+    rows = zip(queues, *(column(queues, name) for name in COUNTERS), strict=True)
+    return [
+        (
+            published,
+            delivered,
+            pushed - settled,
+            settled,
+            delivered - pushed,
+            redelivered,
+            acked,
+            held_messages(queue),
+            queue.depth,
+            queue.leased or unacknowledged(queue),
+        )
+        for queue, published, delivered, pushed, settled, redelivered, acked in rows
+    ]
 
 
 def unacknowledged(queue: Queue) -> int:

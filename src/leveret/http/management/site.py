@@ -69,6 +69,9 @@ class Clients(Protocol):
     def churn(self) -> dict[str, int]:
         """How many connections and channels have come and gone."""
 
+    def traffic(self) -> dict[str, int]:
+        """What all channels have done, those too that are closed."""
+
     def close(self, name: str, reason: str) -> bool:
         """Ask a client to go; False when there is no such connection."""
 

@@ -1,0 +1,80 @@
+"""Scrapes: of the whole broker, of every object, or of some families; in pieces, so that messages flow between them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
+
+from leveret.http.management.site import Site
+from leveret.http.metrics.facts import gather
+from leveret.http.metrics.figure import Figure
+from leveret.http.metrics.node import NODE
+from leveret.http.metrics.objects import GROUPS, STEP, Find, Objects, Vhosts
+from leveret.http.metrics.own import OWN
+from leveret.http.metrics.totals import CHANNELS, GLOBAL, QUEUES
+from leveret.telemetry.exposition import Format
+
+Parts = AsyncGenerator[bytes, None]
+
+WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN)
+BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN)
+"""Without those that are told of each object under the same name."""
+
+
+class Exporter:
+    """Makes scrapes of one broker."""
+
+    def __init__(self, site: Site, limited: Callable[[], int]) -> None:
+        """`limited` tells how many requests came too often."""
+        self._site = site
+        self._limited = limited
+
+    async def whole(self, format: Format) -> bytes:
+        """The broker as one."""
+        return await self._figures(format, WHOLE) + format.end.encode()
+
+    async def per_object(self, format: Format) -> Parts:
+        """The broker, and all that is told of single objects."""
+        yield await self._figures(format, BESIDE_OBJECTS)
+        async with aclosing(self._objects(format, GROUPS, None, "rabbitmq_")) as parts:
+            async for part in parts:
+                yield part
+        yield format.end.encode()
+
+    async def detailed(self, format: Format, families: Iterable[str], vhosts: Vhosts) -> Parts:
+        """Some families, of some virtual hosts; RabbitMQ gives them other names so that both can be scraped."""
+        async with aclosing(self._objects(format, families, vhosts, "rabbitmq_detailed_")) as parts:
+            async for part in parts:
+                yield part
+        yield format.end.encode()
+
+    async def _figures(self, format: Format, figures: Sequence[Figure]) -> bytes:
+        facts = await gather(self._site, self._limited)
+        return "".join([figure.write(format, facts) for figure in figures]).encode()
+
+    async def _objects(self, format: Format, families: Iterable[str], vhosts: Vhosts, prefix: str) -> Parts:
+        """Family after family, as the format wants it: each looks at every object anew."""
+        found: dict[Find, Objects] = {}
+        told: set[str] = set()
+        for group in [GROUPS[name] for name in families]:
+            objects = found.get(group.find) or await self._found(group.find, vhosts)
+            found[group.find] = objects
+            for column in group.columns:
+                name = column.family.name.replace("rabbitmq_", prefix, 1)
+                if name in told:
+                    continue
+                told.add(name)
+                yield format.head(column.family._replace(name=name)).encode()
+                for start in range(0, len(objects.objects), STEP):
+                    with self._site.desk.guard:
+                        lines = column.lines(
+                            name, objects.labels[start : start + STEP], objects.objects[start : start + STEP]
+                        )
+                    yield lines.encode()
+                    await asyncio.sleep(0)
+
+    async def _found(self, find: Find, vhosts: Vhosts) -> Objects:
+        objects = Objects([], [])
+        async for labels, each in find(self._site, vhosts):
+            objects.labels.append(labels)
+            objects.objects.append(each)
+        return objects
