@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,12 @@ def firing(api: Api, rule: str) -> list[dict[str, Any]]:
     return [row for row in api.get("/alerts") if row["rule"] == rule and row["state"] == "firing"]
 
 
+def scraped(port: int) -> str:
+    """What Prometheus is told."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+        return str(answer.read().decode())
+
+
 def test_an_alert_is_told_silenced_and_ends(api: Api, sink: WebSink) -> None:
     api.put("/alerts/receivers/ops", hook(sink, rules=["few"]))
     api.put("/alerts/rules/few", few())
@@ -81,6 +88,7 @@ def test_an_alert_is_told_silenced_and_ends(api: Api, sink: WebSink) -> None:
     assert [(row["vhost"], row["queue"], row["value"]) for row in told["alerts"]] == [("shop", "orders", 3)]
     (alert,) = firing(api, "few")
     assert (alert["silence"], alert["worst"]) == (None, 3)
+    assert 'leveret_alerts_firing{rule="few"} 1\n' in scraped(api.port)
     until_ms = alert["since_ms"] + 3_600_000
     silence = api.post("/alerts/silences", {"rule": "few", "queue": "ord*", "until_ms": until_ms, "why": "we know"})
     assert firing(api, "few")[0]["silence"] == silence["name"]

@@ -116,8 +116,9 @@ class Alerting:
         ]
 
     def firing_counts(self) -> dict[str, int]:
-        """How many alerts of each rule are firing."""
-        return Counter(alert.rule.name for alert in self.engine.firing())
+        """How many alerts of each rule are firing, of rules without any too."""
+        counts = Counter(alert.rule.name for alert in self.engine.firing())
+        return {rule.name: counts[rule.name] for rule in self.book.rules()}
 
     def silence(self, given: Row, by: str, now_ms: int, name: str | None = None) -> Silence:
         """Begin a silence."""
