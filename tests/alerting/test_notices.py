@@ -41,6 +41,18 @@ def test_what_begins_together_is_told_together() -> None:
     assert Scene().turn(0, "a", "b") == ["ops firing +a,b -"]
 
 
+def test_a_notice_says_what_was_so_when_it_was_made() -> None:
+    scene = Scene()
+    about = Rule.from_dict({"name": "deep", "figure": "waiting_max", "limit": 1})
+    scene.engine.judge(about, "/", "a", 2, 0)
+    events = scene.engine.finish(0)
+    (notice,) = scene.notices.due(scene.receivers, scene.engine.firing(), events, 0)
+    scene.engine.judge(about, "/", "a", 500, 1_000)
+    scene.engine.finish(1_000)
+    scene.engine.finish(2_000)
+    assert [(alert.state, alert.value) for alert in notice.firing] == [("firing", 2)]
+
+
 def test_what_comes_later_waits_for_the_group() -> None:
     scene = Scene(receiver(group_s=60))
     scene.turn(0, "a")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import leveret
+from leveret.alerting.rules import DEFAULTS
 from leveret.alerting.service import Alerting
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
@@ -49,7 +50,7 @@ def test_what_fires_is_counted_by_rule(broker: leveret.Broker, clock: leveret.Ma
         broker.queue(name).send(b"")
     clock.advance(301)
     asyncio.run(service.look())
-    assert service.firing_counts() == {"message_age": 2}
+    assert service.firing_counts() == {**dict.fromkeys(DEFAULTS, 0), "message_age": 2}
 
 
 def test_a_group_that_is_behind_is_seen(broker: leveret.Broker, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,12 @@ def firing(api: Api, rule: str) -> list[dict[str, Any]]:
     return [row for row in api.get("/alerts") if row["rule"] == rule and row["state"] == "firing"]
 
 
+def scraped(port: int) -> str:
+    """What Prometheus is told."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+        return str(answer.read().decode())
+
+
 def test_an_alert_is_told_silenced_and_ends(api: Api, sink: WebSink) -> None:
     api.put("/alerts/receivers/ops", hook(sink, rules=["few"]))
     api.put("/alerts/rules/few", few())
@@ -81,6 +88,7 @@ def test_an_alert_is_told_silenced_and_ends(api: Api, sink: WebSink) -> None:
     assert [(row["vhost"], row["queue"], row["value"]) for row in told["alerts"]] == [("shop", "orders", 3)]
     (alert,) = firing(api, "few")
     assert (alert["silence"], alert["worst"]) == (None, 3)
+    assert 'leveret_alerts_firing{rule="few"} 1\n' in scraped(api.port)
     until_ms = alert["since_ms"] + 3_600_000
     silence = api.post("/alerts/silences", {"rule": "few", "queue": "ord*", "until_ms": until_ms, "why": "we know"})
     assert firing(api, "few")[0]["silence"] == silence["name"]
@@ -195,6 +203,18 @@ def test_what_makes_no_sense_is_refused_with_a_reason(api: Api, path: str, body:
     status, answer, _ = api.call("PUT", path, body)
     assert status == 400
     assert says in answer["reason"]
+
+
+def test_what_is_told_can_be_sent_back(api: Api, sink: WebSink) -> None:
+    api.put("/alerts/receivers/ops", hook(sink, rules=["nothing"]))
+    api.put("/alerts/receivers/ops", {**api.get("/alerts/receivers")[0], "repeat_s": 60})
+    api.put("/alerts/rules/queue_depth", {**api.get("/alerts/rules?name=queue_depth")[0], "limit": 20_000})
+    assert api.get("/alerts/receivers/ops")["repeat_s"] == 60
+    assert api.get("/alerts/rules/queue_depth")["limit"] == 20_000
+    api.post("/alerts/receivers/ops/test")
+    assert sink.next().headers["Authorization"] == "Bearer sesame"
+    api.delete("/alerts/receivers/ops")
+    api.delete("/alerts/rules/queue_depth")
 
 
 def test_too_much_of_the_history_is_refused(api: Api) -> None:

@@ -6,6 +6,7 @@ silenced                   -> as if it were not there; its end is not told eithe
 """
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -113,4 +114,5 @@ def _notice(receiver: Receiver, group: Group, current: list[Alert], now_ms: int)
     resolved = tuple(worst_first(group.ended.values()))
     group.told, group.ended, group.sent_ms = keys, {}, now_ms
     rule = (current or list(resolved))[0].rule
-    return Notice(receiver, rule, now_ms, tuple(worst_first(current)), resolved)
+    # As they are now: a notice may be under way for minutes, while its alerts go on.
+    return Notice(receiver, rule, now_ms, tuple(map(copy, worst_first(current))), resolved)

@@ -39,6 +39,8 @@ class Facts:
     cpu_s: float
     storage: Storage | None
     streams: Streams
+    alerts: dict[str, int]
+    """How many are firing, by rule."""
     tallies: dict[str, Tally] = field(default_factory=dict)
     """By queue type."""
 
@@ -72,6 +74,7 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
             cpu_s=usage.ru_utime + usage.ru_stime,
             storage=storage,
             streams=look_at_streams(site.desk.guard, core),
+            alerts=site.alerts.firing_counts(),
             tallies=tallies,
         )
 

@@ -132,4 +132,12 @@ STREAMS = (
         lambda f: f.streams.lags,
     ),
 )
-OWN = MESSAGES + STORAGE + STREAMS
+ALERTS = (
+    figure(
+        "leveret_alerts_firing",
+        "gauge",
+        "Alerts of the broker itself that are firing, by rule",
+        lambda f: {labels(rule=rule): count for rule, count in f.alerts.items()},
+    ),
+)
+OWN = MESSAGES + STORAGE + STREAMS + ALERTS
