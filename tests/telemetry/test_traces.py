@@ -13,6 +13,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from tests.metrics.scene import scrape
 from tests.server_process import PACKAGES, ServerProcess
 from tests.sqs.server import Server
 from tests.telemetry.collector import Collector
@@ -167,6 +168,7 @@ def test_the_status_counts_spans(channel: BlockingChannel, server: ServerProcess
     facts = json.loads(done.stdout)
     assert facts["spans_exported"] >= 1
     assert facts["spans_dropped"] == facts["spans_avoided"] == 0
+    assert scrape(server).value("leveret_spans_total", outcome="exported") >= facts["spans_exported"]
 
 
 def test_a_malformed_context_of_a_request_is_left_out(channel: BlockingChannel, server: ServerProcess) -> None:

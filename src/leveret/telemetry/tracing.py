@@ -47,6 +47,10 @@ RETURNED = ("nack", "timeout", "requeue", "delay")
 """The same for going back to it; see Returned."""
 
 
+NO_SPANS = {"exported": 0, "dropped": 0, "avoided": 0}
+"""What a broker counts that traces nothing."""
+
+
 class Unwritten(NamedTuple):
     """A publish that waits for a frame of the journal."""
 

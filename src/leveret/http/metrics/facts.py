@@ -12,6 +12,7 @@ from leveret.core.tally import Tally
 from leveret.http.management.nodes import open_files
 from leveret.http.management.parameters import cluster_name
 from leveret.http.metrics.storage import Storage, Streams, look_at_storage, look_at_streams
+from leveret.telemetry.tracing import NO_SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,8 @@ class Facts:
     churn: dict[str, int]
     traffic: dict[str, int]
     limited: int
+    spans: dict[str, int]
+    """By what became of them."""
     memory_bytes: int
     free_bytes: int
     files: int
@@ -68,6 +71,7 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
             churn=site.rates.churn(core),
             traffic=site.clients.traffic(),
             limited=limited(),
+            spans=NO_SPANS if site.desk.guard.tracer is None else site.desk.guard.tracer.counts,
             memory_bytes=site.process.memory_bytes(),
             free_bytes=site.process.free_bytes(),
             files=open_files(),

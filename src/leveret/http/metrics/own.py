@@ -90,6 +90,12 @@ MESSAGES = (
     figure(
         "leveret_rate_limited_requests_total", "counter", "Requests over HTTP refused with 429", lambda f: f.limited
     ),
+    figure(
+        "leveret_spans_total",
+        "counter",
+        "Spans of traced messages, by outcome; avoided counts messages over tracing_rate_max",
+        lambda f: {labels(outcome=outcome): count for outcome, count in f.spans.items()},
+    ),
 )
 STORAGE = (
     figure("leveret_journal_sync_seconds", "histogram", "Time of one fdatasync of the journal", sync_times),
