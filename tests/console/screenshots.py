@@ -12,108 +12,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from leveret.pipeline.session import SMALL
 from tests.console.browser import Console, launch
 from tests.console.shop import shop
+from tests.console.shots import BYTES_MAX, FOLDER, LINKED, SHOTS, Shot
 from tests.server_process import ServerProcess
 from tests.sources import ROOT
 
-FOLDER = ROOT / "docs" / "screenshots"
 COMMANDS = ROOT / "docs" / "cli.md"
-BYTES_MAX = 150_000
 TRAFFIC_S = 75  # until charts show something
-LIVE_S = 11  # in which a page asks twice
 WIDTH = "100"
-FLAGS = ("--segment-bytes", str(256 << 10))
-
-
-class Shot(NamedTuple):
-    """A picture: of which page, after what was done there."""
-
-    path: str
-    act: Callable[[Page], None] | None = None
-    size: str = "desktop"
-    dark: bool = False
-
-
-def probe(page: Page) -> None:
-    """Ask where a key would go."""
-    page.get_by_label("Routing key").first.fill("order.paid")
-    page.get_by_role("button", name="Look").click()
-    page.locator(".graph a.hit").first.wait_for()
-
-
-def open_message(page: Page) -> None:
-    """Open the first message."""
-    page.locator("details.message summary").first.click()
-    page.locator("details.message pre").first.wait_for()
-
-
-def open_group(page: Page) -> None:
-    """Choose two groups of dead letters, and look into the first one."""
-    for box in page.locator("tbody").get_by_role("checkbox").all()[:2]:
-        box.check()
-    page.get_by_role("button", name="Look", exact=True).first.click()
-    page.locator("details.message").first.wait_for()
-    page.evaluate("scrollTo(0, 0)")
-
-
-def preview_redrive(page: Page) -> None:
-    """Ask how many messages a redrive would move."""
-    page.get_by_role("button", name="Redrive", exact=True).click()
-    page.get_by_label("Only with this routing key").fill("order.new")
-    page.get_by_role("button", name="Preview").click()
-    page.get_by_text("would be moved").wait_for()
-
-
-def read_report(page: Page) -> None:
-    """Wait until the report is there."""
-    page.frame_locator("iframe.report").locator("h1").wait_for()
-
-
-def grow(page: Page) -> None:
-    """Let the charts of a page grow."""
-    page.wait_for_timeout(LIVE_S * 1_000)
-
-
-SHOTS: dict[str, Shot] = {
-    "overview": Shot("/"),
-    "queues": Shot("/queues?sort=messages&reverse=true"),
-    "queue": Shot("/queues/%2F/orders"),
-    "queue-messages": Shot("/queues/%2F/orders.dead?tab=messages", open_message),
-    "queue-clients": Shot("/queues/%2F/shipping?tab=clients"),
-    "queue-redrive": Shot("/queues/%2F/orders.dead", preview_redrive),
-    "dead-letters": Shot("/dead-letters", open_group),
-    "scheduled": Shot("/scheduled"),
-    "streams": Shot("/streams"),
-    "stream": Shot("/streams/%2F/clicks"),
-    "exchanges": Shot("/exchanges"),
-    "exchange": Shot("/exchanges/%2F/shop", probe),
-    "routing": Shot("/routing"),
-    "alerts": Shot("/alerts"),
-    "connections": Shot("/connections"),
-    "channels": Shot("/channels"),
-    "nodes": Shot("/nodes"),
-    "reports": Shot("/reports"),
-    "users": Shot("/users"),
-    "user": Shot("/users/web"),
-    "tokens": Shot("/tokens"),
-    "vhosts": Shot("/vhosts"),
-    "vhost": Shot("/vhosts/staging"),
-    "policies": Shot("/policies"),
-    "definitions": Shot("/definitions"),
-    "audit": Shot("/audit"),
-    "overview-dark": Shot("/", dark=True),
-    "routing-dark": Shot("/routing", dark=True),
-    "queue-phone": Shot("/queues/%2F/orders", size="phone"),
-    "dead-letters-phone": Shot("/dead-letters", size="phone", dark=True),
-}
+FLAGS = ("--segment-bytes", str(256 << 10), "--alerts-every-s", "5")
 
 
 def take(console: Console, name: str, shot: Shot) -> None:
@@ -138,7 +51,7 @@ def kept(page: Page, name: str) -> None:
 def linked(console: Console) -> dict[str, Shot]:
     """Pages whose addresses are not known before: the first connection, the node, the report."""
     found = {}
-    for name, act in (("connection", None), ("node", grow), ("report", read_report)):
+    for name, act in LINKED.items():
         with console.open(f"/{name}s") as page:
             address = page.locator("tbody a").first.get_attribute("href")
             assert address is not None

@@ -6,6 +6,7 @@ Everything comes from the protocols that users have; nothing is made up on the p
 import json
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -15,6 +16,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 import leveret
 from leveret.server.control_client import connect
+from tests.alerting.sinks import WebSink
 from tests.management.scene import Api
 from tests.server_process import ServerProcess
 
@@ -75,6 +77,7 @@ def define(api: Api) -> None:
     api.put("/vhosts/staging", {"description": "the next release", "tags": "test", "default_queue_type": "quorum"})
     api.put("/vhost-limits/staging/max-queues", {"value": 200})
     api.put("/permissions/staging/grace", EVERYTHING)
+    api.put("/queues/staging/orders", {"durable": True})
     for name, exchange in EXCHANGES.items():
         api.put(f"/exchanges/%2F/{name}", {"durable": True, **exchange})
     for name, arguments in QUEUES.items():
@@ -86,7 +89,7 @@ def define(api: Api) -> None:
     bounded = {"pattern": "^(orders|mail)$", "definition": {"max-length": 100_000}, "apply-to": "queues", "priority": 1}
     api.put("/policies/%2F/bounded", bounded)
     kept = {"pattern": "dead$", "definition": {"message-ttl": 604_800_000}, "apply-to": "queues", "priority": 5}
-    api.put("/policies/%2F/dead-for-a-week", kept)
+    api.put("/policies/%2F/week", kept)
     cap = {"pattern": ".*", "definition": {"max-length-bytes": 10 << 30}, "apply-to": "queues", "priority": 0}
     api.put("/operator-policies/%2F/cap", cap)
 
@@ -116,14 +119,18 @@ def publishing(channel: BlockingChannel) -> Callable[[int], None]:
     return turn
 
 
-def consuming(queue: str, tag: str, prefetch: int, fails: int, requeue: bool) -> Callable[[BlockingChannel], None]:
-    """A service that fails now and then; with a large prefetch it holds what it has not done."""
+def consuming(
+    queue: str, tag: str, prefetch: int, fails: int, requeue: bool = False, takes_s: float = 0
+) -> Callable[[BlockingChannel], None]:
+    """A service that cannot handle one of so many messages, however often it gets it."""
 
     def start(channel: BlockingChannel) -> None:
-        numbers = count(1)
-
-        def handle(channel: BlockingChannel, got: pika.spec.Basic.Deliver, *_: object) -> None:
-            if fails and next(numbers) % fails == 0:
+        def handle(
+            channel: BlockingChannel, got: pika.spec.Basic.Deliver, properties: pika.BasicProperties, _: bytes
+        ) -> None:
+            time.sleep(takes_s)
+            number = int((properties.message_id or "web-1").removeprefix("web-"))
+            if fails and number % fails == 0:
                 channel.basic_nack(got.delivery_tag, requeue=requeue)
             else:
                 channel.basic_ack(got.delivery_tag)
@@ -145,11 +152,14 @@ def holding(queue: str, tag: str, prefetch: int) -> Callable[[BlockingChannel], 
 
 
 SERVICES: dict[str, tuple[Callable[[BlockingChannel], None], ...]] = {
-    "warehouse": (consuming("shipping", "packer", 20, 40, False), holding("shipping", "quality check", 25)),
-    "cashier": (consuming("payments", "cashier", 10, 4, True),),
-    "mailer": (consuming("mail", "mailer", 50, 25, False), consuming("invoices", "printer", 10, 0, False)),
-    "orders": (consuming("orders", "orders-1", 5, 120, False), consuming("orders", "orders-2", 5, 90, False)),
-    "search": (consuming("search.index", "indexer", 100, 0, False),),
+    "warehouse": (consuming("shipping", "packer", 20, 33), holding("shipping", "quality check", 25)),
+    "cashier": (consuming("payments", "cashier", 10, 35, True),),
+    "mailer": (consuming("mail", "mailer", 50, 25), consuming("invoices", "printer", 10, 0)),
+    "orders": (
+        consuming("orders", "orders-1", 5, 121, takes_s=0.012),
+        consuming("orders", "orders-2", 5, 91, takes_s=0.012),
+    ),
+    "search": (consuming("search.index", "indexer", 100, 0),),
 }
 
 
@@ -187,6 +197,12 @@ class Service(threading.Thread):
         self.join()
 
 
+def rehearse(server: ServerProcess) -> None:
+    """Messages in another virtual host."""
+    with leveret.connect(server.http_url, vhost="staging") as broker:
+        broker.queue("orders", declare=False).send_many([{"order": number} for number in range(120)])
+
+
 def schedule(broker: leveret.RemoteBroker) -> None:
     """Messages that are due later, in two queues."""
     for number in range(6):
@@ -207,6 +223,15 @@ def streams(broker: leveret.RemoteBroker, running: ExitStack) -> None:
         consumer.commit()
 
 
+def watch(api: Api, sink: WebSink) -> None:
+    """Somebody who is told of alerts, and some that he does not want to hear of."""
+    api.put("/alerts/receivers/on-call", {"kind": "webhook", "url": sink.url, "severity_min": "warning"})
+    why = {"why": "the new image service comes on Monday", "until_ms": int((time.time() + 36_000) * 1000)}
+    api.post("/alerts/silences", {"rule": "*", "vhost": "/", "queue": "thumbnails", **why})
+    slow = {"figure": "waiting_max", "limit": 20, "severity": "info", "queue": "reminders", "says": "carts are left"}
+    api.put("/alerts/rules/left_carts", slow)
+
+
 def credentials(server: ServerProcess) -> None:
     """Tokens and access keys of programs."""
     with connect(str(server.data)) as operator:
@@ -221,10 +246,12 @@ def shop(server: ServerProcess) -> Iterator[None]:
     api = Api(server.ports["http"])
     define(api)
     credentials(server)
+    rehearse(server)
     api.post("/queues/%2F/refunds/actions", {"action": "pause"})
     services = [Service("web", server.url, ()), *(Service(name, server.url, each) for name, each in SERVICES.items())]
     with ExitStack() as running:
         broker = running.enter_context(server.client())
+        watch(api, running.enter_context(WebSink()))
         schedule(broker)
         streams(broker, running)
         for service in services:

@@ -21,9 +21,9 @@ class Burial(NamedTuple):
 
 def burials(home: Vhost) -> Iterator[Burial]:
     """Every queue with dead letters, by name; not those whose dead letters have nowhere to go."""
-    for _, queue in sorted(home.queues.items()):
-        name = queue.policy.dead_letter_exchange
-        exchange = None if name is None else home.exchanges.get(name)
+    dying = [queue for queue in home.queues.values() if queue.policy.dead_letter_exchange is not None]
+    for queue in sorted(dying, key=_name):
+        exchange = home.exchanges.get(queue.policy.dead_letter_exchange)
         key = queue.policy.dead_letter_routing_key
         if isinstance(exchange, DefaultExchange):
             # Without a key of its own a dead letter keeps the one that it had, and that may be any.
@@ -50,4 +50,8 @@ def graves(home: Vhost) -> list[Any]:
                 pending.append(home.exchanges[place.alternate])
         else:
             found[place] = None
-    return sorted(found, key=lambda queue: str(queue.name))
+    return sorted(found, key=_name)
+
+
+def _name(queue: Any) -> str:
+    return str(queue.name)

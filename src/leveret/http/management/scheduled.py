@@ -9,7 +9,7 @@ from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.queue import Queue
 from leveret.http.management.call import Call
-from leveret.http.management.queues import by_name
+from leveret.http.management.queues import NAME
 from leveret.http.management.refusals import BadRequest, answer
 from leveret.http.management.site import Row
 from leveret.http.router import Answer
@@ -26,8 +26,9 @@ def list_vhost(call: Call) -> Answer:
     if limit is not None and not 1 <= limit <= TOLD_MAX:
         raise BadRequest(f"limit is from 1 to {TOLD_MAX}: ask for one queue to see more of it")
     with call.site.desk.guard as core:
-        holding = [queue for queue in by_name(call.home(core)) if queue.scheduled]
-        allowed = [queue for queue in holding if call.allows("basic.get", {"queue": queue.name})]
+        holding = [queue for queue in call.home(core).queues.values() if queue.scheduled]
+        readable = [queue for queue in holding if call.allows("basic.get", {"queue": queue.name})]
+        allowed = sorted(readable, key=NAME)
         meant = [queue for queue in allowed if wanted in (None, queue.name)]
         found, examined = _holdings(meant)
         rows = [_shown(core.tag, held) for held in nsmallest(limit or TOLD, found, key=_due)]

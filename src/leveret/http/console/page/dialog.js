@@ -68,6 +68,7 @@ export function confirm({ title, text, action, word, submit }) {
 export function reveal({ title, text, values }) {
   const fields = values.map(([label, value]) => ({ name: label, label, value, attributes: { readonly: true } }));
   const copy = async () => {
+    if (!navigator.clipboard) throw new Error("Browsers copy only from pages with TLS: select the text instead.");
     await navigator.clipboard.writeText(values.at(-1)[1]);
     return `${values.at(-1)[0]} is in the clipboard.`;
   };

@@ -1,4 +1,4 @@
-// A drawing of how messages flow: exchanges from left to right by their distance, queues in the last column.
+// A drawing of how messages flow, from left to right.
 
 import { h, svg } from "./dom.js";
 

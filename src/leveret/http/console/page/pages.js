@@ -53,7 +53,6 @@ export const PAGES = [
     tag: "management",
     load: () => import("./pages/exchange.js"),
   },
-  { path: "/alerts", name: "Alerts", group: "Broker", tag: "management", load: () => import("./pages/alerts.js") },
   {
     path: "/routing",
     name: "Routing",
@@ -61,6 +60,7 @@ export const PAGES = [
     tag: "management",
     load: () => import("./pages/routing.js"),
   },
+  { path: "/alerts", name: "Alerts", group: "Broker", tag: "management", load: () => import("./pages/alerts.js") },
   {
     path: "/connections",
     name: "Connections",

@@ -16,7 +16,7 @@ const COLUMNS = [
   { label: "Channels", sort: "channels", numeric: true, show: (row) => count(row.channels) },
   { label: "Received", sort: "recv_oct", numeric: true, optional: true, show: (row) => bytes(row.recv_oct) },
   { label: "Sent", sort: "send_oct", numeric: true, optional: true, show: (row) => bytes(row.send_oct) },
-  { label: "Since", sort: "connected_at", optional: true, show: (row) => ago(row.connected_at) },
+  { label: "Since", sort: "connected_at", whole: true, optional: true, show: (row) => ago(row.connected_at) },
 ];
 
 /** Whether a connection may publish. */

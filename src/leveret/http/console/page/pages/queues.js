@@ -19,7 +19,11 @@ const FIELDS =
 const COLUMNS = [
   { label: "Name", sort: "name", show: (row) => h("a", { href: to("queues", row.vhost, row.name) }, row.name) },
   { label: "Virtual host", sort: "vhost", optional: true, show: (row) => row.vhost },
-  { label: "Type", show: (row) => [row.type, row.state === "paused" ? [" ", badge("paused", "warn")] : null] },
+  {
+    label: "Type",
+    whole: true,
+    show: (row) => [row.type, row.state === "paused" ? [" ", badge("paused", "warn")] : null],
+  },
   { label: "Ready", sort: "messages_ready", numeric: true, show: (row) => count(row.messages_ready) },
   {
     label: "Taken",

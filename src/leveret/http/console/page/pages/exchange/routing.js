@@ -3,6 +3,7 @@
 import { management, segment } from "../../api.js";
 import { h } from "../../dom.js";
 import { graphOf } from "../../graph.js";
+import { leveled } from "../../levels.js";
 import { to } from "../../router.js";
 import { hrefOf } from "./bindings.js";
 
@@ -57,7 +58,7 @@ function idOf(kind, name) {
 
 /** Nodes and edges from an exchange on, some levels deep; of the first exchange the bindings are known. */
 async function collect({ vhost, name, row, signal }, first) {
-  const start = { id: idOf("exchange", name), name, kind: "exchange", level: 0, href: to("exchanges", vhost, name) };
+  const start = { id: idOf("exchange", name), name, kind: "exchange", href: to("exchanges", vhost, name) };
   const nodes = new Map([[start.id, start]]);
   const edges = new Map();
   const pending = [{ node: start, rows: first, alternate: row.arguments["alternate-exchange"] }];
@@ -71,7 +72,7 @@ async function collect({ vhost, name, row, signal }, first) {
     }
     const fresh = !nodes.has(id);
     const { destination, destination_type: type } = each;
-    if (fresh) nodes.set(id, { id, name: destination, kind: type, level: node.level + 1, href: hrefOf(each) });
+    if (fresh) nodes.set(id, { id, name: destination, kind: type, href: hrefOf(each) });
     const edge = edges.get(`${node.id} ${id}`) ?? { from: node.id, to: id, keys: [], kind };
     edges.set(`${node.id} ${id}`, { ...edge, keys: [...edge.keys, each.routing_key] });
     return fresh && type === "exchange" ? nodes.get(id) : null;
@@ -86,9 +87,7 @@ async function collect({ vhost, name, row, signal }, first) {
       else left = true;
     }
   }
-  const last = Math.max(...[...nodes.values()].map((node) => node.level + (node.kind === "exchange" ? 1 : 0)));
-  for (const node of nodes.values()) if (node.kind === "queue") node.level = last;
-  return { nodes: [...nodes.values()], edges: [...edges.values()], left };
+  return { ...leveled([...nodes.values()], [...edges.values()]), left };
 }
 
 /** An exchange on the way; one that is named as an alternate need not be there. */
