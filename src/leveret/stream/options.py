@@ -3,12 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from leveret.core.arguments import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from leveret.core.errors import InvalidArgument
 from leveret.journal.encryption import Keys
-
-SEGMENT_BYTES_MIN = 1 << 10
-SEGMENT_BYTES_MAX = 3_000_000_000
-"""As for RabbitMQ; retention frees whole segments, so larger ones would keep too much."""
 
 
 @dataclass(frozen=True)
