@@ -1,5 +1,6 @@
 """A small collector: takes spans by OTLP over HTTP, as real ones do, and keeps them for tests to look at."""
 
+import gzip
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,15 +18,26 @@ PATIENCE_S = 30
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request."""
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         collector: Collector = self.server.collector  # type: ignore[attr-defined]
-        request = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"])))
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers["Content-Encoding"] == "gzip":
+            sent = gzip.decompress(sent)
+        request = ExportTraceServiceRequest.FromString(sent)
+        collector.asked.set()
         collector.open.wait(PATIENCE_S)
-        collector.take(self.path, request)
+        collector.headers = dict(self.headers.items())
+        status = collector.statuses.pop(0) if collector.statuses else collector.status
+        if status == 200:
+            collector.take(self.path, request)
         body = ExportTraceServiceResponse().SerializeToString()
-        self.send_response(collector.status)
+        self.send_response(status)
+        if not collector.keeps_alive:
+            self.send_header("Connection", "close")
         self.send_header("Content-Type", "application/x-protobuf")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -38,14 +50,20 @@ class Handler(BaseHTTPRequestHandler):
 class Collector:
     """Listens while the block runs; `open.clear()` makes it slow, `status` makes it refuse."""
 
-    def __init__(self) -> None:
+    def __init__(self, keeps_alive: bool = True) -> None:
+        self.keeps_alive = keeps_alive
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.collector = self  # type: ignore[attr-defined]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._came = threading.Condition()
         self.open = threading.Event()
         self.open.set()
+        self.asked = threading.Event()
         self.status = 200
+        self.statuses: list[int] = []
+        """Of the next requests."""
+        self.headers: dict[str, str] = {}
+        """Of the last request."""
         self.spans: list[Span] = []
         self.services: set[str] = set()
 

@@ -26,7 +26,7 @@ AWS = f"Root=1-{TRACE[:8]}-{TRACE[8:]};Parent={SPAN};Sampled=1"
 
 @pytest.fixture(scope="module")
 def listening() -> Iterator[Collector]:
-    with Collector() as collector:
+    with Collector(keeps_alive=False) as collector:  # a connection is a thread, and no test may leave one behind
         yield collector
 
 

@@ -1,5 +1,7 @@
 """Tracing as the options of a broker ask for it."""
 
+import os
+
 from leveret.config import Options
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.guard import Guard
@@ -16,7 +18,7 @@ def start_tracing(guard: Guard, options: Options) -> None:
         return 0 if store is None else store.commit.pending
 
     try:
-        sender = OtlpSender(options.tracing_endpoint)
+        sender = OtlpSender(options.tracing_endpoint, os.environ)
     except InvalidArgument:
         guard.close()
         raise

@@ -1,67 +1,132 @@
-"""Spans to a collector by OTLP over HTTP, with what OpenTelemetry has for that; the extra `tracing` brings it.
+"""Spans to a collector by OTLP over HTTP.
 
-The variables of OpenTelemetry count where an option says nothing: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT,
-_COMPRESSION and _CERTIFICATE, each also with TRACES_ in it, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
+The variables of OpenTelemetry count where an option says nothing: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _COMPRESSION
+and _CERTIFICATE, each also with TRACES_ in it, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+import gzip
+import socket
+import ssl
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from leveret.core.errors import InvalidArgument
+from leveret.telemetry.otlp_wire import request
 from leveret.telemetry.spans import Span
 
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.sdk.trace.export import SpanExporter
-
 SERVICE = "leveret"
+DEFAULT = "http://localhost:4318"
+PATH = "/v1/traces"
+TIMEOUT_S = 10.0
+WAITS_S = (0.5, 1.0, 2.0)  # before a batch is sent again
+CLOSE_S = 1.0
+AGAIN = frozenset((429, 502, 503, 504))
+ANSWER_BYTES_MAX = 65_536
 
 
 class OtlpSender:
     """A collector, by its URL; see Sender."""
 
-    def __init__(self, endpoint: str | None) -> None:
+    def __init__(self, endpoint: str | None, environ: Mapping[str, str]) -> None:
         """Send to this URL (with /v1/traces at its end), or to the one that OpenTelemetry's variables name."""
-        if endpoint is not None and urlsplit(endpoint).scheme not in ("http", "https"):
-            raise InvalidArgument("tracing_endpoint is a URL such as http://127.0.0.1:4318/v1/traces")
-        try:
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-            from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-            from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-        except ImportError:
-            raise InvalidArgument("tracing needs OpenTelemetry: pip install 'leveret[tracing]'") from None
-        self._exporter: SpanExporter = OTLPSpanExporter(endpoint)
-        self._resource = Resource({"service.name": SERVICE}).merge(OTELResourceDetector().detect())
-        self._scope = InstrumentationScope(SERVICE)
+        self._url = url_of(endpoint, environ)
+        self._headers = {"Content-Type": "application/x-protobuf", **pairs(_setting(environ, "HEADERS"))}
+        self._is_zipped = _setting(environ, "COMPRESSION") == "gzip"
+        if self._is_zipped:
+            self._headers["Content-Encoding"] = "gzip"
+        self._certificate = _setting(environ, "CERTIFICATE") or None
+        self._resource = {"service.name": SERVICE, **pairs(environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))}
+        if environ.get("OTEL_SERVICE_NAME"):
+            self._resource["service.name"] = environ["OTEL_SERVICE_NAME"]
+        self._connection: HTTPConnection | None = None
+        self._closed = threading.Event()
+        self._sending = threading.Lock()
 
     def send(self, spans: list[Span]) -> bool:
         """See Sender."""
-        from opentelemetry.sdk.trace.export import SpanExportResult
+        body = request(self._resource, spans)
+        if self._is_zipped:
+            body = gzip.compress(body, 1)
+        with self._sending:
+            return self._send(body)
 
-        return self._exporter.export([self._readable(span) for span in spans]) is SpanExportResult.SUCCESS
+    def _send(self, body: bytes) -> bool:
+        """Send a request until it is answered, or refused for good."""
+        for wait_s in (0.0, *WAITS_S):
+            if wait_s and self._closed.wait(wait_s):
+                return False
+            status = self._post(body)
+            if status is not None and status not in AGAIN:
+                return 200 <= status < 300
+        return False
 
     def close(self) -> None:
         """See Sender."""
-        self._exporter.shutdown()
+        self._closed.set()
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer waits no more
+        if self._sending.acquire(timeout=CLOSE_S):
+            self._disconnect()
+            self._sending.release()
 
-    def _readable(self, span: Span) -> ReadableSpan:
-        """A span as OpenTelemetry has it."""
-        from opentelemetry.sdk.trace import ReadableSpan
-        from opentelemetry.trace import SpanContext, SpanKind, TraceFlags, TraceState
+    def _post(self, body: bytes) -> int | None:
+        """Send a request; give the status, or None when there was no answer."""
+        try:
+            connection = self._connection or self._connect()
+            connection.request("POST", self._url.path, body, self._headers)
+            answer = connection.getresponse()
+            answer.read(ANSWER_BYTES_MAX)
+            if answer.isclosed() and not answer.will_close:
+                return answer.status
+            self._disconnect()
+            return answer.status
+        except (OSError, HTTPException):
+            self._disconnect()
+            return None
 
-        state = TraceState.from_header([span.state]) if span.state else TraceState()
-        flags = TraceFlags(TraceFlags.SAMPLED)
-        parent = SpanContext(span.trace_id, span.parent_id, True, flags, state) if span.parent_id else None
-        return ReadableSpan(
-            span.name,
-            context=SpanContext(span.trace_id, span.span_id, False, flags, state),
-            parent=parent,
-            resource=self._resource,
-            attributes=span.attributes,
-            kind=SpanKind[span.kind],
-            start_time=span.start_ns,
-            end_time=span.end_ns,
-            instrumentation_scope=self._scope,
-        )
+    def _connect(self) -> HTTPConnection:
+        """A new connection."""
+        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme == "https":
+            context = ssl.create_default_context(cafile=self._certificate)
+            self._connection = HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
+        else:
+            self._connection = HTTPConnection(host, port, timeout=TIMEOUT_S)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def url_of(endpoint: str | None, environ: Mapping[str, str]) -> SplitResult:
+    """Where spans go."""
+    base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or DEFAULT
+    chosen = endpoint or environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or base.rstrip("/") + PATH
+    try:
+        url = urlsplit(chosen)
+        is_complete = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_complete = False
+    if not is_complete:
+        raise InvalidArgument("tracing_endpoint is a URL such as http://127.0.0.1:4318/v1/traces")
+    return url._replace(path=url.path or PATH)
+
+
+def pairs(text: str) -> dict[str, str]:
+    """What a variable such as `name=value,other=value` says; values may have percent signs."""
+    found = (each.partition("=") for each in text.split(",") if "=" in each)
+    return {name.strip(): unquote(value.strip()) for name, _, value in found}
+
+
+def _setting(environ: Mapping[str, str], name: str) -> str:
+    """A variable of the exporter; the one that is only for traces counts."""
+    return environ.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or environ.get(f"OTEL_EXPORTER_OTLP_{name}") or ""
