@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -67,6 +68,12 @@ class Pending(Generic[T]):
         """Wait for it as a task."""
         if not self.done:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.add_done_callback(lambda _: future.done() or future.set_result(None))
+            self.add_done_callback(partial(_wake, future))
             yield from future
         return self.result()
+
+
+def _wake(future: asyncio.Future[None], _: object) -> None:
+    """Let a task go on, unless it was cancelled meanwhile."""
+    if not future.done():
+        future.set_result(None)

@@ -151,6 +151,10 @@ def listed(
     `keys` give what is in a column without the row: a page that is sorted by one of them is all that is made.
     """
     want = wanted(call)
+    if want.sort is None and want.page is not None and want.fits is None:
+        return answer(_page(want, len(handles), len(handles), list(_rows(_slice(want, handles), make))))
+    # In the order of this moment, whatever comes and goes while rows are made.
+    handles = handles[:]
     fitting = handles if want.fits is None else [each for each in handles if want.fits(name(each))]
     if want.sort is None and want.page is not None:
         return answer(_page(want, len(handles), len(fitting), list(_rows(_slice(want, fitting), make))))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Sequence
 from operator import attrgetter
+from typing import Any
 
 from leveret.core import browse
 from leveret.core.arguments import queue_type_of
@@ -16,6 +17,7 @@ from leveret.core.queue import Queue
 from leveret.core.queue_types import Lifetime, check_delete, check_lifetime
 from leveret.core.streams import Recorder
 from leveret.core.topology import Vhost
+from leveret.embedded.guard import Guard
 from leveret.http.management.bindings import bindings_to
 from leveret.http.management.call import Call
 from leveret.http.management.listing import Key, listed, one, range_of
@@ -38,23 +40,44 @@ def list_all(call: Call) -> Answer | Awaitable[Answer]:
     """The queues of every virtual host that the user sees."""
     with call.site.desk.guard as core:
         homes = seen(call, core)
-        queues = [queue for home in homes for queue in by_name(home)]
-    return _listed(call, queues)
+    return _listed(call, ByName(call.site.desk.guard, homes))
 
 
 def list_vhost(call: Call) -> Answer | Awaitable[Answer]:
     """Those of one."""
     with call.site.desk.guard as core:
-        queues = by_name(call.home(core))
-    return _listed(call, queues)
+        home = call.home(core)
+    return _listed(call, ByName(call.site.desk.guard, [home]))
 
 
-def by_name(home: Vhost) -> list[Queue]:
-    """The queues of a virtual host in their order."""
-    return list(map(home.queues.__getitem__, home.queue_names.all()))
+class ByName(Sequence[Any]):
+    """The queues of virtual hosts in their order; a page looks up its own only."""
+
+    def __init__(self, guard: Guard, homes: Iterable[Vhost]) -> None:
+        """Nothing is looked up yet."""
+        self._guard = guard
+        self._homes = list(homes)
+
+    def __len__(self) -> int:
+        """How many there are now."""
+        return sum(len(home.queues) for home in self._homes)
+
+    def __getitem__(self, places: Any) -> Any:
+        """The queues of a slice, or one of them."""
+        if not isinstance(places, slice):
+            return self[:][places]
+        found: list[Queue] = []
+        with self._guard:
+            start, stop, step = places.indices(len(self))
+            assert step == 1, "pages have no gaps"
+            for home in self._homes:
+                names = home.queue_names.all()
+                found += map(home.queues.__getitem__, names[start:stop])
+                start, stop = max(0, start - len(names)), max(0, stop - len(names))
+        return found
 
 
-def _listed(call: Call, queues: list[Queue]) -> Answer | Awaitable[Answer]:
+def _listed(call: Call, queues: Sequence[Queue]) -> Answer | Awaitable[Answer]:
     lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
 
     def make(queue: Queue) -> Row | None:
