@@ -106,6 +106,15 @@ def test_a_dead_letter_goes_through_an_exchange_to_every_queue_bound_there(world
     assert [world.again(name).depth for name in ("all", "orders", "other")] == [1, 1, 0]
 
 
+def test_a_dead_letter_may_go_through_an_internal_exchange(world: World) -> None:
+    world.queue("dead")
+    world.broker.declare_exchange("/", "morgue", "fanout", internal=True)
+    world.broker.bind("/", "morgue", "dead")
+    world.send(world.queue("orders", dead_letter_exchange="morgue"))
+    reject_next(world, "orders")
+    assert world.again("dead").depth == 1
+
+
 def test_two_full_queues_that_push_into_each_other_do_not_exhaust_the_stack(world: World) -> None:
     length = 3_000
     queues = [

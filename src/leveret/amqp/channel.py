@@ -21,12 +21,11 @@ from leveret.amqp.stream_subscriber import StreamSubscriber
 from leveret.amqp.traffic import Route, Traffic
 from leveret.amqp.transaction import Transaction
 from leveret.core import browse, dispatch
-from leveret.core.errors import AccessRefused, DiskFull, QueueNotFound
+from leveret.core.errors import DiskFull, QueueNotFound
 from leveret.core.exchanges import Exchange
 from leveret.core.filters import BLOB
 from leveret.core.held import Held
 from leveret.core.message import Message
-from leveret.core.names import described
 from leveret.core.queue import Queue
 from leveret.core.routing import walk
 from leveret.core.streams import Cursor
@@ -140,10 +139,7 @@ class Channel(Traffic):
 
     def check_exchange(self, name: str) -> Exchange:
         """The exchange of that name, if it takes what clients publish."""
-        found = self.home.exchange(name)
-        if found.internal:
-            raise AccessRefused(f"cannot publish to internal {described('exchange', name, self.vhost)}")
-        return found
+        return self.home.open_exchange(name)
 
     def publish_slowly(
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int

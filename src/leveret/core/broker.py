@@ -283,7 +283,9 @@ class Broker(Publisher):
         """The queues that an exchange gives a message to; the list is shared: do not change it."""
         headers = properties.headers
         keys = deadletter.all_keys(properties, routing_key) if headers else [routing_key]
-        return self.topology.vhost(vhost).route(exchange, keys, headers, properties)
+        home = self.topology.vhost(vhost)
+        home.open_exchange(exchange)
+        return home.route(exchange, keys, headers, properties)
 
     def publish_routed(
         self, queues: list[Queue], exchange: str, routing_key: str, properties: Properties, body: bytes, **options: Any

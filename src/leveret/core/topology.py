@@ -260,14 +260,19 @@ class Vhost:
             if remembered is not None:
                 return remembered
         source = self.exchange(exchange)
-        if source.internal:
-            raise AccessRefused(f"cannot publish to internal {described('exchange', exchange, self.name)}")
         for key in keys:
             check_key(key)
         queues, cacheable = walk(source, self.exchanges, keys, headers, properties)
         if cacheable and len(keys) == 1:
             self._remember(exchange, keys[0], queues)
         return queues
+
+    def open_exchange(self, name: str) -> Exchange:
+        """The exchange of that name; one that takes messages of exchanges and dead letters only is refused."""
+        found = self.exchange(name)
+        if found.internal:
+            raise AccessRefused(f"cannot publish to internal {described('exchange', name, self.name)}")
+        return found
 
     def _remember(self, exchange: str, key: str, queues: list[Any]) -> None:
         """Keep a route until the topology changes."""
