@@ -279,3 +279,20 @@ def test_a_segment_that_was_begun_after_the_checkpoint_is_not_left_in_the_page_c
     world.durably(b"never written")
     World(killed[0], segment_bytes=1024)
     assert killed[0].durable_files[second].durable == killed[0].read_all(second) != b""
+
+
+def test_a_segment_is_closed_when_somebody_asks_for_it(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.journal.begin_segment()  # nothing is in it yet: it stays the first one
+    world.durably(b"one")
+    assert [path.name for path in segments(tmp_path)] == [segment_name(1)]
+    assert world.journal.begin_segment()
+    assert not world.journal.begin_segment()
+    world.commit.flush()
+    assert [path.name for path in segments(tmp_path)] == [segment_name(1), segment_name(2)]
+    world.durably(b"two")
+    facts = world.facts()
+    world.kill()
+    again = World(tmp_path)
+    assert again.facts() == facts
+    again.close()

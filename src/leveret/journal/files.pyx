@@ -11,7 +11,7 @@ from leveret.core.message cimport PERSISTENT, Message, new_message
 from leveret.core.ports cimport Content, Entry, Journal, Place, Record, parts_of
 from leveret.journal.batch cimport Batch
 from leveret.journal.records cimport (
-    MOVED_FORWARD, PURGE, RECORD_HEADER_BYTES, SETTLE, Frame, crc32c_of, crc32c_prepare,
+    MOVED_FORWARD, PURGE, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SETTLE, Frame, crc32c_of, crc32c_prepare,
 )
 
 from leveret.core.errors import DamagedJournal
@@ -31,7 +31,8 @@ cdef class FileJournal(Batch):
         """Take up a log whose next frame is number `seq` at this place."""
         self.pending = seq
         self.durable = seq - 1
-        self.segment = self.segment_filled = segment
+        self.segment = segment
+        self.segment_filled = segment if offset > SEGMENT_HEADER_BYTES else 0   # a new one may not have a file yet
         self.offset = offset
         self.reader = reader
         self.live = live
