@@ -111,7 +111,7 @@ def test_every_exit_code_of_a_server_is_documented() -> None:
 
 
 def test_every_event_of_a_server_is_documented() -> None:
-    parts = ("amqp", "http", "net", "server")
+    parts = ("alerting", "amqp", "http", "net", "server")
     sources = [path.read_text() for part in parts for path in files(".py", under=f"src/leveret/{part}")]
     logged = {event for text in sources for event in re.findall(r'(?:LOG\.\w+|\blog)\(\s*"([^"]+)"', text)}
     assert {row[0] for row in table("server.md", "events")} == {code(event) for event in logged}

@@ -134,7 +134,8 @@ def test_secrets_that_are_left_out_or_hidden_stay(book: Book) -> None:
     book.put_receiver(HOOK)
     book.put_receiver({"name": "ops", "kind": "webhook", "severity_min": "critical"})
     assert (book.receiver("ops").url, book.receiver("ops").severity_min) == (HOOK["url"], "critical")
-    book.put_receiver({**book.receiver("ops").shown(), "severity_min": "info"})
+    shown = {name: value for name, value in book.receiver("ops").shown().items() if name != "place"}
+    book.put_receiver({**shown, "severity_min": "info"})
     assert book.receiver("ops").authorization == "Bearer x"
     book.put_receiver({**HOOK, "authorization": ""})
     assert book.receiver("ops").authorization == ""

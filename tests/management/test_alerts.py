@@ -197,6 +197,18 @@ def test_what_makes_no_sense_is_refused_with_a_reason(api: Api, path: str, body:
     assert says in answer["reason"]
 
 
+def test_what_is_told_can_be_sent_back(api: Api, sink: WebSink) -> None:
+    api.put("/alerts/receivers/ops", hook(sink, rules=["nothing"]))
+    api.put("/alerts/receivers/ops", {**api.get("/alerts/receivers")[0], "repeat_s": 60})
+    api.put("/alerts/rules/queue_depth", {**api.get("/alerts/rules?name=queue_depth")[0], "limit": 20_000})
+    assert api.get("/alerts/receivers/ops")["repeat_s"] == 60
+    assert api.get("/alerts/rules/queue_depth")["limit"] == 20_000
+    api.post("/alerts/receivers/ops/test")
+    assert sink.next().headers["Authorization"] == "Bearer sesame"
+    api.delete("/alerts/receivers/ops")
+    api.delete("/alerts/rules/queue_depth")
+
+
 def test_too_much_of_the_history_is_refused(api: Api) -> None:
     assert api.call("GET", "/alerts/history?limit=1001").status == 400
     assert api.get("/alerts/history?limit=0") == []

@@ -107,7 +107,7 @@ OF_EMAIL = (*_COMMON, "host", "port", "tls", "user", "password", "sender", "to")
 
 def with_secrets_of(row: Row, known: Receiver | None) -> dict[str, Any]:
     """What somebody wrote, with the secrets that he left out or saw hidden, if they are for the same place."""
-    merged = {name: value for name, value in row.items() if value != HIDDEN and name != "place"}
+    merged = {name: value for name, value in row.items() if value != HIDDEN}
     if known is None or known.kind != row.get("kind"):
         return merged
     kept = known.to_dict()

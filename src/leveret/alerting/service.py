@@ -92,7 +92,7 @@ class Alerting:
     def _log(self, events: list[Event]) -> None:
         """Say in the log what changed, and once if there is more than can be kept."""
         for event in events[:LOGGED_MAX]:
-            _log(event)
+            _log_event(event)
         too_many, self._too_many = self._too_many, self.engine.left_out > 0
         if self._too_many and not too_many:
             LOG.warning("alerts left out", kept=len(self.engine.alerts), left_out=self.engine.left_out)
@@ -182,8 +182,11 @@ def _silence_row(event: str, silence: Silence, now_ms: int) -> Row:
     return {"at_ms": now_ms, "event": event, "silence": silence.name, "rule": silence.rule, "by": silence.by}
 
 
-def _log(event: Event) -> None:
+def _log_event(event: Event) -> None:
     """Say in the log what changed."""
     rule, vhost, queue = event.alert.key
-    tell = LOG.warning if event.state == FIRING else LOG.info
-    tell(f"alert {event.state}", rule=rule, vhost=vhost, queue=queue, value=event.alert.value)
+    facts = {"rule": rule, "vhost": vhost, "queue": queue, "value": event.alert.value}
+    if event.state == FIRING:
+        LOG.warning("alert firing", **facts)
+    else:
+        LOG.info("alert resolved", **facts)

@@ -10,8 +10,11 @@ from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
 from leveret.http.management.refusals import BadRequest, NotAuthorised, answer, done
 from leveret.http.management.rules import ADMINISTRATORS, enters, has, seen, sees
+from leveret.http.management.site import Row
 from leveret.http.router import Answer
 
+TOLD = frozenset(("unit", "changed", "place", "problem", "waiting"))
+"""What only answers have: whoever sends one back with something changed need not take it out."""
 PATTERN = re.compile(r"[*?\[]")
 EVENTS = 100
 EVENTS_MAX = 1_000
@@ -32,6 +35,11 @@ def list_events(call: Call) -> Answer:
     with call.site.desk.guard as core:
         homes = frozenset(home.name for home in seen(call, core))
         return answer(call.site.alerts.history.recent(EVENTS if limit is None else limit, homes))
+
+
+def definition(call: Call, kind: str) -> Row:
+    """What was sent, under the name that the path has."""
+    return {**{name: value for name, value in call.body.items() if name not in TOLD}, "name": call.named(kind)}
 
 
 # Rules
@@ -55,12 +63,11 @@ def look_at_rule(call: Call) -> Answer:
 
 def put_rule(call: Call) -> Answer | Awaitable[Answer]:
     """Add or replace a rule."""
-    body = call.body
 
     def keep(core: Broker) -> Answer:
         book = call.site.alerts.book
         known = any(rule.name == call.named("rule") for rule in book.rules())
-        book.put_rule({**body, "name": call.named("rule")})
+        book.put_rule(definition(call, "rule"))
         return done(204 if known else 201)
 
     return call.change(keep)
@@ -136,12 +143,11 @@ def look_at_receiver(call: Call) -> Answer:
 
 def put_receiver(call: Call) -> Answer | Awaitable[Answer]:
     """Add or replace a receiver; secrets that are left out stay."""
-    body = call.body
 
     def keep(core: Broker) -> Answer:
         book = call.site.alerts.book
         known = any(each.name == call.named("receiver") for each in book.receivers())
-        book.put_receiver({**body, "name": call.named("receiver")})
+        book.put_receiver(definition(call, "receiver"))
         return done(204 if known else 201)
 
     return call.change(keep)

@@ -31,7 +31,13 @@ export async function show({ root, signal }) {
 function partsOf(again) {
   return [
     { title: "Now", tag: "management", path: "/alerts", table: nowTable(again) },
-    { title: "Receivers", tag: "monitoring", path: "/alerts/receivers", table: receiversTable(again), add: adders(again) },
+    {
+      title: "Receivers",
+      tag: "monitoring",
+      path: "/alerts/receivers",
+      table: receiversTable(again),
+      add: receiverAdders(again),
+    },
     { title: "Silences", tag: "management", path: "/alerts/silences", table: silencesTable(again) },
     { title: "Rules", tag: "management", path: "/alerts/rules", table: rulesTable(again), add: ruleAdder(again) },
     { title: "History", tag: "management", path: `/alerts/history?limit=${EVENTS}`, table: historyTable() },
@@ -47,7 +53,7 @@ function ruleAdder(again) {
   );
 }
 
-function adders(again) {
+function receiverAdders(again) {
   if (!hasTag("administrator")) return null;
   const buttons = Object.entries(KINDS).map(([kind, { name }]) =>
     button(`Add ${name}`, () => editReceiver(again, kind)),
