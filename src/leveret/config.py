@@ -80,7 +80,6 @@ class ServerOptions(StoreOptions):
     http_burst_max: int = option(1_000, "requests that he may send at once", at_least=1)
     http_origins: str | None = option(None, "origins of web pages that may use HTTP from a browser; by commas")
     metrics_public: bool = option(False, "let every machine scrape /metrics without a login")
-    reports_dir: str | None = option(None, "directory with reports of the pipeline, which the console shows")
     jwt_issuer: str | None = option(None, "whose JSON Web Tokens are taken over HTTP; default: nobody's")
     jwt_audience: str = option("leveret", "audience that they have to be meant for")
     jwt_keys: str | None = option(None, "file or URL of the JWK set that they are signed with")
@@ -88,6 +87,7 @@ class ServerOptions(StoreOptions):
     staging_sink_bytes_max: int = option(2048 * MIB, "bytes that one sink may have staged", at_least=MIB)
     staging_age_s: float = option(86_400, "time after which parts that nobody commits are dropped", at_least=60)
     sink_batches_max: int = option(100, "batches of each sink that are remembered", at_least=1, at_most=10_000)
+    reports_dir: str | None = option(None, "directory with reports of the pipeline, which the console shows")
     sqs_port: int | None = port(9324, "port for SQS without TLS; 0 is any free one, off is none")
     sqs_tls_port: int | None = port(None, "port for SQS with TLS, opened when there is a certificate")
     sqs_auth: Literal["on", "off"] = option(

@@ -12,7 +12,7 @@ def test_a_node_tells_what_it_uses_and_keeps(console: Console, api: Api) -> None
         assert cell(page, name, "State") == "healthy"
         keep(page, "nodes")
         page.get_by_role("link", name=name).click()
-        expect(page.get_by_role("region", name="Journal")).to_contain_text("segments")
+        expect(page.get_by_role("region", name="Journal")).to_contain_text("1 segment")
         expect(page.get_by_role("region", name="Process")).to_contain_text("Python")
         expect(page.get_by_role("region", name="Listeners", exact=True)).to_contain_text("http")
         expect(page.get_by_role("meter", name="Memory")).to_be_visible()

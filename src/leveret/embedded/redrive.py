@@ -27,7 +27,7 @@ PERSISTENT = 1  # as in message.pxd
 FIRST_DEATH = "x-first-death-queue"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RedriveResult:
     """What a redrive has done so far: `skipped` matched and could not be moved (their queue is gone or full)."""
 
