@@ -4,6 +4,7 @@ import asyncio
 import resource
 import sys
 import tempfile
+from collections.abc import Awaitable
 
 import uvloop
 
@@ -30,15 +31,15 @@ def hello(request: Request) -> Response:
 def routes(desk: Desk) -> dict[tuple[str, str], Endpoint]:
     """The least that a queue over HTTP has to do: no authentication, no JSON in requests."""
 
-    def send(request: Request) -> Answer | asyncio.Future[Answer]:
+    def send(request: Request) -> Answer | Awaitable[Answer]:
         queue = desk.queue(request.parameters["queue"])
-        return desk.send(queue, Outgoing(request.body), lambda sent: json_response({"id": sent}, 201))  # type: ignore[return-value]
+        return desk.send(queue, Outgoing(request.body), lambda sent: json_response({"id": sent}, 201))
 
-    def receive(request: Request) -> Answer | asyncio.Future[Answer]:
+    def receive(request: Request) -> Answer | Awaitable[Answer]:
         queue = desk.queue(request.parameters["queue"])
         return desk.receive(queue, lambda taken: Response(200, taken[0].receipt.encode()), wait_s=10)
 
-    def ack(request: Request) -> Answer | asyncio.Future[Answer]:
+    def ack(request: Request) -> Answer | Awaitable[Answer]:
         desk.queue(request.parameters["queue"]).ack(request.body.decode())
         return desk.committed(NOTHING)
 
