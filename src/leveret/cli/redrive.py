@@ -65,9 +65,7 @@ def moved(queue: RemoteQueue, given: Namespace) -> RedriveResult:
         while sum_.matched < total:
             piece = min(total - sum_.matched, max(1, int(given.rate * STEP_S)))
             found = queue.redrive(given.to, limit=piece, rate=given.rate, **meant)
-            sum_ = RedriveResult(
-                sum_.matched + found.matched, sum_.moved + found.moved, sum_.skipped + found.skipped
-            )
+            sum_ = RedriveResult(sum_.matched + found.matched, sum_.moved + found.moved, sum_.skipped + found.skipped)
             progress.add(found.matched)
             if found.moved < piece:
                 break  # there are no more, or the next piece would meet the same that cannot be moved
