@@ -22,6 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "security": {"core"} | SHARED,
     "telemetry": {"core"} | SHARED,
     "cluster": {"core"} | SHARED,
+    "node": EDGE | {"amqp", "http", "embedded", "journal", "cluster"},
     "net": EDGE - {"net"},
     "amqp": EDGE,
     "http": EDGE | {"embedded", "sink"},
@@ -32,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "sink": {"core", "journal", "embedded", "telemetry"} | SHARED,
     "pipeline": {"core", "journal", "stream", "client", "sink"} | SHARED,
     "": EDGE | {"journal", "stream", "embedded", "client"},
-    "server": EDGE | {"journal", "stream", "embedded", "client", "amqp", "http", "sink", "cluster"},
+    "server": EDGE | {"journal", "stream", "embedded", "client", "amqp", "http", "sink", "cluster", "node"},
 }
 
 # Whatever makes two runs of the same calls differ, or waits, or leaves the process.

@@ -62,6 +62,10 @@ class World:
     def _later(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         self.jobs.append(lambda: done(job()))
 
+    def connect(self, peer: Peer) -> Connection:
+        """The server's end of a connection."""
+        return Connection(self.hub, peer)
+
     def work(self) -> None:
         """Do what was put off to other threads, and wait for the disk."""
         while self.jobs or self.hub.waits_for_disk:
@@ -97,7 +101,7 @@ class Client:
 
     def __init__(self, world: World, peer: Peer) -> None:
         self.world = world
-        self.connection = Connection(world.hub, peer)
+        self.connection = world.connect(peer)
         self.reader = FrameReader(1_048_576, 65_535)
         self.writer = FrameWriter()
         self.heartbeats = 0

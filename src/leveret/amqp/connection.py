@@ -210,10 +210,14 @@ class Connection(Session):
     def _open_channel(self, number: int) -> None:
         """Make a channel."""
         self.hub.quotas.check_channel(self.user_name)
-        channel = Channel(self, number)
+        channel = self.new_channel(number)
         self.channels[number] = channel
         self.hub.opened["channel"] += 1
         channel.say(ChannelOpenOk())
+
+    def new_channel(self, number: int) -> Channel:
+        """A channel of this connection."""
+        return Channel(self, number)
 
     def on_output_full(self) -> None:
         """The client has to read before it is heard again."""
@@ -318,6 +322,15 @@ class Connection(Session):
         facts = {"user": self.user_name, "vhost": vhost, "mechanism": self.mechanism, "tls": self.peer.tls}
         LOG.info("connection opened", peer=self.peer, **facts, name=self.client_properties.get("connection_name"))
 
+    def admit(self, user: User, vhost: str, client_properties: dict[str, Any]) -> None:
+        """Open the connection of a client that another node has let in."""
+        self.user = user
+        self.client_properties = client_properties
+        self.client_capabilities = client_properties.get("capabilities", {})
+        self.reader.tune(self.reader.frame_max_offered, self.reader.channel_max_offered)
+        self.outlet.tune(self.reader.frame_max_offered)
+        self.enter(vhost)
+
     @property
     def name(self) -> str:
         """Both ends, which is how operators know a connection."""
@@ -332,6 +345,11 @@ class Connection(Session):
     def user_name(self) -> str:
         """Who has logged in."""
         return "" if self.user is None else self.user.name
+
+    @property
+    def identity(self) -> object:
+        """Whom exclusive queues belong to."""
+        return self
 
     @property
     def consumer_name(self) -> str:
