@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 from leveret.amqp.connection import Peer
 from leveret.amqp.limits import Limits
 from leveret.core.changes import Change, DeclareQueue
+from leveret.core.errors import LeveretError
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
+from leveret.node.guest import Guest
 from leveret.node.replica import Replica
-from leveret.node.shard import LocalSession, Shard
+from leveret.node.shard import Shard
 from tests.amqp.client import World
 
 SHARDS = 3
@@ -34,8 +36,9 @@ class FrontWorld(World):
         self.shards = {home: Shard(home, world.hub) for home, world in self.worlds.items()}
         for world in self.worlds.values():
             world.hub.access = self.access
-        self.sessions: dict[Backend, LocalSession] = {}
+        self.guests: dict[Backend, Guest] = {}
         self.callers: dict[Backend, Caller] = {}
+        self._identities = 0
         self.deaf = False
         """Whether nobody hears what shards say."""
         self._soon: deque[Callable[[], None]] = deque()
@@ -69,19 +72,23 @@ class FrontWorld(World):
     def home_of(self, vhost: str, queue: str) -> str:
         return self.replica.home_of(vhost, queue)
 
+    def identify(self) -> str:
+        self._identities += 1
+        return f"here/{self._identities}"
+
     def soon(self, job: Callable[[], None]) -> None:
         self._soon.append(job)
 
     def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
-        try:
-            with self.hub.locked():
-                home = None if not hasattr(change, "name") else self.replica._homes.get((change.vhost, change.name))
+        with self.hub.locked():
+            home = self.replica.home(change)
+            try:
                 result: T | Exception = self.replica.apply(change)
-        except Exception as error:
-            result = error
-        else:
+            except LeveretError as error:
+                result = error
+        if not isinstance(result, Exception):
             for shard in self.shards.values():
-                shard.apply(change, lambda vhost, name: home or self.home_of(vhost, name))
+                shard.apply(change, home)
         done(result)
 
     def attach(self, backend: Backend, caller: Caller) -> None:
@@ -96,18 +103,11 @@ class FrontWorld(World):
         self.work()
 
     def _connect(self, backend: Backend) -> None:
-        connection, caller = backend.connection, self.callers[backend]
-        session = LocalSession(
-            self.shards[backend.home],
-            caller,
-            lambda data: connection.receive_from(backend, data),
-            lambda: connection.lost_backend(backend),
-        )
-        self.sessions[backend] = session
-        connection.attached(backend, session)
+        guest = self.guests[backend] = Guest(self.shards[backend.home].hub, self.callers[backend], backend)
+        backend.connection.attached(backend, guest)
 
     def detach(self, backend: Backend) -> None:
-        self.sessions.pop(backend, None)
+        self.guests.pop(backend, None)
         self.callers.pop(backend, None)
 
     def close(self) -> None:

@@ -138,9 +138,9 @@ def test_an_exclusive_queue_stays_on_the_node_and_goes_with_its_connection(world
 
 def lose(world: FrontWorld, home: str) -> None:
     """The owner of a shard goes; nobody has taken it over yet."""
-    for backend, session in list(world.sessions.items()):
+    for backend, guest in list(world.guests.items()):
         if backend.home == home:
-            session.abort()
+            guest.abort()
     world.work()
 
 

@@ -1,17 +1,22 @@
-"""A shard: a whole broker that has some of the queues, and the sessions of the fronts that use them."""
+"""A shard: a whole broker that has some of the queues. It knows of the others only what leads to its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from leveret.amqp.connection import Connection
 from leveret.amqp.hub import Hub
-from leveret.core.changes import Bind, Change, DeclareQueue, DeleteQueue, Unbind
+from leveret.core.broker import Broker
+from leveret.core.catalog import dumps
+from leveret.core.changes import Bind, Change, DeclareExchange, DeclareQueue, DeleteExchange, Unbind
+from leveret.core.exchanges import Binding
+from leveret.core.jsonable import decode
+from leveret.core.queue import Queue
+from leveret.core.topology import Vhost
+from leveret.node.replica import Replica
 
 if TYPE_CHECKING:
-    from leveret.node.front.connection import Caller
+    from leveret.node.sessions import RemoteListener
 
 
 class Shard:
@@ -21,11 +26,12 @@ class Shard:
         """Serve the broker of a hub."""
         self.home = home
         self.hub = hub
+        self.guests: set[RemoteListener] = set()
+        """The clients of other nodes."""
 
-    def apply(self, change: Change[Any], home_of: Callable[[str, str], str]) -> None:
-        """Do what was decided for the whole cluster, as far as it concerns this shard."""
-        queue = queue_of(change)
-        if queue is not None and home_of(change.vhost, queue) != self.home:
+    def apply(self, change: Change[Any], home: str | None) -> None:
+        """Do what was decided for the whole cluster; `home` is the shard that it concerns, None: every one."""
+        if home not in (None, self.home):
             return
         if isinstance(change, DeclareQueue) and change.owner is not None:
             # Whose it is is known by the fronts: here everybody is somebody else.
@@ -33,56 +39,73 @@ class Shard:
         with self.hub.locked() as core:
             change.apply(core)
 
+    def reconcile(self, replica: Replica) -> None:
+        """Have what the whole cluster has, as far as it concerns this shard, and nothing else."""
+        with self.hub.locked() as core:
+            for name in [each for each in core.topology.vhosts if each not in replica.core.topology.vhosts]:
+                core.delete_vhost(name)
+            for vhost in replica.core.topology.vhosts.values():
+                core.declare_vhost(vhost.name, vhost.details)
+                wanted = {queue.name: queue for queue in replica.queues_in(vhost, self.home)}
+                _drop_queues(core, vhost, wanted)
+                _match_exchanges(core, vhost)
+                for policy in [*vhost.policies.values(), *vhost.operator_policies.values()]:
+                    core.set_policy(vhost.name, policy)
+                for queue in wanted.values():
+                    _declared(queue).apply(core)
+                _match_bindings(core, vhost, wanted)
 
-def queue_of(change: Change[Any]) -> str | None:
-    """The queue that a change is about; None: it concerns every shard."""
-    if isinstance(change, DeclareQueue | DeleteQueue):
-        return change.name
-    if isinstance(change, Bind | Unbind) and change.destination_type == "queue":
-        return change.destination
-    return None
+
+def _declared(queue: Queue) -> DeclareQueue:
+    """The declaration of a queue as its shard knows it: whose it is, if anybody's, is known by the fronts."""
+    durable = queue.durable and queue.owner is None
+    return DeclareQueue(queue.vhost, queue.name, queue.arguments or {}, durable, queue.auto_delete, server_named=True)
 
 
-class LocalSession:
-    """A way from a front to a shard of the same process; the shard takes it for a socket."""
+def _drop_queues(core: Broker, vhost: Vhost, wanted: dict[str, Queue]) -> None:
+    for queue in [each for each in core.topology.vhost(vhost.name).queues.values() if each.name not in wanted]:
+        core.delete_queue(queue)
 
-    def __init__(
-        self, shard: Shard, caller: Caller, received: Callable[[bytes], None], lost: Callable[[], None]
-    ) -> None:
-        """Open a connection in the shard; `received` gets what it says."""
-        self._hub = shard.hub
-        self._received = received
-        self._lost = lost
-        self._connection = Connection(shard.hub, caller.peer)
-        self._connection.socket = self
-        with shard.hub.locked():
-            self._connection.admit(caller.user, caller.vhost, caller.client_properties)
 
-    # For the front
+def _match_exchanges(core: Broker, vhost: Vhost) -> None:
+    """The same exchanges; one that is another than it was is made anew."""
+    here = core.topology.vhost(vhost.name).exchanges
+    theirs = {name: each.to_dict() for name, each in vhost.exchanges.items()}
+    for name in [name for name, each in here.items() if theirs.get(name) != each.to_dict()]:
+        DeleteExchange(vhost.name, name).apply(core)
+    for each in vhost.exchanges.values():
+        if each.name not in here:
+            DeclareExchange(
+                vhost.name, each.name, each.type, each.durable, each.auto_delete, each.internal, each.arguments
+            ).apply(core)
 
-    def send(self, data: bytes) -> None:
-        """Give the shard frames."""
-        self._hub.receive(self._connection, data)
 
-    def pause(self, paused: bool) -> None:
-        """Whether the client takes no more for now."""
-        self._connection.writable(not paused)
+def _match_bindings(core: Broker, vhost: Vhost, wanted: dict[str, Queue]) -> None:
+    """The same bindings of exchanges, and those that lead to queues of this shard."""
+    here = {_ends(vhost, each): each for each in core.topology.vhost(vhost.name).bindings()}
+    theirs = [each for each in vhost.bindings() if _leads_here(each, wanted)]
+    known = {_ends(vhost, each) for each in theirs}
+    for ends in here.keys() - known:
+        Unbind(*_split(vhost, here[ends])).apply(core)
+    for each in theirs:
+        Bind(*_split(vhost, each)).apply(core)
 
-    def close(self) -> None:
-        """The client has gone."""
-        self._hub.lost(self._connection)
 
-    # For the shard
+def _leads_here(binding: Binding, wanted: dict[str, Queue]) -> bool:
+    return binding.to_dict()["destination_type"] == "exchange" or binding.destination.name in wanted
 
-    def flush(self) -> None:
-        """Hand over what the shard says."""
-        data = self._connection.take_output()
-        if data:
-            self._received(data)
-        if self._connection.finished:
-            self.abort()
 
-    def abort(self) -> None:
-        """The shard wants to hear no more."""
-        self._hub.lost(self._connection)
-        self._lost()
+def _ends(vhost: Vhost, binding: Binding) -> bytes:
+    return dumps({"vhost": vhost.name, **binding.to_dict()})
+
+
+def _split(vhost: Vhost, binding: Binding) -> tuple[str, str, str, str, dict[str, Any], str]:
+    stored = binding.to_dict()
+    return (
+        vhost.name,
+        stored["source"],
+        stored["destination"],
+        stored["routing_key"],
+        decode(stored["arguments"]),
+        stored["destination_type"],
+    )

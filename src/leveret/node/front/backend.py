@@ -52,6 +52,8 @@ class Backend:
         self.connection = connection
         self._session: Session | None = None
         self._closing: dict[int, int] = {}
+        self.busy = False
+        """Whether the shard hears nothing for now."""
         self._reset()
 
     def _reset(self) -> None:
@@ -166,7 +168,21 @@ class Backend:
         """Whether a channel is not closed yet."""
         return bool(self._closing)
 
-    # Sessions
+    # Sessions: what they tell, not under a lock
+
+    def received(self, data: bytes) -> None:
+        """Frames came from the shard."""
+        self.connection.receive_from(self, data)
+
+    def held(self, held: bool) -> None:
+        """The shard hears nothing more for a while, or again."""
+        self.busy = held
+        self.connection.held_by(self)
+
+    def lost(self, reason: str) -> None:
+        """There is no way to the shard any more."""
+        self.busy = False
+        self.connection.lost_backend(self)
 
     def attach(self, session: Session) -> None:
         """There is a way to the shard: what was said meanwhile is sent."""

@@ -6,6 +6,7 @@ Logging in, permissions and definitions are this node's, from its copy of the ca
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -54,6 +55,9 @@ class Node(Protocol):
     def soon(self, job: Callable[[], None]) -> None:
         """Do something in the thread of the hub when nobody holds a lock."""
 
+    def identify(self) -> str:
+        """Another name for somebody whom queues may belong to, the only one of its kind in the cluster."""
+
 
 class FrontConnection(Connection):
     """One client of a node."""
@@ -62,6 +66,7 @@ class FrontConnection(Connection):
         """Wait for the protocol header."""
         super().__init__(hub, peer)
         self.node = node
+        self._identity = sys.intern(node.identify())
         self.backends: dict[str, Backend] = {}
         self._noted: list[Backend] = []
         self._questions = 0
@@ -126,7 +131,7 @@ class FrontConnection(Connection):
                 tell()
 
     def _let_go(self) -> None:
-        if not self._questions and all(each.attached for each in self.backends.values()):
+        if not self._questions and all(each.attached and not each.busy for each in self.backends.values()):
             self.let_go(Hold.SHARD)
 
     # From shards: called by sessions, not under a lock
@@ -146,6 +151,11 @@ class FrontConnection(Connection):
         if not self.finished:
             self.hub.finish(self, lambda: backend.receive(data))
 
+    def held_by(self, backend: Backend) -> None:
+        """A shard hears nothing more for a while, or again."""
+        if not self.finished:
+            self.hub.finish(self, (lambda: self.hold(Hold.SHARD)) if backend.busy else self._let_go)
+
     def lost_backend(self, backend: Backend) -> None:
         """The way to a shard has ended, and with it what the shard knew of this client."""
         if not self.finished:
@@ -155,6 +165,7 @@ class FrontConnection(Connection):
         for channel in self.channels.values():
             channel.lost(backend.home)
         backend.detach()
+        self.hold(Hold.SHARD)
 
     def came(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
         """A message came on a channel."""
@@ -190,6 +201,11 @@ class FrontConnection(Connection):
         super().writable(writable)
         for backend in self.backends.values():
             backend.pause(not writable)
+
+    @property
+    def identity(self) -> object:
+        """Whom exclusive queues belong to; interned, since owners are compared as objects."""
+        return self._identity
 
     def release(self) -> None:
         """Let go of all shards, which give back what the client holds, and delete the exclusive queues; once."""
