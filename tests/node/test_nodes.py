@@ -78,7 +78,8 @@ def test_a_consumer_goes_on_when_its_shard_moves(cluster: Cluster) -> None:
         bodies: list[bytes] = []
 
         def take(channel: Any, method: Any, properties: Any, body: bytes) -> None:
-            bodies.append(body)
+            if not method.redelivered:  # an acknowledgement that was on its way is lost with the owner
+                bodies.append(body)
             channel.basic_ack(method.delivery_tag)
 
         consumer.basic_consume(name, take)
