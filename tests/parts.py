@@ -16,6 +16,7 @@ from tests.conftest import need
 DEBIAN_PACKAGES = {
     "amqp-publish": "amqp-tools",
     "chromium": "chromium",
+    "etcd": "etcd-server",
     "java": "default-jre-headless",
     "node": "nodejs",
     "npm": "npm",
