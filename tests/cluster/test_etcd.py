@@ -68,6 +68,8 @@ def test_only_one_creates_a_key_and_only_it_removes_it(etcd: EtcdProcess, prefix
         assert not (await client.remove(key, won.revision - 1, hint)).succeeded
         assert (await client.remove(key, won.revision, hint)).succeeded
         assert [each.key for each in (await client.range(prefix)).keys] == [f"{prefix}hint"]
+        assert (await client.create(key, "again", hint=f"{prefix}hint")).succeeded
+        assert [each.key for each in (await client.range(prefix)).keys] == [key]
 
     run(etcd, use)
 

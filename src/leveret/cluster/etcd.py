@@ -107,9 +107,10 @@ class Etcd:
         answer = await self._call("/v3/kv/range", _prefix(prefix), again=True)
         return Found(_revision(answer), [_key_value(each) for each in answer.get("kvs", ())])
 
-    async def create(self, key: str, value: str, lease: int = 0) -> Done:
-        """Write a key if it is not there; the revision is that of its creation."""
-        return await self._transact(_created(key, 0), [{"request_put": _put(key, value, lease)}])
+    async def create(self, key: str, value: str, lease: int = 0, hint: str = "") -> Done:
+        """Write a key if it is not there, and remove a hint; the revision is that of its creation."""
+        removals = [{"request_delete_range": {"key": _wire(hint)}}] if hint else []
+        return await self._transact(_created(key, 0), [{"request_put": _put(key, value, lease)}, *removals])
 
     async def replace(self, key: str, created: int, value: str, lease: int = 0) -> Done:
         """Write a key if it is still the one of that creation."""
