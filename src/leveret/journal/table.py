@@ -13,7 +13,7 @@ A statement that returns was done, and is durable wherever PostgreSQL was told t
 caller asks `barrier`: it is a change itself, so when it returns, all that it tells is durable as well. It waits for
 whatever is still under way in the shard, as `takeover` does.
 
-`append`, `barrier` and `begin` come from one thread at a time, `window` from another, the rest from a third.
+`append`, `barrier` and `begin` come from one thread at a time, everything else from any.
 `cut` may be called at any time: it ends the connection of `append`, and whoever waits there gets Unknown.
 PostgresTable of leveret.journal.postgres is the real one; tests have one in memory that hangs, cancels and fails over.
 """
