@@ -12,10 +12,10 @@ from leveret.core.errors import JournalFailed
 from leveret.journal.commit import stop_process
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import Keys, load_keys
+from leveret.journal.file_store import FileStore
 from leveret.journal.files import FileJournal
 from leveret.journal.meta import Meta
 from leveret.journal.options import JournalOptions
-from leveret.journal.store import Store
 from leveret.journal.verify import Damage
 from leveret.journal.verify import verify as verify_directory
 from leveret.stream.home import FileHome, MemoryHome
@@ -35,13 +35,13 @@ def tag_of(meta: Meta) -> int:
     return int(meta.broker.replace("-", "")[:TAG_DIGITS], 16)
 
 
-def open_store(path: str, options: Options, clock: Clock, lock: threading.Lock) -> Store:
+def open_store(path: str, options: Options, clock: Clock, lock: threading.Lock) -> FileStore:
     """Recover the broker that a directory holds; `store.state` is its core."""
     chosen = journal_options(options)
     journal = FileJournal(chosen, clock.now_ms)
     core = Broker(journal)
     core.salvage = options.salvage
-    store = Store(
+    store = FileStore(
         Disk(path),
         journal,
         core,

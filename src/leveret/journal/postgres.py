@@ -1,0 +1,216 @@
+"""One shard of a store in PostgreSQL: the tables and the statements.
+
+    leveret_shard                       | id | epoch | owner | last_seq | segment | oldest | checkpoint | meta |
+    leveret_segment_<shard>_<number>    | start | seq | epoch | data |      a row for the header, one for each frame
+    leveret_checkpoint_<shard>_<epoch>_<seq>   | part | data |
+
+Rows are keyed by where they begin in their segment: that finds the frame of a record, orders them for a replay, and
+bounds by bytes what is fetched at once. `data` is stored uncompressed outside of the row, so that a part of it can be
+read alone. A segment and a checkpoint each have a table: dropping it costs the same however much is in it, and leaves
+nothing for vacuum. The row of the shard is rewritten by every append; most of its page is kept free for that.
+
+The tables are in the first schema of the search path. Every change names the epoch that was taken; see table.py.
+"""
+
+from psycopg.types.numeric import Int8
+
+from leveret.journal.disk import Bytes
+from leveret.journal.postgres_session import Session, Values
+from leveret.journal.table import FIRST_START, Row, Shard
+
+SHARDS_MAX = 1 << 15
+PART_BYTES = 8 << 20
+"""Of a checkpoint in one row: the state of a large broker is larger than a value may be."""
+READ_TIMEOUT_MS = 10_000
+UPKEEP_TIMEOUT_MS = 20_000
+"""Reads and upkeep are given up after a while: they hold no promise. An append waits for as long as it takes."""
+SCHEMA_LOCK = 0x6C657665
+"""Of those who create the table of shards at the same time."""
+
+COLUMNS = "epoch, owner, last_seq, segment, oldest, checkpoint, meta"
+CREATE = """
+    create table if not exists leveret_shard (
+        id int primary key, epoch bigint not null, owner text not null, last_seq bigint not null,
+        segment bigint not null, oldest bigint not null, checkpoint text not null, meta text not null
+    ) with (fillfactor = 10)"""
+ADD = """
+    insert into leveret_shard values (%(shard)s, 0, '', 0, 0, 1, '', %(meta)s) on conflict (id) do nothing"""
+TAKE = f"""
+    update leveret_shard set epoch = coalesce(%(epoch)s, epoch + 1), owner = %(owner)s
+    where id = %(shard)s and (coalesce(%(epoch)s, epoch + 1) > epoch or epoch = %(epoch)s and owner = %(owner)s)
+    returning {COLUMNS}"""
+BARRIER = f"""
+    update leveret_shard set owner = owner where id = %(shard)s and epoch = %(epoch)s returning {COLUMNS}"""
+LOOK = f"select {COLUMNS} from leveret_shard where id = %(shard)s"
+BEGIN = """
+    update leveret_shard set segment = %(segment)s
+    where id = %(shard)s and epoch = %(epoch)s and segment = %(segment)s - 1"""
+CREATE_SEGMENT = """
+    create table {table} (start bigint primary key, seq bigint not null, epoch bigint not null, data bytea not null);
+    alter table {table} alter data set storage external"""
+HEADER = "insert into {table} values (0, 0, %(epoch)s, %(data)b)"
+APPEND = """
+    with owned as (
+        update leveret_shard set last_seq = %(seq)s
+        where id = %(shard)s and epoch = %(epoch)s and last_seq = %(seq)s - 1 returning id)
+    insert into {table} select %(start)s, %(seq)s, %(epoch)s, %(data)b from owned"""
+ROWS = """
+    select start, seq, data from {table}
+    where start >= greatest(%(start)s, 1) and start < %(start)s + %(size)s order by start"""
+WINDOW = """
+    select substring(data from greatest(%(start)s - start, 0)::int + 1 for %(size)s::int) from {table}
+    where start >= (select max(start) from {table} where start <= %(start)s) and start < %(start)s + %(size)s
+    order by start"""
+FRAME = "select start, seq, data from {table} where start <= %(start)s order by start desc limit 1"
+END = "select start + length(data) from {table} where start >= %(start)s order by start desc limit 1"
+SAVE = "update leveret_shard set checkpoint = %(name)s where id = %(shard)s and epoch = %(epoch)s"
+REMOVE = """
+    update leveret_shard set oldest = greatest(oldest, %(segment)s + 1) where id = %(shard)s and epoch = %(epoch)s"""
+TABLES = """
+    select tablename::text from pg_tables where schemaname = current_schema() and tablename like %(pattern)s"""
+
+
+class PostgresTable:
+    """One shard in PostgreSQL; Table of leveret.journal.table says what the methods do."""
+
+    def __init__(self, url: str, shard: int = 0) -> None:
+        """Use a shard of the store at a URL; connections are made when they are needed."""
+        if not 0 <= shard < SHARDS_MAX:
+            raise ValueError(f"shards are 0 to {SHARDS_MAX - 1}")
+        self._shard = shard
+        self._epoch = 0
+        self._log = Session(url, 0)
+        self._reading = Session(url, READ_TIMEOUT_MS)
+        self._upkeep = Session(url, UPKEEP_TIMEOUT_MS)
+
+    def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
+        """See Table."""
+        self._log.run_all([(f"select pg_advisory_xact_lock({SCHEMA_LOCK})", None), (CREATE, None)])
+        values = self._values(epoch=None if epoch is None else Int8(epoch), owner=owner, meta=meta)
+        self._log.run(ADD, values)
+        rows = self._log.run(TAKE, values)[1]
+        if not rows:
+            return None
+        shard = Shard(*rows[0])
+        self._epoch = shard.epoch
+        self._sweep(shard)
+        return shard
+
+    def barrier(self) -> Shard | None:
+        """See Table."""
+        rows = self._log.run(BARRIER, self._values())[1]
+        return Shard(*rows[0]) if rows else None
+
+    def shard(self) -> Shard:
+        """See Table."""
+        return Shard(*self._reading.run(LOOK, self._values())[1][0])
+
+    def begin(self, segment: int, header: bytes) -> bool:
+        """See Table."""
+        table = self._segment(segment)
+        begin = (BEGIN, self._values(segment=Int8(segment)))
+        create = [(each, None) for each in CREATE_SEGMENT.format(table=table).split(";")]
+        return self._log.run_all([begin, *create, (HEADER.format(table=table), self._values(data=header))])[0] == 1
+
+    def append(self, row: Row) -> bool:
+        """See Table."""
+        values = self._values(start=Int8(row.start), seq=Int8(row.seq), data=row.data)
+        return self._log.run(APPEND.format(table=self._segment(row.segment)), values)[0] == 1
+
+    def rows(self, segment: int, start: int, size: int) -> list[Row]:
+        """See Table."""
+        values = {"start": Int8(start), "size": Int8(size)}
+        return [Row(segment, *row) for row in self._reading.run(ROWS.format(table=self._segment(segment)), values)[1]]
+
+    def header(self, segment: int) -> bytes | None:
+        """See Table."""
+        row = self.frame(segment, FIRST_START)
+        return None if row is None else bytes(row.data)
+
+    def window(self, segment: int, offset: int, size: int) -> tuple[int, bytes]:
+        """See Table."""
+        values = {"start": Int8(offset), "size": Int8(size)}
+        rows = self._reading.run(WINDOW.format(table=self._segment(segment)), values)[1]
+        return offset, b"".join(row[0] for row in rows)
+
+    def frame(self, segment: int, offset: int) -> Row | None:
+        """See Table."""
+        rows = self._reading.run(FRAME.format(table=self._segment(segment)), {"start": Int8(offset)})[1]
+        return Row(segment, *rows[0]) if rows else None
+
+    def end(self, segment: int) -> int:
+        """See Table."""
+        rows = self._reading.run(END.format(table=self._segment(segment)), {"start": Int8(FIRST_START)})[1]
+        return rows[0][0] if rows else 0
+
+    def save(self, seq: int, parts: list[Bytes]) -> bool:
+        """See Table."""
+        table = f"leveret_checkpoint_{self._shard}_{self._epoch}_{seq}"
+        self._upkeep.run(f"drop table if exists {table}")
+        self._upkeep.run(f"create table {table} (part int primary key, data bytea not null)")
+        self._upkeep.run(f"alter table {table} alter data set storage external")
+        for number, part in enumerate(_pieces(parts)):
+            self._upkeep.run(f"insert into {table} values (%(part)s, %(data)b)", {"part": Int8(number), "data": part})
+        if self._upkeep.run(SAVE, self._values(name=table))[0] == 0:
+            return False
+        self._sweep_checkpoints(table)
+        return True
+
+    def load(self, checkpoint: str) -> bytes:
+        """See Table."""
+        if not self._tables(checkpoint):
+            return b""
+        parts: list[bytes] = []
+        while found := self._reading.run(
+            f"select data from {checkpoint} where part = %(part)s", {"part": Int8(len(parts))}
+        )[1]:
+            parts.append(found[0][0])
+        return b"".join(parts)
+
+    def remove(self, segment: int) -> bool:
+        """See Table."""
+        if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
+            return False
+        self._upkeep.run(f"drop table if exists {self._segment(segment)}")
+        return True
+
+    def cut(self) -> None:
+        """See Table."""
+        self._log.cut()
+
+    def close(self) -> None:
+        """See Table."""
+        for session in (self._log, self._reading, self._upkeep):
+            session.close()
+
+    def _values(self, **values: object) -> Values:
+        """Values of a statement, with the shard and the epoch that was taken."""
+        return {"shard": Int8(self._shard), "epoch": Int8(self._epoch), **values}
+
+    def _segment(self, segment: int) -> str:
+        """The table of a segment."""
+        return f"leveret_segment_{self._shard}_{segment}"
+
+    def _tables(self, pattern: str) -> list[str]:
+        """The tables with names like a pattern, in which an underscore stands for itself."""
+        rows = self._reading.run(TABLES, {"pattern": pattern.replace("_", "\\_")})[1]
+        return [name for (name,) in rows]
+
+    def _sweep(self, shard: Shard) -> None:
+        """Remove tables that a process left behind which died before it had dropped them."""
+        for name in self._tables(f"leveret_segment_{self._shard}_%"):
+            if int(name.rpartition("_")[2]) < shard.oldest:
+                self._upkeep.run(f"drop table if exists {name}")
+        self._sweep_checkpoints(shard.checkpoint)
+
+    def _sweep_checkpoints(self, counting: str) -> None:
+        """Remove checkpoints that do not count; those of newer owners are theirs."""
+        for name in self._tables(f"leveret_checkpoint_{self._shard}_%"):
+            if name != counting and int(name.split("_")[3]) <= self._epoch:
+                self._upkeep.run(f"drop table if exists {name}")
+
+
+def _pieces(parts: list[Bytes]) -> "list[Bytes]":
+    """The same bytes in pieces that fit into a row."""
+    views = [memoryview(part) for part in parts]
+    return [view[start : start + PART_BYTES] for view in views for start in range(0, len(view), PART_BYTES)]

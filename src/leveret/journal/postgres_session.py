@@ -1,0 +1,150 @@
+"""A connection to PostgreSQL that is made when it is needed, and given up after any error.
+
+A commit whose wait for a standby was cancelled is reported as done, with nothing but a warning (01000): the row is
+there, and a failover may take it away again. So a warning counts as an unknown outcome here, as every error does
+that leaves it open. A driver's own timeout would cancel in just that way; a peer that is gone is found out by TCP.
+"""
+
+import os
+import socket
+import threading
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from leveret.core.errors import InvalidArgument, JournalFailed
+from leveret.journal.table import Unknown
+
+SETTINGS: dict[str, Any] = {
+    "application_name": "leveret",
+    "connect_timeout": 5,
+    "target_session_attrs": "read-write",
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""What a URL may say otherwise."""
+NO_ROOM = frozenset({"53100", "53200", "25006"})
+"""SQLSTATE of a full disk, of no memory, of a database that is only to be read: publishers need not wait for it."""
+REFUSALS = ("22", "23", "3D", "3F", "42")
+"""Classes of SQLSTATE that say that the statement was not done and never will be: waiting does not help."""
+DURABLE = """select set_config('synchronous_commit', 'on', false)
+    where current_setting('synchronous_commit') in ('off', 'local', 'remote_write')"""
+
+Values = dict[str, Any]
+
+
+def is_postgres(path: str) -> bool:
+    """Whether a path is the URL of a database."""
+    return path.startswith(("postgresql://", "postgres://"))
+
+
+def without_password(url: str) -> str:
+    """A URL of a database as it may be shown."""
+    before, _, after = url.partition("@")
+    scheme, _, user = before.partition("://")
+    return f"{scheme}://{user.partition(':')[0]}@{after}" if after else url
+
+
+class Session:
+    """One connection, for one statement at a time."""
+
+    def __init__(self, url: str, timeout_ms: int) -> None:
+        """Nothing is connected yet; `timeout_ms` bounds a statement, 0 is for ever."""
+        try:
+            self._target = make_conninfo("", **{**SETTINGS, **conninfo_to_dict(url)})
+        except psycopg.Error as error:
+            raise InvalidArgument(f"the URL of the store cannot be read: {_line(error)}") from None
+        self._timeout_ms = timeout_ms
+        self._mutex = threading.Lock()
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._warning: str | None = None
+
+    def run(self, statement: str, values: Values | None = None) -> tuple[int, list[tuple[Any, ...]]]:
+        """Do one statement in a transaction of its own; give how many rows it touched, and those that it gives."""
+        return self.run_all([(statement, values)])
+
+    def run_all(self, statements: list[tuple[str, Values | None]]) -> tuple[int, list[tuple[Any, ...]]]:
+        """Do statements in one transaction, as long as each of them touches a row; give the last answer."""
+        with self._mutex:
+            self._warning = None
+            try:
+                answer = self._run(self._connected(), statements)
+            except psycopg.Error as error:
+                self._drop()
+                state = error.sqlstate or ""
+                if state.startswith(REFUSALS):
+                    raise JournalFailed(f"PostgreSQL refuses what the store needs: {_line(error)}") from error
+                raise Unknown(_line(error), state in NO_ROOM) from error
+            except BaseException:
+                self._drop()
+                raise
+            if self._warning is not None:
+                self._drop()
+                raise Unknown(self._warning)
+            return answer
+
+    def cut(self) -> None:
+        """Shut the socket down under whoever waits at it; PostgreSQL is not asked to cancel anything."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        try:
+            with socket.socket(fileno=os.dup(connection.fileno())) as peer:
+                peer.shutdown(socket.SHUT_RDWR)
+        except (OSError, psycopg.Error):
+            return  # it has just been closed
+
+    def close(self) -> None:
+        """End the connection."""
+        with self._mutex:
+            self._drop()
+
+    def _run(
+        self, connection: psycopg.Connection[tuple[Any, ...]], statements: list[tuple[str, Values | None]]
+    ) -> tuple[int, list[tuple[Any, ...]]]:
+        """See run_all; a single statement is a transaction without more."""
+        if len(statements) == 1:
+            return _done(connection, *statements[0])
+        with connection.transaction():
+            for statement, values in statements:
+                answer = _done(connection, statement, values)
+                if values is not None and answer[0] == 0:
+                    break
+        return answer
+
+    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """The connection, made if need be."""
+        if self._connection is None:
+            connection = psycopg.connect(self._target, autocommit=True)
+            self._connection = connection
+            connection.add_notice_handler(self._notice)
+            connection.execute(f"set statement_timeout = {self._timeout_ms}".encode())
+            connection.execute(DURABLE.encode())
+        return self._connection
+
+    def _notice(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Remember a warning."""
+        if (notice.sqlstate or "").startswith("01"):
+            self._warning = notice.message_primary
+
+    def _drop(self) -> None:
+        """Give the connection up."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _done(
+    connection: psycopg.Connection[tuple[Any, ...]], statement: str, values: Values | None
+) -> tuple[int, list[tuple[Any, ...]]]:
+    """One statement on a connection; those without values change tables and are not prepared."""
+    cursor = connection.execute(statement.encode(), values, prepare=values is not None, binary=values is not None)
+    return cursor.rowcount, cursor.fetchall() if cursor.description else []
+
+
+def _line(error: Exception) -> str:
+    """What an error says, on one line."""
+    return " ".join(str(error).split()) or type(error).__name__
