@@ -36,18 +36,6 @@ DURABLE = """select set_config('synchronous_commit', 'on', false)
 Values = dict[str, Any]
 
 
-def is_postgres(path: str) -> bool:
-    """Whether a path is the URL of a database."""
-    return path.startswith(("postgresql://", "postgres://"))
-
-
-def without_password(url: str) -> str:
-    """A URL of a database as it may be shown."""
-    before, _, after = url.partition("@")
-    scheme, _, user = before.partition("://")
-    return f"{scheme}://{user.partition(':')[0]}@{after}" if after else url
-
-
 class Session:
     """One connection, for one statement at a time."""
 

@@ -28,7 +28,7 @@ from leveret.journal.recovery import Recovered, play_bytes
 from leveret.journal.replay import Mentions
 from leveret.journal.store import Store
 from leveret.journal.table import Shard, Table, Unknown
-from leveret.journal.table_reader import TableReader
+from leveret.journal.table_reader import TableReader, asked
 from leveret.journal.table_recovery import TableRecovery
 from leveret.journal.table_writer import RETRY_S, RETRY_S_MAX, TableWriter, fenced
 
@@ -100,6 +100,11 @@ class TableStore(Store):
         """See that nobody else has taken over; checkpoint when it is time, compact a little."""
         self._check_owner()
         return super().housekeep()
+
+    def confirm_owner(self) -> None:
+        """See Store."""
+        if asked(self._table.barrier) is None:
+            raise self.commit.fail(self._writer.fenced())
 
     def _check_owner(self) -> None:
         """Stop when there is a newer owner: one that has nothing to write would not hear of it."""
