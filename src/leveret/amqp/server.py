@@ -100,10 +100,14 @@ class AmqpServer:
             opening.cancel()
             each.abort()
         await self._idle.wait()
+        await self.end()
+        return len(left)
+
+    async def end(self) -> None:
+        """Do nothing more; nobody is connected."""
         await asyncio.gather(*map(asyncio.wrap_future, list(self._jobs)), return_exceptions=True)
         self._threads.shutdown()
         self._sweep.cancel()
-        return len(left)
 
     def set_alarm(self, reason: str | None) -> None:
         """Block publishers for a reason, or let them go on."""

@@ -31,9 +31,10 @@ from leveret.embedded.outgoing import Prepared
 from leveret.embedded.queue import Queue
 from leveret.embedded.receipts import Receipts
 from leveret.embedded.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
-from leveret.embedded.storage import TAG_DIGITS, open_store, open_streams
+from leveret.embedded.storage import SINGLE, TAG_DIGITS, Shard, open_store, open_streams
 from leveret.embedded.stream import Stream, stream_arguments
 from leveret.embedded.worker import Worker
+from leveret.journal.table_store import Claim
 
 VHOST = "/"
 
@@ -272,14 +273,23 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
     """
     chosen = options_of(options)
     ticking = clock or SystemClock()
-    lock = threading.Lock()
     if path is None:
         core = Core(Journal(), int(secrets.token_hex(8)[:TAG_DIGITS], 16))
-        in_memory = Guard(core, lock, ticking)
+        in_memory = Guard(core, threading.Lock(), ticking)
         in_memory.keep_streams(open_streams(core, None, chosen))
         return Broker(in_memory, chosen, secrets.token_bytes(32))
-    place = os.fspath(path)
-    store = open_store(place, chosen, ticking, lock)
+    return _open_stored(os.fspath(path), chosen, ticking, SINGLE)
+
+
+def open_shard(url: str, number: int, claim: Claim, *, clock: Clock | None = None, **options: Any) -> Broker:
+    """The broker of one shard of a store in PostgreSQL, taken over; Fenced: somebody has a higher epoch."""
+    return _open_stored(url, options_of(options), clock or SystemClock(), Shard(number, claim))
+
+
+def _open_stored(place: str, chosen: Options, ticking: Clock, shard: Shard) -> Broker:
+    """A broker on a directory or on a shard of a database."""
+    lock = threading.Lock()
+    store = open_store(place, chosen, ticking, lock, shard)
     assert isinstance(store.state, Core), "open_store made the state"
     guard = Guard(store.state, lock, ticking)
     if chosen.on_failure == "raise":

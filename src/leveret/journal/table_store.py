@@ -115,6 +115,13 @@ class TableStore(Store):
         if shard.epoch != self.epoch:
             raise self.commit.fail(fenced(shard))
 
+    def is_owner(self) -> bool:
+        """Whether nobody has taken over; raises StoreUnreachable when the database does not say."""
+        try:
+            return self._table.shard().epoch == self.epoch
+        except Unknown as error:
+            raise StoreUnreachable(f"PostgreSQL does not say who owns the shard: {error}") from None
+
     def sizes(self) -> dict[int, int]:
         """The bytes of each segment."""
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.amqp.connection import Connection
+from leveret.core.errors import BrokerClosed, JournalFailed
 
 if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
@@ -41,8 +43,11 @@ class Guest:
     # For the client
 
     def send(self, data: bytes) -> None:
-        """Frames of the client."""
-        self._hub.receive(self._connection, data)
+        """Frames of the client; a shard that cannot write any more takes none."""
+        try:
+            self._hub.receive(self._connection, data)
+        except (JournalFailed, BrokerClosed) as error:
+            self._fail(error)
 
     def pause(self, paused: bool) -> None:
         """Whether the client takes no more for now."""
@@ -51,7 +56,13 @@ class Guest:
     def close(self) -> None:
         """The client has gone."""
         self._gone = True
-        self._hub.lost(self._connection)
+        with suppress(JournalFailed, BrokerClosed):  # it has nothing to give back then
+            self._hub.lost(self._connection)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._gone:
+            self._gone = True
+            self._listener.lost(str(error))
 
     # For the shard
 

@@ -106,6 +106,8 @@ def _check(options: ServerOptions) -> None:
         raise InvalidArgument("jwt_issuer and jwt_keys belong together: give both, or none")
     if options.store is not None and not is_url(options.store):
         raise InvalidArgument(f"store is a URL such as postgresql://user@host/database, not {options.store!r}")
+    if options.cluster is not None and not (options.store and options.etcd and options.cluster_secret):
+        raise InvalidArgument("cluster needs store, etcd and cluster_secret, the same on every node")
     default = ServerOptions()
     if (
         options.default_user not in (None, default.default_user)
