@@ -23,6 +23,8 @@ from leveret.amqp.methods import (
     QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
 )
 from leveret.core.changes import DeclareQueue
 from tests.amqp.client import Client
@@ -201,3 +203,18 @@ def leased(world: FrontWorld) -> int:
     return sum(
         queue.leased for each in world.worlds.values() for queue in each.core.topology.vhost("/").queues.values()
     )
+
+
+def test_a_route_that_is_remembered_ends_with_its_queue(world: FrontWorld, client: Client) -> None:
+    client.publish(NAMES[0])
+    client.publish(NAMES[0])
+    client.call(QueueDelete(NAMES[0]), QueueDeleteOk)
+    client.publish(NAMES[0], mandatory=True)
+    assert client.next(BasicReturn).reply_text == "NO_ROUTE"
+
+
+def test_a_remembered_route_knows_how_large_a_message_may_be(client: Client) -> None:
+    client.call(QueueDeclare("small", arguments={"x-max-message-size": 10}), QueueDeclareOk)
+    client.publish("small", body=bytes(10))
+    client.publish("small", body=bytes(11))
+    assert client.next(ChannelClose).reply_code == 406

@@ -130,6 +130,13 @@ class FrontChannel(Channel):
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int
     ) -> None:
         """Check a message and send it to the shards of its queues."""
+        plain = None
+        if self.transaction is None and not immediate:
+            plain = self.front.plain_routes.find(self, exchange, routing_key, content, header_len)
+        if plain is not None:
+            number = self.published if self.confirming else 0
+            self.forward(plain.homes, plain.method, content, header_len, number)
+            return
         publish = FrontPublish(self, exchange, routing_key, mandatory, immediate, content, header_len)
         if self.transaction is not None:
             self.transaction.publish(publish)

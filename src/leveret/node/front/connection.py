@@ -20,6 +20,7 @@ from leveret.core.queue import Queue
 from leveret.node.front.backend import Backend, Session
 from leveret.node.front.branch import Branch
 from leveret.node.front.channel import FrontChannel
+from leveret.node.front.routes import Routes
 from leveret.security.users import User
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class FrontConnection(Connection):
         self.node = node
         self._identity = sys.intern(node.identify())
         self.backends: dict[str, Backend] = {}
+        self.plain_routes = Routes()
         self._noted: list[Backend] = []
         self._questions = 0
         self._late: list[Callable[[], object]] = []
