@@ -36,8 +36,8 @@ CREATE = """
 ADD = """
     insert into leveret_shard values (%(shard)s, 0, '', 0, 0, 1, '', %(meta)s) on conflict (id) do nothing"""
 TAKE = f"""
-    update leveret_shard set epoch = coalesce(%(epoch)s, epoch + 1), owner = %(owner)s
-    where id = %(shard)s and (coalesce(%(epoch)s, epoch + 1) > epoch or epoch = %(epoch)s and owner = %(owner)s)
+    update leveret_shard set epoch = %(epoch)s, owner = %(owner)s
+    where id = %(shard)s and (epoch < %(epoch)s or epoch = %(epoch)s and owner = %(owner)s)
     returning {COLUMNS}"""
 BARRIER = f"""
     update leveret_shard set owner = owner where id = %(shard)s and epoch = %(epoch)s returning {COLUMNS}"""
@@ -86,9 +86,10 @@ class PostgresTable:
     def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
         """See Table."""
         self._log.run_all([(f"select pg_advisory_xact_lock({SCHEMA_LOCK})", None), (CREATE, None)])
-        values = self._values(epoch=None if epoch is None else Int8(epoch), owner=owner, meta=meta)
-        self._log.run(ADD, values)
-        rows = self._log.run(TAKE, values)[1]
+        self._log.run(ADD, self._values(meta=meta))
+        # Never `epoch + 1` in the statement: one that lands late would fence those who have taken over since.
+        taken = self.shard().epoch + 1 if epoch is None else epoch
+        rows = self._log.run(TAKE, self._values(epoch=Int8(taken), owner=owner))[1]
         if not rows:
             return None
         shard = Shard(*rows[0])

@@ -133,6 +133,6 @@ def _done(
     return cursor.rowcount, cursor.fetchall() if cursor.description else []
 
 
-def _line(error: Exception) -> str:
+def _line(error: psycopg.Error) -> str:
     """What an error says, on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join((error.diag.message_primary or str(error)).split()) or type(error).__name__

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from leveret.core.errors import InvalidArgument, JournalFailed, StoreUnreachable
+from leveret.core.errors import InvalidArgument, JournalError, JournalFailed, StoreUnreachable
 from leveret.core.ports import State
 from leveret.journal.checkpoint import Checkpoint, packed_checkpoint
 from leveret.journal.commit import Lock, stop_process
@@ -85,7 +85,7 @@ class TableStore(Store):
             shard = self._take(claim or Claim(owner_name()), packed_meta(new_meta(clock())), pause)
             self.epoch = shard.epoch
             self.meta = replace(parse_meta(shard.meta), oldest=shard.oldest)
-            self.recovered = self._recover(shard, clock)
+            self.recovered = self._recovered(shard, clock)
         except BaseException:
             self._release()
             raise
@@ -156,6 +156,16 @@ class TableStore(Store):
                 if shard is None:
                     raise self._writer.fenced()
                 return shard
+
+    def _recovered(self, shard: Shard, clock: Callable[[], int]) -> Recovered:
+        """Recover; what looks like damage may be what a newer owner has done meanwhile."""
+        try:
+            return self._recover(shard, clock)
+        except JournalError:
+            now = asked(self._table.shard)
+            if now.epoch != shard.epoch:
+                raise fenced(now) from None
+            raise
 
     def _recover(self, shard: Shard, clock: Callable[[], int]) -> Recovered:
         """Bring the state up to what the table holds; prepare the end of the log."""
