@@ -14,6 +14,7 @@ The tables are in the first schema of the search path. Every change names the ep
 
 from psycopg.types.numeric import Int8
 
+from leveret.core.errors import JournalFailed
 from leveret.journal.disk import Bytes
 from leveret.journal.postgres_session import Session, Values
 from leveret.journal.table import FIRST_START, Row, Shard
@@ -71,7 +72,10 @@ TABLES = """
 
 
 class PostgresTable:
-    """One shard in PostgreSQL; Table of leveret.journal.table says what the methods do."""
+    """One shard in PostgreSQL; Table of leveret.journal.table says what the methods do.
+
+    It has two connections, and a third one for as long as something is stored or removed.
+    """
 
     def __init__(self, url: str, shard: int = 0) -> None:
         """Use a shard of the store at a URL; connections are made when they are needed."""
@@ -104,7 +108,10 @@ class PostgresTable:
 
     def shard(self) -> Shard:
         """See Table."""
-        return Shard(*self._reading.run(LOOK, self._values())[1][0])
+        rows = self._reading.run(LOOK, self._values())[1]
+        if not rows:
+            raise JournalFailed(f"shard {self._shard} has no row in leveret_shard any more: restore a backup")
+        return Shard(*rows[0])
 
     def begin(self, segment: int, header: bytes) -> bool:
         """See Table."""
@@ -146,7 +153,13 @@ class PostgresTable:
 
     def save(self, seq: int, parts: list[Bytes]) -> bool:
         """See Table."""
-        table = f"leveret_checkpoint_{self._shard}_{self._epoch}_{seq}"
+        try:
+            return self._save(f"leveret_checkpoint_{self._shard}_{self._epoch}_{seq}", parts)
+        finally:
+            self._upkeep.close()
+
+    def _save(self, table: str, parts: list[Bytes]) -> bool:
+        """See save."""
         self._upkeep.run(f"drop table if exists {table}")
         self._upkeep.run(f"create table {table} (part int primary key, data bytea not null)")
         self._upkeep.run(f"alter table {table} alter data set storage external")
@@ -170,9 +183,12 @@ class PostgresTable:
 
     def remove(self, segment: int) -> bool:
         """See Table."""
-        if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
-            return False
-        self._upkeep.run(f"drop table if exists {self._segment(segment)}")
+        try:
+            if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
+                return False
+            self._upkeep.run(f"drop table if exists {self._segment(segment)}")
+        finally:
+            self._upkeep.close()
         return True
 
     def cut(self) -> None:
@@ -203,6 +219,7 @@ class PostgresTable:
             if int(name.rpartition("_")[2]) < shard.oldest:
                 self._upkeep.run(f"drop table if exists {name}")
         self._sweep_checkpoints(shard.checkpoint)
+        self._upkeep.close()
 
     def _sweep_checkpoints(self, counting: str) -> None:
         """Remove checkpoints that do not count; those of newer owners are theirs."""
@@ -211,7 +228,7 @@ class PostgresTable:
                 self._upkeep.run(f"drop table if exists {name}")
 
 
-def _pieces(parts: list[Bytes]) -> "list[Bytes]":
+def _pieces(parts: list[Bytes]) -> list[Bytes]:
     """The same bytes in pieces that fit into a row."""
     views = [memoryview(part) for part in parts]
     return [view[start : start + PART_BYTES] for view in views for start in range(0, len(view), PART_BYTES)]

@@ -112,6 +112,8 @@ class TableStore(Store):
             shard = self._table.shard()
         except Unknown:
             return  # whoever writes next finds out what is the matter
+        except JournalFailed as error:
+            raise self.commit.fail(error) from error
         if shard.epoch != self.epoch:
             raise self.commit.fail(fenced(shard))
 
