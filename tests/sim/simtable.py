@@ -126,11 +126,11 @@ class SimTable:
     def shard(self) -> Shard:
         return self._database.content.shard
 
-    def begin(self, segment: int, header: bytes) -> bool:
+    def begin(self, row: Row) -> bool:
         def change(content: Content) -> Content | None:
-            if content.shard.segment != segment - 1:
+            if content.shard.segment != row.segment - 1:
                 return None
-            return with_row(content.changed(segment=segment), Row(segment, FIRST_START, 0, header))
+            return with_row(content.changed(segment=row.segment), row)
 
         return self._run_owned(change) is not None
 
@@ -145,7 +145,7 @@ class SimTable:
         return self._run_owned(change) is not None
 
     def rows(self, segment: int, start: int, size: int) -> list[Row]:
-        rows = [row for row in self._segment(segment) if start <= row.start < start + size and row.seq]
+        rows = [row for row in self._segment(segment) if start <= row.start < start + size and row.start > FIRST_START]
         return sorted(rows, key=lambda row: row.start)
 
     def header(self, segment: int) -> bytes | None:

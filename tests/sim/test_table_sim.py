@@ -119,7 +119,7 @@ class Simulation:
         assert self.confirmed <= set(bodies), "a confirmed message is lost"
         assert not self.acked & set(bodies), "an acknowledged message came back"
         assert set(bodies) <= self.sent
-        epochs = [epoch for epoch, row in self.database.content.rows if row.seq]
+        epochs = [epoch for epoch, row in self.database.content.rows if row.start]
         assert epochs == sorted(epochs), "an owner appended after a newer one"
         world.close()
 

@@ -62,6 +62,7 @@ class Row(NamedTuple):
     segment: int
     start: int
     seq: int
+    """The number of the frame; of a header, that of the frame before it."""
     data: Bytes
 
 
@@ -80,7 +81,7 @@ class Table(Protocol):
     def shard(self) -> Shard:
         """The row of the shard, whoever owns it; without a change, for those who only look."""
 
-    def begin(self, segment: int, header: bytes) -> bool:
+    def begin(self, row: Row) -> bool:
         """Begin the next segment with its header; False: fenced, or it is there already."""
 
     def append(self, row: Row) -> bool:

@@ -23,7 +23,7 @@ from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
 from leveret.journal.records import Frame, crc32c
 from leveret.journal.segments import ENCRYPTED, SegmentHeader
-from leveret.journal.table import Row, Shard, Table, Unknown
+from leveret.journal.table import FIRST_START, Row, Shard, Table, Unknown
 
 RETRY_S = 0.02
 RETRY_S_MAX = 1.0
@@ -146,7 +146,7 @@ class TableWriter:
         if header is None or header.segment != frame.segment:
             header = SegmentHeader(frame.segment, frame.seq, secrets.randbits(32), self._keys.writing)
             self._beginning = header
-        if not self._table.begin(header.segment, header.pack()):
+        if not self._table.begin(Row(header.segment, FIRST_START, header.first_seq - 1, header.pack())):
             raise Unknown("the segment was not begun: it is there already, or somebody else has taken over")
         self._began(header)
 
