@@ -87,7 +87,8 @@ class PostgresServer:
             )
         deadline = time.monotonic() + PATIENCE_S
         while not self._answers():
-            assert self._process.poll() is None and time.monotonic() < deadline, self._log.read_text()
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"PostgreSQL did not start:\n{self._log.read_text()}")
             time.sleep(POLL_S)
         return self
 

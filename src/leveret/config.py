@@ -64,6 +64,9 @@ class ServerOptions(StoreOptions):
     """How a server is started: `leveret serve`. docs/options.md has each option with its help."""
 
     data: str = option("data", "directory of the messages; made when it is not there")
+    store: str | None = option(
+        None, "URL of a PostgreSQL database that has the messages instead; the directory keeps what is not a message"
+    )
     host: str = option("127.0.0.1", "address to listen on; several are separated by commas, 0.0.0.0 is all of IPv4")
     amqp_port: int | None = port(5672, "port for AMQP without TLS; 0 is any free one, off is none")
     amqps_port: int | None = port(5671, "port for AMQP with TLS, opened when there is a certificate; 0 is any free one")

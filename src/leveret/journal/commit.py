@@ -20,12 +20,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from leveret.core.errors import DiskFull, JournalFailed
+from leveret.core.errors import DiskFull, Fenced, JournalFailed
 from leveret.journal.files import FileJournal
 from leveret.journal.records import Frame
 
 EXIT_FAILED = 70
 """EX_SOFTWARE: a supervisor restarts the process, and recovery tells what is really on the disk."""
+EXIT_FENCED = 77
+"""EX_NOPERM: a supervisor that restarts it would take the store back from whoever has it now."""
 IDLE_SECONDS = 0.1
 
 Outcome = Callable[[JournalFailed | None], None]
@@ -50,7 +52,7 @@ def open_gate(gate: threading.Lock) -> None:
 def stop_process(error: JournalFailed) -> None:
     """Say why, and end at once: memory may promise what the disk does not hold."""
     print(f"leveret: {error}", file=sys.stderr, flush=True)
-    os._exit(EXIT_FAILED)
+    os._exit(EXIT_FENCED if isinstance(error, Fenced) else EXIT_FAILED)
 
 
 def stopped(error: OSError) -> JournalFailed:
@@ -264,7 +266,7 @@ class Commit:
     def _check(self) -> None:
         """Refuse to go on after a failure."""
         if self.failed is not None:
-            raise JournalFailed(str(self.failed)) from self.failed
+            raise type(self.failed)(str(self.failed)) from self.failed
 
     def _wake(self, seq: int) -> None:
         """Let everybody go on who waits for this frame or an earlier one."""

@@ -68,6 +68,9 @@ class FileStore(Store):
                 self._writer.check_space()
         return more
 
+    def confirm_owner(self) -> None:
+        """The directory is locked: nobody can have taken it over."""
+
     def sizes(self) -> dict[int, int]:
         """The bytes of each segment; compaction may remove one meanwhile."""
         found = {}

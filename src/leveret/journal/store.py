@@ -60,6 +60,11 @@ class Store(ABC):
             self.commit.start()
 
     @property
+    def trouble(self) -> str | None:
+        """Why nothing becomes durable just now, if that may pass; a disk fails for good."""
+        return None
+
+    @property
     def syncs(self) -> int:
         """How often the log was synced since it was opened: shared by whoever waited meanwhile."""
         return self._frames.syncs
@@ -131,6 +136,10 @@ class Store(ABC):
             yield
         except OSError as error:
             raise self.commit.fail(error) from error
+
+    @abstractmethod
+    def confirm_owner(self) -> None:
+        """Raise when somebody else has taken over."""
 
     @abstractmethod
     def sizes(self) -> dict[int, int]:

@@ -7,7 +7,8 @@
 
 Whoever opens a shard takes it over at an epoch that is higher than any before. A statement that changes something
 names the epoch that was taken and does nothing (None or False) when the shard has a newer one: its caller is fenced,
-and nothing that he does has an effect any more. An append also names the number of its frame, which must be the next.
+and nothing that he does has an effect any more. An append also names the number of its frame, which must be the next;
+one that was sent and not answered may land at any later time, so False may also mean that it has: `barrier` tells.
 
 A statement that returns was done, and is durable wherever PostgreSQL was told to keep its commits. After Unknown a
 caller asks `barrier`: it is a change itself, so when it returns, all that it tells is durable as well. It waits for
@@ -61,6 +62,7 @@ class Row(NamedTuple):
     segment: int
     start: int
     seq: int
+    """The number of the frame; of a header, that of the frame before it."""
     data: Bytes
 
 
@@ -79,11 +81,11 @@ class Table(Protocol):
     def shard(self) -> Shard:
         """The row of the shard, whoever owns it; without a change, for those who only look."""
 
-    def begin(self, segment: int, header: bytes) -> bool:
-        """Begin the next segment with its header; False: fenced."""
+    def begin(self, row: Row) -> bool:
+        """Begin the next segment with its header; False: fenced, or it is there already."""
 
     def append(self, row: Row) -> bool:
-        """Append the next frame to a segment that was begun; False: fenced."""
+        """Append the next frame to a segment that was begun; False: fenced, or it is there already."""
 
     def rows(self, segment: int, start: int, size: int) -> list[Row]:
         """The frames that begin in a part of a segment, in their order."""

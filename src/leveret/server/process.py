@@ -23,6 +23,9 @@ from leveret.amqp.server import AmqpServer
 from leveret.config import ServerOptions
 from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker, open
+from leveret.journal.disk import Disk
+from leveret.journal.store import Store
+from leveret.journal.store_url import shown
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.tls import Certificates
@@ -72,16 +75,31 @@ def certificates_of(options: ServerOptions) -> Certificates | None:
 
 @contextmanager
 def opened(options: ServerOptions) -> Iterator[Broker]:
-    """The broker of the data directory; at the end everything is on the disk, and a checkpoint is taken."""
-    LOG.info("opening", data=options.data)
-    broker = open(options.data, **broker_options(options))
+    """The broker of the data directory or of a database; at the end everything is durable, with a checkpoint."""
+    LOG.info("opening", data=options.data, **({} if options.store is None else {"store": shown(options.store)}))
+    with held(options):
+        broker = open(options.store or options.data, **broker_options(options))
+        try:
+            report = broker.recovery
+            if report is not None:
+                LOG.info("recovered", **asdict(report))
+            yield broker
+        finally:
+            broker.close()
+
+
+@contextmanager
+def held(options: ServerOptions) -> Iterator[None]:
+    """The data directory, for this process alone; a broker on files sees to that itself."""
+    if options.store is None:
+        yield
+        return
+    disk = Disk(options.data)
+    disk.lock()
     try:
-        report = broker.recovery
-        if report is not None:
-            LOG.info("recovered", **asdict(report))
-        yield broker
+        yield
     finally:
-        broker.close()
+        disk.unlock()
 
 
 def limits_of(options: ServerOptions) -> Limits:
@@ -118,6 +136,16 @@ def noticed(task: asyncio.Task[None]) -> asyncio.Task[None]:
 
     task.add_done_callback(ended)
     return task
+
+
+def tell_trouble(store: Store | None, before: str | None) -> str | None:
+    """Log when the store does not take what is sent, and when it does again; give what is the matter."""
+    trouble = None if store is None else store.trouble
+    if trouble is not None and trouble != before:
+        LOG.error("store does not answer", reason=trouble, advice="nothing is confirmed meanwhile: see to PostgreSQL")
+    elif trouble is None and before is not None:
+        LOG.info("store answers again")
+    return trouble
 
 
 class Server:
@@ -236,8 +264,10 @@ class Server:
         limit = memory.limit_bytes(options.memory_limit, memory.available_bytes())
         full = partial(getattr, guard.core.journal, "full")
         alarms = Alarms(gauges(options.data, full), limit, options.disk_alarm_bytes, tell)
+        trouble: str | None = None
         while True:
             alarms.check()
+            trouble = tell_trouble(guard.store, trouble)
             await asyncio.sleep(ALARM_CHECK_S)
 
     async def _stay_alive(self) -> None:
