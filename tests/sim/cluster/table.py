@@ -69,15 +69,15 @@ class SimTable:
         found: Shard = self._read(lambda state: state.shard)
         return found
 
-    def begin(self, segment: int, header: bytes) -> bool:
+    def begin(self, row: Row) -> bool:
         """See Table."""
 
         def change(state: State) -> bool:
-            state.change(segment=segment)
-            state.segments[segment] = {FIRST_START: Row(segment, FIRST_START, 0, header)}
+            state.change(segment=row.segment)
+            state.segments[row.segment] = {row.start: row}
             return True
 
-        return self._change(change, lambda state: state.shard.segment == segment - 1)
+        return self._change(change, lambda state: state.shard.segment == row.segment - 1)
 
     def append(self, row: Row) -> bool:
         """See Table."""
