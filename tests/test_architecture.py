@@ -21,7 +21,7 @@ ARROWS: dict[str, set[str]] = {
     "stream": {"core", "journal"} | SHARED,
     "security": {"core"} | SHARED,
     "telemetry": {"core"} | SHARED,
-    "cluster": {"core", "telemetry"} | SHARED,
+    "cluster": {"core", "journal", "telemetry"} | SHARED,
     "net": EDGE - {"net"},
     "amqp": EDGE,
     "http": EDGE | {"embedded", "sink"},

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from leveret.cluster.catalog_log import CatalogLog, Entry, Snapshot
 from leveret.cluster.changes import Change
-from leveret.cluster.replica import Replica, Step
 from leveret.cluster.placement import SHARDS
+from leveret.cluster.replica import Replica, Step
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, LeveretError, Unreachable
 

@@ -38,12 +38,26 @@ class Draft(Journal):
         return 0
 
 
+class NoRecords(Recorder):
+    """A stream without records."""
+
+    @property
+    def length(self) -> int:
+        """See Recorder."""
+        return 0
+
+    @property
+    def size_bytes(self) -> int:
+        """See Recorder."""
+        return 0
+
+
 class StreamNames(NoStreams):
     """The streams of a broker without messages."""
 
     def recorder_of(self, queue: Queue) -> Recorder:
-        """One that is never asked for anything."""
-        return Recorder()
+        """One that has nothing."""
+        return NoRecords()
 
 
 class Replica:
@@ -73,11 +87,8 @@ class Replica:
 
     def undo(self, steps: list[Step]) -> None:
         """Take back what verbs did last."""
-        for change, before in reversed(steps):
-            undone = inverse(change, before)
-            apply(self.broker, undone)
-            self._keep(undone)
-        self._draft.noted = []
+        before = {change.key: inverse(change, before) for change, before in reversed(steps)}
+        self._make_all(list(before.values()))
 
     def make(self, changes: Iterable[Change]) -> None:
         """Make changes that are in the log."""
@@ -89,13 +100,20 @@ class Replica:
     def become(self, changes: list[Change]) -> list[Change]:
         """Be what these changes make of an empty copy; give what had to change."""
         wanted = {change.key: change for change in changes}
-        gone = [key for key in self._payloads if key not in wanted]
-        removals = [Change(kind | REMOVED, self._payloads[kind, key]) for kind, key in gone]
-        # Removed in the reverse of the order in which they are made: what is left of others goes with its owner.
-        made = sorted(removals, key=lambda change: -change.kind)
+        removals = [
+            Change(kind | REMOVED, payload)
+            for (kind, key), payload in self._payloads.items()
+            if (kind, key) not in wanted
+        ]
+        return self._make_all([*removals, *wanted.values()])
+
+    def _make_all(self, changes: list[Change]) -> list[Change]:
+        """Make changes in an order in which each finds what it needs; give those that were not made already."""
+        # Removed in the reverse of the order in which they are made: what belongs to something goes before it.
+        made = sorted((change for change in changes if change.removed), key=lambda change: -change.kind)
         self.make(made)
-        for change in _in_order(wanted.values()):
-            if self._payloads.get(change.key) != change.payload or change.kind == Kind.BINDING:
+        for change in _in_order(change for change in changes if not change.removed):
+            if change.kind == Kind.BINDING or self._payloads.get(change.key) != change.payload:
                 made += self._replaced(change)
         return made
 
