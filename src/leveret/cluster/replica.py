@@ -95,6 +95,10 @@ class Replica:
         for change in changes:
             apply(self.broker, change)
             self._keep(change)
+        # An exchange deletes itself with its last binding: not if it was there before an attempt to bind it.
+        dragged = {change.key for change in self._draft.noted if change.removed} & self._payloads.keys()
+        for change in _in_order(Change(key[0], self._payloads[key]) for key in dragged):
+            apply(self.broker, change)
         self._draft.noted = []
 
     def become(self, changes: list[Change]) -> list[Change]:
