@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from leveret.core.errors import DamagedJournal, StoreUnreachable
+from leveret.core.errors import DamagedJournal, JournalFailed, StoreUnreachable
 from leveret.journal.encryption import PLAIN, Keys, frame_nonce
 from leveret.journal.entries import read_head
 from leveret.journal.segments import FRAME_HEADER_BYTES, HEADER_BYTES, WINDOW_BYTES, SegmentHeader, parse_header
@@ -36,9 +36,12 @@ class TableReader:
 
     def window(self, segment: int, offset: int, size: int, end: int) -> tuple[int, bytes]:
         """Some bytes of a segment around a record, and the offset of the first; rows are never seen half."""
-        if self.header(segment).key_id != PLAIN:
-            return self._decrypted(segment, offset)
-        return asked(self._table.window, segment, offset, max(size, WINDOW_BYTES))
+        try:
+            if self.header(segment).key_id != PLAIN:
+                return self._decrypted(segment, offset)
+            return asked(self._table.window, segment, offset, max(size, WINDOW_BYTES))
+        except JournalFailed as error:
+            raise damaged(segment, offset, str(error)) from error
 
     def header(self, segment: int) -> SegmentHeader:
         """The header of a segment."""
