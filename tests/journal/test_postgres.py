@@ -414,6 +414,25 @@ def test_a_lost_connection_does_not_keep_records_from_being_read(postgres: Postg
     world.close()
 
 
+def test_a_database_that_is_away_is_not_asked_for_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    with PostgresServer() as server:
+        table = PostgresTable(server.url())
+        world = TableWorld(table, cache_bytes=1)
+        seq = world.durably(b"far away")
+        server.crash()
+        world.store.housekeep()
+        asked: list[int] = []
+        monkeypatch.setattr(table, "window", lambda segment, offset, size: asked.append(offset))
+        with pytest.raises(StoreUnreachable, match="does not answer"):
+            world.state.read(1, seq)
+        assert not asked
+        monkeypatch.undo()
+        server.start()
+        world.store.housekeep()
+        assert world.state.read(1, seq).body == b"far away"
+        world.close()
+
+
 def test_a_segment_that_is_gone_is_damage_to_whoever_reads_it(postgres: PostgresServer, store_url: str) -> None:
     world = TableWorld(PostgresTable(store_url), cache_bytes=1)
     seq = world.durably(b"far away")

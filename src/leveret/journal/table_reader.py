@@ -33,9 +33,13 @@ class TableReader:
         self._table = table
         self._keys = keys
         self._headers: dict[int, SegmentHeader] = {}
+        self.away: str | None = None
+        """Why the table cannot be asked just now: whoever reads does not find it out again, with all others waiting."""
 
     def window(self, segment: int, offset: int, size: int, end: int) -> tuple[int, bytes]:
         """Some bytes of a segment around a record, and the offset of the first; rows are never seen half."""
+        if self.away is not None:
+            raise StoreUnreachable(f"the store in PostgreSQL does not answer: {self.away}; try again later")
         try:
             if self.header(segment).key_id != PLAIN:
                 return self._decrypted(segment, offset)
