@@ -5,10 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psycopg
 import pytest
 
-from leveret.core.errors import DamagedJournal, Fenced, InvalidArgument, JournalFailed, StoreUnreachable
-from leveret.journal import table_store
+from leveret.core.errors import (
+    DamagedJournal,
+    Fenced,
+    InvalidArgument,
+    JournalFailed,
+    MessageTooLarge,
+    StoreUnreachable,
+)
+from leveret.journal import postgres_blobs, table_store
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.segments import segment_name
 from leveret.journal.table import Row, Shard, Unknown
@@ -21,20 +29,21 @@ Answer = TypeVar("Answer")
 
 
 class Interrupted(PostgresTable):
-    """A shard whose backend is ended by somebody before or after one of its statements."""
+    """A shard whose backend is ended by somebody before one of its statements, or whose answer to one is lost."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, server: PostgresServer) -> None:
         super().__init__(url)
+        self._server = server
         self.faults: list[tuple[str, str]] = []
 
     def _meet(self, when: str, statement: str) -> None:
         if self.faults[:1] != [(when, statement)]:
             return
         del self.faults[0]
-        if when == "before":
-            self.cut()
-        else:
+        if when == "after":
             raise Unknown("the answer was lost")
+        ((pid,),) = self._log.run("select pg_backend_pid()", {})[1]
+        self._server.sql(f"select pg_terminate_backend({pid})")
 
     def _around(self, statement: str, run: Callable[[], Answer]) -> Answer:
         self._meet("before", statement)
@@ -162,8 +171,10 @@ def test_two_owners_who_fight_lose_nothing(postgres: PostgresServer, store_url: 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("statement", ["append", "begin"])
-def test_a_frame_whose_outcome_is_unknown_is_there_once(store_url: str, when: str, statement: str) -> None:
-    table = Interrupted(store_url)
+def test_a_frame_whose_outcome_is_unknown_is_there_once(
+    postgres: PostgresServer, store_url: str, when: str, statement: str
+) -> None:
+    table = Interrupted(store_url, postgres)
     world = TableWorld(table, segment_bytes=1024)
     confirmed = []
     for i in range(12):
@@ -177,14 +188,53 @@ def test_a_frame_whose_outcome_is_unknown_is_there_once(store_url: str, when: st
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_barrier_whose_outcome_is_unknown_is_asked_again(store_url: str, when: str) -> None:
-    table = Interrupted(store_url)
+def test_a_barrier_whose_outcome_is_unknown_is_asked_again(postgres: PostgresServer, store_url: str, when: str) -> None:
+    table = Interrupted(store_url, postgres)
     world = TableWorld(table)
     world.durably(b"first")
     table.faults = [("after", "append"), (when, "barrier")]
     world.durably(b"second")
     assert table.faults == []
     world.close()
+
+
+def test_a_backend_that_is_ended_in_the_middle_of_an_append(postgres: PostgresServer, store_url: str) -> None:
+    world = TableWorld(PostgresTable(store_url), threaded=True)
+    confirmed = [world.durably(b"first")]
+    with psycopg.connect(postgres.url()) as other:
+        other.execute(f"select 1 from {schema_of(store_url)}.leveret_shard for update".encode())
+        seq, told = world.begin(b"second")
+        waiting = "from pg_stat_activity where wait_event_type = 'Lock' and query like '%leveret_segment_0_1%'"
+        postgres.wait_for(f"select 1 {waiting}")
+        postgres.sql(f"select pg_terminate_backend(pid) {waiting}")
+        assert world.tried.wait(PATIENCE_S)
+        assert not told.is_set()
+        other.rollback()
+    assert told.wait(PATIENCE_S)
+    world.kill()
+    again = TableWorld(PostgresTable(store_url))
+    assert sorted(again.state.queues[1]) == [*confirmed, seq]
+    again.close()
+
+
+def test_whoever_is_interrupted_while_he_waits_finds_his_frame_there(store_url: str) -> None:
+    table = PostgresTable(store_url)
+    world = TableWorld(table)
+
+    def interrupt(row: Row) -> bool:
+        del table.append
+        assert table.append(row)
+        raise KeyboardInterrupt
+
+    table.append = interrupt  # type: ignore[method-assign]
+    seq = world.publish(b"there")
+    with pytest.raises(KeyboardInterrupt):
+        world.commit.flush()
+    world.commit.flush()
+    world.kill()
+    again = TableWorld(PostgresTable(store_url))
+    assert list(again.state.queues[1]) == [seq]
+    again.close()
 
 
 def test_a_frame_that_lands_late_is_taken_for_its_own(store_url: str) -> None:
@@ -259,7 +309,7 @@ def test_what_postgresql_will_never_do_ends_the_journal(postgres: PostgresServer
 
 
 def test_a_database_that_lost_frames_ends_the_journal(postgres: PostgresServer, store_url: str) -> None:
-    table = Interrupted(store_url)
+    table = Interrupted(store_url, postgres)
     world = TableWorld(table)
     world.durably()
     world.durably()
@@ -362,6 +412,45 @@ def test_a_lost_connection_does_not_keep_records_from_being_read(postgres: Postg
     postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'leveret'")
     assert world.state.read(1, seq).body == b"far away"
     world.close()
+
+
+def test_a_database_that_is_away_is_not_asked_for_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    with PostgresServer() as server:
+        table = PostgresTable(server.url())
+        world = TableWorld(table, cache_bytes=1)
+        seq = world.durably(b"far away")
+        server.crash()
+        world.store.housekeep()
+        asked: list[int] = []
+        monkeypatch.setattr(table, "window", lambda segment, offset, size: asked.append(offset))
+        with pytest.raises(StoreUnreachable, match="does not answer"):
+            world.state.read(1, seq)
+        assert not asked
+        monkeypatch.undo()
+        server.start()
+        world.store.housekeep()
+        assert world.state.read(1, seq).body == b"far away"
+        world.close()
+
+
+def test_a_segment_that_is_gone_is_damage_to_whoever_reads_it(postgres: PostgresServer, store_url: str) -> None:
+    world = TableWorld(PostgresTable(store_url), cache_bytes=1)
+    seq = world.durably(b"far away")
+    postgres.sql(f"alter table {schema_of(store_url)}.leveret_segment_0_1 rename to gone")
+    with pytest.raises(DamagedJournal, match="does not exist"):
+        world.state.read(1, seq)
+    world.kill()
+
+
+def test_a_body_that_no_row_can_hold(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_blobs, "BODY_BYTES_MAX", 10)
+    blobs = postgres_blobs.PostgresBlobs(store_url)
+    blobs.put("20260101-a", b"x" * 10)
+    with pytest.raises(MessageTooLarge, match="a body of 11 bytes is over 10"):
+        blobs.put("20260101-b", b"x" * 11)
+    assert (blobs.names(), blobs.get("20260101-a")) == (["20260101-a"], b"x" * 10)
+    with pytest.raises(FileNotFoundError):
+        blobs.get("20260101-b")
 
 
 def test_a_database_that_does_not_answer(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Commits that wait for a standby: nothing is confirmed that a failover could take back."""
 
+import threading
 from collections.abc import Iterator
 from typing import Self
 
@@ -59,6 +60,26 @@ def test_a_wait_that_was_cancelled_is_never_confirmed(pair: Pair, end: str) -> N
     again = TableWorld(PostgresTable(url))
     assert sorted(again.state.queues[1]) == confirmed
     again.kill()
+
+
+def test_a_takeover_waits_for_what_is_under_way(pair: Pair) -> None:
+    url = pair.primary.new_url("schema_takeover")
+    first = TableWorld(PostgresTable(url), threaded=True)
+    first.durably(b"before")
+    pair.standby.stop()
+    seq, told = first.begin(b"under way")
+    pair.primary.wait_for(WAITING)
+    opened: list[TableWorld] = []
+    opening = threading.Thread(target=lambda: opened.append(TableWorld(PostgresTable(url))))
+    opening.start()
+    pair.primary.wait_for("select 1 from pg_stat_activity where wait_event_type = 'Lock'")
+    assert not told.is_set()
+    pair.standby.start()
+    opening.join(PATIENCE_S)
+    assert told.wait(PATIENCE_S)
+    assert seq in opened[0].state.queues[1], "what was confirmed is there for the next owner"
+    first.kill()
+    opened[0].kill()
 
 
 def test_a_standby_that_takes_over_has_all_that_was_confirmed() -> None:

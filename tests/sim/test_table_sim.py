@@ -134,7 +134,7 @@ def run(random: Random, trusting: bool = False) -> None:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_nothing_confirmed_is_lost_whatever_the_database_does(random: Random) -> None:
     run(random)
 
