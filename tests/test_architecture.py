@@ -21,7 +21,7 @@ ARROWS: dict[str, set[str]] = {
     "stream": {"core", "journal"} | SHARED,
     "security": {"core"} | SHARED,
     "telemetry": {"core"} | SHARED,
-    "cluster": {"core"} | SHARED,
+    "cluster": {"core", "journal", "telemetry"} | SHARED,
     "node": EDGE | {"amqp", "http", "embedded", "journal", "cluster"},
     "net": EDGE - {"net"},
     "amqp": EDGE,

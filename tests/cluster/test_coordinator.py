@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from leveret.cluster.catalog import Catalog
+from leveret.cluster.catalog_log import MemoryLog
 from leveret.cluster.coordinator import Coordinator
 from leveret.cluster.etcd import Etcd
 from leveret.cluster.keys import Member
@@ -66,13 +68,14 @@ class Cluster:
         self.served: dict[str, Served] = {}
         self.clients: list[Etcd] = []
 
-    def node(self, name: str) -> Coordinator:
+    def node(self, name: str, on_catalog: Callable[[int], None] = lambda version: None) -> Coordinator:
         self.clients.append(Etcd([self.process.url], timeout_s=0.3))
         self.served[name] = Served(name, self.journals)
         member = Member(name, {"amqp": "127.0.0.1:5672"})
         self.nodes[name] = Coordinator(
-            self.clients[-1], self.name, member, self.served[name], shard_count=SHARDS, epoch_base=1, ttl_s=TTL_S
-        )
+            self.clients[-1], self.name, member, self.served[name], shard_count=SHARDS, epoch_base=1, ttl_s=TTL_S,
+            on_catalog=on_catalog,
+        )  # fmt: skip
         return self.nodes[name]
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -158,6 +161,23 @@ def test_a_dead_node_is_followed_when_its_lease_has_ended(etcd: EtcdProcess, pre
         for task in dead._tasks:
             task.cancel()
         await cluster.until(lambda: cluster.serving("b"))
+
+    run(etcd, prefix, play)
+
+
+def test_a_new_version_of_the_catalog_is_heard_by_all(etcd: EtcdProcess, prefix: str) -> None:
+    async def play(cluster: Cluster) -> None:
+        log, heard = MemoryLog(), asyncio.Event()
+        first, second = Catalog(log, "a"), Catalog(log, "b")
+        await cluster.node("a").join()
+        await cluster.node("b", second.hint).join()
+        second.listeners.append(lambda changes: heard.set())
+        following = asyncio.create_task(second.follow())
+        await first.change(lambda broker: broker.declare_queue("/", "orders").name)
+        await cluster.nodes["a"].hint(first.version)
+        await heard.wait()
+        assert "orders" in second.replica.broker.topology.vhost("/").queues
+        following.cancel()
 
     run(etcd, prefix, play)
 

@@ -45,8 +45,9 @@ class Coordinator:
     def __init__(
         self, etcd: Etcd, cluster: str, member: Member, shards: Shards, *,
         shard_count: int = SHARDS, epoch_base: int = 0, ttl_s: int = TTL_S,
+        on_catalog: Callable[[int], None] = lambda version: None,
     ) -> None:  # fmt: skip
-        """Not a member yet; `member` is this node as others shall see it."""
+        """Not a member yet; `member` is this node as others shall see it, `on_catalog` hears hints."""
         self.keys = Keys(cluster)
         self.member = replace(member, node=check_node(member.node))
         self.view = Membership(self.keys, shard_count)
@@ -54,6 +55,7 @@ class Coordinator:
         self._etcd = etcd
         self._shards = shards
         self._ttl_s = ttl_s
+        self._on_catalog = on_catalog
         self._stale = asyncio.Event()
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -116,6 +118,11 @@ class Coordinator:
     def appended(self, shard: int, sent_ms: int) -> None:
         """The journal of a shard took an append; `sent_ms` is by now_ms."""
         self.ownership.appended(shard, sent_ms)
+
+    async def hint(self, version: int) -> None:
+        """Tell the other nodes that the catalog has a new version; those who do not hear it look now and then."""
+        with suppress(Unreachable):
+            await self._etcd.put(self.keys.catalog, str(version))
 
     def now_ms(self) -> int:
         """The time of leases: that of the loop, which no operator can set."""
@@ -190,6 +197,7 @@ class Coordinator:
 
     def _woken(self) -> None:
         self._wake.set()
+        self._on_catalog(self.view.catalog_version)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

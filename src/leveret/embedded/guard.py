@@ -71,8 +71,8 @@ class Guard:
             with self.lock:
                 self._housekeeper.plan(self.clock.now_ms() + HOUSEKEEP_MS)
 
-    def attach(self, store: Store, large: LargeBodies) -> None:
-        """Commit to a store from now on."""
+    def attach(self, store: Store, large: LargeBodies | None) -> None:
+        """Commit to a store from now on, and put large bodies away if there is a place for them."""
         self.store = store
         store.commit.on_durable = self._durable
         self.large = large

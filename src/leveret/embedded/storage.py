@@ -42,17 +42,17 @@ def tag_of(meta: Meta) -> int:
 
 
 @dataclass(frozen=True)
-class Shard:
+class ShardChoice:
     """Which part of a store in PostgreSQL is opened; a single node has the only one, at the next epoch."""
 
     number: int = 0
     claim: Claim | None = None
 
 
-SINGLE = Shard()
+SINGLE = ShardChoice()
 
 
-def open_store(place: str, options: Options, clock: Clock, lock: threading.Lock, shard: Shard = SINGLE) -> Store:
+def open_store(place: str, options: Options, clock: Clock, lock: threading.Lock, shard: ShardChoice = SINGLE) -> Store:
     """Recover the broker that a directory or a database holds; `store.state` is its core."""
     if is_url(place):
         store: Store = _open_table(place, options, clock, lock, shard)
@@ -63,7 +63,7 @@ def open_store(place: str, options: Options, clock: Clock, lock: threading.Lock,
     return store
 
 
-def _open_table(url: str, options: Options, clock: Clock, lock: threading.Lock, shard: Shard) -> TableStore:
+def _open_table(url: str, options: Options, clock: Clock, lock: threading.Lock, shard: ShardChoice) -> TableStore:
     """Take over a shard of a store in PostgreSQL."""
     if options.salvage:
         raise InvalidArgument("salvage is for files: PostgreSQL does not tear what it stores; restore a backup of it")

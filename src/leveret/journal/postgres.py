@@ -1,21 +1,29 @@
 """One shard of a store in PostgreSQL: the tables and the statements.
 
-    leveret_shard                       | id | epoch | owner | last_seq | segment | oldest | checkpoint | meta |
+    leveret_shard                       | id | epoch | owner | segment | oldest | checkpoint | meta |
     leveret_segment_<shard>_<number>    | start | seq | epoch | data |      a row for the header, one for each frame
     leveret_checkpoint_<shard>_<epoch>_<seq>   | part | data |
 
 Rows are keyed by where they begin in their segment: that finds the frame of a record, orders them for a replay, and
 bounds by bytes what is fetched at once. `data` is stored uncompressed outside of the row, so that a part of it can be
 read alone. A segment and a checkpoint each have a table: dropping it costs the same however much is in it, and leaves
-nothing for vacuum. The row of the shard is rewritten by every append; most of its page is kept free for that.
+nothing for vacuum. The header of a segment has the number of the frame before it, so that the last row always tells
+where the log ends.
+
+An append locks the row of the shard against a takeover, and changes nothing there. If it counted there, each would
+leave a dead version of that row, and while somebody else's transaction is open for long (a backup) none of them can be
+removed: after 12,000 appends an append took three times as long.
 
 The tables are in the first schema of the search path. Every change names the epoch that was taken; see table.py.
 """
 
+from functools import partial
+
 from psycopg.types.numeric import Int8
 
+from leveret.core.errors import JournalFailed
 from leveret.journal.disk import Bytes
-from leveret.journal.postgres_session import Session, Values
+from leveret.journal.postgres_session import Run, Session, Values
 from leveret.journal.table import FIRST_START, Row, Shard
 
 SHARDS_MAX = 1 << 15
@@ -27,17 +35,17 @@ UPKEEP_TIMEOUT_MS = 20_000
 SCHEMA_LOCK = 0x6C657665
 """Of those who create the table of shards at the same time."""
 
-COLUMNS = "epoch, owner, last_seq, segment, oldest, checkpoint, meta"
+COLUMNS = "epoch, owner, segment, oldest, checkpoint, meta"
 CREATE = """
     create table if not exists leveret_shard (
-        id int primary key, epoch bigint not null, owner text not null, last_seq bigint not null,
-        segment bigint not null, oldest bigint not null, checkpoint text not null, meta text not null
-    ) with (fillfactor = 10)"""
+        id int primary key, epoch bigint not null, owner text not null, segment bigint not null,
+        oldest bigint not null, checkpoint text not null, meta text not null
+    ) with (fillfactor = 50)"""
 ADD = """
-    insert into leveret_shard values (%(shard)s, 0, '', 0, 0, 1, '', %(meta)s) on conflict (id) do nothing"""
+    insert into leveret_shard values (%(shard)s, 0, '', 0, 1, '', %(meta)s) on conflict (id) do nothing"""
 TAKE = f"""
-    update leveret_shard set epoch = coalesce(%(epoch)s, epoch + 1), owner = %(owner)s
-    where id = %(shard)s and (coalesce(%(epoch)s, epoch + 1) > epoch or epoch = %(epoch)s and owner = %(owner)s)
+    update leveret_shard set epoch = %(epoch)s, owner = %(owner)s
+    where id = %(shard)s and (epoch < %(epoch)s or epoch = %(epoch)s and owner = %(owner)s)
     returning {COLUMNS}"""
 BARRIER = f"""
     update leveret_shard set owner = owner where id = %(shard)s and epoch = %(epoch)s returning {COLUMNS}"""
@@ -45,15 +53,17 @@ LOOK = f"select {COLUMNS} from leveret_shard where id = %(shard)s"
 BEGIN = """
     update leveret_shard set segment = %(segment)s
     where id = %(shard)s and epoch = %(epoch)s and segment = %(segment)s - 1"""
-CREATE_SEGMENT = """
-    create table {table} (start bigint primary key, seq bigint not null, epoch bigint not null, data bytea not null);
-    alter table {table} alter data set storage external"""
-HEADER = "insert into {table} values (0, 0, %(epoch)s, %(data)b)"
+CREATE_SEGMENT = (
+    "create table {table} (start bigint primary key, seq bigint not null, epoch bigint not null, data bytea not null)",
+    "alter table {table} alter data set storage external",
+)
+HEADER = "insert into {table} values (0, %(seq)s, %(epoch)s, %(data)b)"
 APPEND = """
-    with owned as (
-        update leveret_shard set last_seq = %(seq)s
-        where id = %(shard)s and epoch = %(epoch)s and last_seq = %(seq)s - 1 returning id)
-    insert into {table} select %(start)s, %(seq)s, %(epoch)s, %(data)b from owned"""
+    with owned as (select id from leveret_shard where id = %(shard)s and epoch = %(epoch)s for share)
+    insert into {table} select %(start)s, %(seq)s, %(epoch)s, %(data)b from owned
+    where (select seq from {table} where start < %(start)s order by start desc limit 1) = %(seq)s - 1
+    on conflict (start) do nothing"""
+LAST = "select seq from {table} where start >= %(start)s order by start desc limit 1"
 ROWS = """
     select start, seq, data from {table}
     where start >= greatest(%(start)s, 1) and start < %(start)s + %(size)s order by start"""
@@ -71,7 +81,10 @@ TABLES = """
 
 
 class PostgresTable:
-    """One shard in PostgreSQL; Table of leveret.journal.table says what the methods do."""
+    """One shard in PostgreSQL; Table of leveret.journal.table says what the methods do.
+
+    It has two connections, and a third one for as long as something is stored or removed.
+    """
 
     def __init__(self, url: str, shard: int = 0) -> None:
         """Use a shard of the store at a URL; connections are made when they are needed."""
@@ -85,32 +98,54 @@ class PostgresTable:
 
     def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
         """See Table."""
-        self._log.run_all([(f"select pg_advisory_xact_lock({SCHEMA_LOCK})", None), (CREATE, None)])
-        values = self._values(epoch=None if epoch is None else Int8(epoch), owner=owner, meta=meta)
-        self._log.run(ADD, values)
-        rows = self._log.run(TAKE, values)[1]
-        if not rows:
+        self._log.transact(_create)
+        self._log.run(ADD, self._values(meta=meta))
+        # Never `epoch + 1` in the statement: one that lands late would fence those who have taken over since.
+        taken = self.shard().epoch + 1 if epoch is None else epoch
+        values = self._values(epoch=Int8(taken), owner=owner)
+        shard = self._log.transact(lambda run: self._found(run, TAKE, values))
+        if shard is None:
             return None
-        shard = Shard(*rows[0])
         self._epoch = shard.epoch
         self._sweep(shard)
         return shard
 
     def barrier(self) -> Shard | None:
         """See Table."""
-        rows = self._log.run(BARRIER, self._values())[1]
-        return Shard(*rows[0]) if rows else None
+        return self._log.transact(lambda run: self._found(run, BARRIER, self._values()))
 
     def shard(self) -> Shard:
         """See Table."""
-        return Shard(*self._reading.run(LOOK, self._values())[1][0])
+        shard = self._found(partial(self._log.run, wait=False), LOOK, self._values())
+        if shard is None:
+            raise JournalFailed(f"shard {self._shard} has no row in leveret_shard any more: restore a backup")
+        return shard
 
-    def begin(self, segment: int, header: bytes) -> bool:
+    def _found(self, run: Run, statement: str, values: Values) -> Shard | None:
+        """The row that a statement gives, with the end of the log as it is then; in a change nobody can append."""
+        rows = run(statement, values)[1]
+        if not rows:
+            return None
+        epoch, owner, segment, *rest = rows[0]
+        last_seq = 0
+        if segment:
+            last = run(LAST.format(table=self._segment(segment)), {"start": Int8(FIRST_START)})[1]
+            last_seq = last[0][0] if last else -1
+        return Shard(epoch, owner, last_seq, segment, *rest)
+
+    def begin(self, row: Row) -> bool:
         """See Table."""
-        table = self._segment(segment)
-        begin = (BEGIN, self._values(segment=Int8(segment)))
-        create = [(each, None) for each in CREATE_SEGMENT.format(table=table).split(";")]
-        return self._log.run_all([begin, *create, (HEADER.format(table=table), self._values(data=header))])[0] == 1
+        return self._log.transact(lambda run: self._begin(run, row))
+
+    def _begin(self, run: Run, row: Row) -> bool:
+        """See begin: the row of the shard first, which all others have to wait for."""
+        if run(BEGIN, self._values(segment=Int8(row.segment)))[0] == 0:
+            return False
+        table = self._segment(row.segment)
+        for statement in CREATE_SEGMENT:
+            run(statement.format(table=table), None)
+        run(HEADER.format(table=table), self._values(seq=Int8(row.seq), data=row.data))
+        return True
 
     def append(self, row: Row) -> bool:
         """See Table."""
@@ -145,7 +180,13 @@ class PostgresTable:
 
     def save(self, seq: int, parts: list[Bytes]) -> bool:
         """See Table."""
-        table = f"leveret_checkpoint_{self._shard}_{self._epoch}_{seq}"
+        try:
+            return self._save(f"leveret_checkpoint_{self._shard}_{self._epoch}_{seq}", parts)
+        finally:
+            self._upkeep.close()
+
+    def _save(self, table: str, parts: list[Bytes]) -> bool:
+        """See save."""
         self._upkeep.run(f"drop table if exists {table}")
         self._upkeep.run(f"create table {table} (part int primary key, data bytea not null)")
         self._upkeep.run(f"alter table {table} alter data set storage external")
@@ -169,9 +210,12 @@ class PostgresTable:
 
     def remove(self, segment: int) -> bool:
         """See Table."""
-        if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
-            return False
-        self._upkeep.run(f"drop table if exists {self._segment(segment)}")
+        try:
+            if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
+                return False
+            self._upkeep.run(f"drop table if exists {self._segment(segment)}")
+        finally:
+            self._upkeep.close()
         return True
 
     def cut(self) -> None:
@@ -202,6 +246,7 @@ class PostgresTable:
             if int(name.rpartition("_")[2]) < shard.oldest:
                 self._upkeep.run(f"drop table if exists {name}")
         self._sweep_checkpoints(shard.checkpoint)
+        self._upkeep.close()
 
     def _sweep_checkpoints(self, counting: str) -> None:
         """Remove checkpoints that do not count; those of newer owners are theirs."""
@@ -210,7 +255,13 @@ class PostgresTable:
                 self._upkeep.run(f"drop table if exists {name}")
 
 
-def _pieces(parts: list[Bytes]) -> "list[Bytes]":
+def _create(run: Run) -> None:
+    """Make the table of shards; those who do it at the same time wait for each other."""
+    run(f"select pg_advisory_xact_lock({SCHEMA_LOCK})", None)
+    run(CREATE, None)
+
+
+def _pieces(parts: list[Bytes]) -> list[Bytes]:
     """The same bytes in pieces that fit into a row."""
     views = [memoryview(part) for part in parts]
     return [view[start : start + PART_BYTES] for view in views for start in range(0, len(view), PART_BYTES)]

@@ -49,8 +49,7 @@ class PostgresBlobs:
         return [str(key) for (key,) in self._run(f"select key from {self._table}", {})]
 
     def close(self) -> None:
-        """End the connection."""
-        self._session.close()
+        """Nothing is open between two calls."""
 
     def _run(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
         """One statement; an unknown outcome is a failure, and leaves at most a blob that nobody names."""
@@ -58,3 +57,5 @@ class PostgresBlobs:
             return self._session.run(statement, values)[1]
         except Unknown as unknown:
             raise BlobStoreFailed(f"PostgreSQL did not keep or give a large body: {unknown}; try again") from unknown
+        finally:
+            self._session.close()  # a connection is cheap beside a large body, and dear when it lies idle

@@ -8,13 +8,14 @@ that leaves it open. A driver's own timeout would cancel in just that way; a pee
 import os
 import socket
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from leveret.core.errors import InvalidArgument, JournalFailed
-from leveret.journal.table import Unknown
+from leveret.journal.table import Busy, Unknown
 
 SETTINGS: dict[str, Any] = {
     "application_name": "leveret",
@@ -34,6 +35,11 @@ DURABLE = """select set_config('synchronous_commit', 'on', false)
     where current_setting('synchronous_commit') in ('off', 'local', 'remote_write')"""
 
 Values = dict[str, Any]
+Result = tuple[int, list[tuple[Any, ...]]]
+"""How many rows a statement touched, and those that it gave."""
+Run = Callable[[str, Values | None], Result]
+Connection = psycopg.Connection[tuple[Any, ...]]
+Answer = TypeVar("Answer")
 
 
 class Session:
@@ -47,32 +53,49 @@ class Session:
             raise InvalidArgument(f"the URL of the store cannot be read: {_line(error)}") from None
         self._timeout_ms = timeout_ms
         self._mutex = threading.Lock()
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: Connection | None = None
         self._warning: str | None = None
 
-    def run(self, statement: str, values: Values | None = None) -> tuple[int, list[tuple[Any, ...]]]:
-        """Do one statement in a transaction of its own; give how many rows it touched, and those that it gives."""
-        return self.run_all([(statement, values)])
+    def run(self, statement: str, values: Values | None = None, wait: bool = True) -> Result:
+        """Do one statement in a transaction of its own, when the connection is free or, without `wait`, only if."""
+        return self._done(lambda connection: _result(connection, statement, values), wait)
 
-    def run_all(self, statements: list[tuple[str, Values | None]]) -> tuple[int, list[tuple[Any, ...]]]:
-        """Do statements in one transaction, as long as each of them touches a row; give the last answer."""
-        with self._mutex:
-            self._warning = None
-            try:
-                answer = self._run(self._connected(), statements)
-            except psycopg.Error as error:
-                self._drop()
-                state = error.sqlstate or ""
-                if state.startswith(REFUSALS):
-                    raise JournalFailed(f"PostgreSQL refuses what the store needs: {_line(error)}") from error
-                raise Unknown(_line(error), state in NO_ROOM) from error
-            except BaseException:
-                self._drop()
-                raise
-            if self._warning is not None:
-                self._drop()
-                raise Unknown(self._warning)
-            return answer
+    def transact(self, work: Callable[[Run], Answer]) -> Answer:
+        """Do statements in one transaction: `work` gets what runs each of them."""
+
+        def done(connection: Connection) -> Answer:
+            with connection.transaction():
+                return work(lambda statement, values: _result(connection, statement, values))
+
+        return self._done(done)
+
+    def _done(self, work: Callable[[Connection], Answer], wait: bool = True) -> Answer:
+        """Do something on the connection, one after the other."""
+        if not self._mutex.acquire(blocking=wait):
+            raise Busy("the connection is in use")
+        try:
+            return self._certain(work)
+        finally:
+            self._mutex.release()
+
+    def _certain(self, work: Callable[[Connection], Answer]) -> Answer:
+        """Do something on the connection; give it up unless there is no doubt that it was done."""
+        self._warning = None
+        try:
+            answer = work(self._connected())
+        except psycopg.Error as error:
+            self._drop()
+            state = error.sqlstate or ""
+            if state.startswith(REFUSALS):
+                raise JournalFailed(f"PostgreSQL refuses what the store needs: {_line(error)}") from error
+            raise Unknown(_line(error), state in NO_ROOM) from error
+        except BaseException:
+            self._drop()
+            raise
+        if self._warning is not None:
+            self._drop()
+            raise Unknown(self._warning)
+        return answer
 
     def cut(self) -> None:
         """Shut the socket down under whoever waits at it; PostgreSQL is not asked to cancel anything."""
@@ -90,20 +113,7 @@ class Session:
         with self._mutex:
             self._drop()
 
-    def _run(
-        self, connection: psycopg.Connection[tuple[Any, ...]], statements: list[tuple[str, Values | None]]
-    ) -> tuple[int, list[tuple[Any, ...]]]:
-        """See run_all; a single statement is a transaction without more."""
-        if len(statements) == 1:
-            return _done(connection, *statements[0])
-        with connection.transaction():
-            for statement, values in statements:
-                answer = _done(connection, statement, values)
-                if values is not None and answer[0] == 0:
-                    break
-        return answer
-
-    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+    def _connected(self) -> Connection:
         """The connection, made if need be."""
         if self._connection is None:
             connection = psycopg.connect(self._target, autocommit=True)
@@ -125,14 +135,12 @@ class Session:
             self._connection = None
 
 
-def _done(
-    connection: psycopg.Connection[tuple[Any, ...]], statement: str, values: Values | None
-) -> tuple[int, list[tuple[Any, ...]]]:
+def _result(connection: Connection, statement: str, values: Values | None) -> Result:
     """One statement on a connection; those without values change tables and are not prepared."""
     cursor = connection.execute(statement.encode(), values, prepare=values is not None, binary=values is not None)
     return cursor.rowcount, cursor.fetchall() if cursor.description else []
 
 
-def _line(error: Exception) -> str:
+def _line(error: psycopg.Error) -> str:
     """What an error says, on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join((error.diag.message_primary or str(error)).split()) or type(error).__name__

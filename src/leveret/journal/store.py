@@ -131,10 +131,10 @@ class Store(ABC):
 
     @contextmanager
     def _loudly(self) -> Iterator[None]:
-        """An error of the disk, whatever was being done, ends the journal."""
+        """An error of the disk or the database, whatever was being done, ends the journal."""
         try:
             yield
-        except OSError as error:
+        except (OSError, JournalFailed) as error:
             raise self.commit.fail(error) from error
 
     @abstractmethod

@@ -3,11 +3,12 @@
     Table       the statements; each is done as a whole or not at all
     Row         one frame of the log, or the header of a segment: the bytes that lie in a segment file at `start`
     Shard       what the row of a shard says: who owns it, and where its log ends
-    Unknown     raised by every statement that may have been done, or not
+    Unknown     raised by every statement that may have been done, or not; Busy by one that was not even sent
 
 Whoever opens a shard takes it over at an epoch that is higher than any before. A statement that changes something
 names the epoch that was taken and does nothing (None or False) when the shard has a newer one: its caller is fenced,
-and nothing that he does has an effect any more. An append also names the number of its frame, which must be the next.
+and nothing that he does has an effect any more. An append also names the number of its frame, which must be the next;
+one that was sent and not answered may land at any later time, so False may also mean that it has: `barrier` tells.
 
 A statement that returns was done, and is durable wherever PostgreSQL was told to keep its commits. After Unknown a
 caller asks `barrier`: it is a change itself, so when it returns, all that it tells is durable as well. It waits for
@@ -38,6 +39,10 @@ class Unknown(Exception):
         self.no_room = no_room
 
 
+class Busy(Unknown):
+    """Somebody else is waiting for an answer: whoever only looks need not."""
+
+
 class Shard(NamedTuple):
     """The row of a shard."""
 
@@ -61,6 +66,7 @@ class Row(NamedTuple):
     segment: int
     start: int
     seq: int
+    """The number of the frame; of a header, that of the frame before it."""
     data: Bytes
 
 
@@ -77,13 +83,13 @@ class Table(Protocol):
         """The row of the shard after all that was done to it so far; None: fenced."""
 
     def shard(self) -> Shard:
-        """The row of the shard, whoever owns it; without a change, for those who only look."""
+        """The row of the shard, whoever owns it; Busy when a statement that changes something is under way."""
 
-    def begin(self, segment: int, header: bytes) -> bool:
-        """Begin the next segment with its header; False: fenced."""
+    def begin(self, row: Row) -> bool:
+        """Begin the next segment with its header; False: fenced, or it is there already."""
 
     def append(self, row: Row) -> bool:
-        """Append the next frame to a segment that was begun; False: fenced."""
+        """Append the next frame to a segment that was begun; False: fenced, or it is there already."""
 
     def rows(self, segment: int, start: int, size: int) -> list[Row]:
         """The frames that begin in a part of a segment, in their order."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from leveret.core.errors import DamagedJournal, StoreUnreachable
+from leveret.core.errors import DamagedJournal, JournalFailed, StoreUnreachable
 from leveret.journal.encryption import PLAIN, Keys, frame_nonce
 from leveret.journal.entries import read_head
 from leveret.journal.segments import FRAME_HEADER_BYTES, HEADER_BYTES, WINDOW_BYTES, SegmentHeader, parse_header
@@ -33,12 +33,19 @@ class TableReader:
         self._table = table
         self._keys = keys
         self._headers: dict[int, SegmentHeader] = {}
+        self.away: str | None = None
+        """Why the table cannot be asked just now: whoever reads does not find it out again, with all others waiting."""
 
     def window(self, segment: int, offset: int, size: int, end: int) -> tuple[int, bytes]:
         """Some bytes of a segment around a record, and the offset of the first; rows are never seen half."""
-        if self.header(segment).key_id != PLAIN:
-            return self._decrypted(segment, offset)
-        return asked(self._table.window, segment, offset, max(size, WINDOW_BYTES))
+        if self.away is not None:
+            raise StoreUnreachable(f"the store in PostgreSQL does not answer: {self.away}; try again later")
+        try:
+            if self.header(segment).key_id != PLAIN:
+                return self._decrypted(segment, offset)
+            return asked(self._table.window, segment, offset, max(size, WINDOW_BYTES))
+        except JournalFailed as error:
+            raise damaged(segment, offset, str(error)) from error
 
     def header(self, segment: int) -> SegmentHeader:
         """The header of a segment."""

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from leveret.core.errors import InvalidArgument, JournalFailed, StoreUnreachable
+from leveret.core.errors import InvalidArgument, JournalError, JournalFailed, StoreUnreachable
 from leveret.core.ports import State
 from leveret.journal.checkpoint import Checkpoint, packed_checkpoint
 from leveret.journal.commit import Lock, stop_process
@@ -27,7 +27,7 @@ from leveret.journal.options import JournalOptions
 from leveret.journal.recovery import Recovered, play_bytes
 from leveret.journal.replay import Mentions
 from leveret.journal.store import Store
-from leveret.journal.table import Shard, Table, Unknown
+from leveret.journal.table import Busy, Shard, Table, Unknown
 from leveret.journal.table_reader import TableReader, asked
 from leveret.journal.table_recovery import TableRecovery
 from leveret.journal.table_writer import RETRY_S, RETRY_S_MAX, TableWriter, fenced
@@ -85,7 +85,7 @@ class TableStore(Store):
             shard = self._take(claim or Claim(owner_name()), packed_meta(new_meta(clock())), pause)
             self.epoch = shard.epoch
             self.meta = replace(parse_meta(shard.meta), oldest=shard.oldest)
-            self.recovered = self._recover(shard, clock)
+            self.recovered = self._recovered(shard, clock)
         except BaseException:
             self._release()
             raise
@@ -110,8 +110,14 @@ class TableStore(Store):
         """Stop when there is a newer owner: one that has nothing to write would not hear of it."""
         try:
             shard = self._table.shard()
-        except Unknown:
-            return  # whoever writes next finds out what is the matter
+        except Busy:
+            return  # whoever writes hears of it himself
+        except Unknown as unknown:
+            self._reader.away = str(unknown)
+            return
+        except JournalFailed as error:
+            raise self.commit.fail(error) from error
+        self._reader.away = None
         if shard.epoch != self.epoch:
             raise self.commit.fail(fenced(shard))
 
@@ -163,6 +169,16 @@ class TableStore(Store):
                 if shard is None:
                     raise self._writer.fenced()
                 return shard
+
+    def _recovered(self, shard: Shard, clock: Callable[[], int]) -> Recovered:
+        """Recover; what looks like damage may be what a newer owner has done meanwhile."""
+        try:
+            return self._recover(shard, clock)
+        except JournalError:
+            now = asked(self._table.shard)
+            if now.epoch != shard.epoch:
+                raise fenced(now) from None
+            raise
 
     def _recover(self, shard: Shard, clock: Callable[[], int]) -> Recovered:
         """Bring the state up to what the table holds; prepare the end of the log."""

@@ -1,14 +1,16 @@
 """Puts sealed frames into a table: the database side of a commit, one caller at a time.
 
-    append ---- done ------------------------------------------------------> confirmed
-       |------- does nothing: there is a newer epoch ----------------------> Fenced, for good
-       |------- Unknown --> barrier --- the log ends with this frame ------> confirmed
-                  ^            |------- the log ends just before it -------> the same frame once more
-                  '-- Unknown -|------- there is a newer epoch ------------> Fenced
-                               '------- anything else: frames were lost ---> JournalFailed
+    append ---- done --------------------------------------------------------> confirmed
+       '------- not done, or Unknown
+                   '--> barrier --- the log ends with this frame ------------> confirmed
+                          ^ |------ the log ends just before it -------------> the same frame once more
+                  Unknown --|------ there is a newer epoch ------------------> Fenced, for good
+                            '------ anything else: frames were lost ---------> JournalFailed
 
-There is never a second frame under way, so a late one cannot land behind a gap. Nothing is confirmed while an outcome
-is unknown, however long that takes: publishers wait, or are refused when PostgreSQL has no room.
+A frame that was sent over a connection which is gone may still land, even behind the barrier: then the one that was
+sent again is not done, which the next barrier explains. There is never another frame under way, so none can land
+behind a gap. Nothing is confirmed while an outcome is unknown, however long that takes: publishers wait, or are
+refused when PostgreSQL has no room.
 """
 
 import secrets
@@ -21,7 +23,7 @@ from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
 from leveret.journal.records import Frame, crc32c
 from leveret.journal.segments import ENCRYPTED, SegmentHeader
-from leveret.journal.table import Row, Shard, Table, Unknown
+from leveret.journal.table import FIRST_START, Row, Shard, Table, Unknown
 
 RETRY_S = 0.02
 RETRY_S_MAX = 1.0
@@ -136,7 +138,7 @@ class TableWriter:
         if frame.segment != self.segment:
             self._begin(frame)
         if not self._table.append(Row(frame.segment, frame.offset, frame.seq, self._bytes(frame))):
-            raise self.fenced()
+            raise Unknown("the frame was not appended: it is there already, or somebody else has taken over")
 
     def _begin(self, frame: Frame) -> None:
         """Begin the segment that a frame is the first of; a second attempt has the same header."""
@@ -144,8 +146,8 @@ class TableWriter:
         if header is None or header.segment != frame.segment:
             header = SegmentHeader(frame.segment, frame.seq, secrets.randbits(32), self._keys.writing)
             self._beginning = header
-        if not self._table.begin(header.segment, header.pack()):
-            raise self.fenced()
+        if not self._table.begin(Row(header.segment, FIRST_START, header.first_seq - 1, header.pack())):
+            raise Unknown("the segment was not begun: it is there already, or somebody else has taken over")
         self._began(header)
 
     def _began(self, header: SegmentHeader) -> None:
