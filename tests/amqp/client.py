@@ -50,7 +50,7 @@ class World:
 
     def __init__(self, limits: Limits | None = None, path: str | None = None, **options: Any) -> None:
         self.clock = leveret.ManualClock()
-        self.broker = leveret.open(path, clock=self.clock, **options)
+        self.broker = self.open(path, **options)
         self.jobs: deque[Callable[[], None]] = deque()
         with self.broker.guard as core:
             self.access = Access(core, cost=CHEAP)
@@ -58,6 +58,10 @@ class World:
         self.broker.guard.on_durable(self.frames.put)
         self.hub = Hub(self.broker.guard, lambda: None, self.access, self._later, limits or Limits())
         self.core = self.hub.core
+
+    def open(self, path: str | None, **options: Any) -> leveret.Broker:
+        """The broker behind the hub."""
+        return leveret.open(path, clock=self.clock, **options)
 
     def _later(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         self.jobs.append(lambda: done(job()))

@@ -426,16 +426,16 @@ def test_a_shard_is_told_what_concerns_it() -> None:
     async def main() -> None:
         async with nodes(log) as (catalog,):
             await catalog.change(everything)
-            shard_of = catalog.replica.placements.shard_of
+            homes = catalog.replica.homes
             shards = [Replica(8).broker for _ in range(8)]
             for change in catalog.replica.changes():
                 for number, broker in enumerate(shards):
-                    if concerns(change, number, shard_of):
+                    if concerns(change, str(number), homes):
                         apply(broker, change)
-            home = shard_of("shop", "new")
+            home = homes["shop", "new"]
             for number, broker in enumerate(shards):
                 vhost = broker.topology.vhost("shop")
                 assert {"orders", "brief"} <= set(vhost.exchanges)
-                assert ("new" in vhost.queues) == (number == home)
+                assert ("new" in vhost.queues) == (str(number) == home)
 
     asyncio.run(main())

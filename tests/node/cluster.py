@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import threading
-import zlib
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -15,14 +14,19 @@ from leveret.amqp.connection import Peer
 from leveret.amqp.hub import Hub
 from leveret.amqp.limits import Limits
 from leveret.amqp.server import AmqpServer
-from leveret.core.changes import DeclareQueue
+from leveret.clock import SystemClock
+from leveret.cluster.catalog import Catalog
+from leveret.cluster.catalog_log import MemoryLog
+from leveret.cluster.placement import LOCAL, Placements
+from leveret.embedded.broker import Broker
+from leveret.embedded.guard import Guard
+from leveret.embedded.options import options_of
 from leveret.net.admission import Admission
-from leveret.node.changelog import MemoryLog
 from leveret.node.front.connection import FrontConnection
-from leveret.node.node import LOCAL, Node
-from leveret.node.replica import Replica
+from leveret.node.node import Node
 from leveret.node.shard import Shard
 from leveret.security.access import Access
+from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
 
 SHARDS = 4
@@ -30,19 +34,18 @@ PATIENCE_S = 20
 T = TypeVar("T")
 
 
-def place(change: DeclareQueue) -> str:
-    if change.owner is not None:
-        return LOCAL + str(change.owner).split("/")[0]
-    return str(zlib.crc32(change.name.encode()) % SHARDS)
+def place(name: str) -> str:
+    """The shard that a queue of this name gets."""
+    return str(Placements(SHARDS).choose("/", name, None))
 
 
 class Served:
     """A broker in memory, behind the hub of a shard or of the fronts."""
 
-    def __init__(self, access: Access | None = None, connect: Any = None) -> None:
-        self.broker = leveret.open()
+    def __init__(self, access: Access | None = None, connect: Any = None, broker: Broker | None = None) -> None:
+        self.broker = broker or leveret.open()
         with self.broker.guard as core:
-            self.access = access or Access(core, cost=CHEAP)
+            self.access = access or Access(core, None, cost=CHEAP)
         more = {} if connect is None else {"connect": connect}
         self.server = AmqpServer(self.broker.guard, self.access, Limits(), Admission(100, 100, 100), **more)
         self.broker.guard.on_durable(self.server.durable)
@@ -58,9 +61,10 @@ class OneNode:
     def __init__(self, name: str, cluster: "Cluster") -> None:
         self.name = name
         self.cluster = cluster
-        self.fronts = Served(connect=self.connect)
-        self.replica = Replica(self.fronts.server.hub.core, place)
-        self.node = Node(name, "test", b"secret", cluster.log, self.replica, self.fronts.server.hub, cluster)
+        self.catalog = Catalog(cluster.log, name, SHARDS)
+        guard = Guard(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
+        self.fronts = Served(connect=self.connect, broker=Broker(guard, options_of({}), b"nobody knows"))
+        self.node = Node(name, "test", b"secret", self.catalog, self.fronts.server.hub, cluster)
         self.shards: dict[str, Served] = {}
         self.port = 0
 
@@ -69,6 +73,7 @@ class OneNode:
 
     async def start(self) -> None:
         self.cluster.addresses[self.name] = ("127.0.0.1", await self.node.start("127.0.0.1", 0))
+        await self.node.decide(lambda core: self.fronts.access.add_default_user("guest", hash_password("guest", CHEAP)))
         bound = socket.create_server(("127.0.0.1", 0))
         self.port = bound.getsockname()[1]
         self.fronts.server.listen(bound)

@@ -1,47 +1,57 @@
 """A node with several shards in memory, behind the front that clients of a cluster talk to."""
 
-import zlib
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from leveret.amqp.connection import Peer
 from leveret.amqp.limits import Limits
-from leveret.core.changes import Change, DeclareQueue
+from leveret.cluster.placement import LOCAL, Placements
+from leveret.cluster.replica import Replica
+from leveret.core.changes import Change, DeleteQueue
 from leveret.core.errors import LeveretError
+from leveret.core.queue import Queue
+from leveret.embedded.broker import Broker
+from leveret.embedded.guard import Guard
+from leveret.embedded.options import options_of
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
 from leveret.node.guest import Guest
-from leveret.node.replica import Replica
 from leveret.node.shard import Shard
 from tests.amqp.client import World
 
 SHARDS = 3
-LOCAL = "local"
+NODE = "here"
 T = TypeVar("T")
 
 
-def place(change: DeclareQueue) -> str:
-    """Queues of one connection stay here, the others are spread by their names."""
-    return LOCAL if change.owner is not None else str(zlib.crc32(change.name.encode()) % SHARDS)
+def place(name: str) -> str:
+    """The shard that a queue of this name gets."""
+    return str(Placements(SHARDS).choose("/", name, None))
 
 
 class FrontWorld(World):
     """A hub of fronts, and a world for each shard."""
 
     def __init__(self, limits: Limits | None = None, path: str | None = None, **options: Any) -> None:
+        self.replica = Replica(SHARDS)
+        self._soon: deque[Callable[[], None]] = deque()
         super().__init__(limits)
-        self.replica = Replica(self.core, place)
-        self.worlds = {home: World(limits, **options) for home in (*map(str, range(SHARDS)), LOCAL)}
+        self.worlds = {home: World(limits, **options) for home in (*map(str, range(SHARDS)), LOCAL + NODE)}
         self.shards = {home: Shard(home, world.hub) for home, world in self.worlds.items()}
-        for world in self.worlds.values():
+        for home, world in self.worlds.items():
             world.hub.access = self.access
+            world.core.gone = partial(self._hear_gone, home)
         self.guests: dict[Backend, Guest] = {}
         self.callers: dict[Backend, Caller] = {}
         self._identities = 0
         self.deaf = False
         """Whether nobody hears what shards say."""
-        self._soon: deque[Callable[[], None]] = deque()
+
+    def open(self, path: str | None, **options: Any) -> Broker:
+        """The copy of all definitions."""
+        return Broker(Guard(self.replica.broker, self.replica.lock, self.clock), options_of({}), b"nobody knows")
 
     def connect(self, peer: Peer) -> FrontConnection:
         return FrontConnection(self.hub, peer, self)
@@ -74,22 +84,28 @@ class FrontWorld(World):
 
     def identify(self) -> str:
         self._identities += 1
-        return f"here/{self._identities}"
+        return f"{NODE}/{self._identities}"
 
     def soon(self, job: Callable[[], None]) -> None:
         self._soon.append(job)
 
     def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
-        with self.hub.locked():
-            home = self.replica.home(change)
-            try:
-                result: T | Exception = self.replica.apply(change)
-            except LeveretError as error:
-                result = error
-        if not isinstance(result, Exception):
-            for shard in self.shards.values():
-                shard.apply(change, home)
+        result: T | Exception
+        try:
+            result, steps = self.replica.run(change.apply)
+        except LeveretError as error:
+            result, steps = error, []
+        for shard in self.shards.values():
+            shard.follow([step.change for step in steps], self.replica.homes)
         done(result)
+
+    def _hear_gone(self, home: str, queue: Queue) -> None:
+        """A shard has deleted a queue."""
+        self._soon.append(lambda: self._forget(home, queue))
+
+    def _forget(self, home: str, queue: Queue) -> None:
+        if self.replica.homes.get((queue.vhost, queue.name)) == home:
+            self.change(DeleteQueue(queue.vhost, queue.name), lambda _: None)
 
     def attach(self, backend: Backend, caller: Caller) -> None:
         self.callers[backend] = caller

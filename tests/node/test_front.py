@@ -26,7 +26,6 @@ from leveret.amqp.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
-from leveret.core.changes import DeclareQueue
 from tests.amqp.client import Client
 from tests.node.front_world import SHARDS, FrontWorld, place
 
@@ -36,7 +35,7 @@ def queues_in_all_shards() -> list[str]:
     found: dict[str, str] = {}
     for number in range(100):
         name = f"q{number}"
-        found.setdefault(place(DeclareQueue("/", name)), name)
+        found.setdefault(place(name), name)
     assert len(found) == SHARDS
     return list(found.values())
 
@@ -128,11 +127,11 @@ def test_an_exclusive_queue_stays_on_the_node_and_goes_with_its_connection(world
     other = world.client()
     other.send(QueueDeclare("mine", passive=True))
     assert other.next(ChannelClose).reply_code == 405
-    assert "mine" in world.worlds["local"].core.topology.vhost("/").queues
+    assert "mine" in world.worlds["@here"].core.topology.vhost("/").queues
     world.hub.lost(client.connection)
     world.work()
     assert "mine" not in world.core.topology.vhost("/").queues
-    assert "mine" not in world.worlds["local"].core.topology.vhost("/").queues
+    assert "mine" not in world.worlds["@here"].core.topology.vhost("/").queues
 
 
 # Another owner

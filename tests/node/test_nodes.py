@@ -7,7 +7,6 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from leveret.core.changes import DeclareQueue
 from tests.node.cluster import SHARDS, Cluster, place
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -22,7 +21,7 @@ def cluster() -> Iterator[Cluster]:
 
 def name_in(shard: int, prefix: str) -> str:
     """A queue of a shard."""
-    return next(name for name in (f"{prefix}{i}" for i in range(100)) if place(DeclareQueue("/", name)) == str(shard))
+    return next(name for name in (f"{prefix}{i}" for i in range(100)) if place(name) == str(shard))
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

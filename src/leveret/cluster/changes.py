@@ -1,10 +1,12 @@
 """Changes of definitions: what one node's core journaled, carried out on another's by the verbs of the core.
 
 A change is what the journal gets of a definition (see leveret.core.catalog): its kind, removed or not, and JSON. That
-of a queue names its shard in place of the number that it has in one broker. A change can be made twice without harm.
+of a queue names its home (a shard, or a node) in place of the number that it has in one broker. A change can be made
+twice without harm.
 """
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ from leveret.core.catalog import REMOVED, Kind, dumps, key_of
 from leveret.core.jsonable import decode
 from leveret.core.names import RESERVED_PREFIX
 from leveret.core.policy import Policy
+from leveret.core.queue import Queue
 from leveret.core.topology import Vhost, VhostDetails
 
 Definition = dict[str, Any]
@@ -23,6 +26,10 @@ SHARED = frozenset({
     Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS, Kind.API_KEY, Kind.GLOBAL_PARAMETER, Kind.ACCESS_KEY, Kind.QUEUE_DETAILS,
 })  # fmt: skip
 """What all nodes agree on. Everything else (numbers, consumers, offsets of groups) is a matter of one shard."""
+IN_SHARDS = frozenset({
+    Kind.VHOST, Kind.EXCHANGE, Kind.QUEUE, Kind.BINDING, Kind.POLICY, Kind.QUEUE_DETAILS,
+})  # fmt: skip
+"""What shards have to know; the rest is for those who let clients in."""
 
 
 class Change(NamedTuple):
@@ -73,13 +80,17 @@ def apply(broker: Broker, change: Change) -> None:
     (removed if change.removed else made)(broker, home, definition)
 
 
-def concerns(change: Change, shard: int, shard_of: Callable[[str, str], int | None]) -> bool:
+def concerns(change: Change, home: str, homes: Mapping[tuple[str, str], str]) -> bool:
     """Whether a shard has to know: queues and the bindings to them are only in their own, everything else is in all."""
+    if change.kind not in IN_SHARDS:
+        return False
     definition = change.definition
-    if change.kind in (Kind.QUEUE, Kind.QUEUE_DETAILS):
-        return shard_of(definition["vhost"], definition["name"]) == shard
+    if change.kind == Kind.QUEUE:
+        return bool(definition["home"] == home)
+    if change.kind == Kind.QUEUE_DETAILS:
+        return homes.get((definition["vhost"], definition["name"])) == home
     if change.kind == Kind.BINDING and definition["destination_type"] == "queue":
-        return shard_of(definition["vhost"], definition["destination"]) == shard
+        return homes.get((definition["vhost"], definition["destination"])) == home
     return True
 
 
@@ -105,12 +116,25 @@ def _remove_exchange(broker: Broker, home: Vhost, definition: Definition) -> Non
 def _make_queue(broker: Broker, home: Vhost, definition: Definition) -> None:
     name, stored = definition["name"], definition.get("arguments")
     arguments = decode(stored) if stored else {}
-    if name not in home.queues:
-        told = {"auto_delete": definition.get("auto_delete", False), "server_named": name.startswith(RESERVED_PREFIX)}
-        broker.declare_queue(home.name, name, arguments, **told)
+    if name not in home.queues or _lifetime(home.queues[name]) != _lifetime_of(definition):
+        durable, auto_delete, owner = _lifetime_of(definition)
+        reserved = name.startswith(RESERVED_PREFIX)
+        lifetime = {"durable": durable, "auto_delete": auto_delete, "server_named": reserved}
+        broker.declare_queue(home.name, name, arguments, owner=owner, **lifetime)
     elif arguments != (home.queues[name].arguments or {}):
         broker.change_queue(home.queues[name], arguments)
     broker.pause_queue(home.queues[name], definition.get("paused", False))
+
+
+def _lifetime(queue: Queue) -> tuple[bool, bool, object]:
+    return queue.durable, queue.auto_delete, queue.owner
+
+
+def _lifetime_of(definition: Definition) -> tuple[bool, bool, str | None]:
+    """Until when a queue is there; its owner is the very object that he is known by on this node."""
+    owner = definition.get("owner")
+    lasting = definition.get("durable", True), definition.get("auto_delete", False)
+    return *lasting, None if owner is None else sys.intern(owner)
 
 
 def _remove_queue(broker: Broker, home: Vhost, definition: Definition) -> None:

@@ -13,6 +13,8 @@ from leveret.core.errors import InvalidArgument
 SHARDS = 32
 SHARDS_MAX = 1024  # each costs its owner a connection and a replay
 
+LOCAL = "@"  # and the name of a node: the home of the queues that live and die with its connections
+
 Name = tuple[str, str]
 """A queue: its virtual host and its name."""
 
@@ -21,6 +23,11 @@ def stable_hash(*parts: str) -> int:
     """64 bits of some texts, the same on every machine; lengths keep ("a", "bc") from ("ab", "c")."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
+
+
+def home_of_owner(owner: str) -> str:
+    """Where the queues of a connection are; it is named by its node and a number, as in "a/7"."""
+    return LOCAL + owner.rpartition("/")[0]
 
 
 def preference(shard: int, nodes: Iterable[str]) -> list[str]:

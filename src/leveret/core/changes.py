@@ -1,17 +1,12 @@
-"""Changes of definitions as values: they can be applied at once, or written down, sent elsewhere and applied there.
-
-Applying the same changes in the same order to equal brokers gives equal brokers, and equal refusals.
-"""
+"""Changes of definitions as values: they can be applied at once, or later, and as often as it takes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Generic, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from leveret.core.broker import Broker
-from leveret.core.errors import InvalidArgument
 from leveret.core.exchanges import Exchange
-from leveret.core.jsonable import decode, encode
 from leveret.core.queue import Queue
 
 T = TypeVar("T")
@@ -135,23 +130,3 @@ class Unbind(Change[None]):
     def apply(self, core: Broker) -> None:
         """See Broker.unbind."""
         core.unbind(self.vhost, self.source, self.destination, self.key, self.arguments, self.destination_type)
-
-
-CHANGES: dict[str, type[Change[Any]]] = {
-    kind.__name__: kind for kind in (Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind)
-}
-
-
-def to_dict(change: Change[Any]) -> dict[str, Any]:
-    """A change, fit for JSON; an owner must be a text."""
-    told = {each.name: encode(getattr(change, each.name)) for each in fields(cast("Any", change))}
-    return {"change": type(change).__name__, **told}
-
-
-def from_dict(stored: Mapping[str, Any]) -> Change[Any]:
-    """The reverse of to_dict."""
-    told = {name: decode(value) for name, value in stored.items()}
-    kind = CHANGES.get(told.pop("change", None))
-    if kind is None:
-        raise InvalidArgument(f"a change '{stored.get('change')}' is not known: is it of another version?")
-    return kind(**told)

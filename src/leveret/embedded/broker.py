@@ -31,7 +31,7 @@ from leveret.embedded.outgoing import Prepared
 from leveret.embedded.queue import Queue
 from leveret.embedded.receipts import Receipts
 from leveret.embedded.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
-from leveret.embedded.storage import SINGLE, TAG_DIGITS, Shard, open_store, open_streams
+from leveret.embedded.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams
 from leveret.embedded.stream import Stream, stream_arguments
 from leveret.embedded.worker import Worker
 from leveret.journal.table_store import Claim
@@ -283,10 +283,10 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
 
 def open_shard(url: str, number: int, claim: Claim, *, clock: Clock | None = None, **options: Any) -> Broker:
     """The broker of one shard of a store in PostgreSQL, taken over; Fenced: somebody has a higher epoch."""
-    return _open_stored(url, options_of(options), clock or SystemClock(), Shard(number, claim))
+    return _open_stored(url, options_of(options), clock or SystemClock(), ShardChoice(number, claim))
 
 
-def _open_stored(place: str, chosen: Options, ticking: Clock, shard: Shard) -> Broker:
+def _open_stored(place: str, chosen: Options, ticking: Clock, shard: ShardChoice) -> Broker:
     """A broker on a directory or on a shard of a database."""
     lock = threading.Lock()
     store = open_store(place, chosen, ticking, lock, shard)

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from leveret.amqp.limits import Limits
 from leveret.amqp.server import AmqpServer
+from leveret.cluster.placement import LOCAL
 from leveret.core.errors import Fenced, JournalFailed
 from leveret.embedded.broker import Broker, open
 from leveret.journal.table_store import TableStore
 from leveret.net.admission import Admission
-from leveret.node.node import LOCAL, Node
+from leveret.node.node import Node
 from leveret.node.shard import Shard
 from leveret.security.access import Access
 from leveret.telemetry.logs import Log

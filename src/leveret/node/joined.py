@@ -10,18 +10,16 @@ from typing import Any
 
 from leveret.amqp.hub import Hub
 from leveret.amqp.limits import Limits
+from leveret.cluster.catalog import Catalog
 from leveret.cluster.coordinator import Coordinator
 from leveret.cluster.etcd import Etcd
 from leveret.cluster.keys import Member
 from leveret.cluster.membership import Membership
-from leveret.cluster.placement import SHARDS, stable_hash
-from leveret.core.changes import DeclareQueue
+from leveret.cluster.placement import SHARDS
 from leveret.embedded.broker import Broker, open_shard
 from leveret.journal.table_store import Claim
 from leveret.node.hosting import Hosting
-from leveret.node.node import LOCAL, Node
-from leveret.node.postgres_log import PostgresLog
-from leveret.node.replica import Replica
+from leveret.node.node import Node
 from leveret.security.access import Access
 
 LINK = "link"  # the address at which other nodes are heard
@@ -71,15 +69,16 @@ class View:
 class Joined:
     """A node that is about to join, has joined, or leaves."""
 
-    def __init__(self, place: Place, hub: Hub, access: Access, limits: Limits, open_: Opening) -> None:
-        """`hub` is that of the fronts, over a broker without messages; `open_` opens a shard at an epoch."""
+    def __init__(
+        self, place: Place, catalog: Catalog, hub: Hub, access: Access, limits: Limits, open_: Opening
+    ) -> None:
+        """`hub` is that of the fronts, over the copy that the catalog has; `open_` opens a shard at an epoch."""
         self._place = place
         self._etcd = Etcd(place.etcd)
-        self._log = PostgresLog(place.store)
         self._view = View()
-        self.node = Node(
-            place.node, place.cluster, place.secret, self._log, Replica(hub.core, self._home), hub, self._view
-        )
+        self._hints: set[asyncio.Task[None]] = set()
+        self.node = Node(place.node, place.cluster, place.secret, catalog, hub, self._view)
+        self.node.announce = self._announce
         self.hosting = Hosting(self.node, access, limits, open_, self._fenced)
         self.coordinator: Coordinator | None = None
 
@@ -89,7 +88,13 @@ class Joined:
         port = await self.node.start(place.host, place.port)
         member = Member(place.node, {**addresses, LINK: f"{place.host}:{port}"})
         self.coordinator = Coordinator(
-            self._etcd, place.cluster, member, self.hosting, shard_count=place.shards, ttl_s=place.ttl_s
+            self._etcd,
+            place.cluster,
+            member,
+            self.hosting,
+            shard_count=place.shards,
+            ttl_s=place.ttl_s,
+            on_catalog=self.node.catalog.hint,
         )
         self._view.membership = self.coordinator.view
         await self.coordinator.join()
@@ -108,17 +113,17 @@ class Joined:
         await self.node.stop()
         await self.hosting.stop()
         await self._etcd.close()
-        await asyncio.to_thread(self._log.close)
 
     def _fenced(self, shard: int) -> None:
         if self.coordinator is not None:
             self.coordinator.fenced(shard)
 
-    def _home(self, change: DeclareQueue) -> str:
-        """Queues of a connection are where it is, the others where their names say."""
-        if change.owner is not None:
-            return LOCAL + str(change.owner).rpartition("/")[0]
-        return str(stable_hash("queue", change.vhost, change.name) % self._place.shards)
+    def _announce(self, version: int) -> None:
+        """Let those who are not linked to this node know of a new version of the catalog."""
+        if self.coordinator is not None:
+            task = asyncio.create_task(self.coordinator.hint(version))
+            self._hints.add(task)
+            task.add_done_callback(self._hints.discard)
 
 
 def opening(place: Place, **options: Any) -> Opening:

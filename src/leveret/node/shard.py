@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from leveret.amqp.hub import Hub
+from leveret.cluster.changes import Change, apply, change_of, concerns
+from leveret.cluster.replica import Replica, in_order
 from leveret.core.broker import Broker
-from leveret.core.catalog import dumps
-from leveret.core.changes import Bind, Change, DeclareExchange, DeclareQueue, DeleteExchange, Unbind
-from leveret.core.exchanges import Binding
-from leveret.core.jsonable import decode
-from leveret.core.queue import Queue
+from leveret.core.catalog import REMOVED, Kind
+from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed
 from leveret.core.topology import Vhost
-from leveret.node.replica import Replica
+from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.node.sessions import RemoteListener
+
+LOG = Log("node")
 
 
 class Shard:
@@ -29,83 +30,86 @@ class Shard:
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
 
-    def apply(self, change: Change[Any], home: str | None) -> None:
-        """Do what was decided for the whole cluster; `home` is the shard that it concerns, None: every one."""
-        if home not in (None, self.home):
-            return
-        if isinstance(change, DeclareQueue) and change.owner is not None:
-            # Whose it is is known by the fronts: here everybody is somebody else.
-            change = replace(change, owner=None, durable=False)
+    def has_queue(self, vhost: str, name: str) -> bool:
+        """Whether a queue is here."""
         with self.hub.locked() as core:
-            change.apply(core)
+            found = core.topology.vhosts.get(vhost)
+            return found is not None and name in found.queues
+
+    def follow(self, changes: list[Change], homes: Mapping[tuple[str, str], str]) -> None:
+        """Have what was decided for the whole cluster, as far as it concerns this shard."""
+        wanted = [change for change in changes if concerns(change, self.home, homes)]
+        if not wanted:
+            return
+        try:
+            with self.hub.locked() as core:
+                _make_all(core, wanted)
+        except (JournalFailed, BrokerClosed) as error:
+            # Its next owner will know: what is not in its journal is made when it is opened.
+            LOG.warning("shard does not follow", shard=self.home, reason=error)
 
     def reconcile(self, replica: Replica) -> None:
         """Have what the whole cluster has, as far as it concerns this shard, and nothing else."""
+        changes = [_inside(each) for each in replica.changes() if concerns(each, self.home, replica.homes)]
+        wanted = {change.key for change in changes}
         with self.hub.locked() as core:
-            for name in [each for each in core.topology.vhosts if each not in replica.core.topology.vhosts]:
-                core.delete_vhost(name)
-            for vhost in replica.core.topology.vhosts.values():
-                core.declare_vhost(vhost.name, vhost.details)
-                wanted = {queue.name: queue for queue in replica.queues_in(vhost, self.home)}
-                _drop_queues(core, vhost, wanted)
-                _match_exchanges(core, vhost)
-                for policy in [*vhost.policies.values(), *vhost.operator_policies.values()]:
-                    core.set_policy(vhost.name, policy)
-                for queue in wanted.values():
-                    _declared(queue).apply(core)
-                _match_bindings(core, vhost, wanted)
+            _make_all(core, [each for each in _surplus(core) if each.key not in wanted])
+            _make_all(core, in_order(changes))
 
 
-def _declared(queue: Queue) -> DeclareQueue:
-    """The declaration of a queue as its shard knows it: whose it is, if anybody's, is known by the fronts."""
-    durable = queue.durable and queue.owner is None
-    return DeclareQueue(queue.vhost, queue.name, queue.arguments or {}, durable, queue.auto_delete, server_named=True)
+def _make_all(core: Broker, changes: Iterable[Change]) -> None:
+    """Make changes; one that cannot be made does not keep the others from it."""
+    for change in map(_inside, changes):
+        try:
+            _make(core, change)
+        except JournalFailed:
+            raise
+        except LeveretError as error:
+            LOG.error("definition not made", error, kind=change.kind.name)
 
 
-def _drop_queues(core: Broker, vhost: Vhost, wanted: dict[str, Queue]) -> None:
-    for queue in [each for each in core.topology.vhost(vhost.name).queues.values() if each.name not in wanted]:
-        core.delete_queue(queue)
+def _make(core: Broker, change: Change) -> None:
+    """Make a change; what is there in its place and is something else goes first."""
+    try:
+        apply(core, change)
+    except PreconditionFailed:
+        apply(core, Change(change.what | REMOVED, change.payload))
+        apply(core, change)
 
 
-def _match_exchanges(core: Broker, vhost: Vhost) -> None:
-    """The same exchanges; one that is another than it was is made anew."""
-    here = core.topology.vhost(vhost.name).exchanges
-    theirs = {name: each.to_dict() for name, each in vhost.exchanges.items()}
-    for name in [name for name, each in here.items() if theirs.get(name) != each.to_dict()]:
-        DeleteExchange(vhost.name, name).apply(core)
-    for each in vhost.exchanges.values():
-        if each.name not in here:
-            DeclareExchange(
-                vhost.name, each.name, each.type, each.durable, each.auto_delete, each.internal, each.arguments
-            ).apply(core)
+def _inside(change: Change) -> Change:
+    """A change as a shard makes it.
+
+    Whose a queue is is known by the fronts: here everybody is somebody else. An exchange that goes with its last
+    binding would go too early: here are only some of them.
+    """
+    if change.removed or change.kind not in (Kind.QUEUE, Kind.EXCHANGE):
+        return change
+    definition = change.definition
+    if change.kind == Kind.EXCHANGE:
+        return change_of(Kind.EXCHANGE, {**definition, "auto_delete": False})
+    return change_of(Kind.QUEUE, {name: value for name, value in definition.items() if name != "owner"})
 
 
-def _match_bindings(core: Broker, vhost: Vhost, wanted: dict[str, Queue]) -> None:
-    """The same bindings of exchanges, and those that lead to queues of this shard."""
-    here = {_ends(vhost, each): each for each in core.topology.vhost(vhost.name).bindings()}
-    theirs = [each for each in vhost.bindings() if _leads_here(each, wanted)]
-    known = {_ends(vhost, each) for each in theirs}
-    for ends in here.keys() - known:
-        Unbind(*_split(vhost, here[ends])).apply(core)
-    for each in theirs:
-        Bind(*_split(vhost, each)).apply(core)
+def _surplus(core: Broker) -> list[Change]:
+    """What removes everything that a broker has; the bindings first, the virtual hosts last."""
+    found = [each for vhost in core.topology.vhosts.values() for each in _of_vhost(core, vhost)]
+    return sorted(found, key=lambda change: -change.kind)
 
 
-def _leads_here(binding: Binding, wanted: dict[str, Queue]) -> bool:
-    return binding.to_dict()["destination_type"] == "exchange" or binding.destination.name in wanted
+def _of_vhost(core: Broker, vhost: Vhost) -> list[Change]:
+    here = {"vhost": vhost.name}
+    policies = [*vhost.policies.values(), *vhost.operator_policies.values()]
+    rows = [
+        *((Kind.VHOST, vhost.to_dict()) for _ in [vhost] if vhost.name != "/"),
+        *((Kind.EXCHANGE, {**here, **each.to_dict()}) for each in vhost.exchanges.values() if not _is_given(each.name)),
+        *((Kind.QUEUE, {**here, "name": name}) for name in vhost.queues),
+        *((Kind.BINDING, {**here, **each.to_dict()}) for each in vhost.bindings()),
+        *((Kind.POLICY, {**here, **each.to_dict()}) for each in policies),
+    ]
+    return [change_of(kind, definition, removed=True) for kind, definition in rows]
 
 
-def _ends(vhost: Vhost, binding: Binding) -> bytes:
-    return dumps({"vhost": vhost.name, **binding.to_dict()})
-
-
-def _split(vhost: Vhost, binding: Binding) -> tuple[str, str, str, str, dict[str, Any], str]:
-    stored = binding.to_dict()
-    return (
-        vhost.name,
-        stored["source"],
-        stored["destination"],
-        stored["routing_key"],
-        decode(stored["arguments"]),
-        stored["destination_type"],
-    )
+def _is_given(exchange: str) -> bool:
+    """Whether an exchange is always there."""
+    return not exchange or exchange.startswith("amq.")

@@ -4,7 +4,11 @@ bind ports -> join -> accept -> ready -> ... SIGTERM -> accept no more -> client
 """
 
 import asyncio
+import secrets
 import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import uvloop
 
@@ -12,16 +16,25 @@ from leveret.amqp.connection import Peer
 from leveret.amqp.hub import Hub
 from leveret.amqp.replies import Reply
 from leveret.amqp.server import AmqpServer
+from leveret.clock import SystemClock
+from leveret.cluster.catalog import Catalog
+from leveret.cluster.postgres_log import PostgresLog
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
-from leveret.embedded.broker import Broker, open
+from leveret.embedded.broker import Broker
+from leveret.embedded.guard import Guard
+from leveret.embedded.options import options_of
 from leveret.net.admission import Admission
 from leveret.node.front.connection import FrontConnection
 from leveret.node.joined import Joined, Place, opening
+from leveret.node.node import Node
 from leveret.security.access import Access
+from leveret.security.passwords import hash_password
 from leveret.security.tls import Certificates
 from leveret.server.addresses import WITH_TLS, Sockets, bound_sockets
-from leveret.server.process import CLOSE_TEXT, LOG, Server, certificates_of, limits_of, noticed, raise_file_limit
+from leveret.server.administration.site import Site
+from leveret.server.control import ControlServer
+from leveret.server.process import CLOSE_TEXT, LOG, Server, certificates_of, held, limits_of, noticed, raise_file_limit
 from leveret.server.settings import broker_options
 from leveret.telemetry.logs import start_logging, stop_logging
 
@@ -33,11 +46,10 @@ def serve_node(options: ServerOptions) -> int:
     handler = start_logging(options.log_level, options.log_format)
     try:
         certificates = certificates_of(options)
-        with bound_sockets(options) as sockets, open() as broker:
+        with bound_sockets(options) as sockets, held(options):
             amqp = {name: bound for name, bound in sockets.items() if name in AMQP}
-            server = NodeServer(options, broker, certificates, amqp)
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(server.run())
+                runner.run(NodeServer(options, certificates, amqp).run())
         LOG.info("stopped")
     finally:
         stop_logging(handler)
@@ -62,14 +74,16 @@ def place_of(options: ServerOptions) -> Place:
 
 
 class NodeServer(Server):
-    """Everything that runs while a node serves clients; its broker has the definitions, and no messages."""
+    """Everything that runs while a node serves clients; its broker is the copy of the catalog, without messages."""
 
-    def __init__(
-        self, options: ServerOptions, broker: Broker, certificates: Certificates | None, sockets: Sockets
-    ) -> None:
+    def __init__(self, options: ServerOptions, certificates: Certificates | None, sockets: Sockets) -> None:
         """Nothing runs yet."""
-        super().__init__(options, broker, certificates, sockets)
         self._place = place_of(options)
+        self._log = PostgresLog(self._place.store)
+        self._catalog = Catalog(self._log, self._place.node, self._place.shards)
+        replica = self._catalog.replica
+        guard = Guard(replica.broker, replica.lock, SystemClock())
+        super().__init__(options, Broker(guard, options_of({}), secrets.token_bytes(32)), certificates, sockets)
         self._joined: Joined | None = None
 
     def _connect(self, hub: Hub, peer: Peer) -> FrontConnection:
@@ -81,14 +95,19 @@ class NodeServer(Server):
         options, guard = self._options, self._broker.guard
         raise_file_limit(options.connections_max)
         with guard as core:
-            access = Access(core, self._default_user())
+            access = Access(core, None)
         admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
         amqp = AmqpServer(guard, access, limits_of(options), admission, self._connect)
         guard.on_durable(amqp.durable)
         shards = opening(self._place, **broker_options(options))
-        self._joined = Joined(self._place, amqp.hub, access, limits_of(options), shards)
+        self._joined = joined = Joined(self._place, self._catalog, amqp.hub, access, limits_of(options), shards)
         self._handle_signals()
-        await self._joined.start(self._addresses())
+        await joined.start(self._addresses())
+        await self._add_default_user(joined.node, access)
+        control = ControlServer(
+            partial(_decided, joined.node), Site(core, access, partial(self._facts, amqp)), options.data
+        )
+        await control.start()
         for name, sockets in self._sockets.items():
             for bound in sockets:
                 amqp.listen(bound, self._current_context if name in WITH_TLS else None)
@@ -98,7 +117,22 @@ class NodeServer(Server):
         amqp.stop_listening()
         self._supervisor.stopping()
         LOG.info("stopping", signal=self._signal)
-        await self._joined.drain()
+        await control.stop()
+        await joined.drain()
         await amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, options.drain_s)
-        await self._joined.stop()
+        await joined.stop()
+        await self._log.close()
         alive.cancel()
+        self._broker.close()
+
+    async def _add_default_user(self, node: Node, access: Access) -> None:
+        """Make the first user of the cluster, if nobody has."""
+        default = self._default_user()
+        if default is not None and not len(access.users):
+            stored = await asyncio.to_thread(hash_password, default[1])
+            await node.decide(lambda core: access.add_default_user(default[0], stored))
+
+
+async def _decided(node: Node, verb: Callable[[], Any]) -> Any:
+    """Do what an operator asks for on every node."""
+    return await node.decide(lambda core: verb())

@@ -33,7 +33,7 @@ from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets
 from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
-from leveret.server.control import ControlServer
+from leveret.server.control import ControlServer, durably
 from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.remote_control import RemoteControl
@@ -183,7 +183,7 @@ class Server:
         site = management_site(options, web.desk, ground, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
         web.operate(RemoteControl(guard, ground, audit))
-        control = ControlServer(guard, ground, options.data, audit)
+        control = ControlServer(durably(guard), ground, options.data, audit)
         sqs = SqsServer(self._broker, access, admission, options, throttle)
         self._handle_signals()
         for name, sockets in self._sockets.items():
