@@ -1,11 +1,16 @@
 """What every test gets: a check that it leaves no thread behind, and `need` for parts that may be missing."""
 
 import os
+import secrets
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.postgres_server import PostgresServer
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 THREAD_END_S = 5.0
@@ -45,6 +50,21 @@ def left_behind(before: set[threading.Thread]) -> list[str]:
     for thread in started:
         thread.join(THREAD_END_S)
     return [thread.name for thread in started if thread.is_alive()]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Iterator[PostgresServer]":
+    """A PostgreSQL for all tests that need one; each has a schema of its own there."""
+    from tests.postgres_server import PostgresServer
+
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def store_url(postgres: "PostgresServer") -> str:
+    """The URL of a store that is empty."""
+    return postgres.new_url(f"store_{secrets.token_hex(8)}")
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ from tests.conftest import need
 DEBIAN_PACKAGES = {
     "amqp-publish": "amqp-tools",
     "chromium": "chromium",
+    "etcd": "etcd-server",
+    "initdb": "postgresql",
     "java": "default-jre-headless",
     "node": "nodejs",
     "npm": "npm",
@@ -28,9 +30,15 @@ NODE_HOME = Path(sys.prefix) / "node"
 NODE_MODULES = NODE_HOME / "node_modules"
 
 
+def program(name: str) -> str | None:
+    """Where a program is; Debian keeps those of PostgreSQL off the path, in a directory for each version."""
+    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    return str(places[-1]) if places else shutil.which(name)
+
+
 def need_program(name: str) -> None:
     """Skip the test, or fail it in CI, when a program is not on this machine."""
-    need(shutil.which(name), f"the program {name}; run `make parts` as root, or install {DEBIAN_PACKAGES[name]}")
+    need(program(name), f"the program {name}; run `make parts` as root, or install {DEBIAN_PACKAGES[name]}")
 
 
 def need_node_package(name: str) -> None:
@@ -52,7 +60,7 @@ def installed(package: str) -> bool:
 
 def commands() -> Iterator[list[str]]:
     """What has to be run to install what is missing, as far as it can be installed here."""
-    debian = [package for program, package in DEBIAN_PACKAGES.items() if not shutil.which(program)]
+    debian = [package for name, package in DEBIAN_PACKAGES.items() if not program(name)]
     if debian and os.geteuid() == 0 and shutil.which("apt-get"):
         yield ["apt-get", "update", "-qq"]
         yield ["apt-get", "install", "-qq", "--yes", "--no-install-recommends", *debian]
@@ -69,7 +77,7 @@ def commands() -> Iterator[list[str]]:
 
 def missing() -> list[str]:
     """The parts that are not here."""
-    programs = [name for name in DEBIAN_PACKAGES if not shutil.which(name)]
+    programs = [name for name in DEBIAN_PACKAGES if not program(name)]
     programs += [] if AWS_CLI.exists() else ["aws"]
     return programs + [name for name in NODE_PACKAGES if not installed(name)]
 

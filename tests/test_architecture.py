@@ -21,7 +21,8 @@ ARROWS: dict[str, set[str]] = {
     "stream": {"core", "journal"} | SHARED,
     "security": {"core"} | SHARED,
     "telemetry": {"core"} | SHARED,
-    "cluster": {"core"} | SHARED,
+    "cluster": {"core", "journal", "telemetry"} | SHARED,
+    "node": EDGE | {"amqp", "http", "embedded", "journal", "cluster"},
     "alerting": {"core", "security", "telemetry", "embedded"} | SHARED,
     "net": EDGE - {"net"},
     "amqp": EDGE,
@@ -33,7 +34,7 @@ ARROWS: dict[str, set[str]] = {
     "sink": {"core", "journal", "embedded", "telemetry"} | SHARED,
     "pipeline": {"core", "journal", "stream", "client", "sink"} | SHARED,
     "": EDGE | {"journal", "stream", "embedded", "client"},
-    "server": EDGE | {"journal", "stream", "embedded", "client", "amqp", "http", "sink", "cluster", "alerting"},
+    "server": EDGE | {"journal", "stream", "embedded", "client", "amqp", "http", "sink", "cluster", "node", "alerting"},
 }
 
 # Whatever makes two runs of the same calls differ, or waits, or leaves the process.

@@ -2,7 +2,8 @@
 
 The blocks of a page run in order, in one namespace and one temporary directory, like a reader who types them in.
 A block right after the line `<!-- not run -->` is left out; one after `<!-- run with Spark -->` is run where Spark is,
-in pipeline/test_commands.py. A page with a client gets a server.
+in pipeline/test_commands.py. A page with a client gets a server,
+and one with a database a store.
 """
 
 import re
@@ -19,6 +20,10 @@ from tests.sources import ROOT, relative
 from tests.sqs.server import KEY, SECRET, Server, add_key
 
 BLOCK = re.compile(r"^(<!-- (?:not run|run with Spark) -->\n+)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+STORE = "postgresql://leveret@db1/leveret"
+"""The database of the pages; a page that has it gets a store."""
 
 
 def blocks(text: str) -> list[tuple[int, str]]:
@@ -40,11 +45,17 @@ PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_examples_run(
-    page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     need(hasattr(leveret, "open"), "the embedded broker")
     monkeypatch.chdir(tmp_path)
     text = page.read_text()
+    if STORE in text:
+        text = text.replace(STORE, request.getfixturevalue("store_url"))
     if not any(word in text for word in ("import pika", "import boto3", "connect(")):
         run(str(page), text)
         return

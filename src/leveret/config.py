@@ -71,6 +71,16 @@ class ServerOptions(StoreOptions):
     """How a server is started: `leveret serve`. docs/options.md has each option with its help."""
 
     data: str = option("data", "directory of the messages; made when it is not there")
+    store: str | None = option(
+        None, "URL of a PostgreSQL database that has the messages instead; the directory keeps what is not a message"
+    )
+    cluster: str | None = option(None, "name of the cluster that this server is a node of; needs store and etcd")
+    node: str | None = option(None, "name of this node in its cluster; default: the name of the machine")
+    etcd: str | None = option(None, "URLs of etcd, which decides who has which shard; by commas")
+    cluster_port: int = option(25_672, "port at which other nodes are heard; 0 is any free one", at_most=65_535)
+    cluster_secret: str = option("", "what all nodes of a cluster know and nobody else; not a flag", secret=True)
+    cluster_shards: int = option(32, "parts that queues are spread over; never changes", at_least=1, at_most=1_024)
+    cluster_lease_s: int = option(4, "time after which the shards of a silent node are taken", at_least=1, at_most=60)
     host: str = option("127.0.0.1", "address to listen on; several are separated by commas, 0.0.0.0 is all of IPv4")
     amqp_port: int | None = port(5672, "port for AMQP without TLS; 0 is any free one, off is none")
     amqps_port: int | None = port(5671, "port for AMQP with TLS, opened when there is a certificate; 0 is any free one")

@@ -50,7 +50,7 @@ class World:
 
     def __init__(self, limits: Limits | None = None, path: str | None = None, **options: Any) -> None:
         self.clock = leveret.ManualClock()
-        self.broker = leveret.open(path, clock=self.clock, **options)
+        self.broker = self.open(path, **options)
         self.jobs: deque[Callable[[], None]] = deque()
         with self.broker.guard as core:
             self.access = Access(core, cost=CHEAP)
@@ -59,8 +59,16 @@ class World:
         self.hub = Hub(self.broker.guard, lambda: None, self.access, self._later, limits or Limits())
         self.core = self.hub.core
 
+    def open(self, path: str | None, **options: Any) -> leveret.Broker:
+        """The broker behind the hub."""
+        return leveret.open(path, clock=self.clock, **options)
+
     def _later(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         self.jobs.append(lambda: done(job()))
+
+    def connect(self, peer: Peer) -> Connection:
+        """The server's end of a connection."""
+        return Connection(self.hub, peer)
 
     def work(self) -> None:
         """Do what was put off to other threads, and wait for the disk."""
@@ -97,7 +105,7 @@ class Client:
 
     def __init__(self, world: World, peer: Peer) -> None:
         self.world = world
-        self.connection = Connection(world.hub, peer)
+        self.connection = world.connect(peer)
         self.reader = FrameReader(1_048_576, 65_535)
         self.writer = FrameWriter()
         self.heartbeats = 0

@@ -10,10 +10,11 @@ import pytest
 
 from tests.amqp.client import Client, World
 from tests.amqp.targets import MemoryTarget, SocketTarget, Target
+from tests.node.front_world import FrontWorld
 from tests.server_process import ServerProcess
 
 RABBITMQ = os.environ.get("LEVERET_TEST_RABBITMQ")
-TARGETS = ["rabbitmq"] if RABBITMQ else ["memory", "server"]
+TARGETS = ["rabbitmq"] if RABBITMQ else ["memory", "server", "cluster"]
 
 
 @pytest.fixture
@@ -31,8 +32,10 @@ def client(world: World) -> Client:
 
 
 @pytest.fixture(scope="module", params=TARGETS)
-def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SocketTarget | None]:
-    """A broker for all tests of a module; None: each has its own, in memory."""
+def place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SocketTarget | type[World]]:
+    """A broker for all tests of a module, or what each of them makes its own of, in memory."""
     if request.param == "server":
         with ServerProcess(tmp_path_factory.mktemp("served")) as server:
             yield SocketTarget("127.0.0.1", server.port)
@@ -40,12 +43,16 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         host, port = RABBITMQ.rsplit(":", 1)
         yield SocketTarget(host, int(port), older=True)
     else:
-        yield None
+        yield FrontWorld if request.param == "cluster" else World
 
 
 @pytest.fixture
-def target(place: SocketTarget | None, request: pytest.FixtureRequest) -> Iterator[Target]:
+def target(place: SocketTarget | type[World]) -> Iterator[Target]:
     """Each broker in turn."""
-    found: Target = place or MemoryTarget(request.getfixturevalue("world"))
-    yield found
-    found.clear()
+    if isinstance(place, SocketTarget):
+        yield place
+        place.clear()
+    else:
+        world = place()
+        yield MemoryTarget(world)
+        world.close()

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from leveret.amqp import methods as m
-from leveret.amqp.connection import Connection, Peer
+from leveret.amqp.connection import Peer
 from tests.amqp.client import LOCAL, World
 from tests.amqp.wire import Client, SocketLink
 
@@ -50,7 +50,7 @@ class MemoryLink:
 
     def __init__(self, world: World, peer: Peer) -> None:
         self.world = world
-        self.connection = Connection(world.hub, peer)
+        self.connection = world.connect(peer)
 
     def send(self, data: bytes) -> None:
         self.world.hub.receive(self.connection, data)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.core import browse
-from leveret.core.errors import UnknownFormat
+from leveret.core.errors import StoreUnreachable, UnknownFormat
 from leveret.core.queue import Queue
 from tests.core.world import World, ack, ready, take, taken, text
 
@@ -155,6 +155,29 @@ def test_what_stands_behind_a_copied_message_is_copied_too(disk: World) -> None:
     disk.disk()._remove(oldest)
     disk.restart()  # the definition comes last now: then all messages enter their queue again, the copied ones first
     disk.compact()
+    assert [text(held)[:2] for held in disk.again().take(99)] == [f"{number:02d}" for number in range(40)]
+
+
+def test_what_could_not_be_read_when_its_segment_was_emptied_is_moved_later(
+    disk: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = disk.queue()
+    for number in range(40):
+        disk.send(queue, f"{number:02d}" + "x" * 90)
+        disk.commit()
+
+    def unreachable(*place: int) -> None:
+        raise StoreUnreachable("not now")
+
+    oldest = disk.disk().meta.oldest
+    with monkeypatch.context() as patch:
+        patch.setattr(disk.disk()._reader, "window", unreachable)
+        with pytest.raises(StoreUnreachable):
+            disk.broker.relocate(oldest, 1 << 30)
+    assert disk.broker.relocate(oldest, 1 << 30)
+    disk.commit()
+    disk.disk()._remove(oldest)
+    disk.restart()
     assert [text(held)[:2] for held in disk.again().take(99)] == [f"{number:02d}" for number in range(40)]
 
 

@@ -12,9 +12,9 @@ from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.queue import Queue
 from leveret.journal.disk import Disk
+from leveret.journal.file_store import FileStore
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
-from leveret.journal.store import Store
 
 START_MS = 1_700_000_000_000
 TAG = 7
@@ -29,7 +29,7 @@ class World:
     def __init__(self, directory: Path | None = None) -> None:
         self.now_ms = START_MS
         self.directory = directory
-        self.store: Store | None = None
+        self.store: FileStore | None = None
         self.open()
 
     def open(self) -> None:
@@ -39,7 +39,7 @@ class World:
         else:
             journal = FileJournal(SMALL_SEGMENTS, self.clock)
             self.broker = Broker(journal, TAG)
-            self.store = Store(
+            self.store = FileStore(
                 Disk(str(self.directory)), journal, self.broker, threading.Lock(), self.clock, SMALL_SEGMENTS,
                 threaded=False,
             )  # fmt: skip
@@ -49,7 +49,7 @@ class World:
         """The time of the test."""
         return self.now_ms
 
-    def disk(self) -> Store:
+    def disk(self) -> FileStore:
         """The open directory."""
         assert self.store is not None, "this world is in memory only"
         return self.store

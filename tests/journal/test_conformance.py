@@ -7,8 +7,10 @@ import pytest
 
 from leveret.core.ports import Journal
 from leveret.journal.encryption import Keys
+from leveret.journal.postgres import PostgresTable
 from leveret.journal.replay import PlainState
-from tests.journal.world import HEADER, ROUTE, World
+from tests.journal.table_world import TableWorld
+from tests.journal.world import HEADER, ROUTE, Life, World
 
 DIGEST = bytes(range(16))
 
@@ -16,7 +18,7 @@ DIGEST = bytes(range(16))
 class Subject:
     """A state on a journal, which can be closed and opened again where the journal is durable."""
 
-    def __init__(self, reopen: Callable[[], World] | None) -> None:
+    def __init__(self, reopen: Callable[[], Life] | None) -> None:
         self._reopen = reopen
         self.durable = reopen is not None
         self.world = reopen() if reopen else None
@@ -37,13 +39,20 @@ class Subject:
             self.world.close()
 
 
-@pytest.fixture(params=["memory", "files", "uncached files", "encrypted files"])
+JOURNALS = ("memory", "files", "uncached files", "encrypted files", "tables", "uncached tables", "encrypted tables")
+
+
+@pytest.fixture(params=JOURNALS)
 def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
-    makers: dict[str, Callable[[], World] | None] = {
+    url = request.getfixturevalue("store_url") if "tables" in request.param else ""
+    makers: dict[str, Callable[[], Life] | None] = {
         "memory": None,
         "files": lambda: World(tmp_path),
         "uncached files": lambda: World(tmp_path, cache_bytes=1, segment_bytes=1024),
         "encrypted files": lambda: World(tmp_path, cache_bytes=1, keys=Keys(b"k" * 32)),
+        "tables": lambda: TableWorld(PostgresTable(url)),
+        "uncached tables": lambda: TableWorld(PostgresTable(url), cache_bytes=1, segment_bytes=1024),
+        "encrypted tables": lambda: TableWorld(PostgresTable(url), cache_bytes=1, keys=Keys(b"k" * 32)),
     }
     subject = Subject(makers[request.param])
     yield subject

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.errors import JournalFailed
+from leveret.journal.commit import Commit
 from leveret.journal.disk import Bytes, Disk
+from leveret.journal.file_store import FileStore
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
+from leveret.journal.recovery import Recovered
 from leveret.journal.replay import PlainState
 from leveret.journal.store import Store
 
@@ -18,38 +21,25 @@ ROUTE = b"\x06events\x04made"
 HEADER = b"header bytes"
 
 
-class World:
-    """One process that has a data directory open, inline unless it is asked for a thread."""
+class Life:
+    """One process that has a journal open, and a plain state on it."""
 
-    def __init__(
-        self,
-        disk: Disk | Path,
-        *,
-        threaded: bool = False,
-        salvage: bool = False,
-        names: Callable[[set[int]], dict[int, str]] = lambda numbers: {},
-        **options: Any,
-    ) -> None:
+    store: Store
+
+    def __init__(self, **options: Any) -> None:
         self.now_ms = 1_000_000
         self.failures: list[JournalFailed] = []
-        self.disk = Disk(disk) if isinstance(disk, Path) else disk
-        settings = JournalOptions(**{"spare_bytes": 0, "disk_free_min_bytes": 0, **options})
-        self.journal = FileJournal(settings, self.clock)
+        self.settings = JournalOptions(**{"spare_bytes": 0, "disk_free_min_bytes": 0, **options})
+        self.journal = FileJournal(self.settings, self.clock)
         self.state = PlainState(self.journal)
-        self.store = Store(
-            self.disk,
-            self.journal,
-            self.state,
-            threading.Lock(),
-            self.clock,
-            settings,
-            threaded=threaded,
-            salvage=salvage,
-            on_failure=self.failures.append,
-            names=names,
-        )
-        self.commit = self.store.commit
-        self.recovered = self.store.recovered
+
+    @property
+    def commit(self) -> Commit:
+        return self.store.commit
+
+    @property
+    def recovered(self) -> Recovered:
+        return self.store.recovered
 
     def clock(self) -> int:
         return self.now_ms
@@ -85,6 +75,34 @@ class World:
 
     def kill(self) -> None:
         self.store.abandon()
+
+
+class World(Life):
+    """One process that has a data directory open, inline unless it is asked for a thread."""
+
+    def __init__(
+        self,
+        disk: Disk | Path,
+        *,
+        threaded: bool = False,
+        salvage: bool = False,
+        names: Callable[[set[int]], dict[int, str]] = lambda numbers: {},
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.disk = Disk(disk) if isinstance(disk, Path) else disk
+        self.store = FileStore(
+            self.disk,
+            self.journal,
+            self.state,
+            threading.Lock(),
+            self.clock,
+            self.settings,
+            threaded=threaded,
+            salvage=salvage,
+            on_failure=self.failures.append,
+            names=names,
+        )
 
 
 class QuickDisk(Disk):

@@ -6,7 +6,7 @@ import sys
 import leveret
 from leveret.security.access import Access
 from leveret.server.administration.site import Site
-from leveret.server.control import ControlServer
+from leveret.server.control import ControlServer, durably
 from tests.durability.children import say
 
 
@@ -15,7 +15,7 @@ async def serve(directory: str) -> None:
     with leveret.open(directory, spare_bytes=0, disk_free_min_bytes=0) as broker:
         with broker.guard as core:
             site = Site(core, Access(core, default_user=None))
-        await ControlServer(broker.guard, site, directory).start()
+        await ControlServer(durably(broker.guard), site, directory).start()
         say("listening")
         await asyncio.Event().wait()
 

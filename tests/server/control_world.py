@@ -9,7 +9,7 @@ import leveret
 from leveret.security.access import Access
 from leveret.security.passwords import Cost, hash_password
 from leveret.server.administration.site import Site
-from leveret.server.control import ControlServer
+from leveret.server.control import ControlServer, durably
 
 CHEAP = Cost(2, 1, 1)
 HASH = hash_password("lovelace", CHEAP)
@@ -26,7 +26,7 @@ class Served:
         with self.broker.guard as core:
             self.access = Access(core, cost=CHEAP)
             self.site = Site(core, self.access, lambda: {"pid": 4711})
-        self.control = ControlServer(self.broker.guard, self.site, self.directory)
+        self.control = ControlServer(durably(self.broker.guard), self.site, self.directory)
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._thread.start()

@@ -6,10 +6,10 @@ from contextlib import nullcontext
 
 from leveret.core.ports import State
 from leveret.journal.encryption import Keys
+from leveret.journal.file_store import FileStore
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
 from leveret.journal.replay import PlainState
-from leveret.journal.store import Store
 from tests.sim.checker import Held, Snapshot
 from tests.sim.simdisk import SimDisk
 
@@ -32,7 +32,7 @@ def clock() -> int:
     return NOW_MS
 
 
-class EagerStore(Store):
+class EagerStore(FileStore):
     """A store that compacts whatever it may, so that live records are copied often."""
 
     def _is_worth_copying(self, segment: int) -> bool:
@@ -43,7 +43,7 @@ class EagerStore(Store):
 class Life:
     """What every node has: a journal that it opens, commits, compacts and closes."""
 
-    store_class: type[Store] = EagerStore
+    store_class: type[FileStore] = EagerStore
     salvage = False
 
     def open(

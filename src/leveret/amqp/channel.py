@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.amqp.bodies import tried
 from leveret.amqp.codec import encode
 from leveret.amqp.contents import delivered_content
 from leveret.amqp.handlers import access, basic, channel, confirm, exchange, queue, tx
-from leveret.amqp.methods import BasicCancel, BasicGetEmpty, ChannelClose, ChannelCloseOk, Method
+from leveret.amqp.methods import (
+    BasicCancel,
+    BasicGetEmpty,
+    ChannelClose,
+    ChannelCloseOk,
+    Method,
+    QueueDeclare,
+    QueueDeclareOk,
+)
 from leveret.amqp.names import REPLY_TO, stripped
 from leveret.amqp.publishing import Publish
 from leveret.amqp.replies import ProtocolError, Reply
@@ -21,6 +29,7 @@ from leveret.amqp.stream_subscriber import StreamSubscriber
 from leveret.amqp.traffic import Route, Traffic
 from leveret.amqp.transaction import Transaction
 from leveret.core import browse, dispatch
+from leveret.core.changes import Change
 from leveret.core.errors import DiskFull, QueueNotFound
 from leveret.core.exchanges import Exchange
 from leveret.core.filters import BLOB
@@ -36,7 +45,7 @@ if TYPE_CHECKING:
     from leveret.amqp.connection import Connection
     from leveret.amqp.subscriber import Subscriber
 
-Handlers = dict[type[Method], Callable[["Channel", Any], None]]
+Handlers = dict[type[Method], Callable[[Any, Any], None]]  # of a channel and a method
 HANDLERS: Handlers = {
     **access.HANDLERS,
     **basic.HANDLERS,
@@ -48,9 +57,13 @@ HANDLERS: Handlers = {
 }
 PUBLISH_IDS = (60, 40)
 
+T = TypeVar("T")
+
 
 class Channel(Traffic):
     """One channel of a connection."""
+
+    handlers: Handlers = HANDLERS
 
     def __init__(self, connection: Connection, number: int) -> None:
         """Start without consumers."""
@@ -74,7 +87,7 @@ class Channel(Traffic):
         """Do what a method asks for."""
         if self.deaf and not isinstance(method, ChannelClose | ChannelCloseOk):
             return
-        handler = HANDLERS.get(type(method))
+        handler = self.handlers.get(type(method))
         if handler is None:
             raise ProtocolError(Reply.COMMAND_INVALID, "unimplemented method")
         handler(self, method)
@@ -123,8 +136,18 @@ class Channel(Traffic):
         """The queue of that name, unless another connection has it for itself."""
         found: Queue = self.home.queue(name)
         if found.owner is not None:
-            self.core.check_owner(found, self.connection)
+            self.core.check_owner(found, self.connection.identity)
         return found
+
+    def declared(self, method: QueueDeclare, queue: Queue) -> None:
+        """Say what is in a queue that was declared, and remember its name."""
+        self.last_queue = queue.name
+        answer = QueueDeclareOk(queue.name, queue.depth, len(queue.consumers or ()))
+        self.answer(method.nowait, answer, durable=queue.durable and not method.passive)
+
+    def change(self, change: Change[T], then: Callable[[T], None]) -> None:
+        """Change a definition, then go on with what that gives."""
+        then(change.apply(self.core))
 
     # Publishing: see Traffic
 

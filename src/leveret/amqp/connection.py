@@ -212,10 +212,14 @@ class Connection(Session):
     def _open_channel(self, number: int) -> None:
         """Make a channel."""
         self.hub.quotas.check_channel(self.user_name)
-        channel = Channel(self, number)
+        channel = self.new_channel(number)
         self.channels[number] = channel
         self.hub.opened["channel"] += 1
         channel.say(ChannelOpenOk())
+
+    def new_channel(self, number: int) -> Channel:
+        """A channel of this connection."""
+        return Channel(self, number)
 
     def on_output_full(self) -> None:
         """The client has to read before it is heard again."""
@@ -325,6 +329,15 @@ class Connection(Session):
         """What every event about it has: an address is used again by others, an id is not."""
         return {"peer": self.peer, "connection": self.id}
 
+    def admit(self, user: User, vhost: str, client_properties: dict[str, Any]) -> None:
+        """Open the connection of a client that another node has let in."""
+        self.user = user
+        self.client_properties = client_properties
+        self.client_capabilities = client_properties.get("capabilities", {})
+        self.reader.tune(self.reader.frame_max_offered, self.reader.channel_max_offered)
+        self.outlet.tune(self.reader.frame_max_offered)
+        self.enter(vhost)
+
     @property
     def name(self) -> str:
         """Both ends, which is how operators know a connection."""
@@ -339,6 +352,11 @@ class Connection(Session):
     def user_name(self) -> str:
         """Who has logged in."""
         return "" if self.user is None else self.user.name
+
+    @property
+    def identity(self) -> object:
+        """Whom exclusive queues belong to."""
+        return self
 
     @property
     def consumer_name(self) -> str:

@@ -25,9 +25,13 @@ class Owned:
             self._known_max = 2 * len(self._queues) + SLACK
         self._queues[queue.name] = queue
 
+    def take(self) -> list[Queue]:
+        """Those that are left, which are forgotten."""
+        left = [queue for queue in self._queues.values() if not queue.deleted]
+        self._queues.clear()
+        return left
+
     def delete_all(self, core: Broker) -> None:
         """Delete those that are left."""
-        for queue in self._queues.values():
-            if not queue.deleted:
-                core.delete_queue(queue)
-        self._queues.clear()
+        for queue in self.take():
+            core.delete_queue(queue)

@@ -65,6 +65,8 @@ REPLIES: dict[type[errors.LeveretError], Reply] = {
     errors.BrokerClosed: Reply.CONNECTION_FORCED,
     errors.JournalError: Reply.INTERNAL_ERROR,
     errors.JournalFailed: Reply.INTERNAL_ERROR,
+    errors.Fenced: Reply.INTERNAL_ERROR,
+    errors.StoreUnreachable: Reply.RESOURCE_ERROR,
     errors.DiskFull: Reply.RESOURCE_ERROR,
     errors.BlobStoreFailed: Reply.RESOURCE_ERROR,
     errors.DataLocked: Reply.INTERNAL_ERROR,

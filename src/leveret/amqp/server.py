@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from leveret.amqp.connection import Peer
+from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.hub import Guard, Hub
 from leveret.amqp.limits import Limits
 from leveret.amqp.sockets import Context, Socket
@@ -35,8 +35,16 @@ LOG = Log("amqp")
 class AmqpServer:
     """The hub, its listeners and the sockets that they accepted."""
 
-    def __init__(self, guard: Guard, access: Access, limits: Limits, admission: Admission) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        access: Access,
+        limits: Limits,
+        admission: Admission,
+        connect: Callable[[Hub, Peer], Connection] = Connection,
+    ) -> None:
         """Serve the broker of a guard in the running loop; nothing is listened on yet."""
+        self.connect = connect
         self._loop = asyncio.get_running_loop()
         self.hub = Hub(guard, self._wake, access, self._elsewhere, limits)
         self.limits = limits
@@ -108,10 +116,14 @@ class AmqpServer:
         for each in left:
             self._close(each)
         await self._idle.wait()
+        await self.end()
+        return len(left)
+
+    async def end(self) -> None:
+        """Do nothing more; nobody is connected."""
         await asyncio.gather(*map(asyncio.wrap_future, list(self._jobs)), return_exceptions=True)
         self._threads.shutdown()
         self._sweep.cancel()
-        return len(left)
 
     def set_alarm(self, reason: str | None) -> None:
         """Block publishers for a reason, or let them go on."""

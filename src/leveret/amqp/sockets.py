@@ -67,7 +67,7 @@ class Socket(asyncio.BufferedProtocol):
         tls = transport.get_extra_info("ssl_object") is not None
         name = certificate_name(transport.get_extra_info("peercert"))
         self.peer = self.peer._replace(tls=tls, certificate_name=name)
-        self._connection = Connection(self._hub, self.peer)
+        self._connection = self._server.connect(self._hub, self.peer)
         self._connection.socket = self
         self._connection.local = transport.get_extra_info("sockname")[:2]
 

@@ -30,11 +30,13 @@ def configure(parser: ArgumentParser) -> None:
 def run(given: Namespace) -> int:
     """Serve; gives the exit code."""
     # Not above: the other commands need neither an event loop nor the protocol.
+    from leveret.server.clustered import serve_node
     from leveret.server.process import serve
 
     flags = {name: value for name, value in vars(given).items() if name in OPTIONS}
     try:
-        return serve(server_options(flags, os.environ, given.config))
+        options = server_options(flags, os.environ, given.config)
+        return serve(options) if options.cluster is None else serve_node(options)
     except LeveretError as error:
         print(f"leveret: {error}", file=sys.stderr)
         return exit_code(error)

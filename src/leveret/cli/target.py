@@ -35,7 +35,7 @@ def operator(given: Namespace) -> AbstractContextManager[Operator]:
         return elsewhere(given)
     flags = {} if given.data is None else {"data": given.data}
     options = server_options(flags, os.environ, given.config)
-    return connect(options.data, broker_options(options))
+    return connect(options.data, broker_options(options), options.store)
 
 
 @contextmanager

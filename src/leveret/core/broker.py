@@ -5,7 +5,7 @@ Messages have their verbs in publish.pyx (in), queue.pyx and dispatch.pyx (out) 
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,6 +62,8 @@ class Broker(Publisher):
         self.reservations = Reservations(self)
         self.last_queue_id = 0
         self.departed: defaultdict[str, Tally] = defaultdict(Tally)  # what deleted queues have counted, by their type
+        self.is_copy = False  # of the definitions of others: also what does not last is journaled, and nothing expires
+        self.gone: Callable[[Queue], None] | None = None  # is told of every queue that is deleted
         self.salvage = False  # whether queues that lost their definition are kept under another name
 
     # -- queues
@@ -137,7 +139,7 @@ class Broker(Publisher):
         if queue.recorder is None:
             browse.purge(queue, True)
             self.reservations.delete_queue(queue)
-        if queue.durable:
+        if queue.durable or self.is_copy:
             self.journal.defined(
                 Kind.QUEUE | REMOVED, dumps({"id": queue.id, "vhost": queue.vhost, "name": queue.name})
             )
@@ -215,7 +217,7 @@ class Broker(Publisher):
         home = self.topology.vhost(vhost)
         known = name in home.exchanges
         exchange = home.declare_exchange(name, type, durable, auto_delete, internal, arguments)
-        if durable and not known:
+        if (durable or self.is_copy) and not known:
             self.define(Kind.EXCHANGE, {"vhost": home.name, **exchange.to_dict()})
         return exchange
 
@@ -235,7 +237,9 @@ class Broker(Publisher):
         """Bind a queue or exchange to an exchange."""
         home = self.topology.vhost(vhost)
         binding = home.bind(source, destination, key, arguments, destination_type)
-        if binding is not None and home.exchange(source).durable and binding.destination.durable:
+        if binding is None:
+            return
+        if self.is_copy or (home.exchange(source).durable and binding.destination.durable):
             self.define(Kind.BINDING, {"vhost": vhost, **binding.to_dict()})
 
     def unbind(
@@ -316,7 +320,7 @@ class Broker(Publisher):
         self.define(Kind.CONSUMER, {"name": name, "number": number})
 
     def _define_queue(self, queue: Queue) -> None:
-        if queue.durable:
+        if queue.durable or self.is_copy:
             queue.segment = self.journal.defined(Kind.QUEUE, dumps(self._describe(queue)))
 
     def _describe(self, queue: Queue) -> dict[str, Any]:
@@ -348,6 +352,8 @@ class Broker(Publisher):
         queue.retire()
         for consumer in queue.consumers or []:
             consumer.cancelled()
+        if self.gone is not None:
+            self.gone(queue)
 
     def _apply_policies(self, home: Vhost) -> None:
         for queue in home.queues.values():

@@ -84,6 +84,14 @@ class JournalFailed(JournalError):
     """A write or sync failed: what was not confirmed is lost, nothing more is accepted."""
 
 
+class Fenced(JournalFailed):
+    """Another process has taken over the store: this one does nothing to it any more."""
+
+
+class StoreUnreachable(JournalError):
+    """The database that holds the journal does not answer; what is confirmed lies there."""
+
+
 class DiskFull(JournalError):
     """No room for publishes; acknowledgements are still taken, and they free room."""
 

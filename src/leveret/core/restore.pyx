@@ -271,7 +271,12 @@ cdef class Restorable(Engine):
             together = [pending.pop()]
             while pending and pending[len(pending) - 1][:4] == together[0][:4]:
                 together.append(pending.pop())
-            budget_bytes -= self.move_together(together)
+            try:
+                budget_bytes -= self.move_together(together)
+            except BaseException:
+                # Read back over a network, a record may be out of reach for a while: it still has to move.
+                pending.extend(reversed(together))
+                raise
         if pending:
             return False
         self.relocation = None

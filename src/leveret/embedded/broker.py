@@ -4,6 +4,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
@@ -24,16 +25,17 @@ from leveret.embedded.consumer import Subscription
 from leveret.embedded.declare import new_arguments, redeclared
 from leveret.embedded.exchange import Exchange
 from leveret.embedded.guard import Guard
-from leveret.embedded.large import LargeBodies
+from leveret.embedded.large import LargeBodies, open_blobs
 from leveret.embedded.options import options_of
 from leveret.embedded.outgoing import Prepared
 from leveret.embedded.queue import Queue
 from leveret.embedded.receipts import Receipts
 from leveret.embedded.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
-from leveret.embedded.storage import TAG_DIGITS, open_store, open_streams
+from leveret.embedded.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams
 from leveret.embedded.stream import Stream, stream_arguments
 from leveret.embedded.tracing import start_tracing
 from leveret.embedded.worker import Worker
+from leveret.journal.table_store import Claim
 
 VHOST = "/"
 
@@ -265,29 +267,42 @@ class Broker:
 def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = None, **options: Any) -> Broker:
     """A broker on a directory, which is made when it is not there; without a path, in memory only.
 
+    The path may also be the URL of a PostgreSQL database, postgresql://...; whoever opens it takes it over from the
+    process that has it open, which stops.
+
     The options are those of leveret.Options, for example sync="interval" or encryption_key_file="keys". `clock` takes
     a leveret.ManualClock in tests. DataLocked: another process has the directory. DamagedJournal: stored bytes have
     changed.
     """
     chosen = options_of(options)
     ticking = clock or SystemClock()
-    lock = threading.Lock()
     if path is None:
         core = Core(Journal(), int(secrets.token_hex(8)[:TAG_DIGITS], 16))
-        in_memory = Guard(core, lock, ticking)
+        in_memory = Guard(core, threading.Lock(), ticking)
         in_memory.keep_streams(open_streams(core, None, chosen))
         return Broker(in_memory, chosen, secrets.token_bytes(32))
-    directory = os.fspath(path)
-    store = open_store(directory, chosen, ticking, lock)
+    return _open_stored(os.fspath(path), chosen, ticking, SINGLE)
+
+
+def open_shard(url: str, number: int, claim: Claim, *, clock: Clock | None = None, **options: Any) -> Broker:
+    """The broker of one shard of a store in PostgreSQL, taken over; Fenced: somebody has a higher epoch."""
+    return _open_stored(url, options_of(options), clock or SystemClock(), ShardChoice(number, claim))
+
+
+def _open_stored(place: str, chosen: Options, ticking: Clock, shard: ShardChoice) -> Broker:
+    """A broker on a directory or on a shard of a database."""
+    lock = threading.Lock()
+    store = open_store(place, chosen, ticking, lock, shard)
     assert isinstance(store.state, Core), "open_store made the state"
     guard = Guard(store.state, lock, ticking)
     if chosen.on_failure == "raise":
         store.commit.on_failure = guard.fail
-    try:
-        large = LargeBodies(directory, chosen, store, store.state)
+    with ExitStack() as undo:
+        undo.callback(store.abandon)
+        blobs = open_blobs(place, chosen, store)
+        undo.callback(blobs.close)
+        large = LargeBodies(blobs, store, store.state)
         guard.attach(store, large)
-        guard.keep_streams(open_streams(store.state, directory, chosen, store.options.keys, large.get))
-    except BaseException:
-        store.abandon()
-        raise
+        guard.keep_streams(open_streams(store.state, place, chosen, store.options.keys, large.get))
+        undo.pop_all()
     return Broker(guard, chosen, bytes.fromhex(store.meta.receipt_key))

@@ -73,8 +73,8 @@ class Guard:
             with self.lock:
                 self._housekeeper.plan(self.clock.now_ms() + HOUSEKEEP_MS)
 
-    def attach(self, store: Store, large: LargeBodies) -> None:
-        """Commit to a store from now on."""
+    def attach(self, store: Store, large: LargeBodies | None) -> None:
+        """Commit to a store from now on, and put large bodies away if there is a place for them."""
         self.store = store
         store.commit.on_durable = self._durable
         self.large = large
@@ -82,7 +82,7 @@ class Guard:
         self._journal = store.journal
         self._housekeep_segment = store.journal.segment + HOUSEKEEP_SEGMENTS
         with self.lock:
-            if store.journal.full:
+            if store.journal.full or store.watched:
                 # Nothing is committed as long as all publishes are refused: somebody has to look for room.
                 self._housekeeper.plan(self.clock.now_ms() + HOUSEKEEP_MS)
 
@@ -93,8 +93,9 @@ class Guard:
         try:
             if self.closed:
                 raise BrokerClosed("the broker was closed: open it again")
-            if self.store is not None and self.store.commit.failed is not None:
-                raise JournalFailed(str(self.store.commit.failed)) from self.store.commit.failed
+            failed = None if self.store is None else self.store.commit.failed
+            if failed is not None:
+                raise type(failed)(str(failed)) from failed
             self._awaited = False
             self._tick()
         except BaseException:
@@ -306,7 +307,8 @@ class Guard:
                 return self.clock.now_ms() + HOUSEKEEP_MS if again else NEVER_MS
             more = all(self.store.housekeep() for _ in range(HOUSEKEEP_STEPS))
             wait_ms = BUSY_MS if more else HOUSEKEEP_MS
-            again = again or more or self.store.journal.full or self.store.archive_problem is not None
+            again = again or more or self.store.watched or self.store.journal.full
+            again = again or self.store.archive_problem is not None
             if self.large is not None and not self._delete_blobs(self.large):
                 again = True
         except JournalFailed:
@@ -358,6 +360,8 @@ class Guard:
                 healthy = self.store is None or self.store.commit.failed is None
                 self._streams.close(self.clock.now_ms()) if healthy else self._streams.abandon()
         finally:
+            if self.large is not None:
+                self.large.close()
             if self.store is not None:
                 self.store.close()
             if self.tracer is not None:

@@ -9,25 +9,39 @@ from pathlib import Path
 from leveret.config import Options
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import BlobStoreFailed, DiskFull
-from leveret.journal.blobs import Blobs, LocalBlobs, RemoteBlobs
+from leveret.journal.blobs import Blobs, BlobStore, LocalBlobs, RemoteBlobs
 from leveret.journal.disk import Disk
 from leveret.journal.store import Store
+from leveret.journal.store_url import is_url
 
 DIRECTORY = "blobs"
 
 
-class LargeBodies:
-    """The blobs of one broker on files."""
+def open_blobs(place: str, options: Options, store: Store, shard: int = 0) -> BlobStore:
+    """Where large bodies go: an object store, a directory beside the log, or a table beside it."""
+    if options.blobs is not None:
+        return RemoteBlobs(options.blobs, store.meta.broker)
+    if is_url(place):
+        from leveret.journal.postgres_blobs import PostgresBlobs
 
-    def __init__(self, path: str, options: Options, store: Store, core: Core) -> None:
-        """Open the blob store and remove what a crash left there."""
-        url, broker = options.blobs, store.meta.broker
-        place = LocalBlobs(Disk(Path(path) / DIRECTORY)) if url is None else RemoteBlobs(url, broker)
+        return PostgresBlobs(place, shard)
+    return LocalBlobs(Disk(Path(place) / DIRECTORY))
+
+
+class LargeBodies:
+    """The blobs of one broker."""
+
+    def __init__(self, place: BlobStore, store: Store, core: Core) -> None:
+        """Use a blob store, and remove what a crash left there."""
         self._blobs = Blobs(place, store.options.keys)
         self._journal = store.journal
         self._core = core
         if self._blobs.names():
-            self._blobs.sweep(core.count_blobs())
+            self._blobs.sweep(core.count_blobs(), store.confirm_owner)
+
+    def close(self) -> None:
+        """Let go of the blob store."""
+        self._blobs.close()
 
     def put(self, data: bytes, now_ms: int) -> bytes:
         """Store a body durably; give the pointer that is published in its stead."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from leveret.core import browse
 from leveret.core.broker import Broker as Core
 from leveret.core.queue import Queue as CoreQueue
-from leveret.journal.segments import segment_name, segment_numbers
 from leveret.journal.store import Store
 from leveret.stream.store import StreamStore
 
@@ -144,15 +143,15 @@ def journal_stats(store: Store, first_frame: int, published: int) -> JournalStat
     """The figures of a store whose first frame in this process had that number."""
     journal = store.journal
     frames = journal.durable + 1 - first_frame
-    segments = segment_numbers(store.disk)
+    sizes = store.sizes()
     problem = store.archive_problem
     return JournalStats(
         sync=store.options.sync,
         frames=frames,
         syncs=store.syncs,
         messages_per_sync=published / store.syncs if store.syncs else 0.0,
-        segments=len(segments),
-        log_bytes=sum(_size(store, number) for number in segments),
+        segments=len(sizes),
+        log_bytes=sum(sizes.values()),
         unwritten_bytes=journal.unwritten_bytes,
         cached_bytes=journal.cached_bytes,
         full=journal.full,
@@ -164,14 +163,6 @@ def recovery_report(store: Store, streams: StreamStore) -> RecoveryReport:
     """What recovery found, as users see it."""
     found = vars(store.recovered) | {"lost_records": streams.lost_records}
     return RecoveryReport(**{each.name: found[each.name] for each in fields(RecoveryReport)})
-
-
-def _size(store: Store, segment: int) -> int:
-    """The bytes of a segment; compaction may have removed it meanwhile."""
-    try:
-        return store.disk.size(segment_name(segment))
-    except FileNotFoundError:
-        return 0
 
 
 def _totals(queues: Iterable[CoreQueue], names: tuple[str, ...]) -> dict[str, int]:

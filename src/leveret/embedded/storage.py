@@ -1,24 +1,30 @@
-"""Opening the core on a data directory."""
+"""Opening the core on a data directory or a database."""
 
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from leveret.clock import Clock
 from leveret.config import Options
 from leveret.core.broker import Broker
-from leveret.core.errors import JournalFailed
+from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.journal.commit import stop_process
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import Keys, load_keys
+from leveret.journal.file_store import FileStore
 from leveret.journal.files import FileJournal
 from leveret.journal.meta import Meta
 from leveret.journal.options import JournalOptions
 from leveret.journal.store import Store
+from leveret.journal.store_url import is_url
+from leveret.journal.table_store import Claim, TableStore
 from leveret.journal.verify import Damage
 from leveret.journal.verify import verify as verify_directory
-from leveret.stream.home import FileHome, MemoryHome
+from leveret.stream.home import FileHome, MemoryHome, NoHome
 from leveret.stream.options import StreamOptions
 from leveret.stream.store import StreamStore, no_blobs
 from leveret.stream.verify import verify_partition
@@ -35,13 +41,69 @@ def tag_of(meta: Meta) -> int:
     return int(meta.broker.replace("-", "")[:TAG_DIGITS], 16)
 
 
-def open_store(path: str, options: Options, clock: Clock, lock: threading.Lock) -> Store:
-    """Recover the broker that a directory holds; `store.state` is its core."""
+@dataclass(frozen=True)
+class ShardChoice:
+    """Which part of a store in PostgreSQL is opened; a single node has the only one, at the next epoch."""
+
+    number: int = 0
+    claim: Claim | None = None
+
+
+SINGLE = ShardChoice()
+
+
+def open_store(place: str, options: Options, clock: Clock, lock: threading.Lock, shard: ShardChoice = SINGLE) -> Store:
+    """Recover the broker that a directory or a database holds; `store.state` is its core."""
+    if is_url(place):
+        store: Store = _open_table(place, options, clock, lock, shard)
+    else:
+        store = _open_file(place, options, clock, lock)
+    assert isinstance(store.state, Broker), "a broker is what appends to the journal"
+    store.state.tag = tag_of(store.meta)
+    return store
+
+
+def _open_table(url: str, options: Options, clock: Clock, lock: threading.Lock, shard: ShardChoice) -> TableStore:
+    """Take over a shard of a store in PostgreSQL."""
+    if options.salvage:
+        raise InvalidArgument("salvage is for files: PostgreSQL does not tear what it stores; restore a backup of it")
+    postgres = _postgres()
+    chosen = journal_options(options)
+    journal = FileJournal(chosen, clock.now_ms)
+    core = Broker(journal)
+    return TableStore(
+        postgres.PostgresTable(url, shard.number),
+        journal,
+        core,
+        lock,
+        clock.now_ms,
+        chosen,
+        claim=shard.claim,
+        names=lambda numbers: names_of(core, numbers),
+        on_failure=FAILURES[options.on_failure],
+    )
+
+
+def _postgres() -> ModuleType:
+    """What speaks with PostgreSQL; its library is needed only by those who use it."""
+    try:
+        return import_module("leveret.journal.postgres")
+    except ImportError:
+        raise InvalidArgument("a store in PostgreSQL needs a library: pip install 'leveret[cluster]'") from None
+
+
+def names_of(core: Broker, numbers: set[int]) -> dict[int, str]:
+    """The names of queues by their numbers."""
+    return {number: core.queues[number].name for number in numbers & core.queues.keys()}
+
+
+def _open_file(path: str, options: Options, clock: Clock, lock: threading.Lock) -> FileStore:
+    """Recover what a directory holds."""
     chosen = journal_options(options)
     journal = FileJournal(chosen, clock.now_ms)
     core = Broker(journal)
     core.salvage = options.salvage
-    store = Store(
+    store = FileStore(
         Disk(path),
         journal,
         core,
@@ -49,10 +111,9 @@ def open_store(path: str, options: Options, clock: Clock, lock: threading.Lock) 
         clock.now_ms,
         chosen,
         salvage=options.salvage,
-        names=lambda numbers: {number: core.queues[number].name for number in numbers & core.queues.keys()},
+        names=lambda numbers: names_of(core, numbers),
         on_failure=FAILURES[options.on_failure],
     )
-    core.tag = tag_of(store.meta)
     if options.salvage:
         with lock:
             core.define_recovered()
@@ -67,9 +128,14 @@ def open_streams(
     keys: Keys | None = None,
     fetch: Callable[[bytes], bytes] = no_blobs,
 ) -> StreamStore:
-    """The streams of a core, beside its log or, without a path, in memory; `fetch` gets large bodies."""
+    """The streams of a core, beside its log or, without a path, in memory; `fetch` gets large bodies.
+
+    A log in a database has no place for them: streams are files.
+    """
     if path is None:
         return StreamStore(core, MemoryHome(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES))
+    if is_url(path):
+        return StreamStore(core, NoHome(), StreamOptions())
     chosen = StreamOptions(
         sync=options.sync, interval_ms=options.interval_ms, keys=keys or Keys(), salvage=options.salvage
     )

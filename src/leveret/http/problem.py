@@ -28,6 +28,8 @@ STATUSES: dict[type[errors.LeveretError], int] = {
     errors.BrokerClosed: 503,
     errors.JournalError: 500,
     errors.JournalFailed: 500,
+    errors.Fenced: 500,
+    errors.StoreUnreachable: 503,
     errors.DiskFull: 507,
     errors.BlobStoreFailed: 503,
     errors.DataLocked: 500,

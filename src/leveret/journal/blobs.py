@@ -21,7 +21,7 @@ import secrets
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import NamedTuple, Protocol
@@ -63,6 +63,9 @@ class BlobStore(Protocol):
     def names(self) -> list[str]:
         """All blobs."""
 
+    def close(self) -> None:
+        """Let go of it."""
+
 
 class LocalBlobs:
     """Blobs as files of one directory."""
@@ -96,6 +99,9 @@ class LocalBlobs:
     def names(self) -> list[str]:
         """All blobs, and what is left of those that were being written."""
         return self._disk.names()
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class RemoteBlobs:
@@ -139,6 +145,9 @@ class RemoteBlobs:
         with _telling("list", self._error):
             return [str(meta["path"]) for batch in self._store.list() for meta in batch]
 
+    def close(self) -> None:
+        """Connections are kept by the library."""
+
 
 class Blobs:
     """Puts large bodies away and fetches them."""
@@ -181,6 +190,10 @@ class Blobs:
         """Everything in the store."""
         return self._store.names()
 
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
     def release(self, pointer: Bytes, seq: int) -> None:
         """Let a blob go once frame `seq`, which settles its message for the last time, is durable."""
         self._released.append((seq, parse_pointer(pointer).key))
@@ -199,10 +212,14 @@ class Blobs:
             count += 1
         return count
 
-    def sweep(self, live: Iterable[Bytes]) -> int:
-        """Before anything is published: delete blobs that no live pointer names; give the number of blobs."""
+    def sweep(self, live: Iterable[Bytes], confirm: Callable[[], None] = lambda: None) -> int:
+        """Before anything is published: delete blobs that no live pointer names; give the number of blobs.
+
+        `confirm` raises when somebody else has taken over: what was listed before that is not his.
+        """
         named = {parse_pointer(pointer).key for pointer in live}
         orphans = [key for key in self._store.names() if key not in named and OURS.fullmatch(key)]
+        confirm()
         for key in orphans:
             self._store.delete(key)
         return len([key for key in orphans if not key.endswith(TEMPORARY)])

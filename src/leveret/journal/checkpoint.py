@@ -54,6 +54,15 @@ def checkpoint_names(disk: Disk) -> list[str]:
 
 def write_checkpoint(disk: Disk, checkpoint: Checkpoint, keys: Keys) -> None:
     """Write a checkpoint durably, then remove the older ones."""
+    name = checkpoint_name(checkpoint.position.seq)
+    replace_file(disk, name, *packed_checkpoint(checkpoint, keys))
+    for older in checkpoint_names(disk):
+        if older != name:
+            disk.unlink(older)
+
+
+def packed_checkpoint(checkpoint: Checkpoint, keys: Keys) -> list[Bytes]:
+    """The bytes of a checkpoint, in pieces that follow each other."""
     position = checkpoint.position
     facts = json.dumps({"placed": checkpoint.placed}).encode()
     header = _HEADER.pack(_MAGIC, _VERSION, 0, *position, keys.writing, len(facts), 0)[:-4]
@@ -64,11 +73,7 @@ def write_checkpoint(disk: Disk, checkpoint: Checkpoint, keys: Keys) -> None:
     crc = crc32c(header)
     for part in parts:
         crc = crc32c(part, crc)
-    name = checkpoint_name(position.seq)
-    replace_file(disk, name, header, struct.pack("<I", crc), *parts)
-    for older in checkpoint_names(disk):
-        if older != name:
-            disk.unlink(older)
+    return [header, struct.pack("<I", crc), *parts]
 
 
 def checkpoint_is_whole(disk: Disk, name: str) -> bool:
@@ -87,7 +92,12 @@ def _is_whole(data: memoryview) -> bool:
 
 def read_checkpoint(disk: Disk, name: str, keys: Keys) -> Checkpoint | None:
     """Read a checkpoint; None when it is damaged."""
-    data = memoryview(disk.read_all(name))
+    return parse_checkpoint(disk.read_all(name), keys)
+
+
+def parse_checkpoint(stored: bytes, keys: Keys) -> Checkpoint | None:
+    """A checkpoint from its bytes; None when they are damaged."""
+    data = memoryview(stored)
     if not _is_whole(data):
         return None
     _, _, _, segment, offset, seq, key_id, facts_len, _ = _HEADER.unpack_from(data)

@@ -20,13 +20,15 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from leveret.core.errors import DiskFull, JournalFailed
+from leveret.core.errors import DiskFull, Fenced, JournalFailed
+from leveret.core.histogram import Histogram
 from leveret.journal.files import FileJournal
 from leveret.journal.records import Frame
-from leveret.journal.writer import Writer
 
 EXIT_FAILED = 70
 """EX_SOFTWARE: a supervisor restarts the process, and recovery tells what is really on the disk."""
+EXIT_FENCED = 77
+"""EX_NOPERM: a supervisor that restarts it would take the store back from whoever has it now."""
 IDLE_SECONDS = 0.1
 
 Outcome = Callable[[JournalFailed | None], None]
@@ -51,7 +53,12 @@ def open_gate(gate: threading.Lock) -> None:
 def stop_process(error: JournalFailed) -> None:
     """Say why, and end at once: memory may promise what the disk does not hold."""
     print(f"leveret: {error}", file=sys.stderr, flush=True)
-    os._exit(EXIT_FAILED)
+    os._exit(EXIT_FENCED if isinstance(error, Fenced) else EXIT_FAILED)
+
+
+def stopped(error: OSError) -> JournalFailed:
+    """What everybody is told after an error of the disk."""
+    return JournalFailed(f"the journal stopped, nothing more is accepted: {error}; free or repair the disk and restart")
 
 
 class Companion(Protocol):
@@ -71,13 +78,44 @@ class Companion(Protocol):
         """It was done. Under the lock."""
 
 
+class FrameWriter(Protocol):
+    """Where sealed frames go; one caller at a time."""
+
+    may_sync: bool
+    syncs_always: bool
+    syncs: int
+    sync_through: int
+    """Frames up to this one are to be synced whatever the mode."""
+    written: int
+    bytes_written: int
+    sync_us: Histogram
+    """How long it took to make frames durable."""
+    frame_entries: Histogram
+    """How much was in each of them."""
+
+    def commit(self, frame: Frame) -> None:
+        """Write a frame and make it as durable as was asked for."""
+
+    def append(self, frame: Frame) -> None:
+        """Write a frame."""
+
+    def sync(self) -> None:
+        """Make everything that was written durable."""
+
+    def account(self, written_bytes: int) -> None:
+        """Count what was written beside the log."""
+
+    def give_up_spare(self) -> bool:
+        """Free the room that was kept for a full disk; False when there is none."""
+
+
 class Commit:
     """Commits in the thread that asks for it."""
 
     def __init__(
         self,
         journal: FileJournal,
-        writer: Writer,
+        writer: FrameWriter,
         lock: Lock,
         on_failure: Callable[[JournalFailed], None] = stop_process,
         on_durable: Callable[[int], None] | None = None,
@@ -225,7 +263,7 @@ class Commit:
         """Do something to the disk, once; any error of it ends the journal."""
         try:
             action()
-        except OSError as error:
+        except (OSError, JournalFailed) as error:
             self.fail(error)
             return False
         return True
@@ -233,7 +271,7 @@ class Commit:
     def _check(self) -> None:
         """Refuse to go on after a failure."""
         if self.failed is not None:
-            raise JournalFailed(str(self.failed)) from self.failed
+            raise type(self.failed)(str(self.failed)) from self.failed
 
     def _wake(self, seq: int) -> None:
         """Let everybody go on who waits for this frame or an earlier one."""
@@ -251,11 +289,9 @@ class Commit:
         if self.on_durable is not None:
             self.on_durable(seq)
 
-    def fail(self, error: OSError) -> JournalFailed:
+    def fail(self, error: OSError | JournalFailed) -> JournalFailed:
         """Tell everybody that nothing more will become durable."""
-        failure = JournalFailed(
-            f"the journal stopped, nothing more is accepted: {error}; free or repair the disk and restart"
-        )
+        failure = error if isinstance(error, JournalFailed) else stopped(error)
         with self._mutex:
             if self.failed is not None:
                 return self.failed

@@ -43,12 +43,23 @@ def remove_segment(disk: Disk, segment: int, meta: Meta) -> Meta:
     return raised
 
 
+def archive_bytes(data: bytes, segment: int, directory: str, names: dict[int, str]) -> None:
+    """Hand a segment that is no file to the archive in the same way."""
+    replace_file(_archive_names(segment, directory, names), segment_name(segment), data)
+
+
+def _archive_names(segment: int, directory: str, names: dict[int, str]) -> Disk:
+    """Write the names of the queues in a segment into the archive; give the archive."""
+    archive = Disk(directory)
+    known = {str(number): names[number] for number in sorted(names)}
+    replace_file(archive, segment_name(segment).removesuffix(".log") + ".names.json", json.dumps(known).encode())
+    return archive
+
+
 def archive_segment(disk: Disk, segment: int, directory: str, names: dict[int, str]) -> None:
     """Hand a segment to the archive, after the names of its queues; both are durable there when this returns."""
     name = segment_name(segment)
-    archive = Disk(directory)
-    known = {str(number): names[number] for number in sorted(names)}
-    replace_file(archive, name.removesuffix(".log") + ".names.json", json.dumps(known).encode())
+    archive = _archive_names(segment, directory, names)
     if name not in archive.names():
         try:
             disk.link(name, directory)

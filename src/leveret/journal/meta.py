@@ -37,27 +37,32 @@ def new_meta(now_ms: int) -> Meta:
 
 def write_meta(disk: Disk, meta: Meta) -> None:
     """Write META durably."""
-    replace_file(disk, META_NAME, _written(meta))
+    replace_file(disk, META_NAME, packed_meta(meta).encode())
 
 
-def _written(meta: Meta) -> bytes:
-    """META as it is in the file."""
+def packed_meta(meta: Meta) -> str:
+    """META as it is stored."""
     facts = dataclasses.asdict(meta)
-    return json.dumps({**facts, "crc32c": _checksum(facts)}).encode()
+    return json.dumps({**facts, "crc32c": _checksum(facts)})
 
 
 def meta_is_whole(disk: Disk) -> bool:
     """Whether META is as it was written, to the last byte."""
     try:
-        return _written(read_meta(disk)) == disk.read_all(META_NAME)
+        return packed_meta(read_meta(disk)).encode() == disk.read_all(META_NAME)
     except (DamagedJournal, UnknownFormat):
         return False
 
 
 def read_meta(disk: Disk) -> Meta:
-    """Read META; refuse what a newer version wrote."""
+    """Read META of a directory."""
+    return parse_meta(disk.read_all(META_NAME))
+
+
+def parse_meta(stored: str | bytes) -> Meta:
+    """META from what is stored; refuse what a newer version wrote."""
     try:
-        facts = json.loads(disk.read_all(META_NAME))
+        facts = json.loads(stored)
         version = facts["format"]
         if isinstance(version, int) and version != FORMAT:
             raise UnknownFormat(
@@ -67,7 +72,7 @@ def read_meta(disk: Disk) -> Meta:
             return Meta(**facts)
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
-    raise DamagedJournal(f"{META_NAME} is damaged: restore it from a backup of this directory")
+    raise DamagedJournal(f"{META_NAME} is damaged: restore it from a backup")
 
 
 def _checksum(facts: dict[str, object]) -> int:

@@ -251,20 +251,26 @@ def _messages_in(data: Bytes, offset: int, end: int) -> int:
     return sum(data[entry] == 1 for entry in range(first, first + index_len, 32))
 
 
-def play_frame(replay: Replay, data: bytes, offset: int, head: Head, header: SegmentHeader, keys: Keys) -> None:
-    """Replay one good frame."""
+def play_frame(
+    replay: Replay, data: bytes, offset: int, head: Head, header: SegmentHeader, keys: Keys, base: int = 0
+) -> None:
+    """Replay one good frame of data that begins at `base` of its segment."""
     start = offset + FRAME_HEADER_BYTES
     if header.key_id == PLAIN:
-        replay.frame(data, start, head, header.segment, start)
+        replay.frame(data, start, head, header.segment, base + start)
         return
     authentic = data[offset + 8 : start]
     plain = keys.decrypt(header.key_id, frame_nonce(head.salt, head.seq), data[start : head.end], authentic)
-    replay.frame(plain, 0, head, header.segment, start)
+    replay.frame(plain, 0, head, header.segment, base + start)
 
 
 def play_segment(disk: Disk, segment: int, keys: Keys, state: State) -> None:
     """Replay one segment by itself, up to its end or the first bad frame."""
-    data = disk.read_all(segment_name(segment))
+    play_bytes(disk.read_all(segment_name(segment)), segment, keys, state)
+
+
+def play_bytes(data: bytes, segment: int, keys: Keys, state: State) -> None:
+    """Replay the bytes of one segment by themselves."""
     header = parse_header(data, segment)
     if header is None:
         raise DamagedJournal(f"{segment_name(segment)} has a damaged header: {REMEDY}")

@@ -1,30 +1,24 @@
-"""A data directory, open: the lock on it, the journal, its commits, checkpoints and compaction.
+"""A log, open: the journal, its commits, checkpoints and compaction, wherever its segments lie.
 
-    journal = FileJournal(options, clock)
-    state = ...the broker, which appends to the journal...
-    store = Store(Disk("data"), journal, state, threading.Lock(), clock, options)
-
+FileStore (journal/file_store.py) keeps them in a directory, TableStore (journal/table_store.py) in PostgreSQL.
 Whoever uses the state holds the lock meanwhile. `housekeep` is to be called now and then; it does a bounded piece of
 work and waits for the disk, but never while it holds the lock.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from leveret.core.errors import DamagedJournal, JournalFailed
+from leveret.core.errors import JournalFailed
 from leveret.core.histogram import Histogram
 from leveret.core.ports import State
-from leveret.journal.checkpoint import Checkpoint, Position, remove_leftovers, write_checkpoint
-from leveret.journal.commit import Commit, Lock, ThreadedCommit, stop_process
-from leveret.journal.compaction import Names, archive_segment, is_worth_copying, remove_segment
-from leveret.journal.disk import NO_ROOM, Disk
+from leveret.journal.checkpoint import Checkpoint, Position
+from leveret.journal.commit import Commit, FrameWriter, Lock, ThreadedCommit
+from leveret.journal.compaction import Names, is_worth_copying
 from leveret.journal.files import FileJournal
-from leveret.journal.meta import META_NAME, Meta, new_meta, read_meta, write_meta
+from leveret.journal.meta import Meta
 from leveret.journal.options import JournalOptions
-from leveret.journal.recovery import Recovered, Recovery, play_segment
-from leveret.journal.replay import Mentions
-from leveret.journal.segments import SegmentReader, segment_name, segment_numbers
-from leveret.journal.writer import Writer
+from leveret.journal.recovery import Recovered
 
 COPIED_BYTES = 4 << 20
 """What one step of compaction copies while it holds the lock."""
@@ -32,82 +26,70 @@ DRAINING_SHARE_MAX = 0.9
 """A segment that lost more than a tenth of what lived in it between two looks is given time."""
 
 
-class Store:
-    """One open data directory."""
+class Store(ABC):
+    """One open log; those that open it set `meta` and `recovered`, then call `start`."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        journal: FileJournal,
-        state: State,
-        lock: Lock,
-        clock: Callable[[], int],
-        options: JournalOptions,
-        *,
-        threaded: bool = True,
-        salvage: bool = False,
-        on_failure: Callable[[JournalFailed], None] = stop_process,
-        on_durable: Callable[[int], None] | None = None,
-        names: Names = lambda numbers: {},
-    ) -> None:
-        """Lock the directory, recover the state, and begin to commit."""
-        self.disk = disk
+    meta: Meta
+    recovered: Recovered
+    commit: Commit
+    watched = False
+    """Whether somebody has to look after it even when nothing happens."""
+
+    def __init__(self, journal: FileJournal, state: State, lock: Lock, options: JournalOptions, names: Names) -> None:
+        """Nothing is open yet."""
         self.journal = journal
         self.state = state
         self.lock = lock
         self.options = options
         self.archive_problem: OSError | None = None
-        self._names = names
-        self._reader = SegmentReader(disk, options.keys)
-        self._writer = Writer(disk, journal, options, clock)
-        disk.lock()
-        try:
-            self.meta = self._meta(clock())
-            self.recovered = self._recover(clock, salvage)
-        except OSError as error:
-            self._release()
-            raise JournalFailed(f"the data directory cannot be opened: {error}; repair it and start again") from error
-        except BaseException:
-            self._release()
-            raise
-        kind = ThreadedCommit if threaded else Commit
-        self.commit = kind(journal, self._writer, lock, on_failure, on_durable)
-        if isinstance(self.commit, ThreadedCommit):
-            self.commit.start()
+        self.names = names
         self._checkpoint_at_bytes = options.checkpoint_bytes
         self._oldest = 0, 0  # the oldest segment and what lived in it at the last look
-        if self.recovered.skipped_bytes or self.recovered.skipped_frames:
-            self.checkpoint()
+
+    def start(
+        self,
+        writer: FrameWriter,
+        threaded: bool,
+        on_failure: Callable[[JournalFailed], None],
+        on_durable: Callable[[int], None] | None,
+    ) -> None:
+        """Begin to commit."""
+        self._frames = writer
+        kind = ThreadedCommit if threaded else Commit
+        self.commit = kind(self.journal, writer, self.lock, on_failure, on_durable)
+        if isinstance(self.commit, ThreadedCommit):
+            self.commit.start()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing becomes durable just now, if that may pass; a disk fails for good."""
+        return None
 
     @property
     def syncs(self) -> int:
         """How often the log was synced since it was opened: shared by whoever waited meanwhile."""
-        return self._writer.syncs
+        return self._frames.syncs
 
     @property
     def sync_us(self) -> Histogram:
         """How long those syncs took, in microseconds."""
-        return self._writer.sync_us
+        return self._frames.sync_us
 
     @property
     def frame_entries(self) -> Histogram:
         """How much went into one commit: entries of publishes, deliveries, settlements and definitions."""
-        return self._writer.frame_entries
+        return self._frames.frame_entries
 
     @property
     def bytes_written(self) -> int:
         """Bodies and entries that were written since it was opened."""
-        return self._writer.bytes_written
+        return self._frames.bytes_written
 
     def housekeep(self) -> bool:
-        """Checkpoint when it is time, compact a little, look at the free space; True when there is more to do."""
-        if self._writer.bytes_written >= self._checkpoint_at_bytes:
+        """Checkpoint when it is time, compact a little; True when there is more to do."""
+        if self._frames.bytes_written >= self._checkpoint_at_bytes:
             self.checkpoint()
-        more = not self._drains() and self.compact()
-        if self.journal.full:
-            with self._loudly():
-                self._writer.check_space()
-        return more
+        return not self._drains() and self.compact()
 
     def _drains(self) -> bool:
         """Whether the oldest segment empties quickly by itself: what leaves anyway need not be copied."""
@@ -139,20 +121,13 @@ class Store:
             position = Position(self.journal.segment, self.journal.offset, seq)
             placed = dict(self.journal.counts()[1])
             snapshot = self.state.snapshot()
-        self._checkpoint_at_bytes = self._writer.bytes_written + self.options.checkpoint_bytes
+        self._checkpoint_at_bytes = self._frames.bytes_written + self.options.checkpoint_bytes
         self.commit.wait(seq)
         with self._loudly():
-            try:
-                write_checkpoint(self.disk, Checkpoint(position, placed, snapshot), self.options.keys)
-            except OSError as error:
-                if error.errno not in NO_ROOM:
-                    raise
-                remove_leftovers(self.disk)
-                return False
-        return True
+            return self._write_checkpoint(Checkpoint(position, placed, snapshot))
 
     def close(self) -> None:
-        """Commit the rest, take a checkpoint, and let go of the directory."""
+        """Commit the rest, take a checkpoint, and let go of the log."""
         try:
             if self.commit.failed is None:
                 self.commit.flush()
@@ -161,82 +136,43 @@ class Store:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the directory as a killed process does: without a commit and without a checkpoint."""
+        """Let go of the log as a killed process does: without a commit and without a checkpoint."""
         self.commit.stop()
         self._release()
 
     def _is_worth_copying(self, segment: int) -> bool:
         """Whether the oldest segment should go."""
-        sizes = {n: self.disk.size(segment_name(n)) for n in segment_numbers(self.disk) if n < self.journal.segment}
+        sizes = {number: size for number, size in self.sizes().items() if number < self.journal.segment}
         return is_worth_copying(segment, *self.journal.counts(), sizes)
-
-    def _archive(self, segment: int) -> bool:
-        """Hand a segment over before it goes; an archive that fails keeps it, and says why."""
-        if self.options.archive_dir is None:
-            return True
-        mentions = Mentions()
-        play_segment(self.disk, segment, self.options.keys, mentions)
-        with self.lock:
-            names = self._names(mentions.queues)
-        try:
-            archive_segment(self.disk, segment, self.options.archive_dir, names)
-        except OSError as error:
-            self.archive_problem = error
-            return False
-        self.archive_problem = None
-        return True
-
-    def _remove(self, segment: int) -> bool:
-        """Remove a segment in which nothing lives."""
-        try:
-            self.meta = remove_segment(self.disk, segment, self.meta)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            # META has room again once the spare file is gone; the next step removes the segment.
-            remove_leftovers(self.disk)
-            return self._writer.give_up_spare()
-        with self.lock:
-            self.journal.forget(segment)
-            self._reader.forget(segment)
-        return True
 
     @contextmanager
     def _loudly(self) -> Iterator[None]:
-        """An error of the disk, whatever was being done, ends the journal."""
+        """An error of the disk or the database, whatever was being done, ends the journal."""
         try:
             yield
-        except OSError as error:
+        except (OSError, JournalFailed) as error:
             raise self.commit.fail(error) from error
 
-    def _meta(self, now_ms: int) -> Meta:
-        """Read META, or begin a directory; either way it is on the disk afterwards, not just in a cache."""
-        remove_leftovers(self.disk)
-        if META_NAME in self.disk.names():
-            meta = read_meta(self.disk)
-        elif segment_numbers(self.disk):
-            raise DamagedJournal(f"{META_NAME} is missing beside segments: restore it from a backup")
-        else:
-            meta = new_meta(now_ms)
-        write_meta(self.disk, meta)
-        return meta
+    @abstractmethod
+    def confirm_owner(self) -> None:
+        """Raise when somebody else has taken over."""
 
-    def _recover(self, clock: Callable[[], int], salvage: bool) -> Recovered:
-        """Bring the state up to what is on the disk; prepare the end of the log."""
-        began_ms = clock()
-        found = Recovery(self.disk, self.state, self.options.keys, self.meta.oldest, salvage).run()
-        segment, offset, seq = found.position
-        live = self.state.recovered(began_ms)
-        self.journal.begin(seq + 1, segment, offset, self._reader, live, found.placed)
-        last = found.last
-        self._writer.resume(segment if last else 0, last.salt if last else 0, seq)
-        if not self._writer.keep_spare():
-            self.journal.refuse_publishes(True)
-        found.seconds = max(0, clock() - began_ms) / 1000
-        return found
+    @abstractmethod
+    def sizes(self) -> dict[int, int]:
+        """The bytes of each segment."""
 
+    @abstractmethod
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> bool:
+        """Write a checkpoint durably; False when there is no room for it."""
+
+    @abstractmethod
+    def _archive(self, segment: int) -> bool:
+        """Hand a segment over before it goes; an archive that fails keeps it, and says why."""
+
+    @abstractmethod
+    def _remove(self, segment: int) -> bool:
+        """Remove a segment in which nothing lives; False when that has to wait."""
+
+    @abstractmethod
     def _release(self) -> None:
-        """Close files and let others in."""
-        self._writer.close()
-        self._reader.close()
-        self.disk.unlock()
+        """Let others in."""

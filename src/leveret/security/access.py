@@ -2,17 +2,20 @@
 
 The verbs run under the lock of the core. Hashing a password takes a fifth of a second and does not belong there: they
 take what hash_password gave. `generation` changes with every change, so that remembered decisions can be forgotten.
+What is changed elsewhere, in a catalog that several nodes share, is taken in by `follow`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
 from leveret.core.errors import NotFound, PreconditionFailed
 from leveret.core.topology import Vhost, VhostDetails
 from leveret.security.access_keys import AccessKey, AccessKeys
-from leveret.security.api_keys import ApiKeys
+from leveret.security.api_keys import ApiKey, ApiKeys
 from leveret.security.passwords import DEFAULT_COST, Cost, hash_password
 from leveret.security.permissions import Permission, Permissions, TopicPermission
 from leveret.security.users import User, Users, tag_set
@@ -34,20 +37,26 @@ class Access:
         self.access_keys = AccessKeys()
         self.api_keys = ApiKeys(core)
         self.generation = 0
-        self._limits: dict[str, VhostLimits] = {}
-        for stored in core.catalog.of(Kind.USER):
-            self.users.put(User.from_dict(stored))
-        for stored in core.catalog.of(Kind.ACCESS_KEY):
-            self.access_keys.put(AccessKey.from_dict(stored))
-        for stored in core.catalog.of(Kind.PERMISSION):
-            self.permissions.put(Permission.from_dict(stored))
-        for stored in core.catalog.of(Kind.TOPIC_PERMISSION):
-            self.permissions.put_topic(TopicPermission.from_dict(stored))
-        for stored in core.catalog.of(Kind.VHOST_LIMITS):
-            self._limits[stored["vhost"]] = VhostLimits.from_dict(stored)
+        self.limits: dict[str, VhostLimits] = {}
+        for kind in FOLLOWED:
+            for stored in core.catalog.of(kind):
+                self.follow(kind, stored)
         if default_user is not None and not len(self.users):
             name, password = default_user
-            self.add_user(name, hash_password(password, cost), [ADMINISTRATOR])
+            self.add_default_user(name, hash_password(password, cost))
+
+    def follow(self, kind: Kind, definition: Mapping[str, Any], removed: bool = False) -> None:
+        """Know what the core has been given, or has lost, without a verb of this class."""
+        if kind in FOLLOWED:
+            taken, dropped = FOLLOWED[kind]
+            with suppress(NotFound):  # it went with its user, or with its virtual host
+                (dropped if removed else taken)(self, definition)
+        self.generation += 1
+
+    def add_default_user(self, name: str, password_hash: str) -> None:
+        """The first user, who may do everything, unless there is one."""
+        if not len(self.users):
+            self.add_user(name, password_hash, [ADMINISTRATOR])
             self.set_permission(name, "/", EVERYTHING, EVERYTHING, EVERYTHING)
 
     # Users
@@ -176,22 +185,59 @@ class Access:
         """Delete a virtual host with everything in it; permissions and limits go with it."""
         self._core.delete_vhost(name)
         self.permissions.drop_vhost(name)
-        self._limits.pop(name, None)
+        self.limits.pop(name, None)
         self.generation += 1
 
     def vhost_limits(self, vhost: str) -> VhostLimits:
         """The limits of a virtual host."""
-        return self._limits.get(vhost) or VhostLimits(vhost)
+        return self.limits.get(vhost) or VhostLimits(vhost)
 
     def set_vhost_limits(self, vhost: str, limits: Mapping[str, int]) -> VhostLimits:
         """Change the limits that are named (max-connections, max-queues); -1 removes one."""
         known = self.vhost_limits(self._core.topology.vhost(vhost).name).values()
         changed = VhostLimits.from_dict({"vhost": vhost, "limits": {**known, **limits}})
         if changed.values():
-            self._limits[vhost] = changed
+            self.limits[vhost] = changed
             self._core.define(Kind.VHOST_LIMITS, changed.to_dict())
         else:
-            self._limits.pop(vhost, None)
+            self.limits.pop(vhost, None)
             self._core.undefine(Kind.VHOST_LIMITS, {"vhost": vhost})
         self.generation += 1
         return changed
+
+
+def _take_key(access: Access, stored: Mapping[str, Any]) -> None:
+    """A key never changes, and comes only once."""
+    if access.access_keys.find(stored["name"]) is None:
+        access.access_keys.put(AccessKey.from_dict(stored))
+
+
+Taken = Callable[[Access, Mapping[str, Any]], object]
+
+FOLLOWED: dict[Kind, tuple[Taken, Taken]] = {
+    Kind.USER: (
+        lambda access, stored: access.users.put(User.from_dict(stored)),
+        lambda access, stored: access.users.delete(stored["name"]),
+    ),
+    Kind.PERMISSION: (
+        lambda access, stored: access.permissions.put(Permission.from_dict(stored)),
+        lambda access, stored: access.permissions.drop(stored["user"], stored["vhost"]),
+    ),
+    Kind.TOPIC_PERMISSION: (
+        lambda access, stored: access.permissions.put_topic(TopicPermission.from_dict(stored)),
+        lambda access, stored: access.permissions.drop_topic(stored["user"], stored["vhost"], stored["exchange"]),
+    ),
+    Kind.VHOST_LIMITS: (
+        lambda access, stored: access.limits.update({stored["vhost"]: VhostLimits.from_dict(stored)}),
+        lambda access, stored: access.limits.pop(stored["vhost"], None),
+    ),
+    Kind.ACCESS_KEY: (
+        _take_key,
+        lambda access, stored: access.access_keys.drop(stored["name"]),
+    ),
+    Kind.API_KEY: (
+        lambda access, stored: access.api_keys.put(ApiKey.from_dict(stored)),
+        lambda access, stored: access.api_keys.drop(stored["name"]),
+    ),
+}
+"""How a definition that comes from elsewhere is taken in, and how it is forgotten."""

@@ -90,9 +90,9 @@ class ApiKeys:
     """Every key, kept in the catalog of a core. The verbs run under its lock; `find` does not need it."""
 
     def __init__(self, core: Broker) -> None:
-        """Read what the core has."""
+        """Start with none; `put` takes in those that the core has."""
         self._core = core
-        self._keys = {key.number: key for key in map(ApiKey.from_dict, core.catalog.of(Kind.API_KEY))}
+        self._keys: dict[str, ApiKey] = {}
 
     def __len__(self) -> int:
         """How many there are."""
@@ -140,6 +140,14 @@ class ApiKeys:
         """Delete the keys of a user: a later one of the same name must not inherit them."""
         for key in [each for each in self._keys.values() if each.user == user]:
             self.delete(key.number)
+
+    def put(self, key: ApiKey) -> None:
+        """Know a key that the core has."""
+        self._keys[key.number] = key
+
+    def drop(self, number: str) -> None:
+        """Forget a key that the core has no more."""
+        self._keys.pop(number, None)
 
     def find(self, token: str, now_ms: int) -> ApiKey | None:
         """The key that a token proves; None for one that is unknown, wrong or has ended."""

@@ -13,7 +13,7 @@ import json
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from inspect import isawaitable
 from typing import Any
@@ -34,7 +34,23 @@ SHOWN = ("name", "user", "vhost", "exchange", "stream", "section")  # the argume
 # Verbs that change nothing: monitoring asks all the time.
 QUESTIONS = ("list", "show", "lag", "export", "status", "firing", "silences", "history", "receivers")
 
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a verb and gives what it gives once that lasts; the verb may be run more than once."""
+
 LOG = Log("control")
+
+
+def durably(guard: Guard) -> Run:
+    """Run verbs under the lock of a broker, and wait for its disk."""
+
+    async def run(verb: Callable[[], Any]) -> Any:
+        with guard:
+            result = verb()
+            frame = guard.commit()
+        await guard.wait_async(frame)
+        return result
+
+    return run
 
 
 @contextmanager
@@ -74,10 +90,10 @@ def listening_socket(directory: str) -> socket.socket:
 class ControlServer:
     """Listens on the control socket in the event loop of the server."""
 
-    def __init__(self, guard: Guard, site: Site, directory: str, audit: Audit | None = None) -> None:
+    def __init__(self, run: Run, site: Site, directory: str, audit: Audit | None = None) -> None:
         """Serve a site from the data directory that this process holds; what is changed is noted in the audit log."""
         self._audit = audit
-        self._guard = guard
+        self._run = run
         self._site = site
         self._directory = directory
         self._server: asyncio.Server | None = None
@@ -130,10 +146,7 @@ class ControlServer:
         try:
             request = parsed(line)
             verb = request.pop("verb", None)
-            with self._guard:
-                result = call(self._site, verb, request)
-                frame = self._guard.commit()
-            await self._guard.wait_async(frame)
+            result = await self._run(lambda: call(self._site, verb, request))
             if isawaitable(result):
                 result = await result
         except LeveretError as error:

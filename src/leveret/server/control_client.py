@@ -90,8 +90,11 @@ class Local:
 
 
 @contextmanager
-def connect(directory: str, options: Mapping[str, Any] | None = None) -> Iterator[Operator]:
-    """The server of a data directory, or the directory itself, opened with `options`, when there is none."""
+def connect(directory: str, options: Mapping[str, Any] | None = None, store: str | None = None) -> Iterator[Operator]:
+    """The server of a data directory, or the directory itself, opened with `options`, when there is none.
+
+    What is in a database is not opened for a command: that would take it over from a server elsewhere.
+    """
     check_directory(directory)
     connection = connected(directory)
     if connection is not None:
@@ -101,6 +104,8 @@ def connect(directory: str, options: Mapping[str, Any] | None = None) -> Iterato
         finally:
             remote.close()
         return
+    if store is not None:
+        raise NotFound(f"no server listens in {directory}: start it, or name one by --url")
     with opened(directory, options or {}) as broker:
         yield Local(broker)
 

@@ -1,7 +1,7 @@
 """How the process ends: a code for each reason, so that a supervisor knows whether to try again."""
 
 from leveret.core import errors
-from leveret.journal.commit import EXIT_FAILED
+from leveret.journal.commit import EXIT_FAILED, EXIT_FENCED
 from leveret.security.tls import BadCertificate
 
 
@@ -17,6 +17,7 @@ EXIT_CODES: dict[type[errors.LeveretError], int] = {
     CannotListen: 69,
     errors.JournalError: 74,
     errors.JournalFailed: EXIT_FAILED,
+    errors.Fenced: EXIT_FENCED,
     errors.DataLocked: 75,
     errors.DamagedJournal: 65,
     errors.UnknownFormat: 65,

@@ -23,6 +23,9 @@ from leveret.amqp.server import AmqpServer
 from leveret.config import ServerOptions
 from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker, open
+from leveret.journal.disk import Disk
+from leveret.journal.store import Store
+from leveret.journal.store_url import shown
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.tls import Certificates
@@ -31,7 +34,7 @@ from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets
 from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.alerting import alerting_of
-from leveret.server.control import ControlServer
+from leveret.server.control import ControlServer, durably
 from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.remote_control import RemoteControl
@@ -73,16 +76,31 @@ def certificates_of(options: ServerOptions) -> Certificates | None:
 
 @contextmanager
 def opened(options: ServerOptions) -> Iterator[Broker]:
-    """The broker of the data directory; at the end everything is on the disk, and a checkpoint is taken."""
-    LOG.info("opening", data=options.data)
-    broker = open(options.data, **broker_options(options))
+    """The broker of the data directory or of a database; at the end everything is durable, with a checkpoint."""
+    LOG.info("opening", data=options.data, **({} if options.store is None else {"store": shown(options.store)}))
+    with held(options):
+        broker = open(options.store or options.data, **broker_options(options))
+        try:
+            report = broker.recovery
+            if report is not None:
+                LOG.info("recovered", **asdict(report))
+            yield broker
+        finally:
+            broker.close()
+
+
+@contextmanager
+def held(options: ServerOptions) -> Iterator[None]:
+    """The data directory, for this process alone; a broker on files sees to that itself."""
+    if options.store is None:
+        yield
+        return
+    disk = Disk(options.data)
+    disk.lock()
     try:
-        report = broker.recovery
-        if report is not None:
-            LOG.info("recovered", **asdict(report))
-        yield broker
+        yield
     finally:
-        broker.close()
+        disk.unlock()
 
 
 def limits_of(options: ServerOptions) -> Limits:
@@ -121,6 +139,16 @@ def noticed(task: asyncio.Task[None]) -> asyncio.Task[None]:
     return task
 
 
+def tell_trouble(store: Store | None, before: str | None) -> str | None:
+    """Log when the store does not take what is sent, and when it does again; give what is the matter."""
+    trouble = None if store is None else store.trouble
+    if trouble is not None and trouble != before:
+        LOG.error("store does not answer", reason=trouble, advice="nothing is confirmed meanwhile: see to PostgreSQL")
+    elif trouble is None and before is not None:
+        LOG.info("store answers again")
+    return trouble
+
+
 class Server:
     """Everything that runs while clients are served."""
 
@@ -157,7 +185,7 @@ class Server:
         site = management_site(options, web.desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
         web.operate(RemoteControl(guard, ground, audit))
-        control = ControlServer(guard, ground, options.data, audit)
+        control = ControlServer(durably(guard), ground, options.data, audit)
         sqs = SqsServer(self._broker, access, admission, options, throttle)
         self._handle_signals()
         for name, sockets in self._sockets.items():
@@ -240,8 +268,10 @@ class Server:
         limit = memory.limit_bytes(options.memory_limit, memory.available_bytes())
         full = partial(getattr, guard.core.journal, "full")
         alarms = Alarms(gauges(options.data, full), limit, options.disk_alarm_bytes, tell)
+        trouble: str | None = None
         while True:
             alarms.check()
+            trouble = tell_trouble(guard.store, trouble)
             await asyncio.sleep(ALARM_CHECK_S)
 
     async def _stay_alive(self) -> None:

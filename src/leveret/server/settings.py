@@ -9,6 +9,7 @@ from typing import Any
 from leveret.config import ServerOptions, StoreOptions
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.options import options_of, unknown_name
+from leveret.journal.store_url import is_url
 from leveret.server import values
 
 PREFIX = "LEVERET_"
@@ -103,6 +104,10 @@ def _check(options: ServerOptions) -> None:
         raise InvalidArgument("there is no port to listen on: give amqp_port, or tls_cert with amqps_port")
     if bool(options.jwt_issuer) != bool(options.jwt_keys):
         raise InvalidArgument("jwt_issuer and jwt_keys belong together: give both, or none")
+    if options.store is not None and not is_url(options.store):
+        raise InvalidArgument(f"store is a URL such as postgresql://user@host/database, not {options.store!r}")
+    if options.cluster is not None and not (options.store and options.etcd and options.cluster_secret):
+        raise InvalidArgument("cluster needs store, etcd and cluster_secret, the same on every node")
     default = ServerOptions()
     if (
         options.default_user not in (None, default.default_user)

@@ -114,6 +114,8 @@ def _value(option: "Field[Any]", text: str) -> Any:
     if text.lower() in OFF and type(None) in get_args(option.type):
         return None
     by_name = next((read for ending, read in BY_NAME.items() if option.name.endswith(ending)), None)
+    if by_name is None and option.type is int:
+        return whole(text)
     return by_name(text) if by_name else text
 
 

@@ -123,7 +123,7 @@ def sinks_of(options: ServerOptions, broker: Broker) -> Sinks | None:
         return None
     age_ms = int(options.staging_age_s * 1000)
     limits = StagingLimits(options.staging_bytes_max, options.staging_sink_bytes_max, age_ms)
-    sinks = Sinks(broker, limits, options.sink_batches_max)
+    sinks = Sinks(broker, options.data, limits, options.sink_batches_max)
     sinks.start()
     return sinks
 

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from leveret.core.errors import (
@@ -75,15 +76,15 @@ class Order:
 class Sinks:
     """The sinks of one server; in the running loop."""
 
-    def __init__(self, broker: Broker, limits: StagingLimits, batches_max: int) -> None:
-        """Take up what was decided; `start` goes on with it."""
+    def __init__(self, broker: Broker, directory: str, limits: StagingLimits, batches_max: int) -> None:
+        """Take up what was decided, staged in a directory; `start` goes on with it."""
         store = broker.guard.store
         assert store is not None, "a broker in memory has nowhere to stage"
         self._broker = broker
         self._guard = broker.guard
         self._age_ms = limits.age_ms
         now_ms = broker.guard.clock.now_ms()
-        self._staging = Staging(Disk(store.disk.path / DIRECTORY), store.options.keys, limits, now_ms)
+        self._staging = Staging(Disk(Path(directory) / DIRECTORY), store.options.keys, limits, now_ms)
         with broker.guard as core:
             self._ledger = Ledger(core, batches_max)
         self._committing: dict[Sink, asyncio.Task[Batch]] = {}

@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
+from leveret.core.errors import NotSupported
 from leveret.journal.disk import Disk
 from leveret.stream.memory import MemoryDisk
 
@@ -47,6 +48,14 @@ class MemoryHome:
 
     def remove(self, stream: int) -> None:
         """See Home."""
+
+
+class NoHome(MemoryHome):
+    """No directories at all."""
+
+    def partition(self, stream: int, number: int) -> Disk:
+        """Refuse it: a stream in memory would lose what was confirmed."""
+        raise NotSupported("streams are files, and this store is in PostgreSQL: use a queue, or a server on files")
 
 
 class FileHome:

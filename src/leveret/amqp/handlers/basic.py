@@ -50,7 +50,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     if len(channel.subscribers) >= channel.hub.limits.consumers_per_channel_max:
         raise TooMany(f"the channel has {len(channel.subscribers)} consumers: cancel some, or open another channel")
     if method.queue == REPLY_TO:
-        _consume_replies(channel, method, tag)
+        consume_replies(channel, method, tag)
         return
     name = channel.queue_name(method.queue)
     channel.authorize("basic.consume", {"queue": name})
@@ -74,7 +74,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     channel.answer(method.nowait, BasicConsumeOk(tag))
 
 
-def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
+def consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
     """Take replies to requests of this channel."""
     if not method.no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")

@@ -15,6 +15,7 @@ from leveret.amqp.methods import (
     ExchangeUnbindOk,
 )
 from leveret.amqp.names import refuse_default, stripped
+from leveret.core.changes import Bind, DeclareExchange, DeleteExchange, Unbind
 from leveret.core.policy import ALTERNATE_EXCHANGE
 from leveret.security.verbs import Role
 
@@ -36,16 +37,12 @@ def declare(channel: Channel, method: ExchangeDeclare) -> None:
     if isinstance(alternate, str) and name not in channel.home.exchanges:
         names["alternate_exchange"] = alternate
     channel.authorize("exchange.declare", names)
-    channel.core.declare_exchange(
-        channel.vhost,
-        name,
-        method.type,
-        durable=method.durable,
-        auto_delete=method.auto_delete,
-        internal=method.internal,
-        arguments=method.arguments,
+    channel.change(
+        DeclareExchange(
+            channel.vhost, name, method.type, method.durable, method.auto_delete, method.internal, method.arguments
+        ),
+        lambda _: channel.answer(method.nowait, ExchangeDeclareOk(), durable=method.durable),
     )
-    channel.answer(method.nowait, ExchangeDeclareOk(), durable=method.durable)
 
 
 def delete(channel: Channel, method: ExchangeDelete) -> None:
@@ -53,22 +50,28 @@ def delete(channel: Channel, method: ExchangeDelete) -> None:
     name = stripped(method.exchange)
     refuse_default(name)
     channel.authorize("exchange.delete", {"exchange": name})
-    channel.core.delete_exchange(channel.vhost, name, method.if_unused)
-    channel.answer(method.nowait, ExchangeDeleteOk(), durable=True)
+    channel.change(
+        DeleteExchange(channel.vhost, name, method.if_unused),
+        lambda _: channel.answer(method.nowait, ExchangeDeleteOk(), durable=True),
+    )
 
 
 def bind(channel: Channel, method: ExchangeBind) -> None:
     """Lead messages from one exchange to another."""
     source, destination = _ends(channel, method, "exchange.bind")
-    channel.core.bind(channel.vhost, source, destination, method.routing_key, method.arguments, "exchange")
-    channel.answer(method.nowait, ExchangeBindOk(), durable=True)
+    channel.change(
+        Bind(channel.vhost, source, destination, method.routing_key, method.arguments, "exchange"),
+        lambda _: channel.answer(method.nowait, ExchangeBindOk(), durable=True),
+    )
 
 
 def unbind(channel: Channel, method: ExchangeUnbind) -> None:
     """Undo a binding; a missing one is no error."""
     source, destination = _ends(channel, method, "exchange.unbind")
-    channel.core.unbind(channel.vhost, source, destination, method.routing_key, method.arguments, "exchange")
-    channel.answer(method.nowait, ExchangeUnbindOk(), durable=True)
+    channel.change(
+        Unbind(channel.vhost, source, destination, method.routing_key, method.arguments, "exchange"),
+        lambda _: channel.answer(method.nowait, ExchangeUnbindOk(), durable=True),
+    )
 
 
 def _ends(channel: Channel, method: ExchangeBind | ExchangeUnbind, verb: str) -> tuple[str, str]:

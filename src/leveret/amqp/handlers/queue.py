@@ -18,6 +18,7 @@ from leveret.amqp.methods import (
 )
 from leveret.amqp.names import REPLY_TO, queue_name, refuse_default, stripped
 from leveret.core import browse
+from leveret.core.changes import Bind, DeclareQueue, Unbind
 from leveret.core.errors import QueueNotFound
 from leveret.core.names import described
 from leveret.core.queue import Queue
@@ -36,13 +37,13 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
         _declare_reply(channel, method, name)
     elif method.passive:
         channel.authorize("queue.declare-passive", {})
-        _declared(channel, method, channel.queue(name))
+        channel.declared(method, channel.queue(name))
     else:
-        _declared(channel, method, _make(channel, method, name or queue_name()))
+        _make(channel, method, name or queue_name())
 
 
-def _make(channel: Channel, method: QueueDeclare, name: str) -> Queue:
-    """The queue of that name, made if need be."""
+def _make(channel: Channel, method: QueueDeclare, name: str) -> None:
+    """Make the queue of that name if need be, and answer."""
     names: dict[Role, str] = {"queue": name}
     is_new = name not in channel.home.queues
     dead_letters = method.arguments.get(DEAD_LETTER_EXCHANGE)
@@ -51,26 +52,17 @@ def _make(channel: Channel, method: QueueDeclare, name: str) -> Queue:
     channel.authorize("queue.declare", names)
     if is_new:
         channel.hub.quotas.check_queue(channel.vhost, name)
-    owner = channel.connection if method.exclusive else None
-    queue = channel.core.declare_queue(
-        channel.vhost,
-        name,
-        method.arguments,
-        durable=method.durable,
-        auto_delete=method.auto_delete,
-        owner=owner,
-        server_named=not method.queue,
+    owner = channel.connection.identity if method.exclusive else None
+
+    def made(queue: Queue) -> None:
+        if owner is not None:
+            channel.connection.owned.add(queue)
+        channel.declared(method, queue)
+
+    change = DeclareQueue(
+        channel.vhost, name, method.arguments, method.durable, method.auto_delete, owner, server_named=not method.queue
     )
-    if owner is not None:
-        channel.connection.owned.add(queue)
-    return queue
-
-
-def _declared(channel: Channel, method: QueueDeclare, queue: Queue) -> None:
-    """Answer, and remember the name."""
-    channel.last_queue = queue.name
-    answer = QueueDeclareOk(queue.name, queue.depth, len(queue.consumers or ()))
-    channel.answer(method.nowait, answer, durable=queue.durable and not method.passive)
+    channel.change(change, made)
 
 
 def _declare_reply(channel: Channel, method: QueueDeclare, name: str) -> None:
@@ -85,15 +77,19 @@ def bind(channel: Channel, method: QueueBind) -> None:
     exchange, queue = _ends(channel, method, "queue.bind")
     # Both empty: the queue that was declared last, under its own name.
     key = method.routing_key if method.queue or method.routing_key else queue
-    channel.core.bind(channel.vhost, exchange, queue, key, method.arguments)
-    channel.answer(method.nowait, QueueBindOk(), durable=channel.queue(queue).durable)
+    channel.change(
+        Bind(channel.vhost, exchange, queue, key, method.arguments),
+        lambda _: channel.answer(method.nowait, QueueBindOk(), durable=channel.queue(queue).durable),
+    )
 
 
 def unbind(channel: Channel, method: QueueUnbind) -> None:
     """Undo a binding; a missing one is no error."""
     exchange, queue = _ends(channel, method, "queue.unbind")
-    channel.core.unbind(channel.vhost, exchange, queue, method.routing_key, method.arguments)
-    channel.answer(False, QueueUnbindOk(), durable=True)
+    channel.change(
+        Unbind(channel.vhost, exchange, queue, method.routing_key, method.arguments),
+        lambda _: channel.answer(False, QueueUnbindOk(), durable=True),
+    )
 
 
 def _ends(channel: Channel, method: QueueBind | QueueUnbind, verb: str) -> tuple[str, str]:

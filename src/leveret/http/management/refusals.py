@@ -27,6 +27,8 @@ WORDS: dict[type[errors.LeveretError], tuple[int, str]] = {
     errors.BrokerClosed: (503, "service_unavailable"),
     errors.JournalError: (500, "internal_server_error"),
     errors.JournalFailed: (500, "internal_server_error"),
+    errors.Fenced: (500, "internal_server_error"),
+    errors.StoreUnreachable: (503, "service_unavailable"),
     errors.DiskFull: (507, "insufficient_storage"),
     errors.BlobStoreFailed: (503, "service_unavailable"),
     errors.DataLocked: (500, "internal_server_error"),

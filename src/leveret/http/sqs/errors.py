@@ -141,6 +141,8 @@ KINDS: dict[type[errors.LeveretError], str] = {
     errors.Unreachable: "ServiceUnavailable",
     errors.JournalError: "InternalFailure",
     errors.JournalFailed: "InternalFailure",
+    errors.Fenced: "InternalFailure",
+    errors.StoreUnreachable: "ServiceUnavailable",
     errors.DiskFull: "ServiceUnavailable",
     errors.BlobStoreFailed: "ServiceUnavailable",
     errors.DataLocked: "InternalFailure",

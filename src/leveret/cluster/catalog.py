@@ -1,0 +1,223 @@
+"""The catalog of a node: the definitions of the whole cluster, changed by any node and followed by all.
+
+    change(verb) --> the verb of the core is run on this node's copy: what it would journal is the change
+                 --> appended to the log under the next version ---- taken: done
+                        |--- somebody was faster: undo, make his changes, run the verb again
+                        '--- nobody knows: undo, look whether the log has it, else run the verb again
+
+So what a declaration means is decided by the core alone: equivalent or refused is what its verb says, on a copy that
+has all that came before. Verbs that come while an append is under way go together into the next one.
+
+The copy is a broker without messages. What a verb did to it can be seen before it is in the log; nobody is told so
+before it is.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from leveret.cluster.catalog_log import CatalogLog, Entry, Snapshot
+from leveret.cluster.changes import Change
+from leveret.cluster.placement import SHARDS
+from leveret.cluster.replica import Replica, Step
+from leveret.core.broker import Broker
+from leveret.core.errors import BrokerClosed, LeveretError, Unreachable
+
+READ_MAX = 500
+BATCH_MAX = 200  # verbs in one entry
+ATTEMPTS_MAX = 50  # each but the last lost against another node: somebody always wins
+UNKNOWN_MAX = 20  # attempts without an answer
+PAUSE_S = 0.1
+POLL_S = 1.0
+SNAPSHOT_VERSIONS = 1_000  # how many versions a node that was away has to read at most
+
+Verb = Callable[[Broker], Any]
+Listener = Callable[[list[Change]], None]
+
+
+class Wish(NamedTuple):
+    """A verb, and who waits for its result."""
+
+    verb: Verb
+    done: asyncio.Future[Any]
+
+    def give(self, result: Any) -> None:
+        """Tell whoever still waits."""
+        if self.done.done():
+            return
+        if isinstance(result, Exception):
+            self.done.set_exception(result)
+        else:
+            self.done.set_result(result)
+
+
+class Catalog:
+    """One node's copy of the catalog, and the way to change it."""
+
+    def __init__(self, log: CatalogLog, node: str, shards: int = SHARDS) -> None:
+        """Empty, and at version 0; catch_up reads the log."""
+        self.replica = Replica(shards)
+        self.version = 0
+        self.listeners: list[Listener] = []
+        """Told about every change once it is in the log, in the order of the log."""
+        self._log = log
+        self._node = node
+        self._writer = ""
+        self._turn = asyncio.Lock()
+        self._wishes: list[Wish] = []
+        self._committing: asyncio.Task[None] | None = None
+        self._hinted = asyncio.Event()
+
+    # Changing
+
+    async def change(self, verb: Verb) -> Any:
+        """Run a verb of the core for the whole cluster; give its result, or raise its refusal.
+
+        It may be run several times, so it does nothing but call the broker that it gets, and what it returns is no
+        part of that.
+        """
+        loop = asyncio.get_running_loop()
+        wish = Wish(verb, loop.create_future())
+        self._wishes.append(wish)
+        if self._committing is None or self._committing.done():
+            self._committing = loop.create_task(self._commit_all())
+        return await wish.done
+
+    async def _commit_all(self) -> None:
+        """Commit what is wished for, a batch at a time; a task of its own, so that nobody who leaves takes it along."""
+        while self._wishes:
+            async with self._turn:
+                wishes, self._wishes = self._wishes[:BATCH_MAX], self._wishes[BATCH_MAX:]
+                failure: LeveretError = BrokerClosed("the catalog was closed: the change may have been made, or not")
+                try:
+                    await self._commit(wishes)
+                except LeveretError as error:
+                    failure = error
+                finally:
+                    for wish in wishes:
+                        wish.give(failure)
+
+    async def _commit(self, wishes: list[Wish]) -> None:
+        """Run verbs until what they do is in the log."""
+        unknown = 0
+        tried: dict[str, list[Any]] = {}
+        for _ in range(ATTEMPTS_MAX):
+            results, steps = self._run(wishes)
+            entry = Entry(self.version + 1, f"{self._node}:{uuid.uuid4().hex}", [step.change for step in steps])
+            appended = False
+            try:
+                appended = not steps or await self._log.append(entry)
+            except Unreachable:
+                unknown += 1
+                if unknown > UNKNOWN_MAX:
+                    raise
+            finally:
+                if not appended:
+                    self.replica.undo(steps)
+            if appended and steps:
+                await self._appended(entry)
+            tried[entry.writer] = results
+            # Also an earlier attempt, whose outcome was unknown, may turn out to be there.
+            found = {entry.writer} if appended else tried.keys() & await self._read_on(doubtful=unknown > 0)
+            if found:
+                for wish, result in zip(wishes, tried[found.pop()], strict=True):
+                    wish.give(result)
+                return
+        raise Unreachable(f"other nodes changed the catalog {ATTEMPTS_MAX} times meanwhile: try again")
+
+    def _run(self, wishes: list[Wish]) -> tuple[list[Any], list[Step]]:
+        """Run verbs on the copy; a refused one has no effect."""
+        results: list[Any] = []
+        steps: list[Step] = []
+        for wish in wishes:
+            try:
+                result, taken = self.replica.run(wish.verb)
+            except Exception as refusal:
+                result, taken = refusal, []
+            results.append(result)
+            steps += taken
+        return results, steps
+
+    async def _appended(self, entry: Entry) -> None:
+        """An entry of this node is in the log."""
+        self._reached(entry.version, entry.writer, entry.changes)
+        if entry.version % SNAPSHOT_VERSIONS == 0:
+            with suppress(Unreachable):  # the next one will do
+                await self._log.compact(Snapshot(entry.version, entry.writer, self.replica.changes()))
+
+    def _reached(self, version: int, writer: str, changes: list[Change]) -> None:
+        self.version, self._writer = version, writer
+        for listener in self.listeners:
+            listener(changes)
+
+    # Following
+
+    def hint(self, version: int) -> None:
+        """There may be a newer version."""
+        if version > self.version:
+            self._hinted.set()
+
+    async def follow(self) -> None:
+        """Make the changes of others, for ever; a hint makes it quick."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_S):
+                    await self._hinted.wait()
+            self._hinted.clear()
+            with suppress(Unreachable):  # the next look may be answered
+                await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Make all changes that are in the log now."""
+        async with self._turn:
+            await self._read_on()
+
+    async def _read_on(self, doubtful: bool = False) -> set[str]:
+        """Make the changes that are in the log; give who wrote them. `doubtful`: an entry may be under way."""
+        if doubtful:
+            await self._settle_doubt()
+        writers: set[str] = set()
+        while True:
+            entries = await self._log.read(max(1, self.version), READ_MAX)
+            if not self._continues(entries):
+                await self._begin_anew()
+                continue
+            news = [entry for entry in entries if entry.version > self.version]
+            if not news:
+                return writers
+            for entry in news:
+                self.replica.make(entry.changes)
+                self._reached(entry.version, entry.writer, entry.changes)
+                writers.add(entry.writer)
+
+    async def _settle_doubt(self) -> None:
+        """Wait until the log says what it has, and will not lose it any more."""
+        for _ in range(UNKNOWN_MAX):
+            with suppress(Unreachable):
+                await self._log.barrier()
+                return
+            await asyncio.sleep(PAUSE_S)
+        raise Unreachable("the log of the catalog does not answer: the change may have been made, or not")
+
+    def _continues(self, entries: list[Entry]) -> bool:
+        """Whether entries go on from the one that this node has last.
+
+        Not when that one was removed, or, after a failover that lost what was never acknowledged, is another.
+        """
+        if not self.version:
+            return not entries or entries[0].version == 1
+        return bool(entries) and (entries[0].version, entries[0].writer) == (self.version, self._writer)
+
+    async def _begin_anew(self) -> None:
+        """Go to the newest snapshot, or back to the beginning."""
+        found = await self._log.snapshot() or Snapshot(0, "", [])
+        self._reached(found.version, found.writer, self.replica.become(found.changes))
+
+    async def close(self) -> None:
+        """Commit nothing more."""
+        if self._committing is not None:
+            self._committing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._committing

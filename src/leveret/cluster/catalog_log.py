@@ -1,0 +1,104 @@
+"""The log of the catalog: every change of definitions of a cluster, in the one order in which all nodes make them.
+
+    version   writer               changes
+    1         a, 1f0c...           [virtual host "shop"]
+    2         b, 77d2...           [queue "orders" in shard 5, binding to it]
+
+Whoever appends says which version he has seen; if there is a newer one nothing is appended. An entry whose outcome is
+not known is known again by its writer. A snapshot takes the place of all entries before its version.
+"""
+
+import asyncio
+import json
+from typing import NamedTuple, Protocol
+
+from leveret.cluster.changes import Change
+from leveret.core.errors import TooMany
+
+ENTRY_BYTES_MAX = 64 << 20  # all nodes hold one in memory, and so does the database
+
+
+class Entry(NamedTuple):
+    """One version."""
+
+    version: int
+    writer: str
+    changes: list[Change]
+
+
+class Snapshot(NamedTuple):
+    """All definitions at a version, and who wrote that one."""
+
+    version: int
+    writer: str
+    changes: list[Change]
+
+
+class CatalogLog(Protocol):
+    """Where entries are kept. Whatever raises Unreachable may have been done, or not."""
+
+    async def append(self, entry: Entry) -> bool:
+        """Append the entry if its version is the next one; it is durable then."""
+
+    async def barrier(self) -> int:
+        """The version now, with all that led to it durable: later reads do not see what could still be lost."""
+
+    async def read(self, version: int, limit: int) -> list[Entry]:
+        """Entries from a version on, that one included, if they are still there."""
+
+    async def snapshot(self) -> Snapshot | None:
+        """The newest snapshot."""
+
+    async def compact(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot in place of the entries before its version, unless there is a newer one."""
+
+
+class MemoryLog:
+    """A log that all nodes of one process share, for tests and for a cluster that is to be gone when it ends."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._entries: list[Entry] = []
+        self._version = 0
+        self._snapshot: Snapshot | None = None
+
+    async def append(self, entry: Entry) -> bool:
+        """See CatalogLog."""
+        await asyncio.sleep(0)
+        if entry.version != self._version + 1:
+            return False
+        self._entries.append(entry)
+        self._version = entry.version
+        return True
+
+    async def barrier(self) -> int:
+        """See CatalogLog."""
+        return self._version
+
+    async def read(self, version: int, limit: int) -> list[Entry]:
+        """See CatalogLog."""
+        await asyncio.sleep(0)
+        return [entry for entry in self._entries if entry.version >= version][:limit]
+
+    async def snapshot(self) -> Snapshot | None:
+        """See CatalogLog."""
+        return self._snapshot
+
+    async def compact(self, snapshot: Snapshot) -> None:
+        """See CatalogLog."""
+        if self._snapshot is None or self._snapshot.version < snapshot.version:
+            self._snapshot = snapshot
+            self._entries = [entry for entry in self._entries if entry.version >= snapshot.version]
+
+
+def packed(changes: list[Change]) -> bytes:
+    """Changes as a log keeps them."""
+    data = json.dumps([[what, payload.decode()] for what, payload in changes], separators=(",", ":")).encode()
+    if len(data) > ENTRY_BYTES_MAX:
+        raise TooMany(f"{len(changes)} definitions change at once, {len(data)} bytes: do it in smaller steps")
+    return data
+
+
+def unpacked(data: bytes) -> list[Change]:
+    """The reverse."""
+    return [Change(what, payload.encode()) for what, payload in json.loads(data)]

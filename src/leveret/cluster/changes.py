@@ -1,0 +1,185 @@
+"""Changes of definitions: what one node's core journaled, carried out on another's by the verbs of the core.
+
+A change is what the journal gets of a definition (see leveret.core.catalog): its kind, removed or not, and JSON. That
+of a queue names its home (a shard, or a node) in place of the number that it has in one broker. A change can be made
+twice without harm.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from leveret.core.broker import Broker
+from leveret.core.catalog import REMOVED, Kind, dumps, key_of
+from leveret.core.jsonable import decode
+from leveret.core.names import RESERVED_PREFIX
+from leveret.core.policy import Policy
+from leveret.core.queue import Queue
+from leveret.core.topology import Vhost, VhostDetails
+
+Definition = dict[str, Any]
+Key = tuple[int, bytes]
+
+SHARED = frozenset({
+    Kind.VHOST, Kind.EXCHANGE, Kind.QUEUE, Kind.BINDING, Kind.POLICY, Kind.USER, Kind.PERMISSION,
+    Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS, Kind.API_KEY, Kind.GLOBAL_PARAMETER, Kind.ACCESS_KEY, Kind.QUEUE_DETAILS,
+})  # fmt: skip
+"""What all nodes agree on. Everything else (numbers, consumers, offsets of groups) is a matter of one shard."""
+IN_SHARDS = frozenset({
+    Kind.VHOST, Kind.EXCHANGE, Kind.QUEUE, Kind.BINDING, Kind.POLICY, Kind.QUEUE_DETAILS,
+})  # fmt: skip
+"""What shards have to know; the rest is for those who let clients in."""
+
+
+class Change(NamedTuple):
+    """One definition that is made, replaced or removed."""
+
+    what: int
+    payload: bytes
+
+    @property
+    def kind(self) -> Kind:
+        """What it is about."""
+        return Kind(self.what & ~REMOVED)
+
+    @property
+    def removed(self) -> bool:
+        """Whether the definition is gone."""
+        return bool(self.what & REMOVED)
+
+    @property
+    def definition(self) -> Definition:
+        """What it says; of something removed at least the key."""
+        found: Definition = json.loads(self.payload)
+        return found
+
+    @property
+    def key(self) -> Key:
+        """What the definition is known by."""
+        return self.kind, key_of(self.kind, self.definition)
+
+
+def change_of(kind: int, definition: Definition, removed: bool = False) -> Change:
+    """The change that makes a definition, or removes it."""
+    return Change(kind | (REMOVED if removed else 0), dumps(definition))
+
+
+def inverse(change: Change, before: bytes | None) -> Change:
+    """What undoes a change, if this was the definition before it."""
+    return Change(change.kind | REMOVED, change.payload) if before is None else Change(change.kind, before)
+
+
+def apply(broker: Broker, change: Change) -> None:
+    """Let a broker have a change that was made elsewhere; it journals it as if it were its own."""
+    definition = change.definition
+    home = broker.topology.vhosts.get(definition.get("vhost", "/"))
+    if home is None:
+        return  # it went with its virtual host
+    made, removed = _VERBS.get(change.kind, (_define(change.kind), _undefine(change.kind)))
+    (removed if change.removed else made)(broker, home, definition)
+
+
+def concerns(change: Change, home: str, homes: Mapping[tuple[str, str], str]) -> bool:
+    """Whether a shard has to know: queues and the bindings to them are only in their own, everything else is in all."""
+    if change.kind not in IN_SHARDS:
+        return False
+    definition = change.definition
+    if change.kind == Kind.QUEUE:
+        return bool(definition["home"] == home)
+    if change.kind == Kind.QUEUE_DETAILS:
+        return homes.get((definition["vhost"], definition["name"])) == home
+    if change.kind == Kind.BINDING and definition["destination_type"] == "queue":
+        return homes.get((definition["vhost"], definition["destination"])) == home
+    return True
+
+
+def _make_vhost(broker: Broker, home: Vhost, definition: Definition) -> None:
+    broker.declare_vhost(definition["name"], VhostDetails.from_dict(definition))
+
+
+def _remove_vhost(broker: Broker, home: Vhost, definition: Definition) -> None:
+    if definition["name"] in broker.topology.vhosts:
+        broker.delete_vhost(definition["name"])
+
+
+def _make_exchange(broker: Broker, home: Vhost, definition: Definition) -> None:
+    told = {name: definition[name] for name in ("durable", "auto_delete", "internal")}
+    arguments = decode(definition["arguments"])
+    broker.declare_exchange(home.name, definition["name"], definition["type"], arguments=arguments, **told)
+
+
+def _remove_exchange(broker: Broker, home: Vhost, definition: Definition) -> None:
+    broker.delete_exchange(home.name, definition["name"])
+
+
+def _make_queue(broker: Broker, home: Vhost, definition: Definition) -> None:
+    name, stored = definition["name"], definition.get("arguments")
+    arguments = decode(stored) if stored else {}
+    if name not in home.queues or _lifetime(home.queues[name]) != _lifetime_of(definition):
+        durable, auto_delete, owner = _lifetime_of(definition)
+        reserved = name.startswith(RESERVED_PREFIX)
+        lifetime = {"durable": durable, "auto_delete": auto_delete, "server_named": reserved}
+        broker.declare_queue(home.name, name, arguments, owner=owner, **lifetime)
+    elif arguments != (home.queues[name].arguments or {}):
+        broker.change_queue(home.queues[name], arguments)
+    broker.pause_queue(home.queues[name], definition.get("paused", False))
+
+
+def _lifetime(queue: Queue) -> tuple[bool, bool, object]:
+    return queue.durable, queue.auto_delete, queue.owner
+
+
+def _lifetime_of(definition: Definition) -> tuple[bool, bool, str | None]:
+    """Until when a queue is there; its owner is the very object that he is known by on this node."""
+    owner = definition.get("owner")
+    lasting = definition.get("durable", True), definition.get("auto_delete", False)
+    return *lasting, None if owner is None else sys.intern(owner)
+
+
+def _remove_queue(broker: Broker, home: Vhost, definition: Definition) -> None:
+    if definition["name"] in home.queues:
+        broker.delete_queue(home.queues[definition["name"]])
+
+
+def _ends(definition: Definition) -> tuple[str, str, str, Mapping[str, Any], str]:
+    arguments = decode(definition["arguments"])
+    kind, key = definition["destination_type"], definition["routing_key"]
+    return definition["source"], definition["destination"], key, arguments, kind
+
+
+def _make_binding(broker: Broker, home: Vhost, definition: Definition) -> None:
+    broker.bind(home.name, *_ends(definition))
+
+
+def _remove_binding(broker: Broker, home: Vhost, definition: Definition) -> None:
+    broker.unbind(home.name, *_ends(definition))
+
+
+def _make_policy(broker: Broker, home: Vhost, definition: Definition) -> None:
+    broker.set_policy(home.name, Policy.from_dict(definition))
+
+
+def _remove_policy(broker: Broker, home: Vhost, definition: Definition) -> None:
+    broker.delete_policy(home.name, definition["name"], definition["operator"])
+
+
+Verb = Callable[[Broker, Vhost, Definition], None]
+
+
+def _define(kind: Kind) -> Verb:
+    return lambda broker, home, definition: broker.define(kind, definition)
+
+
+def _undefine(kind: Kind) -> Verb:
+    return lambda broker, home, definition: broker.undefine(kind, definition)
+
+
+_VERBS: dict[Kind, tuple[Verb, Verb]] = {
+    Kind.VHOST: (_make_vhost, _remove_vhost),
+    Kind.EXCHANGE: (_make_exchange, _remove_exchange),
+    Kind.QUEUE: (_make_queue, _remove_queue),
+    Kind.BINDING: (_make_binding, _remove_binding),
+    Kind.POLICY: (_make_policy, _remove_policy),
+}
+"""How a definition is made and removed that is more than a row of the core's catalog."""

@@ -1,0 +1,241 @@
+"""Requests to the JSON gateway of etcd: one connection for each, answers whole or line by line.
+
+A request is answered in a millisecond or the endpoint is in trouble, so there is no pool that would have to find out
+which of its connections are still good: idle ones are kept only until the next failure.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
+
+import httptools
+
+from leveret.core.errors import InvalidArgument, Unreachable
+
+READ_BYTES = 65_536
+ANSWER_BYTES_MAX = 64 << 20  # all keys of a cluster are a few kilobytes: a server that sends more is not etcd
+IDLE_MAX = 8
+PORT = 2379
+
+
+class Lost(Unreachable):
+    """No answer; `sent` says whether the request may have been heard."""
+
+    def __init__(self, reason: str, sent: bool) -> None:
+        """Say why."""
+        super().__init__(reason)
+        self.sent = sent
+
+
+class Answer(NamedTuple):
+    """What the gateway said."""
+
+    status: int
+    body: dict[str, Any]
+
+
+class Endpoint(NamedTuple):
+    """Where an etcd listens."""
+
+    host: str
+    port: int
+    tls: bool
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """An endpoint as an operator writes it."""
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        try:
+            port = parts.port or PORT
+        except ValueError:
+            port = 0
+        if parts.scheme not in ("http", "https") or not parts.hostname or not port:
+            raise InvalidArgument(f"'{url}' is no endpoint of etcd: write http://HOST:PORT or https://HOST:PORT")
+        return cls(parts.hostname, port, parts.scheme == "https")
+
+
+class Connection:
+    """One connection to an endpoint; one request at a time."""
+
+    def __init__(self, endpoint: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Use open()."""
+        self.endpoint = endpoint
+        self._in = reader
+        self._out = writer
+        self._begin()
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint, tls: ssl.SSLContext | None, timeout_s: float) -> Self:
+        """Connect; the default TLS context checks the certificate by the authorities of the machine."""
+        context = (tls or ssl.create_default_context()) if endpoint.tls else None
+        try:
+            async with asyncio.timeout(timeout_s):
+                streams = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=context)
+        except (OSError, TimeoutError) as error:
+            reason = f"cannot connect to etcd at {endpoint.host}:{endpoint.port} ({str(error) or 'it took too long'})"
+            raise Lost(f"{reason}: see whether it runs", sent=False) from None
+        return cls(endpoint, *streams)
+
+    def _begin(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._body = bytearray()
+        self._complete = False
+        self.reusable = False
+
+    async def ask(self, path: str, request: dict[str, Any], token: str, timeout_s: float) -> Answer:
+        """Send a request and wait for all of its answer."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._send(path, request, token)
+                while not self._complete:
+                    await self._read()
+        except (OSError, TimeoutError) as error:
+            raise Lost(f"etcd did not answer ({str(error) or 'it took too long'}): ask again", sent=True) from None
+        self.reusable = self._parser.should_keep_alive()
+        return Answer(self._parser.get_status_code(), _json(self._body))
+
+    async def lines(
+        self, path: str, request: dict[str, Any], token: str, timeout_s: float
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Send a request whose answer goes on and on; ends when nothing came for some time."""
+        try:
+            self._send(path, request, token)
+            while not self._complete:
+                async with asyncio.timeout(timeout_s):
+                    await self._read()
+                *lines, rest = bytes(self._body).split(b"\n")
+                self._body[:] = rest
+                for line in filter(None, lines):
+                    yield _json(line)
+        except TimeoutError:
+            return
+        except OSError as error:
+            raise Lost(f"the watch of etcd ended ({error})", sent=True) from None
+
+    def _send(self, path: str, request: dict[str, Any], token: str) -> None:
+        self._begin()
+        body = json.dumps(request, separators=(",", ":")).encode()
+        lines = [f"POST {path} HTTP/1.1", f"Host: {self.endpoint.host}:{self.endpoint.port}"]
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        lines += [f"Authorization: {token}"] if token else []
+        self._out.write("\r\n".join([*lines, "", ""]).encode() + body)
+
+    async def _read(self) -> None:
+        data = await self._in.read(READ_BYTES)
+        if not data:
+            raise ConnectionError("it closed the connection")
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            raise ConnectionError(f"what it sends is not HTTP: {error}") from None
+
+    def on_body(self, data: bytes) -> None:
+        """From the parser: a part of an answer."""
+        if len(self._body) + len(data) > ANSWER_BYTES_MAX:
+            raise httptools.HttpParserError("the answer is too large")
+        self._body += data
+
+    def on_message_complete(self) -> None:
+        """From the parser: the end of an answer."""
+        self._complete = True
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the server has not closed it meanwhile."""
+        return not self._in.at_eof() and not self._out.is_closing()
+
+    def abort(self) -> None:
+        """Close it without waiting."""
+        self._out.transport.abort()
+
+    async def close(self) -> None:
+        """Close it."""
+        self._out.close()
+        with suppress(OSError):
+            await self._out.wait_closed()
+
+
+def _json(body: bytes | bytearray) -> dict[str, Any]:
+    """An object of JSON; the first one of an answer that is a stream."""
+    try:
+        found = json.loads(bytes(body).split(b"\n", 1)[0] or b"{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise Lost("the answer is not that of etcd's JSON gateway: check the endpoint", sent=True)
+    return found
+
+
+class Gateway:
+    """All endpoints of an etcd: each request goes to the one that worked last, then to the others in turn."""
+
+    def __init__(self, endpoints: list[str], tls: ssl.SSLContext | None, timeout_s: float) -> None:
+        """Nothing is connected yet."""
+        if not endpoints:
+            raise InvalidArgument("name at least one endpoint of etcd")
+        self._endpoints = [Endpoint.parse(url) for url in endpoints]
+        self._tls = tls
+        self._timeout_s = timeout_s
+        self._idle: list[Connection] = []
+
+    async def ask(self, path: str, request: dict[str, Any], token: str = "", *, again: bool = False) -> Answer:
+        """The answer of any endpoint; `again`: the request may be heard twice, so that a lost answer costs nothing."""
+        for left in reversed(range(len(self._endpoints))):
+            try:
+                return await self._ask_one(path, request, token)
+            except Lost as lost:
+                self._turn()
+                if not left or (lost.sent and not again):
+                    raise
+        raise AssertionError("there is an endpoint")
+
+    async def _ask_one(self, path: str, request: dict[str, Any], token: str) -> Answer:
+        connection = self._take() or await Connection.open(self._endpoints[0], self._tls, self._timeout_s)
+        try:
+            answer = await connection.ask(path, request, token, self._timeout_s)
+        except BaseException:
+            # Also when the task is cancelled: the answer must not be taken for that to another request.
+            connection.abort()
+            raise
+        if connection.reusable and len(self._idle) < IDLE_MAX:
+            self._idle.append(connection)
+        else:
+            await connection.close()
+        return answer
+
+    async def lines(
+        self, path: str, request: dict[str, Any], token: str, idle_s: float
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The parts of an answer that goes on and on."""
+        try:
+            connection = await Connection.open(self._endpoints[0], self._tls, self._timeout_s)
+        except Lost:
+            self._turn()
+            raise
+        try:
+            async for line in connection.lines(path, request, token, idle_s):
+                yield line
+        finally:
+            connection.abort()
+
+    def _take(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.fresh and connection.endpoint == self._endpoints[0]:
+                return connection
+            connection.abort()
+        return None
+
+    def _turn(self) -> None:
+        """Go to the next endpoint from now on."""
+        self._endpoints.append(self._endpoints.pop(0))
+
+    async def close(self) -> None:
+        """Close what is idle."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.close()

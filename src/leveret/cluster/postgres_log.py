@@ -1,0 +1,103 @@
+"""The log of the catalog in PostgreSQL.
+
+    leveret_catalog             | id | version |                      one row: whoever appends raises it by one
+    leveret_catalog_log         | version | writer | changes |
+    leveret_catalog_snapshot    | version | writer | changes |        one row, once there is one
+
+The version is compared inside of the statement that appends, so of two nodes that saw the same version one appends
+nothing. Statements run in a thread: the driver waits, and definitions do not change often.
+"""
+
+import asyncio
+from typing import Any
+
+from psycopg.types.numeric import Int8
+
+from leveret.cluster.catalog_log import Entry, Snapshot, packed, unpacked
+from leveret.core.errors import Unreachable
+from leveret.journal.postgres_session import Session, Values
+from leveret.journal.table import Unknown
+
+READ_TIMEOUT_MS = 10_000
+SCHEMA_LOCK = 0x6C657666
+"""Of those who create the tables at the same time."""
+CREATE = (
+    f"select pg_advisory_xact_lock({SCHEMA_LOCK})",
+    "create table if not exists leveret_catalog (id int primary key, version bigint not null) with (fillfactor = 50)",
+    """create table if not exists leveret_catalog_log (
+        version bigint primary key, writer text not null, changes bytea not null)""",
+    """create table if not exists leveret_catalog_snapshot (
+        id int primary key, version bigint not null, writer text not null, changes bytea not null)""",
+    "insert into leveret_catalog values (0, 0) on conflict (id) do nothing",
+)
+APPEND = """
+    with seen as (
+        update leveret_catalog set version = %(version)s where id = 0 and version = %(version)s - 1 returning id)
+    insert into leveret_catalog_log select %(version)s, %(writer)s, %(changes)b from seen"""
+BARRIER = "update leveret_catalog set version = version where id = %(id)s returning version"
+READ = """
+    select version, writer, changes from leveret_catalog_log where version >= %(version)s order by version
+    limit %(limit)s"""
+SNAPSHOT = "select version, writer, changes from leveret_catalog_snapshot where id = %(id)s"
+KEEP = """
+    insert into leveret_catalog_snapshot as kept values (0, %(version)s, %(writer)s, %(changes)b)
+    on conflict (id) do update set version = excluded.version, writer = excluded.writer, changes = excluded.changes
+    where kept.version < excluded.version"""
+REMOVE = """
+    delete from leveret_catalog_log
+    where version < least(%(version)s, (select version from leveret_catalog_snapshot where id = 0))"""
+
+
+class PostgresLog:
+    """The log at a URL; CatalogLog of leveret.cluster.catalog_log says what the methods do."""
+
+    def __init__(self, url: str) -> None:
+        """Connections are made when they are needed, and the tables if need be."""
+        self._log = Session(url, 0)  # an append waits for as long as it takes
+        self._reading = Session(url, READ_TIMEOUT_MS)
+        self._created = False
+
+    async def append(self, entry: Entry) -> bool:
+        """See CatalogLog."""
+        values = {"version": Int8(entry.version), "writer": entry.writer, "changes": packed(entry.changes)}
+        return (await self._run(self._log, APPEND, values))[0] == 1
+
+    async def barrier(self) -> int:
+        """See CatalogLog."""
+        version: int = (await self._run(self._log, BARRIER, {"id": Int8(0)}))[1][0][0]
+        return version
+
+    async def read(self, version: int, limit: int) -> list[Entry]:
+        """See CatalogLog."""
+        rows = (await self._run(self._reading, READ, {"version": Int8(version), "limit": Int8(limit)}))[1]
+        return [Entry(found, writer, unpacked(changes)) for found, writer, changes in rows]
+
+    async def snapshot(self) -> Snapshot | None:
+        """See CatalogLog."""
+        rows = (await self._run(self._reading, SNAPSHOT, {"id": Int8(0)}))[1]
+        return Snapshot(rows[0][0], rows[0][1], unpacked(rows[0][2])) if rows else None
+
+    async def compact(self, snapshot: Snapshot) -> None:
+        """See CatalogLog."""
+        version = {"version": Int8(snapshot.version)}
+        await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": packed(snapshot.changes)})
+        await self._run(self._log, REMOVE, version)
+
+    async def close(self) -> None:
+        """End the connections."""
+        for session in (self._log, self._reading):
+            await asyncio.to_thread(session.close)
+
+    async def _run(self, session: Session, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:
+        """Do one statement, and first of all create the tables."""
+
+        def done() -> tuple[int, list[tuple[Any, ...]]]:
+            if not self._created:
+                self._log.transact(lambda run: [run(each, None) for each in CREATE])
+                self._created = True
+            return session.run(statement, values)
+
+        try:
+            return await asyncio.to_thread(done)
+        except Unknown as unknown:
+            raise Unreachable(f"the catalog in PostgreSQL does not answer: {unknown}") from unknown

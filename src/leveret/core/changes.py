@@ -1,0 +1,132 @@
+"""Changes of definitions as values: they can be applied at once, or later, and as often as it takes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from leveret.core.broker import Broker
+from leveret.core.exchanges import Exchange
+from leveret.core.queue import Queue
+
+T = TypeVar("T")
+
+
+class Change(ABC, Generic[T]):
+    """One verb of the broker with its arguments."""
+
+    vhost: str
+
+    @abstractmethod
+    def apply(self, core: Broker) -> T:
+        """Do it; raises what the verb refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareQueue(Change[Queue]):
+    """A queue, made if need be."""
+
+    vhost: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    durable: bool = True
+    auto_delete: bool = False
+    owner: object = None
+    server_named: bool = False
+
+    def apply(self, core: Broker) -> Queue:
+        """See Broker.declare_queue."""
+        return core.declare_queue(
+            self.vhost,
+            self.name,
+            self.arguments,
+            durable=self.durable,
+            auto_delete=self.auto_delete,
+            owner=self.owner,
+            server_named=self.server_named,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteQueue(Change[int]):
+    """No queue of that name; gives the number of messages that waited in it."""
+
+    vhost: str
+    name: str
+    if_unused: bool = False
+    if_empty: bool = False
+
+    def apply(self, core: Broker) -> int:
+        """See Broker.delete_queue; a missing one is no error."""
+        queue = core.topology.vhost(self.vhost).queues.get(self.name)
+        return 0 if queue is None else core.delete_queue(queue, if_unused=self.if_unused, if_empty=self.if_empty)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareExchange(Change[Exchange]):
+    """An exchange, made if need be."""
+
+    vhost: str
+    name: str
+    type: str = "direct"
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def apply(self, core: Broker) -> Exchange:
+        """See Broker.declare_exchange."""
+        return core.declare_exchange(
+            self.vhost,
+            self.name,
+            self.type,
+            durable=self.durable,
+            auto_delete=self.auto_delete,
+            internal=self.internal,
+            arguments=self.arguments,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExchange(Change[None]):
+    """No exchange of that name."""
+
+    vhost: str
+    name: str
+    if_unused: bool = False
+
+    def apply(self, core: Broker) -> None:
+        """See Broker.delete_exchange."""
+        core.delete_exchange(self.vhost, self.name, self.if_unused)
+
+
+@dataclass(frozen=True, slots=True)
+class Bind(Change[None]):
+    """A queue or an exchange gets messages of an exchange."""
+
+    vhost: str
+    source: str
+    destination: str
+    key: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    destination_type: str = "queue"
+
+    def apply(self, core: Broker) -> None:
+        """See Broker.bind."""
+        core.bind(self.vhost, self.source, self.destination, self.key, self.arguments, self.destination_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Unbind(Change[None]):
+    """It gets them no more."""
+
+    vhost: str
+    source: str
+    destination: str
+    key: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    destination_type: str = "queue"
+
+    def apply(self, core: Broker) -> None:
+        """See Broker.unbind."""
+        core.unbind(self.vhost, self.source, self.destination, self.key, self.arguments, self.destination_type)

@@ -1,0 +1,267 @@
+"""One shard of a store in PostgreSQL: the tables and the statements.
+
+    leveret_shard                       | id | epoch | owner | segment | oldest | checkpoint | meta |
+    leveret_segment_<shard>_<number>    | start | seq | epoch | data |      a row for the header, one for each frame
+    leveret_checkpoint_<shard>_<epoch>_<seq>   | part | data |
+
+Rows are keyed by where they begin in their segment: that finds the frame of a record, orders them for a replay, and
+bounds by bytes what is fetched at once. `data` is stored uncompressed outside of the row, so that a part of it can be
+read alone. A segment and a checkpoint each have a table: dropping it costs the same however much is in it, and leaves
+nothing for vacuum. The header of a segment has the number of the frame before it, so that the last row always tells
+where the log ends.
+
+An append locks the row of the shard against a takeover, and changes nothing there. If it counted there, each would
+leave a dead version of that row, and while somebody else's transaction is open for long (a backup) none of them can be
+removed: after 12,000 appends an append took three times as long.
+
+The tables are in the first schema of the search path. Every change names the epoch that was taken; see table.py.
+"""
+
+from functools import partial
+
+from psycopg.types.numeric import Int8
+
+from leveret.core.errors import JournalFailed
+from leveret.journal.disk import Bytes
+from leveret.journal.postgres_session import Run, Session, Values
+from leveret.journal.table import FIRST_START, Row, Shard
+
+SHARDS_MAX = 1 << 15
+PART_BYTES = 8 << 20
+"""Of a checkpoint in one row: the state of a large broker is larger than a value may be."""
+READ_TIMEOUT_MS = 10_000
+UPKEEP_TIMEOUT_MS = 20_000
+"""Reads and upkeep are given up after a while: they hold no promise. An append waits for as long as it takes."""
+SCHEMA_LOCK = 0x6C657665
+"""Of those who create the table of shards at the same time."""
+
+COLUMNS = "epoch, owner, segment, oldest, checkpoint, meta"
+CREATE = """
+    create table if not exists leveret_shard (
+        id int primary key, epoch bigint not null, owner text not null, segment bigint not null,
+        oldest bigint not null, checkpoint text not null, meta text not null
+    ) with (fillfactor = 50)"""
+ADD = """
+    insert into leveret_shard values (%(shard)s, 0, '', 0, 1, '', %(meta)s) on conflict (id) do nothing"""
+TAKE = f"""
+    update leveret_shard set epoch = %(epoch)s, owner = %(owner)s
+    where id = %(shard)s and (epoch < %(epoch)s or epoch = %(epoch)s and owner = %(owner)s)
+    returning {COLUMNS}"""
+BARRIER = f"""
+    update leveret_shard set owner = owner where id = %(shard)s and epoch = %(epoch)s returning {COLUMNS}"""
+LOOK = f"select {COLUMNS} from leveret_shard where id = %(shard)s"
+BEGIN = """
+    update leveret_shard set segment = %(segment)s
+    where id = %(shard)s and epoch = %(epoch)s and segment = %(segment)s - 1"""
+CREATE_SEGMENT = (
+    "create table {table} (start bigint primary key, seq bigint not null, epoch bigint not null, data bytea not null)",
+    "alter table {table} alter data set storage external",
+)
+HEADER = "insert into {table} values (0, %(seq)s, %(epoch)s, %(data)b)"
+APPEND = """
+    with owned as (select id from leveret_shard where id = %(shard)s and epoch = %(epoch)s for share)
+    insert into {table} select %(start)s, %(seq)s, %(epoch)s, %(data)b from owned
+    where (select seq from {table} where start < %(start)s order by start desc limit 1) = %(seq)s - 1
+    on conflict (start) do nothing"""
+LAST = "select seq from {table} where start >= %(start)s order by start desc limit 1"
+ROWS = """
+    select start, seq, data from {table}
+    where start >= greatest(%(start)s, 1) and start < %(start)s + %(size)s order by start"""
+WINDOW = """
+    select substring(data from greatest(%(start)s - start, 0)::int + 1 for %(size)s::int) from {table}
+    where start >= (select max(start) from {table} where start <= %(start)s) and start < %(start)s + %(size)s
+    order by start"""
+FRAME = "select start, seq, data from {table} where start <= %(start)s order by start desc limit 1"
+END = "select start + length(data) from {table} where start >= %(start)s order by start desc limit 1"
+SAVE = "update leveret_shard set checkpoint = %(name)s where id = %(shard)s and epoch = %(epoch)s"
+REMOVE = """
+    update leveret_shard set oldest = greatest(oldest, %(segment)s + 1) where id = %(shard)s and epoch = %(epoch)s"""
+TABLES = """
+    select tablename::text from pg_tables where schemaname = current_schema() and tablename like %(pattern)s"""
+
+
+class PostgresTable:
+    """One shard in PostgreSQL; Table of leveret.journal.table says what the methods do.
+
+    It has two connections, and a third one for as long as something is stored or removed.
+    """
+
+    def __init__(self, url: str, shard: int = 0) -> None:
+        """Use a shard of the store at a URL; connections are made when they are needed."""
+        if not 0 <= shard < SHARDS_MAX:
+            raise ValueError(f"shards are 0 to {SHARDS_MAX - 1}")
+        self._shard = shard
+        self._epoch = 0
+        self._log = Session(url, 0)
+        self._reading = Session(url, READ_TIMEOUT_MS)
+        self._upkeep = Session(url, UPKEEP_TIMEOUT_MS)
+
+    def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
+        """See Table."""
+        self._log.transact(_create)
+        self._log.run(ADD, self._values(meta=meta))
+        # Never `epoch + 1` in the statement: one that lands late would fence those who have taken over since.
+        taken = self.shard().epoch + 1 if epoch is None else epoch
+        values = self._values(epoch=Int8(taken), owner=owner)
+        shard = self._log.transact(lambda run: self._found(run, TAKE, values))
+        if shard is None:
+            return None
+        self._epoch = shard.epoch
+        self._sweep(shard)
+        return shard
+
+    def barrier(self) -> Shard | None:
+        """See Table."""
+        return self._log.transact(lambda run: self._found(run, BARRIER, self._values()))
+
+    def shard(self) -> Shard:
+        """See Table."""
+        shard = self._found(partial(self._log.run, wait=False), LOOK, self._values())
+        if shard is None:
+            raise JournalFailed(f"shard {self._shard} has no row in leveret_shard any more: restore a backup")
+        return shard
+
+    def _found(self, run: Run, statement: str, values: Values) -> Shard | None:
+        """The row that a statement gives, with the end of the log as it is then; in a change nobody can append."""
+        rows = run(statement, values)[1]
+        if not rows:
+            return None
+        epoch, owner, segment, *rest = rows[0]
+        last_seq = 0
+        if segment:
+            last = run(LAST.format(table=self._segment(segment)), {"start": Int8(FIRST_START)})[1]
+            last_seq = last[0][0] if last else -1
+        return Shard(epoch, owner, last_seq, segment, *rest)
+
+    def begin(self, row: Row) -> bool:
+        """See Table."""
+        return self._log.transact(lambda run: self._begin(run, row))
+
+    def _begin(self, run: Run, row: Row) -> bool:
+        """See begin: the row of the shard first, which all others have to wait for."""
+        if run(BEGIN, self._values(segment=Int8(row.segment)))[0] == 0:
+            return False
+        table = self._segment(row.segment)
+        for statement in CREATE_SEGMENT:
+            run(statement.format(table=table), None)
+        run(HEADER.format(table=table), self._values(seq=Int8(row.seq), data=row.data))
+        return True
+
+    def append(self, row: Row) -> bool:
+        """See Table."""
+        values = self._values(start=Int8(row.start), seq=Int8(row.seq), data=row.data)
+        return self._log.run(APPEND.format(table=self._segment(row.segment)), values)[0] == 1
+
+    def rows(self, segment: int, start: int, size: int) -> list[Row]:
+        """See Table."""
+        values = {"start": Int8(start), "size": Int8(size)}
+        return [Row(segment, *row) for row in self._reading.run(ROWS.format(table=self._segment(segment)), values)[1]]
+
+    def header(self, segment: int) -> bytes | None:
+        """See Table."""
+        row = self.frame(segment, FIRST_START)
+        return None if row is None else bytes(row.data)
+
+    def window(self, segment: int, offset: int, size: int) -> tuple[int, bytes]:
+        """See Table."""
+        values = {"start": Int8(offset), "size": Int8(size)}
+        rows = self._reading.run(WINDOW.format(table=self._segment(segment)), values)[1]
+        return offset, b"".join(row[0] for row in rows)
+
+    def frame(self, segment: int, offset: int) -> Row | None:
+        """See Table."""
+        rows = self._reading.run(FRAME.format(table=self._segment(segment)), {"start": Int8(offset)})[1]
+        return Row(segment, *rows[0]) if rows else None
+
+    def end(self, segment: int) -> int:
+        """See Table."""
+        rows = self._reading.run(END.format(table=self._segment(segment)), {"start": Int8(FIRST_START)})[1]
+        return rows[0][0] if rows else 0
+
+    def save(self, seq: int, parts: list[Bytes]) -> bool:
+        """See Table."""
+        try:
+            return self._save(f"leveret_checkpoint_{self._shard}_{self._epoch}_{seq}", parts)
+        finally:
+            self._upkeep.close()
+
+    def _save(self, table: str, parts: list[Bytes]) -> bool:
+        """See save."""
+        self._upkeep.run(f"drop table if exists {table}")
+        self._upkeep.run(f"create table {table} (part int primary key, data bytea not null)")
+        self._upkeep.run(f"alter table {table} alter data set storage external")
+        for number, part in enumerate(_pieces(parts)):
+            self._upkeep.run(f"insert into {table} values (%(part)s, %(data)b)", {"part": Int8(number), "data": part})
+        if self._upkeep.run(SAVE, self._values(name=table))[0] == 0:
+            return False
+        self._sweep_checkpoints(table)
+        return True
+
+    def load(self, checkpoint: str) -> bytes:
+        """See Table."""
+        if not self._tables(checkpoint):
+            return b""
+        parts: list[bytes] = []
+        while found := self._reading.run(
+            f"select data from {checkpoint} where part = %(part)s", {"part": Int8(len(parts))}
+        )[1]:
+            parts.append(found[0][0])
+        return b"".join(parts)
+
+    def remove(self, segment: int) -> bool:
+        """See Table."""
+        try:
+            if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
+                return False
+            self._upkeep.run(f"drop table if exists {self._segment(segment)}")
+        finally:
+            self._upkeep.close()
+        return True
+
+    def cut(self) -> None:
+        """See Table."""
+        self._log.cut()
+
+    def close(self) -> None:
+        """See Table."""
+        for session in (self._log, self._reading, self._upkeep):
+            session.close()
+
+    def _values(self, **values: object) -> Values:
+        """Values of a statement, with the shard and the epoch that was taken."""
+        return {"shard": Int8(self._shard), "epoch": Int8(self._epoch), **values}
+
+    def _segment(self, segment: int) -> str:
+        """The table of a segment."""
+        return f"leveret_segment_{self._shard}_{segment}"
+
+    def _tables(self, pattern: str) -> list[str]:
+        """The tables with names like a pattern, in which an underscore stands for itself."""
+        rows = self._reading.run(TABLES, {"pattern": pattern.replace("_", "\\_")})[1]
+        return [name for (name,) in rows]
+
+    def _sweep(self, shard: Shard) -> None:
+        """Remove tables that a process left behind which died before it had dropped them."""
+        for name in self._tables(f"leveret_segment_{self._shard}_%"):
+            if int(name.rpartition("_")[2]) < shard.oldest:
+                self._upkeep.run(f"drop table if exists {name}")
+        self._sweep_checkpoints(shard.checkpoint)
+        self._upkeep.close()
+
+    def _sweep_checkpoints(self, counting: str) -> None:
+        """Remove checkpoints that do not count; those of newer owners are theirs."""
+        for name in self._tables(f"leveret_checkpoint_{self._shard}_%"):
+            if name != counting and int(name.split("_")[3]) <= self._epoch:
+                self._upkeep.run(f"drop table if exists {name}")
+
+
+def _create(run: Run) -> None:
+    """Make the table of shards; those who do it at the same time wait for each other."""
+    run(f"select pg_advisory_xact_lock({SCHEMA_LOCK})", None)
+    run(CREATE, None)
+
+
+def _pieces(parts: list[Bytes]) -> list[Bytes]:
+    """The same bytes in pieces that fit into a row."""
+    views = [memoryview(part) for part in parts]
+    return [view[start : start + PART_BYTES] for view in views for start in range(0, len(view), PART_BYTES)]

@@ -1,0 +1,61 @@
+"""Large bodies beside a log in PostgreSQL: a row for each, in a table of the shard.
+
+    leveret_blob_<shard>    | key | data |
+
+They come and go one by one and are large, so a table for all of them is left to vacuum.
+"""
+
+from typing import Any
+
+from leveret.core.errors import BlobStoreFailed, MessageTooLarge
+from leveret.journal.disk import Bytes
+from leveret.journal.postgres import UPKEEP_TIMEOUT_MS
+from leveret.journal.postgres_session import Session, Values
+from leveret.journal.table import Unknown
+
+BODY_BYTES_MAX = 512 << 20
+"""PostgreSQL holds no value of a GiB, and needs room around one while it takes it."""
+
+
+class PostgresBlobs:
+    """Blobs of one shard; BlobStore of leveret.journal.blobs says what the methods do."""
+
+    def __init__(self, url: str, shard: int = 0) -> None:
+        """Use the table of a shard that this process owns; it is made if need be."""
+        self._table = f"leveret_blob_{shard}"
+        self._session = Session(url, UPKEEP_TIMEOUT_MS)
+        self._run(f"create table if not exists {self._table} (key text primary key, data bytea not null)")
+        self._run(f"alter table {self._table} alter data set storage external")
+
+    def put(self, key: str, body: Bytes) -> None:
+        """Store a new blob durably."""
+        if len(body) > BODY_BYTES_MAX:
+            raise MessageTooLarge(f"a body of {len(body)} bytes is over {BODY_BYTES_MAX}: keep it elsewhere (--blobs)")
+        self._run(f"insert into {self._table} values (%(key)s, %(data)b)", {"key": key, "data": body})
+
+    def get(self, key: str) -> bytes:
+        """Read a blob; FileNotFoundError when it is not there."""
+        rows = self._run(f"select data from {self._table} where key = %(key)s", {"key": key})
+        if not rows:
+            raise FileNotFoundError(key)
+        return bytes(rows[0][0])
+
+    def delete(self, key: str) -> None:
+        """Remove a blob; one that is not there is no error."""
+        self._run(f"delete from {self._table} where key = %(key)s", {"key": key})
+
+    def names(self) -> list[str]:
+        """All blobs."""
+        return [str(key) for (key,) in self._run(f"select key from {self._table}", {})]
+
+    def close(self) -> None:
+        """Nothing is open between two calls."""
+
+    def _run(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
+        """One statement; an unknown outcome is a failure, and leaves at most a blob that nobody names."""
+        try:
+            return self._session.run(statement, values)[1]
+        except Unknown as unknown:
+            raise BlobStoreFailed(f"PostgreSQL did not keep or give a large body: {unknown}; try again") from unknown
+        finally:
+            self._session.close()  # a connection is cheap beside a large body, and dear when it lies idle

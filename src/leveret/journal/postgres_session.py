@@ -1,0 +1,146 @@
+"""A connection to PostgreSQL that is made when it is needed, and given up after any error.
+
+A commit whose wait for a standby was cancelled is reported as done, with nothing but a warning (01000): the row is
+there, and a failover may take it away again. So a warning counts as an unknown outcome here, as every error does
+that leaves it open. A driver's own timeout would cancel in just that way; a peer that is gone is found out by TCP.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from leveret.core.errors import InvalidArgument, JournalFailed
+from leveret.journal.table import Busy, Unknown
+
+SETTINGS: dict[str, Any] = {
+    "application_name": "leveret",
+    "connect_timeout": 5,
+    "target_session_attrs": "read-write",
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""What a URL may say otherwise."""
+NO_ROOM = frozenset({"53100", "53200", "25006"})
+"""SQLSTATE of a full disk, of no memory, of a database that is only to be read: publishers need not wait for it."""
+REFUSALS = ("22", "23", "3D", "3F", "42")
+"""Classes of SQLSTATE that say that the statement was not done and never will be: waiting does not help."""
+DURABLE = """select set_config('synchronous_commit', 'on', false)
+    where current_setting('synchronous_commit') in ('off', 'local', 'remote_write')"""
+
+Values = dict[str, Any]
+Result = tuple[int, list[tuple[Any, ...]]]
+"""How many rows a statement touched, and those that it gave."""
+Run = Callable[[str, Values | None], Result]
+Connection = psycopg.Connection[tuple[Any, ...]]
+Answer = TypeVar("Answer")
+
+
+class Session:
+    """One connection, for one statement at a time."""
+
+    def __init__(self, url: str, timeout_ms: int) -> None:
+        """Nothing is connected yet; `timeout_ms` bounds a statement, 0 is for ever."""
+        try:
+            self._target = make_conninfo("", **{**SETTINGS, **conninfo_to_dict(url)})
+        except psycopg.Error as error:
+            raise InvalidArgument(f"the URL of the store cannot be read: {_line(error)}") from None
+        self._timeout_ms = timeout_ms
+        self._mutex = threading.Lock()
+        self._connection: Connection | None = None
+        self._warning: str | None = None
+
+    def run(self, statement: str, values: Values | None = None, wait: bool = True) -> Result:
+        """Do one statement in a transaction of its own, when the connection is free or, without `wait`, only if."""
+        return self._done(lambda connection: _result(connection, statement, values), wait)
+
+    def transact(self, work: Callable[[Run], Answer]) -> Answer:
+        """Do statements in one transaction: `work` gets what runs each of them."""
+
+        def done(connection: Connection) -> Answer:
+            with connection.transaction():
+                return work(lambda statement, values: _result(connection, statement, values))
+
+        return self._done(done)
+
+    def _done(self, work: Callable[[Connection], Answer], wait: bool = True) -> Answer:
+        """Do something on the connection, one after the other."""
+        if not self._mutex.acquire(blocking=wait):
+            raise Busy("the connection is in use")
+        try:
+            return self._certain(work)
+        finally:
+            self._mutex.release()
+
+    def _certain(self, work: Callable[[Connection], Answer]) -> Answer:
+        """Do something on the connection; give it up unless there is no doubt that it was done."""
+        self._warning = None
+        try:
+            answer = work(self._connected())
+        except psycopg.Error as error:
+            self._drop()
+            state = error.sqlstate or ""
+            if state.startswith(REFUSALS):
+                raise JournalFailed(f"PostgreSQL refuses what the store needs: {_line(error)}") from error
+            raise Unknown(_line(error), state in NO_ROOM) from error
+        except BaseException:
+            self._drop()
+            raise
+        if self._warning is not None:
+            self._drop()
+            raise Unknown(self._warning)
+        return answer
+
+    def cut(self) -> None:
+        """Shut the socket down under whoever waits at it; PostgreSQL is not asked to cancel anything."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        try:
+            with socket.socket(fileno=os.dup(connection.fileno())) as peer:
+                peer.shutdown(socket.SHUT_RDWR)
+        except (OSError, psycopg.Error):
+            return  # it has just been closed
+
+    def close(self) -> None:
+        """End the connection."""
+        with self._mutex:
+            self._drop()
+
+    def _connected(self) -> Connection:
+        """The connection, made if need be."""
+        if self._connection is None:
+            connection = psycopg.connect(self._target, autocommit=True)
+            self._connection = connection
+            connection.add_notice_handler(self._notice)
+            connection.execute(f"set statement_timeout = {self._timeout_ms}".encode())
+            connection.execute(DURABLE.encode())
+        return self._connection
+
+    def _notice(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Remember a warning."""
+        if (notice.sqlstate or "").startswith("01"):
+            self._warning = notice.message_primary
+
+    def _drop(self) -> None:
+        """Give the connection up."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _result(connection: Connection, statement: str, values: Values | None) -> Result:
+    """One statement on a connection; those without values change tables and are not prepared."""
+    cursor = connection.execute(statement.encode(), values, prepare=values is not None, binary=values is not None)
+    return cursor.rowcount, cursor.fetchall() if cursor.description else []
+
+
+def _line(error: psycopg.Error) -> str:
+    """What an error says, on one line."""
+    return " ".join((error.diag.message_primary or str(error)).split()) or type(error).__name__

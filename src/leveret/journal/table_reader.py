@@ -1,0 +1,92 @@
+"""Reads records back from a table: a piece of a segment at once, encrypted frames decrypted whole."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from leveret.core.errors import DamagedJournal, JournalFailed, StoreUnreachable
+from leveret.journal.encryption import PLAIN, Keys, frame_nonce
+from leveret.journal.entries import read_head
+from leveret.journal.segments import FRAME_HEADER_BYTES, HEADER_BYTES, WINDOW_BYTES, SegmentHeader, parse_header
+from leveret.journal.table import FIRST_START, Row, Table, Unknown
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+def asked(question: Callable[Given, Answer], *given: Given.args, **named: Given.kwargs) -> Answer:
+    """The answer of a table to a question, asked again when the connection had been lost meanwhile."""
+    try:
+        return question(*given, **named)
+    except Unknown:
+        pass
+    try:
+        return question(*given, **named)
+    except Unknown as unknown:
+        raise StoreUnreachable(f"the store in PostgreSQL does not answer: {unknown}; try again later") from unknown
+
+
+class TableReader:
+    """The records of a log in a table."""
+
+    def __init__(self, table: Table, keys: Keys) -> None:
+        """Read from a table with these keys."""
+        self._table = table
+        self._keys = keys
+        self._headers: dict[int, SegmentHeader] = {}
+        self.away: str | None = None
+        """Why the table cannot be asked just now: whoever reads does not find it out again, with all others waiting."""
+
+    def window(self, segment: int, offset: int, size: int, end: int) -> tuple[int, bytes]:
+        """Some bytes of a segment around a record, and the offset of the first; rows are never seen half."""
+        if self.away is not None:
+            raise StoreUnreachable(f"the store in PostgreSQL does not answer: {self.away}; try again later")
+        try:
+            if self.header(segment).key_id != PLAIN:
+                return self._decrypted(segment, offset)
+            return asked(self._table.window, segment, offset, max(size, WINDOW_BYTES))
+        except JournalFailed as error:
+            raise damaged(segment, offset, str(error)) from error
+
+    def header(self, segment: int) -> SegmentHeader:
+        """The header of a segment."""
+        found = self._headers.get(segment)
+        if found is None:
+            stored = asked(self._table.header, segment)
+            found = None if stored is None else parse_header(stored, segment)
+            if found is None:
+                raise damaged(segment, FIRST_START, "its header is missing or damaged")
+            self._headers[segment] = found
+        return found
+
+    def forget(self, segment: int) -> None:
+        """A segment was removed."""
+        self._headers.pop(segment, None)
+
+    def whole(self, segment: int) -> bytes:
+        """All bytes of a segment, as they would lie in a file."""
+        header = self.header(segment)
+        return b"".join([header.pack(), *(row.data for row in self.rows(segment, HEADER_BYTES))])
+
+    def rows(self, segment: int, start: int) -> list[Row]:
+        """The frames of a segment from an offset on, which follow each other without a gap."""
+        found: list[Row] = []
+        while more := asked(self._table.rows, segment, start, WINDOW_BYTES):
+            found += more
+            start = more[-1].start + len(more[-1].data)
+        return found
+
+    def _decrypted(self, segment: int, offset: int) -> tuple[int, bytes]:
+        """The bodies of the encrypted frame that holds an offset."""
+        row = asked(self._table.frame, segment, offset)
+        header = self.header(segment)
+        head = None if row is None else read_head(row.data, 0, header.salt)
+        if row is None or head is None:
+            raise damaged(segment, offset, "there is no whole frame")
+        nonce, stored = frame_nonce(head.salt, head.seq), bytes(row.data)
+        plain = self._keys.decrypt(header.key_id, nonce, stored[FRAME_HEADER_BYTES:], stored[8:FRAME_HEADER_BYTES])
+        return row.start + FRAME_HEADER_BYTES, plain[: head.body_len]
+
+
+def damaged(segment: int, offset: int, why: str) -> DamagedJournal:
+    """The error that names the place of what cannot be read."""
+    return DamagedJournal(f"segment {segment} in PostgreSQL is damaged at offset {offset}: {why}; restore a backup")

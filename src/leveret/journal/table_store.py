@@ -1,0 +1,239 @@
+"""A shard of a store in PostgreSQL, open: taken over, recovered, and written to for as long as nobody else takes it.
+
+    journal = FileJournal(options, clock)
+    state = ...the broker, which appends to the journal...
+    store = TableStore(table, journal, state, threading.Lock(), clock, options)
+
+The journal is the one that files have: it fills frames and knows the place of every record. A segment has the same
+bytes in a table as in a file, a row for its header and one for each frame, so that checkpoints, compaction, archives
+and everything that reads them are the same as well.
+"""
+
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from leveret.core.errors import InvalidArgument, JournalError, JournalFailed, StoreUnreachable
+from leveret.core.ports import State
+from leveret.journal.checkpoint import Checkpoint, packed_checkpoint
+from leveret.journal.commit import Lock, stop_process
+from leveret.journal.compaction import Names, archive_bytes
+from leveret.journal.files import FileJournal
+from leveret.journal.meta import new_meta, packed_meta, parse_meta
+from leveret.journal.options import JournalOptions
+from leveret.journal.recovery import Recovered, play_bytes
+from leveret.journal.replay import Mentions
+from leveret.journal.store import Store
+from leveret.journal.table import Busy, Shard, Table, Unknown
+from leveret.journal.table_reader import TableReader, asked
+from leveret.journal.table_recovery import TableRecovery
+from leveret.journal.table_writer import RETRY_S, RETRY_S_MAX, TableWriter, fenced
+
+ROW_BYTES_MAX = 256 << 20
+"""Of a frame: PostgreSQL holds no value of a GiB, and copies one several times on its way."""
+OPEN_PATIENCE_S = 5.0
+CLOSE_PATIENCE_S = 10.0
+"""How long a store that is opened or closed waits for a database that does not answer."""
+
+
+def owner_name() -> str:
+    """Who opens a store: the machine and the process, and what tells this opening from any other."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Who takes over a shard, and at which epoch; None: at the next one."""
+
+    owner: str
+    epoch: int | None = None
+
+
+class TableStore(Store):
+    """One shard that this process owns."""
+
+    watched = True
+
+    def __init__(
+        self,
+        table: Table,
+        journal: FileJournal,
+        state: State,
+        lock: Lock,
+        clock: Callable[[], int],
+        options: JournalOptions,
+        *,
+        claim: Claim | None = None,
+        threaded: bool = True,
+        on_failure: Callable[[JournalFailed], None] = stop_process,
+        on_durable: Callable[[int], None] | None = None,
+        names: Names = lambda numbers: {},
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        """Take over the shard, recover the state, and begin to commit."""
+        if options.sync != "always":
+            raise InvalidArgument(f"a store in PostgreSQL is always synced, not {options.sync}: leave sync as it is")
+        super().__init__(journal, state, lock, options, names)
+        self._table = table
+        self._reader = TableReader(table, options.keys)
+        self._writer = TableWriter(table, journal, options, pause)
+        journal.frame_bytes_max = ROW_BYTES_MAX
+        try:
+            shard = self._take(claim or Claim(owner_name()), packed_meta(new_meta(clock())), pause)
+            self.epoch = shard.epoch
+            self.meta = replace(parse_meta(shard.meta), oldest=shard.oldest)
+            self.recovered = self._recovered(shard, clock)
+        except BaseException:
+            self._release()
+            raise
+        self.start(self._writer, threaded, on_failure, on_durable)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the last frame is not written yet, while attempts go on."""
+        return self._writer.trouble
+
+    def housekeep(self) -> bool:
+        """See that nobody else has taken over; checkpoint when it is time, compact a little."""
+        self._check_owner()
+        return super().housekeep()
+
+    def confirm_owner(self) -> None:
+        """See Store."""
+        if asked(self._table.barrier) is None:
+            raise self.commit.fail(self._writer.fenced())
+
+    def _check_owner(self) -> None:
+        """Stop when there is a newer owner: one that has nothing to write would not hear of it."""
+        try:
+            shard = self._table.shard()
+        except Busy:
+            return  # whoever writes hears of it himself
+        except Unknown as unknown:
+            self._reader.away = str(unknown)
+            return
+        except JournalFailed as error:
+            raise self.commit.fail(error) from error
+        self._reader.away = None
+        if shard.epoch != self.epoch:
+            raise self.commit.fail(fenced(shard))
+
+    def is_owner(self) -> bool:
+        """Whether nobody has taken over; raises StoreUnreachable when the database does not say."""
+        try:
+            return self._table.shard().epoch == self.epoch
+        except Unknown as error:
+            raise StoreUnreachable(f"PostgreSQL does not say who owns the shard: {error}") from None
+
+    def sizes(self) -> dict[int, int]:
+        """The bytes of each segment."""
+        try:
+            for number in range(self.meta.oldest, self._writer.segment):
+                if number not in self._sizes:
+                    self._sizes[number] = self._table.end(number)
+        except Unknown:
+            pass  # an estimate is made of these, and the next look may know better
+        return {**self._sizes, self.journal.segment: self.journal.offset}
+
+    def close(self) -> None:
+        """Commit the rest, take a checkpoint and let go; a database that does not answer is not waited for for long."""
+        impatience = threading.Timer(CLOSE_PATIENCE_S, self._writer.give_up)
+        impatience.daemon = True
+        impatience.start()
+        try:
+            super().close()
+        finally:
+            impatience.cancel()
+            impatience.join()
+
+    def abandon(self) -> None:
+        """Let go as a killed process does; what is under way may become durable, or not."""
+        self._writer.give_up()
+        super().abandon()
+
+    def _take(self, claim: Claim, meta: str, pause: Callable[[float], object] | None) -> Shard:
+        """Take over the shard; try again while the database does not answer, but not for long."""
+        waited_s, wait_s = 0.0, RETRY_S
+        while True:
+            try:
+                shard = self._table.takeover(claim.epoch, claim.owner, meta)
+            except Unknown as unknown:
+                if waited_s >= OPEN_PATIENCE_S:
+                    raise StoreUnreachable(f"the store in PostgreSQL cannot be opened: {unknown}") from unknown
+                (pause or threading.Event().wait)(wait_s)
+                waited_s, wait_s = waited_s + wait_s, min(2 * wait_s, RETRY_S_MAX)
+            else:
+                if shard is None:
+                    raise self._writer.fenced()
+                return shard
+
+    def _recovered(self, shard: Shard, clock: Callable[[], int]) -> Recovered:
+        """Recover; what looks like damage may be what a newer owner has done meanwhile."""
+        try:
+            return self._recover(shard, clock)
+        except JournalError:
+            now = asked(self._table.shard)
+            if now.epoch != shard.epoch:
+                raise fenced(now) from None
+            raise
+
+    def _recover(self, shard: Shard, clock: Callable[[], int]) -> Recovered:
+        """Bring the state up to what the table holds; prepare the end of the log."""
+        began_ms = clock()
+        found = TableRecovery(self._table, self._reader, self.state, self.options.keys, shard).run()
+        segment, offset, seq = found.position
+        live = self.state.recovered(began_ms)
+        self.journal.begin(seq + 1, segment, offset, self._reader, live, found.placed)
+        self._writer.resume(segment if found.last else 0, found.last.salt if found.last else 0, seq)
+        self._sizes: dict[int, int] = {}
+        found.seconds = max(0, clock() - began_ms) / 1000
+        return found
+
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> bool:
+        """See Store."""
+        try:
+            counts = self._table.save(checkpoint.position.seq, packed_checkpoint(checkpoint, self.options.keys))
+        except Unknown:
+            return False
+        if not counts:
+            raise self.commit.fail(self._writer.fenced())
+        return True
+
+    def _archive(self, segment: int) -> bool:
+        """See Store."""
+        if self.options.archive_dir is None:
+            return True
+        data = self._reader.whole(segment)
+        mentions = Mentions()
+        play_bytes(data, segment, self.options.keys, mentions)
+        with self.lock:
+            names = self.names(mentions.queues)
+        try:
+            archive_bytes(data, segment, self.options.archive_dir, names)
+        except OSError as error:
+            self.archive_problem = error
+            return False
+        self.archive_problem = None
+        return True
+
+    def _remove(self, segment: int) -> bool:
+        """See Store."""
+        try:
+            removed = self._table.remove(segment)
+        except Unknown:
+            return False
+        if not removed:
+            raise self.commit.fail(self._writer.fenced())
+        self.meta = replace(self.meta, oldest=segment + 1)
+        with self.lock:
+            self.journal.forget(segment)
+            self._reader.forget(segment)
+            self._sizes.pop(segment, None)
+        return True
+
+    def _release(self) -> None:
+        """End the connections; others may have taken over long before."""
+        self._table.close()

@@ -1,0 +1,209 @@
+"""What one client's connection has in one shard: a connection there, whose frames go both ways through a session.
+
+A session is a way to the owner of the shard: a call in this process, or a link to another node. While there is none
+(the shard changes its owner) the client is not heard as soon as it asks for something of this shard.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from leveret.amqp.codec import decode, encode
+from leveret.amqp.frames import BODY, FRAME_MAX_MAX, HEADER, METHOD, FrameReader, FrameWriter
+from leveret.amqp.methods import ChannelClose, ChannelCloseOk, ConnectionClose, Method
+from leveret.node.front.branch import Branch
+
+if TYPE_CHECKING:
+    from leveret.node.front.connection import FrontConnection
+
+CHANNEL_MAX = 65_535
+BODY_SIZE_AT = 4
+HAS_CONTENT = frozenset((b"\0\x3c\0\x32", b"\0\x3c\0\x3c", b"\0\x3c\0\x47"))  # basic.return, deliver and get-ok
+
+
+class Session(Protocol):
+    """A way to the owner of a shard."""
+
+    def send(self, data: bytes) -> None:
+        """Give it frames."""
+
+    def pause(self, paused: bool) -> None:
+        """Whether the client takes no more for now."""
+
+    def close(self) -> None:
+        """The client has gone."""
+
+
+class Arriving(NamedTuple):
+    """A method whose content is still to come."""
+
+    method: bytes
+    parts: list[bytes]
+    missing: list[int]
+
+
+class Backend:
+    """One connection in one shard."""
+
+    def __init__(self, connection: FrontConnection, home: str) -> None:
+        """Nothing is sent before there is a session."""
+        self.home = home
+        self.branches: dict[int, Branch] = {}
+        self.connection = connection
+        self._session: Session | None = None
+        self._closing: dict[int, int] = {}
+        self.busy = False
+        """Whether the shard hears nothing for now."""
+        self._reset()
+
+    def _reset(self) -> None:
+        """Begin anew on both ends."""
+        self._reader = FrameReader(FRAME_MAX_MAX, CHANNEL_MAX)
+        self._reader.tune(FRAME_MAX_MAX, CHANNEL_MAX)
+        self._writer = FrameWriter()
+        self._arriving: dict[int, Arriving] = {}
+
+    @property
+    def attached(self) -> bool:
+        """Whether there is a way to the shard."""
+        return self._session is not None
+
+    # Out
+
+    def method(self, number: int, payload: bytes) -> None:
+        """Send a method."""
+        self._writer.method(number, payload)
+        self.connection.note(self)
+
+    def content(self, number: int, method: bytes, content: bytes, header_len: int) -> None:
+        """Send a method with content."""
+        self._writer.content(number, method, content, header_len)
+        self.connection.note(self)
+
+    def flush(self) -> None:
+        """Hand over what was said; not under a lock."""
+        if self._session is not None and self._writer.pending_bytes:
+            self._session.send(self._writer.take())
+
+    # In
+
+    def receive(self, data: bytes) -> None:
+        """Frames came from the shard."""
+        self._reader.feed(data)
+        while (frame := self._reader.next_frame()) is not None:
+            kind, number, payload = frame
+            if kind == METHOD:
+                self._method(number, payload)
+            elif kind in (HEADER, BODY) and number in self._arriving:
+                self._part(number, kind, payload)
+
+    def _method(self, number: int, payload: bytes) -> None:
+        if payload[:4] in HAS_CONTENT:
+            self._arriving[number] = Arriving(payload, [], [])
+        elif number == 0:
+            method = decode(payload)
+            if isinstance(method, ConnectionClose):
+                self.connection.refused(method)
+        else:
+            self._heard(number, decode(payload))
+
+    def _part(self, number: int, kind: int, payload: bytes) -> None:
+        """A header or a piece of a body; the last one makes it whole."""
+        method, parts, missing = self._arriving[number]
+        if kind == HEADER:
+            missing.append(int.from_bytes(payload[BODY_SIZE_AT : BODY_SIZE_AT + 8], "big"))
+        else:
+            missing[0] -= len(payload)
+        parts.append(payload)
+        if not missing[0]:
+            del self._arriving[number]
+            branch = self.branches.get(number)
+            if branch is not None and number not in self._closing:
+                content = parts[0] + b"".join(parts[1:])
+                self.connection.came(branch, method, content, len(parts[0]))
+
+    def _heard(self, number: int, method: Method) -> None:
+        """A method without content came on a channel."""
+        if isinstance(method, ChannelClose):
+            self._writer.method(number, encode(ChannelCloseOk()))
+            self.connection.note(self)
+        if number in self._closing:
+            if isinstance(method, ChannelClose | ChannelCloseOk):
+                self._closed(number)
+            return
+        branch = self.branches.get(number)
+        if branch is not None:
+            self.connection.heard(branch, method)
+
+    # Channels
+
+    def branch(self, number: int, prefetch: int) -> Branch:
+        """The channel of that number, opened if need be."""
+        found = self.branches.get(number)
+        if found is None:
+            found = self.branches[number] = Branch(self, number, prefetch)
+        return found
+
+    def close(self, branch: Branch) -> None:
+        """The client is done with a channel; what still comes on it is for nobody."""
+        self.branches.pop(branch.number, None)
+        self._arriving.pop(branch.number, None)
+        if self.attached:
+            self._closing[branch.number] = self._closing.get(branch.number, 0) + 1
+            branch.close()
+
+    def forget(self, branch: Branch) -> None:
+        """The shard has closed a channel."""
+        self.branches.pop(branch.number, None)
+        self._arriving.pop(branch.number, None)
+
+    def _closed(self, number: int) -> None:
+        self._closing[number] -= 1
+        if not self._closing[number]:
+            del self._closing[number]
+        self.connection.branch_closed()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether a channel is not closed yet."""
+        return bool(self._closing)
+
+    # Sessions: what they tell, not under a lock
+
+    def received(self, data: bytes) -> None:
+        """Frames came from the shard."""
+        self.connection.receive_from(self, data)
+
+    def held(self, held: bool) -> None:
+        """The shard hears nothing more for a while, or again."""
+        self.busy = held
+        self.connection.held_by(self)
+
+    def lost(self, reason: str) -> None:
+        """There is no way to the shard any more."""
+        self.busy = False
+        self.connection.lost_backend(self)
+
+    def attach(self, session: Session) -> None:
+        """There is a way to the shard: what was said meanwhile is sent."""
+        self._session = session
+        self.connection.note(self)
+
+    def detach(self) -> None:
+        """The shard has lost its owner, and with it all that it knew of this client: tell the next one."""
+        self._session = None
+        self._closing.clear()
+        self._reset()
+        for branch in self.branches.values():
+            branch.reopen()
+
+    def pause(self, paused: bool) -> None:
+        """Whether the client takes no more for now."""
+        if self._session is not None:
+            self._session.pause(paused)
+
+    def end(self) -> None:
+        """The client has gone."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()

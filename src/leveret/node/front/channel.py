@@ -1,0 +1,312 @@
+"""A client's channel on a node: its publishes go to the shards of their queues, its deliveries come from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leveret.amqp.channel import Channel, Handlers
+from leveret.amqp.codec import decode, encode
+from leveret.amqp.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicGetOk,
+    BasicNack,
+    BasicReject,
+    BasicReturn,
+    ChannelClose,
+    Method,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from leveret.amqp.traffic import Route
+from leveret.core.changes import Change
+from leveret.core.queue import Queue
+from leveret.node.front.branch import Branch
+from leveret.node.front.confirms import Confirms, Verdict
+from leveret.node.front.handlers import HANDLERS
+from leveret.node.front.publishing import FrontPublish
+from leveret.node.front.tags import Tags
+
+if TYPE_CHECKING:
+    from leveret.node.front.connection import FrontConnection
+
+T = TypeVar("T")
+DELIVER = b"\0\x3c\0\x3c"
+ACKED, REQUEUED = 0, 1  # how a delivery is settled; else it is rejected
+
+
+class FrontChannel(Channel):
+    """One channel of a client."""
+
+    handlers: Handlers = HANDLERS
+
+    def __init__(self, connection: FrontConnection, number: int) -> None:
+        """Start with nothing in any shard."""
+        super().__init__(connection, number)
+        self.front = connection
+        self.transacting = True  # so that every publish and every settlement comes to us
+        self.branches: dict[str, Branch] = {}
+        self.consumers: dict[str, Branch] = {}
+        self.tags = Tags()
+        self.confirms = Confirms()
+        self.getting_without_ack = False
+        self._asked = (0, 0)
+        self._commits: list[Callable[[], None]] = []
+
+    # To shards
+
+    def branch(self, queue: str) -> Branch:
+        """This channel in the shard of a queue."""
+        return self.branch_in(self.front.node.home_of(self.vhost, queue))
+
+    def branch_in(self, home: str) -> Branch:
+        """This channel in a shard."""
+        found = self.branches.get(home)
+        if found is None:
+            found = self.branches[home] = self.front.backend(home).branch(self.number, self.prefetch)
+        return found
+
+    def ask(self, branch: Branch, method: Method, then: Callable[[Any], None]) -> None:
+        """Ask a shard, and go on with its answer; the client is not heard until then."""
+        branch.ask(method, self.awaited(then))
+
+    def awaited(self, then: Callable[[Any], None]) -> Callable[[Method], None]:
+        """Hear nothing from the client until an answer comes, then go on with it."""
+        self.front.wait()
+        return lambda answer: self._answered(answer, then)
+
+    def _answered(self, answer: Method, then: Callable[[Any], None]) -> None:
+        self.front.go_on()
+        then(answer)
+        self.front.tell_late()
+
+    def change(self, change: Change[T], then: Callable[[T], None]) -> None:
+        """Change a definition on every node; the client is not heard until that is done."""
+        self.front.wait()
+        node = self.front.node
+        node.soon(lambda: node.change(change, lambda result: self._changed(result, then)))
+
+    def _changed(self, result: T | Exception, then: Callable[[T], None]) -> None:
+        """Go on after a change, or refuse it."""
+
+        def finish() -> None:
+            self.front.go_on()
+            if self.deaf:
+                return
+            try:
+                if isinstance(result, Exception):
+                    raise result
+                then(result)
+            except Exception as error:
+                self.front.on_error(error, self.number, *self._asked)
+            self.front.tell_late()
+
+        self.hub.finish(self.front, finish)
+
+    def command(self, method: Method) -> None:
+        """Do what a method asks for; a refusal that comes late names it."""
+        self._asked = method_ids(method)
+        super().command(method)
+
+    def declared(self, method: QueueDeclare, queue: Queue) -> None:
+        """Say what is in a queue that was declared, which its shard knows, and remember its name."""
+        self.last_queue = queue.name
+
+        def answer(counted: QueueDeclareOk) -> None:
+            self.answer(method.nowait, counted)
+
+        self.ask(self.branch(queue.name), QueueDeclare(queue.name, passive=True), answer)
+
+    # Publishing
+
+    def find_route(self, exchange: str, routing_key: str) -> Route:
+        """Nothing is published here: every message goes to publish_slowly."""
+        return Route([], False)
+
+    def publish_slowly(
+        self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int
+    ) -> None:
+        """Check a message and send it to the shards of its queues."""
+        plain = None
+        if self.transaction is None and not immediate:
+            plain = self.front.plain_routes.find(self, exchange, routing_key, content, header_len)
+        if plain is not None:
+            number = self.published if self.confirming else 0
+            self.forward(plain.homes, plain.method, content, header_len, number)
+            return
+        publish = FrontPublish(self, exchange, routing_key, mandatory, immediate, content, header_len)
+        if self.transaction is not None:
+            self.transaction.publish(publish)
+        else:
+            publish.send(self.published if self.confirming else 0)
+
+    def forward(self, homes: list[str], method: bytes, content: bytes, header_len: int, number: int) -> None:
+        """Send a message to shards; `number` is that of its confirm, 0: none is wanted."""
+        if not homes:
+            if number:
+                self._tell([Verdict(number, multiple=False, safe=True)])
+            return
+        self.confirms.sent(number, homes)
+        for home in homes:
+            self.branch_in(home).publish(method, content, header_len)
+
+    def _tell(self, verdicts: list[Verdict]) -> None:
+        """Confirm publishes to the client."""
+        for number, multiple, safe in verdicts:
+            if not self.deaf:
+                self.say(BasicAck(number, multiple) if safe else BasicNack(number, multiple, False))
+
+    # Settling
+
+    def settle_later(self, tag: int, multiple: bool, how: int) -> None:
+        """Settle deliveries, now or at the end of the transaction."""
+        if self.transaction is not None:
+            self.transaction.settle(tag, multiple, how)
+        else:
+            self.settle_now(tag, multiple, how)
+
+    def settle_now(self, tag: int, multiple: bool, how: int) -> None:
+        """Tell the shards whose deliveries these are."""
+        for home, inner, many in self.tags.settle(tag, multiple):
+            self.branch_in(home).say(settlement(inner, many, how))
+
+    # From shards
+
+    def came(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
+        """A message came: delivered, asked for, or sent back."""
+        if method[:4] == DELIVER:
+            self._deliver(branch, method, content, header_len)
+        else:
+            came = decode(method)
+            if isinstance(came, BasicGetOk):
+                branch.answered(came)
+                self._got(branch, came, content, header_len)
+            elif isinstance(came, BasicReturn):
+                self.say_content(came, content, header_len)
+
+    def _deliver(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
+        """Hand a message to a consumer under a tag of this channel."""
+        tag_at = 5 + method[4]
+        consumer = branch.consumers.get(method[5:tag_at].decode("utf-8", "surrogateescape"))
+        if consumer is None:
+            return  # cancelled meanwhile; the shard gets it back with the channel
+        tag = self.next_tag()
+        if not consumer.method.no_ack:
+            self.tags.add(tag, branch.home, int.from_bytes(method[tag_at : tag_at + 8], "big"))
+        told = method[:tag_at] + tag.to_bytes(8, "big") + method[tag_at + 8 :]
+        self.outlet.content(self.number, told, content, header_len)
+        self.outlet.note()
+
+    def _got(self, branch: Branch, came: BasicGetOk, content: bytes, header_len: int) -> None:
+        """Hand out a message that was asked for."""
+        tag = self.next_tag()
+        if not self.getting_without_ack:
+            self.tags.add(tag, branch.home, came.delivery_tag)
+        self.say_content(replace(came, delivery_tag=tag), content, header_len)
+
+    def heard(self, branch: Branch, method: Method) -> None:
+        """A method came that has no content."""
+        if isinstance(method, BasicAck | BasicNack):
+            safe = isinstance(method, BasicAck)
+            self._tell(self.confirms.heard(branch.home, method.delivery_tag, method.multiple, safe))
+            self.check_committed()
+        elif isinstance(method, BasicCancel):
+            self._cancelled(branch, method)
+        elif isinstance(method, ChannelClose):
+            self._closed_by(branch, method)
+        else:
+            branch.answered(method)
+
+    def _cancelled(self, branch: Branch, method: BasicCancel) -> None:
+        """A queue went away, and a consumer with it."""
+        branch.consumers.pop(method.consumer_tag, None)
+        self.consumers.pop(method.consumer_tag, None)
+        if self.connection.client_capabilities.get("consumer_cancel_notify") is True:
+            self.front.tell_later(partial(self._tell_cancelled, method))
+
+    def _tell_cancelled(self, method: BasicCancel) -> None:
+        if not self.deaf:
+            self.say(method)
+
+    def _closed_by(self, branch: Branch, method: ChannelClose) -> None:
+        """A shard has refused something: the channel closes everywhere."""
+        branch.backend.forget(branch)
+        self.branches.pop(branch.home, None)
+        self._abandon(branch)
+        if not self.deaf:
+            self.release()
+            self.say(method)
+
+    def lost(self, home: str) -> None:
+        """A shard has lost its owner: what was on its way is to be sent again, and what came from it comes again."""
+        self.tags.lost(home)
+        self._tell(self.confirms.lost(home))
+        self.check_committed()
+
+    # Transactions
+
+    def when_confirmed(self, then: Callable[[], None]) -> None:
+        """Go on when every shard has what was published."""
+        self.front.wait()
+        self._commits.append(then)
+        self.check_committed()
+
+    def check_committed(self) -> None:
+        """Go on with commits when every shard has what was published."""
+        if self._commits and self.confirms.is_idle:
+            commits, self._commits = self._commits, []
+            for then in commits:
+                self.front.go_on()
+                then()
+
+    # Consumers
+
+    def has_consumer(self, tag: str) -> bool:
+        """Whether a tag is taken."""
+        return tag in self.consumers or super().has_consumer(tag)
+
+    # Ending
+
+    def forget_replies(self) -> None:
+        """Wait for no more replies."""
+        if self.reply_consumer is not None:
+            self.hub.replies.pop(self.reply_consumer.name, None)
+            self.reply_consumer = None
+
+    def release(self) -> None:
+        """Hear nothing more, and let every shard give back what was not settled."""
+        self.deaf = True
+        self.transaction = None
+        self.tags.clear()
+        self.forget_replies()
+        self.consumers.clear()
+        branches, self.branches = self.branches, {}
+        for branch in branches.values():
+            self._abandon(branch)
+            branch.backend.close(branch)
+        for _ in self._commits:
+            self.front.go_on()
+        self._commits.clear()
+
+    def _abandon(self, branch: Branch) -> None:
+        """Wait for no answer of a shard any more."""
+        for _ in range(branch.abandon()):
+            self.front.go_on()
+
+
+def settlement(tag: int, multiple: bool, how: int) -> Method:
+    """What a shard is told about a delivery."""
+    if how == ACKED:
+        return BasicAck(tag, multiple)
+    if multiple:
+        return BasicNack(tag, True, how == REQUEUED)
+    return BasicReject(tag, how == REQUEUED)
+
+
+def method_ids(method: Method) -> tuple[int, int]:
+    """Class and number of a method."""
+    payload = encode(method)
+    return int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")

@@ -1,0 +1,232 @@
+"""A client's connection to a node: what it asks for is done by the shards of the queues that it names.
+
+Logging in, permissions and definitions are this node's, from its copy of the catalog; messages go to and come from a
+`Backend` for each shard.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from leveret.amqp.connection import Connection, Peer
+from leveret.amqp.methods import ConnectionClose, Method
+from leveret.amqp.replies import Reply
+from leveret.amqp.state import Hold, State
+from leveret.amqp.traffic import Traffic
+from leveret.core.changes import Change, DeleteQueue
+from leveret.core.queue import Queue
+from leveret.node.front.backend import Backend, Session
+from leveret.node.front.branch import Branch
+from leveret.node.front.channel import FrontChannel
+from leveret.node.front.routes import Routes
+from leveret.security.users import User
+
+if TYPE_CHECKING:
+    from leveret.amqp.hub import Hub
+
+T = TypeVar("T")
+
+
+class Caller(NamedTuple):
+    """Who asks a shard for something: a client that this node has let in."""
+
+    peer: Peer
+    user: User
+    vhost: str
+    client_properties: dict[str, object]
+
+
+class Node(Protocol):
+    """What the front needs of its node."""
+
+    def home_of(self, vhost: str, queue: str) -> str:
+        """The shard of a queue."""
+
+    def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
+        """Change a definition on every node, then say what came of it; in the thread of the hub, not under a lock."""
+
+    def attach(self, backend: Backend, caller: Caller) -> None:
+        """Find a way to the owner of a shard, now and whenever it changes; `FrontConnection.attached` is told."""
+
+    def detach(self, backend: Backend) -> None:
+        """Nobody needs that way any more."""
+
+    def soon(self, job: Callable[[], None]) -> None:
+        """Do something in the thread of the hub when nobody holds a lock."""
+
+    def identify(self) -> str:
+        """Another name for somebody whom queues may belong to, the only one of its kind in the cluster."""
+
+
+class FrontConnection(Connection):
+    """One client of a node."""
+
+    def __init__(self, hub: Hub, peer: Peer, node: Node) -> None:
+        """Wait for the protocol header."""
+        super().__init__(hub, peer)
+        self.node = node
+        self._identity = sys.intern(node.identify())
+        self.backends: dict[str, Backend] = {}
+        self.plain_routes = Routes()
+        self._noted: list[Backend] = []
+        self._questions = 0
+        self._late: list[Callable[[], object]] = []
+        self._closings: list[Callable[[], None]] = []
+
+    def new_channel(self, number: int) -> FrontChannel:
+        """A channel whose messages are in shards."""
+        return FrontChannel(self, number)
+
+    def take_unconfirmed(self) -> list[tuple[Traffic, int]]:
+        """Nothing: shards confirm what they have."""
+        super().take_unconfirmed()
+        return []
+
+    # To shards
+
+    def backend(self, home: str) -> Backend:
+        """What this client has in a shard."""
+        found = self.backends.get(home)
+        if found is None:
+            found = self.backends[home] = Backend(self, home)
+            assert self.user is not None, "nobody opens a channel without logging in"
+            caller = Caller(self.peer, self.user, self.vhost, self.client_properties)
+            self.node.soon(lambda: self.node.attach(found, caller))
+        return found
+
+    def note(self, backend: Backend) -> None:
+        """A backend has something to send; if it cannot, the client waits until it can."""
+        if not self._noted:
+            self.node.soon(self._send)
+        self._noted.append(backend)
+        if not backend.attached:
+            self.hold(Hold.SHARD)
+
+    def _send(self) -> None:
+        """Send what was said, once to each shard."""
+        noted, self._noted = self._noted, []
+        for backend in dict.fromkeys(noted):
+            backend.flush()
+
+    def wait(self) -> None:
+        """Hear nothing from the client until a question is answered."""
+        self._questions += 1
+        self.hold(Hold.SHARD)
+
+    def go_on(self) -> None:
+        """A question was answered."""
+        self._questions -= 1
+        self._let_go()
+
+    def tell_later(self, tell: Callable[[], object]) -> None:
+        """Tell the client something when it has its answers: some fail that hear of anything else before."""
+        self._late.append(tell)
+        self.tell_late()
+
+    def tell_late(self) -> None:
+        """Tell what was to be told later, if the client waits for nothing."""
+        if not self._questions:
+            late, self._late = self._late, []
+            for tell in late:
+                tell()
+
+    def _let_go(self) -> None:
+        if not self._questions and all(each.attached and not each.busy for each in self.backends.values()):
+            self.let_go(Hold.SHARD)
+
+    # From shards: called by sessions, not under a lock
+
+    def attached(self, backend: Backend, session: Session) -> None:
+        """There is a way to a shard."""
+
+        def attach() -> None:
+            backend.attach(session)
+            session.pause(self.outlet.paused)
+            self._let_go()
+
+        self.hub.finish(self, attach)
+
+    def receive_from(self, backend: Backend, data: bytes) -> None:
+        """Frames came from a shard."""
+        if not self.finished:
+            self.hub.finish(self, lambda: backend.receive(data))
+
+    def held_by(self, backend: Backend) -> None:
+        """A shard hears nothing more for a while, or again."""
+        if not self.finished:
+            self.hub.finish(self, (lambda: self.hold(Hold.SHARD)) if backend.busy else self._let_go)
+
+    def lost_backend(self, backend: Backend) -> None:
+        """The way to a shard has ended, and with it what the shard knew of this client."""
+        if not self.finished:
+            self.hub.finish(self, lambda: self._lost(backend))
+
+    def _lost(self, backend: Backend) -> None:
+        for channel in self.channels.values():
+            channel.lost(backend.home)
+        backend.detach()
+        self.hold(Hold.SHARD)
+
+    def came(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
+        """A message came on a channel."""
+        self.channels[branch.number].came(branch, method, content, header_len)
+
+    def heard(self, branch: Branch, method: Method) -> None:
+        """A method without content came on a channel."""
+        self.channels[branch.number].heard(branch, method)
+
+    def refused(self, method: ConnectionClose) -> None:
+        """A shard has closed the connection: what was wrong with a frame is wrong for the whole of it."""
+        if method.reply_code != Reply.CONNECTION_FORCED and self.state is State.RUNNING:
+            self._close(method)
+
+    # Ending
+
+    def when_closed(self, then: Callable[[], None]) -> None:
+        """Go on when every channel that is being closed in a shard is."""
+        self._closings.append(then)
+        self.wait()
+        self.branch_closed()
+
+    def branch_closed(self) -> None:
+        """A channel is closed in a shard."""
+        if not any(each.is_closing for each in self.backends.values()):
+            closings, self._closings = self._closings, []
+            for then in closings:
+                self.go_on()
+                then()
+
+    def writable(self, writable: bool) -> None:
+        """Whether the socket takes more; if not, shards are to push no more."""
+        super().writable(writable)
+        for backend in self.backends.values():
+            backend.pause(not writable)
+
+    @property
+    def identity(self) -> object:
+        """Whom exclusive queues belong to; interned, since owners are compared as objects."""
+        return self._identity
+
+    def release(self) -> None:
+        """Let go of all shards, which give back what the client holds, and delete the exclusive queues; once."""
+        if self._released:
+            return
+        self._released = True
+        for channel in self.channels.values():
+            channel.deaf = True
+            channel.forget_replies()
+        self.channels.clear()
+        backends, self.backends = self.backends, {}
+        owned = self.owned.take()
+        self.node.soon(lambda: self._end(backends, owned))
+
+    def _end(self, backends: dict[str, Backend], owned: list[Queue]) -> None:
+        """Leave the shards; what was said to them before counts."""
+        for backend in backends.values():
+            backend.flush()
+            backend.end()
+            self.node.detach(backend)
+        for queue in owned:
+            self.node.change(DeleteQueue(self.vhost, queue.name), lambda _: None)

@@ -1,0 +1,198 @@
+"""What methods of clients do on a node: those about messages ask the shard of a queue, the others are as elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from leveret.amqp.channel import HANDLERS as SINGLE
+from leveret.amqp.handlers import basic
+from leveret.amqp.methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    ChannelClose,
+    ChannelCloseOk,
+    Method,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+    TxSelectOk,
+)
+from leveret.amqp.names import REPLY_TO, consumer_tag
+from leveret.amqp.replies import ProtocolError, Reply
+from leveret.core.changes import DeleteQueue
+from leveret.core.errors import TooMany
+from leveret.node.front.branch import Consumer
+from leveret.node.front.transaction import FrontTransaction
+
+if TYPE_CHECKING:
+    from leveret.amqp.channel import Handlers
+    from leveret.node.front.channel import FrontChannel
+
+
+def qos(channel: FrontChannel, method: BasicQos) -> None:
+    """Limit what is pushed; each shard counts for itself."""
+    if method.prefetch_size:
+        raise ProtocolError(Reply.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
+    if method.global_qos:
+        channel.prefetch = method.prefetch_count
+        for branch in channel.branches.values():
+            branch.limit(method.prefetch_count)
+    else:
+        channel.consumer_prefetch = method.prefetch_count
+    channel.say(BasicQosOk())
+
+
+def consume(channel: FrontChannel, method: BasicConsume) -> None:
+    """Push the messages of a queue from now on."""
+    tag = method.consumer_tag or consumer_tag()
+    if channel.has_consumer(tag):
+        raise ProtocolError(Reply.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
+    if len(channel.consumers) >= channel.hub.limits.consumers_per_channel_max:
+        raise TooMany(f"the channel has {len(channel.consumers)} consumers: cancel some, or open another channel")
+    if method.queue == REPLY_TO:
+        basic.consume_replies(channel, method, tag)
+        return
+    name = channel.queue_name(method.queue)
+    channel.authorize("basic.consume", {"queue": name})
+    channel.queue(name)
+    branch = channel.consumers[tag] = channel.branch(name)
+    asked = replace(method, queue=name, consumer_tag=tag, nowait=False)
+    begun = channel.awaited(lambda _: channel.answer(method.nowait, BasicConsumeOk(tag)))
+    branch.consume(Consumer(asked, channel.consumer_prefetch), begun)
+
+
+def cancel(channel: FrontChannel, method: BasicCancel) -> None:
+    """Stop pushing; an unknown consumer is no error, since the server may have cancelled it just now."""
+    tag = method.consumer_tag
+    branch = channel.consumers.pop(tag, None)
+    if branch is None:
+        channel.remove_consumer(tag)
+        channel.answer(method.nowait, BasicCancelOk(tag))
+        return
+
+    def cancelled(_: BasicCancelOk) -> None:
+        branch.consumers.pop(tag, None)
+        channel.answer(method.nowait, BasicCancelOk(tag))
+
+    channel.ask(branch, BasicCancel(tag, False), cancelled)
+
+
+def get(channel: FrontChannel, method: BasicGet) -> None:
+    """Give one message."""
+    name = channel.queue_name(method.queue)
+    channel.authorize("basic.get", {"queue": name})
+    channel.queue(name)
+    channel.getting_without_ack = method.no_ack
+
+    def given(answer: Method) -> None:
+        if not hasattr(answer, "delivery_tag"):  # a message is handed out when its content is here
+            channel.say(answer)
+
+    channel.ask(channel.branch(name), BasicGet(name, method.no_ack), given)
+
+
+def purge(channel: FrontChannel, method: QueuePurge) -> None:
+    """Drop what waits in a queue."""
+    name = channel.queue_name(method.queue)
+    channel.authorize("queue.purge", {"queue": name})
+    channel.queue(name)
+    channel.ask(channel.branch(name), QueuePurge(name), lambda answer: channel.answer(method.nowait, answer))
+
+
+def delete(channel: FrontChannel, method: QueueDelete) -> None:
+    """Delete a queue, in its shard and then in the catalog; a missing one is no error."""
+    name = channel.queue_name(method.queue)
+    channel.authorize("queue.delete", {"queue": name})
+    if name not in channel.home.queues:
+        channel.answer(method.nowait, QueueDeleteOk(0))
+        return
+    channel.queue(name)
+
+    def deleted(answer: QueueDeleteOk) -> None:
+        channel.change(DeleteQueue(channel.vhost, name), lambda _: channel.answer(method.nowait, answer))
+
+    channel.ask(channel.branch(name), QueueDelete(name, method.if_unused, method.if_empty), deleted)
+
+
+def recover(channel: FrontChannel, method: BasicRecover) -> None:
+    """Deliver again what was not settled."""
+    _recover(channel, method.requeue, lambda: channel.say(BasicRecoverOk()))
+
+
+def recover_async(channel: FrontChannel, method: BasicRecoverAsync) -> None:
+    """The same without an answer."""
+    _recover(channel, method.requeue, lambda: None)
+
+
+def _recover(channel: FrontChannel, requeue: bool, then: Callable[[], None]) -> None:
+    if not requeue:
+        raise ProtocolError(Reply.NOT_IMPLEMENTED, "requeue=false")
+    channel.tags.clear()
+    left = len(channel.branches)
+
+    def recovered(_: Method) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            then()
+
+    for branch in channel.branches.values():
+        channel.ask(branch, BasicRecover(True), recovered)
+    if not left:
+        then()
+
+
+def close(channel: FrontChannel, method: ChannelClose) -> None:
+    """The client is done with the channel: it is told so when every shard has taken back what it holds."""
+    if not channel.deaf:
+        channel.release()
+        channel.forget()
+        channel.front.when_closed(lambda: channel.front.say(ChannelCloseOk(), channel.number))
+    else:
+        channel.say(ChannelCloseOk())
+
+
+def select(channel: FrontChannel, method: TxSelect) -> None:
+    """Collect from now on."""
+    if channel.confirming:
+        raise ProtocolError(Reply.PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
+    if channel.transaction is None:
+        channel.transaction = FrontTransaction(channel)
+    channel.say(TxSelectOk())
+
+
+def commit(channel: FrontChannel, method: TxCommit) -> None:
+    """Do what was collected; the answer says that every shard has it."""
+    if channel.transaction is None:
+        raise ProtocolError(Reply.PRECONDITION_FAILED, "channel is not transactional")
+    channel.transaction.commit()
+    channel.when_confirmed(lambda: channel.say(TxCommitOk()))
+
+
+HANDLERS: Handlers = {
+    **SINGLE,
+    BasicQos: qos,
+    BasicConsume: consume,
+    BasicCancel: cancel,
+    BasicGet: get,
+    BasicRecover: recover,
+    BasicRecoverAsync: recover_async,
+    ChannelClose: close,
+    QueueDelete: delete,
+    QueuePurge: purge,
+    TxCommit: commit,
+    TxSelect: select,
+}

@@ -1,0 +1,120 @@
+"""The shards of a node as its coordinator wants them: opened at an epoch, served, given up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from leveret.amqp.limits import Limits
+from leveret.amqp.server import AmqpServer
+from leveret.cluster.placement import LOCAL
+from leveret.core.errors import Fenced, JournalFailed
+from leveret.embedded.broker import Broker, open
+from leveret.journal.table_store import TableStore
+from leveret.net.admission import Admission
+from leveret.node.node import Node
+from leveret.node.shard import Shard
+from leveret.security.access import Access
+from leveret.telemetry.logs import Log
+
+NO_SOCKETS = Admission(0, 0, 0)  # whoever comes to a shard was let in by a front
+
+LOG = Log("node")
+
+
+class Served(NamedTuple):
+    """A shard that is open."""
+
+    broker: Broker
+    server: AmqpServer
+    epoch: int
+
+
+class Hosting:
+    """Opens and closes the brokers of shards."""
+
+    def __init__(
+        self,
+        node: Node,
+        access: Access,
+        limits: Limits,
+        open_at: Callable[[int, int], Broker],
+        fenced: Callable[[int], None],
+    ) -> None:
+        """`open_at` takes a shard and its epoch; `fenced` is told of a shard that has another owner."""
+        self._node = node
+        self._access = access
+        self._limits = limits
+        self._open_at = open_at
+        self._fenced = fenced
+        self._served: dict[int, Served] = {}
+        self._local = self._serve(LOCAL + node.name, open(), 0)
+
+    def _serve(self, home: str, broker: Broker, epoch: int) -> Served:
+        """Serve a broker that is open."""
+        with broker.guard:
+            server = AmqpServer(broker.guard, self._access, self._limits, NO_SOCKETS)
+            broker.guard.on_durable(server.durable)
+        self._node.serve(Shard(home, server.hub))
+        return Served(broker, server, epoch)
+
+    # For the coordinator
+
+    async def take_over(self, shard: int, epoch: int) -> bool:
+        """Begin to serve a shard; False when somebody has a higher epoch."""
+        loop = asyncio.get_running_loop()
+        try:
+            broker = await asyncio.to_thread(self._open_at, shard, epoch)
+        except Fenced:
+            return False
+        store = broker.guard.store
+        assert store is not None, "a shard is in a database"
+
+        def failed(error: JournalFailed) -> None:
+            broker.guard.fail(error)
+            loop.call_soon_threadsafe(self._failed, shard, error)
+
+        store.commit.on_failure = failed
+        self._served[shard] = self._serve(str(shard), broker, epoch)
+        return True
+
+    async def check(self, shard: int, epoch: int) -> bool:
+        """Whether the journal of a shard still has this epoch."""
+        served = self._served.get(shard)
+        if served is None or served.epoch != epoch:
+            return False
+        store = served.broker.guard.store
+        assert isinstance(store, TableStore), "a shard is in a database"
+        return await asyncio.to_thread(store.is_owner)
+
+    async def drain(self, shard: int) -> None:
+        """Finish what was begun, write a checkpoint, serve the shard no more."""
+        await self._close(shard)
+
+    async def drop(self, shard: int) -> None:
+        """Serve a shard no more: it is somebody else's."""
+        await self._close(shard)
+
+    async def stop(self) -> None:
+        """Close everything that is still open."""
+        for shard in list(self._served):
+            await self._close(shard)
+        self._node.forsake(LOCAL + self._node.name)
+        await self._end(self._local)
+
+    def _failed(self, shard: int, error: JournalFailed) -> None:
+        """The journal of a shard takes nothing more from this node."""
+        LOG.warning("shard lost", shard=shard, reason=error)
+        self._node.forsake(str(shard))
+        self._fenced(shard)
+
+    async def _close(self, shard: int) -> None:
+        self._node.forsake(str(shard))
+        served = self._served.pop(shard, None)
+        if served is not None:
+            await self._end(served)
+
+    async def _end(self, served: Served) -> None:
+        await served.server.end()
+        await asyncio.to_thread(served.broker.close)

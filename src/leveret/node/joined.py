@@ -1,0 +1,135 @@
+"""A node in its cluster: what is decided by etcd, kept in PostgreSQL, and served by everybody, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from leveret.amqp.hub import Hub
+from leveret.amqp.limits import Limits
+from leveret.cluster.catalog import Catalog
+from leveret.cluster.coordinator import Coordinator
+from leveret.cluster.etcd import Etcd
+from leveret.cluster.keys import Member
+from leveret.cluster.membership import Membership
+from leveret.cluster.placement import SHARDS
+from leveret.embedded.broker import Broker, open_shard
+from leveret.journal.table_store import Claim
+from leveret.node.hosting import Hosting
+from leveret.node.node import Node
+from leveret.security.access import Access
+
+LINK = "link"  # the address at which other nodes are heard
+DRAIN_S = 10.0  # for others to take the shards of a node that leaves
+
+Opening = Callable[[int, int], Broker]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Which node of which cluster this is."""
+
+    node: str
+    cluster: str
+    secret: bytes
+    store: str
+    etcd: tuple[str, ...]
+    host: str = "127.0.0.1"
+    port: int = 0
+    shards: int = SHARDS
+    ttl_s: int = 4
+
+
+class View:
+    """Who has which shard, as etcd tells it; nobody is known before this node has joined."""
+
+    def __init__(self) -> None:
+        """Know nobody."""
+        self.membership: Membership | None = None
+
+    def owner_of(self, home: str) -> str | None:
+        """The node that serves a shard."""
+        owner = None if self.membership is None else self.membership.owners.get(int(home))
+        return owner.node if owner is not None and owner.epoch else None
+
+    def address_of(self, node: str) -> tuple[str, int] | None:
+        """Where a node is heard."""
+        member = None if self.membership is None else self.membership.members.get(node)
+        host, _, port = ("" if member is None else member.addresses.get(LINK, "")).rpartition(":")
+        return (host, int(port)) if host else None
+
+    def nodes(self) -> list[str]:
+        """Who is there."""
+        return [] if self.membership is None else list(self.membership.members)
+
+
+class Joined:
+    """A node that is about to join, has joined, or leaves."""
+
+    def __init__(
+        self, place: Place, catalog: Catalog, hub: Hub, access: Access, limits: Limits, open_: Opening
+    ) -> None:
+        """`hub` is that of the fronts, over the copy that the catalog has; `open_` opens a shard at an epoch."""
+        self._place = place
+        self._etcd = Etcd(place.etcd)
+        self._view = View()
+        self._hints: set[asyncio.Task[None]] = set()
+        self.node = Node(place.node, place.cluster, place.secret, catalog, hub, self._view)
+        self.node.announce = self._announce
+        self.hosting = Hosting(self.node, access, limits, open_, self._fenced)
+        self.coordinator: Coordinator | None = None
+
+    async def start(self, addresses: Mapping[str, str]) -> None:
+        """Join; `addresses` are those that clients use, by protocol."""
+        place = self._place
+        port = await self.node.start(place.host, place.port)
+        member = Member(place.node, {**addresses, LINK: f"{place.host}:{port}"})
+        self.coordinator = Coordinator(
+            self._etcd,
+            place.cluster,
+            member,
+            self.hosting,
+            shard_count=place.shards,
+            ttl_s=place.ttl_s,
+            on_catalog=self.node.catalog.hint,
+        )
+        self._view.membership = self.coordinator.view
+        await self.coordinator.join()
+
+    async def drain(self) -> None:
+        """Give the shards to others; whoever is alone keeps them."""
+        if self.coordinator is not None and len(self._view.nodes()) > 1:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DRAIN_S):
+                    await self.coordinator.drain()
+
+    async def stop(self) -> None:
+        """Leave."""
+        if self.coordinator is not None:
+            await self.coordinator.leave()
+        await self.node.stop()
+        await self.hosting.stop()
+        await self._etcd.close()
+
+    def _fenced(self, shard: int) -> None:
+        if self.coordinator is not None:
+            self.coordinator.fenced(shard)
+
+    def _announce(self, version: int) -> None:
+        """Let those who are not linked to this node know of a new version of the catalog."""
+        if self.coordinator is not None:
+            task = asyncio.create_task(self.coordinator.hint(version))
+            self._hints.add(task)
+            task.add_done_callback(self._hints.discard)
+
+
+def opening(place: Place, **options: Any) -> Opening:
+    """How shards of a place are opened: one journal in PostgreSQL each, which fails alone."""
+
+    def open_at(shard: int, epoch: int) -> Broker:
+        return open_shard(place.store, shard, Claim(place.node, epoch), **{**options, "on_failure": "raise"})
+
+    return open_at

@@ -1,0 +1,245 @@
+"""A link between two nodes: one connection, on which both open conversations; each knows that the other has the secret.
+
+dial or accept -> HELLO both ways -> PROOF both ways -> up -> ... -> down: every conversation ends
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import secrets
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+from leveret.core.errors import AccessRefused, InvalidArgument, LeveretError
+from leveret.node import wire
+from leveret.node.wire import Kind, Message
+from leveret.telemetry.logs import Log
+
+NONCE_BYTES = 16
+HANDSHAKE_S = 10.0
+UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause
+
+LOG = Log("node")
+
+
+class Conversation(Protocol):
+    """One end of a conversation."""
+
+    def heard(self, data: bytes) -> None:
+        """The other end says something."""
+
+    def paused(self, paused: bool) -> None:
+        """The other end, or the link, wants to hear no more for a while, or again."""
+
+    def ended(self, reason: str) -> None:
+        """The other end has nothing more to say, or the link is down."""
+
+
+class Peers(Protocol):
+    """What a link needs of its node."""
+
+    name: str
+    cluster: str
+    secret: bytes
+
+    def up(self, link: Link) -> None:
+        """Another node is reached."""
+
+    def down(self, link: Link) -> None:
+        """It is not any more."""
+
+    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
+        """Another node opens a conversation; raises what is refused."""
+
+    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
+        """Another node asks for something."""
+
+
+class Link(asyncio.Protocol):
+    """One connection to another node."""
+
+    def __init__(self, peers: Peers, dials: bool) -> None:
+        """Of a node; `dials`: it has called the other one."""
+        self.peer = ""
+        self._peers = peers
+        self._transport: asyncio.Transport | None = None
+        self._reader = wire.Reader()
+        self._nonce = secrets.token_bytes(NONCE_BYTES)
+        self._their_nonce = b""
+        self._known = False
+        self._conversations: dict[int, Conversation] = {}
+        self._answers: dict[int, Callable[[bytes | None], None]] = {}
+        # Both ends number what they begin, one by odd numbers, the other by even ones.
+        self._last_number = 1 if dials else 2
+        self._slow = False
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the other node is who it says it is, and can be talked to."""
+        return self._known and self._transport is not None
+
+    # From the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Introduce ourselves."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=UNSENT_BYTES_HIGH)
+        self._deadline = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
+        hello = {"node": self._peers.name, "cluster": self._peers.cluster, "nonce": self._nonce.hex()}
+        self._say(Kind.HELLO, 0, json.dumps(hello).encode())
+
+    def data_received(self, data: bytes) -> None:
+        """Do what the other node says; what it should not have said ends the link."""
+        try:
+            for message in self._reader.feed(data):
+                self._handle(message)
+        except LeveretError as error:
+            LOG.warning("link refused", peer=self.peer, reason=error)
+            self.close()
+
+    def pause_writing(self) -> None:
+        """The other node is slow."""
+        self._slow = True
+        for each in list(self._conversations.values()):
+            each.paused(True)
+
+    def resume_writing(self) -> None:
+        """It is not any more."""
+        self._slow = False
+        for each in list(self._conversations.values()):
+            each.paused(False)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The link is down, and everything on it."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        was_up, self._transport = self.is_up, None
+        conversations, self._conversations = self._conversations, {}
+        answers, self._answers = self._answers, {}
+        for each in conversations.values():
+            each.ended("the link is down")
+        for answer in answers.values():
+            answer(None)
+        if was_up:
+            LOG.info("link down", peer=self.peer)
+            self._peers.down(self)
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Conversations
+
+    def open(self, request: dict[str, Any], conversation: Conversation) -> int:
+        """Begin a conversation; give its number."""
+        number = self._next_number()
+        self._conversations[number] = conversation
+        self._say(Kind.OPEN, number, json.dumps(request).encode())
+        return number
+
+    def send(self, number: int, data: bytes) -> None:
+        """Say something."""
+        self._say(Kind.DATA, number, data)
+
+    def pause(self, number: int, paused: bool) -> None:
+        """Ask the other end to say no more for a while, or to go on."""
+        self._say(Kind.PAUSE if paused else Kind.RESUME, number)
+
+    def end(self, number: int, reason: str = "") -> None:
+        """Have nothing more to say."""
+        if self._conversations.pop(number, None) is not None:
+            self._say(Kind.CLOSE, number, reason.encode())
+
+    def ask(self, request: bytes, answered: Callable[[bytes | None], None]) -> None:
+        """Ask something; the answer is None when the link goes down before it comes."""
+        number = self._next_number()
+        self._answers[number] = answered
+        self._say(Kind.ASK, number, request)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether much waits to be sent."""
+        return self._slow
+
+    def _next_number(self) -> int:
+        self._last_number += 2
+        return self._last_number
+
+    def _say(self, kind: Kind, number: int, payload: bytes = b"") -> None:
+        if self._transport is not None:
+            self._transport.write(wire.encode(kind, number, payload))
+
+    # What the other node says
+
+    def _handle(self, message: Message) -> None:
+        if not self._known:
+            self._introduce(message)
+        elif message.kind is Kind.OPEN:
+            self._open(message.number, message.payload)
+        elif message.kind is Kind.ASK:
+            number = message.number
+            self._peers.asked(self, message.payload, lambda answer: self._say(Kind.ANSWER, number, answer))
+        elif message.kind is Kind.ANSWER:
+            answered = self._answers.pop(message.number, None)
+            if answered is not None:
+                answered(message.payload)
+        else:
+            self._talk(message)
+
+    def _talk(self, message: Message) -> None:
+        """Go on with a conversation; one that has just ended needs to hear nothing more."""
+        found = self._conversations.get(message.number)
+        if found is None:
+            return
+        if message.kind is Kind.DATA:
+            found.heard(message.payload)
+        elif message.kind is Kind.CLOSE:
+            del self._conversations[message.number]
+            found.ended(message.payload.decode(errors="replace"))
+        else:
+            found.paused(message.kind is Kind.PAUSE)
+
+    def _open(self, number: int, payload: bytes) -> None:
+        try:
+            self._conversations[number] = self._peers.opened(self, number, json.loads(payload))
+        except (LeveretError, ValueError) as error:
+            self._say(Kind.CLOSE, number, str(error).encode())
+
+    # Who is there
+
+    def _introduce(self, message: Message) -> None:
+        """Two words of each: who it is, and that it knows the secret."""
+        if message.kind is Kind.HELLO and not self.peer:
+            self._hello(message.payload)
+        elif message.kind is Kind.PROOF and self.peer:
+            self._check(message.payload)
+        else:
+            raise InvalidArgument(f"{message.kind.name} before the introduction")
+
+    def _hello(self, payload: bytes) -> None:
+        try:
+            told = json.loads(payload)
+            cluster, self.peer = str(told["cluster"]), str(told["node"])
+            self._their_nonce = bytes.fromhex(told["nonce"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidArgument(f"no introduction: {error}") from None
+        if cluster != self._peers.cluster:
+            raise AccessRefused(f"node '{self.peer}' is of the cluster '{cluster}', not of '{self._peers.cluster}'")
+        if self.peer == self._peers.name or len(self._their_nonce) != NONCE_BYTES or self._their_nonce == self._nonce:
+            raise AccessRefused(f"another node that calls itself '{self.peer}'")
+        self._say(Kind.PROOF, 0, wire.proof(self._peers.secret, self._peers.name, self._nonce, self._their_nonce))
+
+    def _check(self, theirs: bytes) -> None:
+        expected = wire.proof(self._peers.secret, self.peer, self._their_nonce, self._nonce)
+        if not hmac.compare_digest(theirs, expected):
+            raise AccessRefused(f"node '{self.peer}' has another cluster_secret")
+        self._known = True
+        self._reader.bytes_max = wire.MESSAGE_BYTES_MAX
+        if self._deadline is not None:
+            self._deadline.cancel()
+        LOG.info("link up", peer=self.peer)
+        self._peers.up(self)

@@ -1,0 +1,317 @@
+"""A node: which shards it serves, how it reaches those of others, and what it knows of the whole cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from leveret.amqp.connection import Peer
+from leveret.amqp.hub import Hub
+from leveret.cluster.catalog import Catalog, Verb
+from leveret.cluster.changes import Change as Definition
+from leveret.cluster.placement import LOCAL, home_of_owner
+from leveret.core.broker import Broker
+from leveret.core.changes import Change, DeleteQueue
+from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
+from leveret.core.queue import Queue
+from leveret.node.front.backend import Backend
+from leveret.node.front.connection import Caller, FrontConnection
+from leveret.node.guest import Guest
+from leveret.node.link import Conversation, Link
+from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
+from leveret.node.shard import Shard
+from leveret.telemetry.logs import Log
+
+RETRY_S = 0.1
+TOLD_S = 5.0
+
+T = TypeVar("T")
+LOG = Log("node")
+
+
+class Owners(Protocol):
+    """Who has which shard."""
+
+    def owner_of(self, home: str) -> str | None:
+        """The node that serves a shard; None: nobody does now."""
+
+    def address_of(self, node: str) -> tuple[str, int] | None:
+        """Where a node can be reached by others; None: it is not there."""
+
+    def nodes(self) -> list[str]:
+        """Who is there."""
+
+
+class Node:
+    """One node of a cluster."""
+
+    def __init__(self, name: str, cluster: str, secret: bytes, catalog: Catalog, hub: Hub, owners: Owners) -> None:
+        """Serve nothing yet; `hub` is that of the fronts, over the broker of the catalog's copy."""
+        self.name = name
+        self.cluster = cluster
+        self.secret = secret
+        self.catalog = catalog
+        self.hub = hub
+        self.announce: Callable[[int], None] = lambda version: None
+        """Told of each new version that this node has made."""
+        self.shards: dict[str, Shard] = {}
+        self.links: dict[str, Link] = {}
+        self._told = 0  # the version that every node within reach has
+        self._around: tuple[frozenset[str], frozenset[str]] | None = None
+        self._owners = owners
+        self._callers: dict[Backend, Caller] = {}
+        self._served_by: dict[Backend, str] = {}
+        self._dialing: dict[str, asyncio.Task[None]] = {}
+        self._identities = 0
+        self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._changing: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+
+    # Coming and going
+
+    async def start(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
+        """Listen for other nodes, and learn what there is; gives the port."""
+        self._server = await self._loop.create_server(lambda: Link(self, dials=False), host, port, ssl=context)
+        self.catalog.listeners.append(self._follow)
+        self.catalog.replica.followers.append(self._know)
+        await self.catalog.catch_up()
+        await self.catalog.change(partial(_drop_queues_of, lambda home: home == LOCAL + self.name))
+        self._tasks = [asyncio.create_task(self._look_around()), asyncio.create_task(self.catalog.follow())]
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Leave."""
+        tasks = [*self._tasks, *self._dialing.values(), *self._changing]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.catalog.close()
+        for shard in self.shards.values():
+            shard.hub.core.gone = None
+        if self._server is not None:
+            self._server.close()
+        for link in list(self.links.values()):
+            link.close()
+
+    def connect(self, peer: Peer) -> FrontConnection:
+        """The server's end of a client's connection."""
+        return FrontConnection(self.hub, peer, self)
+
+    # Shards
+
+    def serve(self, shard: Shard) -> None:
+        """Serve a shard from now on."""
+        shard.reconcile(self.catalog.replica)
+        shard.hub.core.gone = partial(self._hear_gone, shard)
+        self.shards[shard.home] = shard
+        self.look()
+
+    def forsake(self, home: str) -> None:
+        """Serve a shard no more: its clients look for its next owner."""
+        shard = self.shards.pop(home, None)
+        if shard is not None:
+            shard.hub.core.gone = None
+            for guest in list(shard.guests):
+                guest.leave("the shard has another owner")
+        for backend in [each for each, owner in self._served_by.items() if (each.home, owner) == (home, self.name)]:
+            del self._served_by[backend]
+            backend.lost("the shard has another owner")
+
+    def look(self) -> None:
+        """Something has changed: find ways to shards that have none."""
+        for backend in [each for each in self._callers if not each.attached]:
+            self._find(backend)
+
+    async def _look_around(self) -> None:
+        """Reach every node that is there, and every shard that clients wait for."""
+        while True:
+            for name in self._owners.nodes():
+                if self.name < name and name not in self.links and name not in self._dialing:
+                    self._dialing[name] = asyncio.create_task(self._dial(name))
+            self.look()
+            self._look_for_orphans()
+            await asyncio.sleep(RETRY_S)
+
+    async def _dial(self, name: str) -> None:
+        """Call a node, of which the one with the lower name calls."""
+        address = self._owners.address_of(name)
+        try:
+            if address is not None:
+                await self._loop.create_connection(lambda: Link(self, dials=True), *address)
+        except OSError as error:
+            LOG.info("node not reached", node=name, reason=error)
+        finally:
+            del self._dialing[name]
+
+    # For fronts
+
+    def home_of(self, vhost: str, queue: str) -> str:
+        """The shard of a queue."""
+        return self.catalog.replica.home_of(vhost, queue)
+
+    def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
+        """Change a definition on every node."""
+        self._begin(change.apply, done)
+
+    def attach(self, backend: Backend, caller: Caller) -> None:
+        """Find a way to the owner of a shard, now and whenever it changes."""
+        self._callers[backend] = caller
+        self._find(backend)
+
+    def detach(self, backend: Backend) -> None:
+        """Nobody needs that way any more."""
+        self._callers.pop(backend, None)
+        self._served_by.pop(backend, None)
+
+    def soon(self, job: Callable[[], None]) -> None:
+        """Do something in the next turn of the loop."""
+        self._loop.call_soon(job)
+
+    def identify(self) -> str:
+        """Another name for a connection."""
+        self._identities += 1
+        return f"{self.name}/{self._identities}"
+
+    def _find(self, backend: Backend) -> None:
+        """Attach a backend if its shard is served by somebody who can be reached."""
+        caller, home = self._callers[backend], backend.home
+        owner = home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)
+        if owner == self.name and home in self.shards:
+            self._served_by[backend] = owner
+            backend.connection.attached(backend, Guest(self.shards[home].hub, caller, backend))
+        elif owner in self.links:
+            self._served_by[backend] = owner
+            backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
+
+    # For links
+
+    def up(self, link: Link) -> None:
+        """Another node is reached; of two links to it the later one is used."""
+        previous = self.links.get(link.peer)
+        self.links[link.peer] = link
+        if previous is not None:
+            previous.close()
+        self.look()
+
+    def down(self, link: Link) -> None:
+        """Another node is not reached any more."""
+        if self.links.get(link.peer) is link:
+            del self.links[link.peer]
+
+    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
+        """A client of another node wants something of a shard of ours."""
+        home = request.get("shard")
+        shard = self.shards.get(home) if isinstance(home, str) else None
+        if shard is None:
+            raise Unreachable(f"shard {home} is not on node '{self.name}'")
+        return RemoteListener(link, number, shard, caller_of(request, self.hub.access.users))
+
+    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
+        """Another node wants us to know a version of the definitions."""
+        asked = json.loads(request)
+        if "version" not in asked:
+            raise InvalidArgument(f"node '{link.peer}' asks for what nobody knows: is it of another version?")
+        if int(asked["version"]) <= self.catalog.version:
+            answer(b"")
+            return
+        task = asyncio.create_task(self.catalog.catch_up())
+        task.add_done_callback(lambda done: answer(b"" if done.exception() is None else str(done.exception()).encode()))
+
+    # Definitions
+
+    async def decide(self, verb: Verb) -> Any:
+        """Run a verb for the whole cluster; return when every node that can be reached has what came of it."""
+        result = await self.catalog.change(verb)
+        version = self.catalog.version
+        if version > self._told:
+            self.announce(version)
+            await self._tell(version)
+            self._told = max(self._told, version)
+        return result
+
+    def _begin(self, verb: Verb, done: Callable[[Any], None]) -> None:
+        """Decide something, then say what came of it."""
+
+        async def decide() -> None:
+            try:
+                result = await self.decide(verb)
+            except LeveretError as error:
+                result = error
+            done(result)
+
+        task = asyncio.create_task(decide())
+        self._changing.add(task)
+        task.add_done_callback(self._changing.discard)
+
+    async def _tell(self, version: int) -> None:
+        """Return when every node that can be reached knows a version."""
+        request = json.dumps({"version": version}).encode()
+        waiting = [self._ask(link, request) for link in self.links.values()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=TOLD_S)
+
+    def _ask(self, link: Link, request: bytes) -> asyncio.Future[bytes | None]:
+        """What another node answers; None when it is lost meanwhile."""
+        answer: asyncio.Future[bytes | None] = self._loop.create_future()
+
+        def answered(data: bytes | None) -> None:
+            if not answer.done():
+                answer.set_result(data)
+
+        link.ask(request, answered)
+        return answer
+
+    def _follow(self, changes: list[Definition]) -> None:
+        """Changes are in the log: the shards of this node follow."""
+        for shard in self.shards.values():
+            shard.follow(changes, self.catalog.replica.homes)
+
+    def _know(self, change: Definition) -> None:
+        """A change was made on another node, or taken back: whoever lets clients in has to know."""
+        self.hub.access.follow(change.kind, change.definition, change.removed)
+
+    # Queues that go by themselves
+
+    def _hear_gone(self, shard: Shard, queue: Queue) -> None:
+        """A shard of this node has no such queue any more; from whatever thread let time pass there."""
+        self._loop.call_soon_threadsafe(self._gone, shard, queue.vhost, queue.name)
+
+    def _gone(self, shard: Shard, vhost: str, name: str) -> None:
+        """Let the catalog have no such queue either, unless it was declared again meanwhile."""
+
+        def forget(core: Broker) -> None:
+            if self.shards.get(shard.home) is shard and not shard.has_queue(vhost, name):
+                DeleteQueue(vhost, name).apply(core)
+
+        if self.catalog.replica.homes.get((vhost, name)) == shard.home:
+            self._begin(forget, lambda _: None)
+
+    def _look_for_orphans(self) -> None:
+        """When others come or go: one of those who stay removes the queues whose connections went with their node."""
+        present = frozenset(self._owners.nodes())
+        around = present, frozenset(self.links)
+        if around == self._around:
+            return
+        self._around = around
+        if self.name != min(present, default=""):
+            return
+        alive = {LOCAL + each for each in present.union(self.links)}
+
+        def done(result: object) -> None:
+            if isinstance(result, LeveretError):
+                self._around = None  # to be tried again
+
+        self._begin(partial(_drop_queues_of, lambda home: home not in alive), done)
+
+
+def _drop_queues_of(chosen: Callable[[str], bool], core: Broker) -> None:
+    """Delete the queues of connections on chosen nodes."""
+    for vhost in core.topology.vhosts.values():
+        for queue in [each for each in vhost.queues.values() if isinstance(each.owner, str)]:
+            if chosen(home_of_owner(queue.owner)):
+                core.delete_queue(queue)

@@ -1,0 +1,127 @@
+"""Clients of one node in shards of another: the same as in one process, with a link between.
+
+front: RemoteSession ---- link ---- RemoteListener: guest: shard
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leveret.amqp.connection import Peer
+from leveret.core.errors import InvalidArgument, NotFound
+from leveret.node.front.connection import Caller
+from leveret.node.guest import Guest
+
+if TYPE_CHECKING:
+    from leveret.node.front.backend import Backend
+    from leveret.node.link import Link
+    from leveret.node.shard import Shard
+    from leveret.security.users import Users
+
+
+class RemoteSession:
+    """A way from a front to a shard of another node."""
+
+    def __init__(self, link: Link, backend: Backend, caller: Caller) -> None:
+        """Open it; what is said before the other node has heard of it waits in the link."""
+        self._link = link
+        self._backend = backend
+        self._number = link.open({"shard": backend.home, **told(caller)}, self)
+
+    # For the front
+
+    def send(self, data: bytes) -> None:
+        """Give the shard frames."""
+        self._link.send(self._number, data)
+
+    def pause(self, paused: bool) -> None:
+        """Whether the client takes no more for now."""
+        self._link.pause(self._number, paused)
+
+    def close(self) -> None:
+        """The client has gone."""
+        self._link.end(self._number)
+
+    # From the link
+
+    def heard(self, data: bytes) -> None:
+        """The shard says something."""
+        self._backend.received(data)
+
+    def paused(self, paused: bool) -> None:
+        """The shard hears nothing more for a while, or again."""
+        self._backend.held(paused)
+
+    def ended(self, reason: str) -> None:
+        """The shard is not there any more."""
+        self._backend.lost(reason)
+
+
+class RemoteListener:
+    """The other end: a guest in a shard of this node, whose client is elsewhere."""
+
+    def __init__(self, link: Link, number: int, shard: Shard, caller: Caller) -> None:
+        """Let the client in."""
+        self._link = link
+        self._number = number
+        self._shard = shard
+        self._guest = Guest(shard.hub, caller, self)
+        shard.guests.add(self)
+
+    # From the link
+
+    def heard(self, data: bytes) -> None:
+        """The client says something."""
+        self._guest.send(data)
+
+    def paused(self, paused: bool) -> None:
+        """The client takes no more for a while, or again."""
+        self._guest.pause(paused)
+
+    def ended(self, reason: str) -> None:
+        """The client has gone."""
+        self._shard.guests.discard(self)
+        self._guest.close()
+
+    # From the guest
+
+    def received(self, data: bytes) -> None:
+        """The shard says something."""
+        self._link.send(self._number, data)
+
+    def held(self, held: bool) -> None:
+        """The shard hears nothing more for a while, or again."""
+        self._link.pause(self._number, held)
+
+    def lost(self, reason: str) -> None:
+        """The shard has closed the connection."""
+        self._shard.guests.discard(self)
+        self._link.end(self._number, reason)
+
+    def leave(self, reason: str) -> None:
+        """This node has the shard no more."""
+        self.ended(reason)
+        self._link.end(self._number, reason)
+
+
+def told(caller: Caller) -> dict[str, Any]:
+    """A caller as another node is told of it."""
+    peer = caller.peer
+    return {
+        "user": caller.user.name,
+        "vhost": caller.vhost,
+        "peer": [peer.host, peer.port, peer.tls, peer.certificate_name],
+        "name": caller.client_properties.get("connection_name"),
+        "capabilities": caller.client_properties.get("capabilities", {}),
+    }
+
+
+def caller_of(request: dict[str, Any], users: Users) -> Caller:
+    """The reverse; raises what another node should not have said."""
+    try:
+        properties = {"connection_name": request["name"], "capabilities": dict(request["capabilities"])}
+        return Caller(Peer(*request["peer"]), users.get(request["user"]), str(request["vhost"]), properties)
+    except NotFound:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(f"no caller: {error}") from None

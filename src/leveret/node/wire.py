@@ -1,0 +1,92 @@
+"""The bytes between two nodes: many conversations on one connection.
+
+    | u32 size of what follows | u8 kind | u32 conversation | payload |
+
+HELLO   node, cluster, nonce (JSON)                 the first words of both
+PROOF   HMAC-SHA256 of both nonces by the secret    the second ones: whoever does not know the secret gets no further
+OPEN    shard, caller (JSON)                        a client of the sender's wants something of a shard of the other
+DATA    frames of AMQP, either way
+PAUSE, RESUME                                       say no more for a while; go on
+CLOSE   why (text)                                  the end of a conversation, by whoever has nothing more to say
+ASK, ANSWER                                         one message there and one back
+"""
+
+import hashlib
+import hmac
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from leveret.core.errors import InvalidArgument
+
+MESSAGE_BYTES_MAX = 64 << 20  # a batch of SQS or REST with the largest bodies
+STRANGER_BYTES_MAX = 4_096  # before the proof
+_HEAD = struct.Struct(">IBI")
+_SIZE_BYTES = 4
+
+
+class Kind(IntEnum):
+    """What a message is."""
+
+    HELLO = 1
+    PROOF = 2
+    OPEN = 3
+    DATA = 4
+    PAUSE = 5
+    RESUME = 6
+    CLOSE = 7
+    ASK = 8
+    ANSWER = 9
+
+
+class Message(NamedTuple):
+    """One message of a conversation."""
+
+    kind: Kind
+    number: int
+    payload: bytes
+
+
+def encode(kind: Kind, number: int, payload: bytes = b"") -> bytes:
+    """The bytes of a message."""
+    return _HEAD.pack(_HEAD.size - _SIZE_BYTES + len(payload), kind, number) + payload
+
+
+class Reader:
+    """Bytes to messages."""
+
+    def __init__(self) -> None:
+        """A stranger may say little."""
+        self._buffer = bytearray()
+        self.bytes_max = STRANGER_BYTES_MAX
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """The messages that are here whole; raises InvalidArgument for what is none."""
+        self._buffer += data
+        start = 0
+        try:
+            while len(self._buffer) - start >= _HEAD.size:
+                size, kind, number = _HEAD.unpack_from(self._buffer, start)
+                if not _HEAD.size - _SIZE_BYTES <= size <= self.bytes_max:
+                    raise InvalidArgument(f"a message of {size} bytes from another node: at most {self.bytes_max}")
+                end = start + _SIZE_BYTES + size
+                if len(self._buffer) < end:
+                    return
+                payload = bytes(self._buffer[start + _HEAD.size : end])
+                start = end
+                yield Message(_kind(kind), number, payload)
+        finally:
+            del self._buffer[:start]
+
+
+def _kind(number: int) -> Kind:
+    try:
+        return Kind(number)
+    except ValueError:
+        raise InvalidArgument(f"a message of kind {number} from another node: is it of another version?") from None
+
+
+def proof(secret: bytes, speaker: str, nonce: bytes, other: bytes) -> bytes:
+    """That the speaker knows the secret: he signs the nonce of the other one with his own, and his name."""
+    return hmac.digest(secret, speaker.encode() + b"\0" + nonce + other, hashlib.sha256)

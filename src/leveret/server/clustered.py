@@ -1,0 +1,138 @@
+"""The server process of a node: the fronts that clients talk to, and the shards that it owns.
+
+bind ports -> join -> accept -> ready -> ... SIGTERM -> accept no more -> clients leave -> shards go to others -> leave
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import uvloop
+
+from leveret.amqp.connection import Peer
+from leveret.amqp.hub import Hub
+from leveret.amqp.replies import Reply
+from leveret.amqp.server import AmqpServer
+from leveret.clock import SystemClock
+from leveret.cluster.catalog import Catalog
+from leveret.cluster.postgres_log import PostgresLog
+from leveret.config import ServerOptions
+from leveret.core.errors import InvalidArgument
+from leveret.embedded.broker import Broker
+from leveret.embedded.guard import Guard
+from leveret.embedded.options import options_of
+from leveret.net.admission import Admission
+from leveret.node.front.connection import FrontConnection
+from leveret.node.joined import Joined, Place, opening
+from leveret.node.node import Node
+from leveret.security.access import Access
+from leveret.security.passwords import hash_password
+from leveret.security.tls import Certificates
+from leveret.server.addresses import WITH_TLS, Sockets, bound_sockets
+from leveret.server.administration.site import Site
+from leveret.server.control import ControlServer
+from leveret.server.process import CLOSE_TEXT, LOG, Server, certificates_of, held, limits_of, noticed, raise_file_limit
+from leveret.server.settings import broker_options
+from leveret.telemetry.logs import start_logging, stop_logging
+
+AMQP = ("amqp", "amqps")
+
+
+def serve_node(options: ServerOptions) -> int:
+    """Serve until a signal comes; gives the exit code. Raises what keeps it from starting."""
+    handler = start_logging(options.log_level, options.log_format)
+    try:
+        certificates = certificates_of(options)
+        with bound_sockets(options) as sockets, held(options):
+            amqp = {name: bound for name, bound in sockets.items() if name in AMQP}
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(NodeServer(options, certificates, amqp).run())
+        LOG.info("stopped")
+    finally:
+        stop_logging(handler)
+    return 0
+
+
+def place_of(options: ServerOptions) -> Place:
+    """Which node of which cluster the options name."""
+    if options.cluster is None or options.store is None or options.etcd is None:
+        raise InvalidArgument("a node needs the options cluster, store and etcd")
+    return Place(
+        node=options.node or socket.gethostname(),
+        cluster=options.cluster,
+        secret=options.cluster_secret.encode(),
+        store=options.store,
+        etcd=tuple(each.strip() for each in options.etcd.split(",")),
+        host=options.host.split(",")[0],
+        port=options.cluster_port,
+        shards=options.cluster_shards,
+        ttl_s=options.cluster_lease_s,
+    )
+
+
+class NodeServer(Server):
+    """Everything that runs while a node serves clients; its broker is the copy of the catalog, without messages."""
+
+    def __init__(self, options: ServerOptions, certificates: Certificates | None, sockets: Sockets) -> None:
+        """Nothing runs yet."""
+        self._place = place_of(options)
+        self._log = PostgresLog(self._place.store)
+        self._catalog = Catalog(self._log, self._place.node, self._place.shards)
+        replica = self._catalog.replica
+        guard = Guard(replica.broker, replica.lock, SystemClock())
+        super().__init__(options, Broker(guard, options_of({}), secrets.token_bytes(32)), certificates, sockets)
+        self._joined: Joined | None = None
+
+    def _connect(self, hub: Hub, peer: Peer) -> FrontConnection:
+        assert self._joined is not None, "nobody is let in before"
+        return self._joined.node.connect(peer)
+
+    async def run(self) -> None:
+        """Serve until a signal comes."""
+        options, guard = self._options, self._broker.guard
+        raise_file_limit(options.connections_max)
+        with guard as core:
+            access = Access(core, None)
+        admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
+        amqp = AmqpServer(guard, access, limits_of(options), admission, self._connect)
+        guard.on_durable(amqp.durable)
+        shards = opening(self._place, **broker_options(options))
+        self._joined = joined = Joined(self._place, self._catalog, amqp.hub, access, limits_of(options), shards)
+        self._handle_signals()
+        await joined.start(self._addresses())
+        await self._add_default_user(joined.node, access)
+        control = ControlServer(
+            partial(_decided, joined.node), Site(core, access, partial(self._facts, amqp)), options.data
+        )
+        await control.start()
+        for name, sockets in self._sockets.items():
+            for bound in sockets:
+                amqp.listen(bound, self._current_context if name in WITH_TLS else None)
+        self._announce()
+        alive = noticed(asyncio.create_task(self._stay_alive()))
+        await self._stopping.wait()
+        amqp.stop_listening()
+        self._supervisor.stopping()
+        LOG.info("stopping", signal=self._signal)
+        await control.stop()
+        await joined.drain()
+        await amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, options.drain_s)
+        await joined.stop()
+        await self._log.close()
+        alive.cancel()
+        self._broker.close()
+
+    async def _add_default_user(self, node: Node, access: Access) -> None:
+        """Make the first user of the cluster, if nobody has."""
+        default = self._default_user()
+        if default is not None and not len(access.users):
+            stored = await asyncio.to_thread(hash_password, default[1])
+            await node.decide(lambda core: access.add_default_user(default[0], stored))
+
+
+async def _decided(node: Node, verb: Callable[[], Any]) -> Any:
+    """Do what an operator asks for on every node."""
+    return await node.decide(lambda core: verb())

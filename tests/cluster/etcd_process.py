@@ -1,0 +1,95 @@
+"""A real etcd in a process of its own, for tests: on free ports, its data in a folder, stopped by its pid."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.parts import need_program
+
+PATIENCE_S = 30
+POLL_S = 0.02
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class EtcdProcess:
+    """One etcd; `start` again after `kill` to see what it kept."""
+
+    def __init__(self, folder: Path, *flags: str, scheme: str = "http") -> None:
+        """An etcd with its data in a folder; it is not started yet."""
+        need_program("etcd")
+        self._folder = folder
+        self._flags = flags
+        client, peer = free_ports(2)
+        self.url = f"{scheme}://127.0.0.1:{client}"
+        self._peer = f"http://127.0.0.1:{peer}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Start it and wait until it answers."""
+        command = ["etcd", "--data-dir", str(self._folder / "etcd"), "--logger", "zap", "--log-outputs", "stderr"]
+        command += ["--listen-client-urls", self.url, "--advertise-client-urls", self.url]
+        command += ["--listen-peer-urls", self._peer, "--initial-advertise-peer-urls", self._peer]
+        command += ["--initial-cluster", f"default={self._peer}", *self._flags]
+        environ = {**os.environ, "ETCD_UNSUPPORTED_ARCH": os.uname().machine}
+        with (self._folder / "etcd.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._listens():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"etcd did not start:\n{self.log}")
+            time.sleep(POLL_S)
+        return self
+
+    def _listens(self) -> bool:
+        """Whether it takes requests; one with TLS only has to take connections."""
+        host, port = self.url.removeprefix("https://").removeprefix("http://").split(":")
+        try:
+            if self.url.startswith("http:"):
+                with urllib.request.urlopen(f"{self.url}/health", timeout=1) as answer:
+                    return b"true" in answer.read()
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+    @property
+    def log(self) -> str:
+        """What it has logged."""
+        return (self._folder / "etcd.log").read_text()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process is not None, "etcd is not running"
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.signal(signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait(PATIENCE_S)
+        self._process = None
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it if it runs."""
+        if self._process is not None:
+            self.kill()

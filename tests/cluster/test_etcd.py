@@ -1,0 +1,245 @@
+"""The client of etcd, on a real one."""
+
+import asyncio
+import base64
+import json
+import signal
+import ssl
+import subprocess
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leveret.cluster import gateway
+from leveret.cluster.etcd import Etcd, Event
+from leveret.cluster.gateway import Endpoint, Lost
+from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, Unreachable
+from tests.cluster.etcd_process import EtcdProcess, free_ports
+
+Use = Callable[[Etcd], Coroutine[Any, Any, None]]
+PATIENCE_S = 20
+
+
+def run(process: EtcdProcess, use: Use, *more: str, **options: Any) -> None:
+    """Use a client of an etcd; endpoints before that of the process are tried first."""
+
+    async def main() -> None:
+        client = Etcd([*more, process.url], **options)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await use(client)
+        finally:
+            await client.close()
+
+    asyncio.run(main())
+
+
+def test_keys_are_put_found_and_deleted(etcd: EtcdProcess, prefix: str) -> None:
+    async def use(client: Etcd) -> None:
+        first = await client.put(f"{prefix}a", "ä")
+        second = await client.put(f"{prefix}b", "2")
+        await client.put(f"{prefix}b", "3")
+        found = await client.range(prefix)
+        assert [(each.key, each.value, each.created) for each in found.keys] == [
+            (f"{prefix}a", "ä", first),
+            (f"{prefix}b", "3", second),
+        ]
+        assert found.revision == found.keys[1].changed > second
+        await client.delete(f"{prefix}a")
+        assert await client.get(f"{prefix}a") is None
+        assert (await client.range(f"{prefix}none")).keys == []
+
+    run(etcd, use)
+
+
+def test_only_one_creates_a_key_and_only_it_removes_it(etcd: EtcdProcess, prefix: str) -> None:
+    async def use(client: Etcd) -> None:
+        key, hint = f"{prefix}owner", (f"{prefix}hint", "b", 0)
+        done = await asyncio.gather(*(client.create(key, str(number)) for number in range(5)))
+        assert sorted(each.succeeded for each in done) == [False] * 4 + [True]
+        won = next(each for each in done if each.succeeded)
+        found = await client.get(key)
+        assert found is not None
+        assert found.created == won.revision
+        assert not (await client.replace(key, won.revision - 1, "other")).succeeded
+        assert (await client.replace(key, won.revision, "active")).succeeded
+        assert not (await client.remove(key, won.revision - 1, hint)).succeeded
+        assert (await client.remove(key, won.revision, hint)).succeeded
+        assert [each.key for each in (await client.range(prefix)).keys] == [f"{prefix}hint"]
+        assert (await client.create(key, "again", hint=f"{prefix}hint")).succeeded
+        assert [each.key for each in (await client.range(prefix)).keys] == [key]
+
+    run(etcd, use)
+
+
+def test_keys_go_with_their_lease(etcd: EtcdProcess, prefix: str) -> None:
+    async def use(client: Etcd) -> None:
+        lease = await client.grant(10)
+        await client.put(f"{prefix}a", "1", lease)
+        found = await client.get(f"{prefix}a")
+        assert found is not None
+        assert found.lease == lease
+        assert await client.keep_alive(lease)
+        await client.revoke(lease)
+        assert await client.get(f"{prefix}a") is None
+        assert not await client.keep_alive(lease)
+        await client.revoke(lease)
+        with pytest.raises(NotFound, match="lease"):
+            await client.put(f"{prefix}a", "1", lease)
+        with pytest.raises(NotFound, match="lease"):
+            await client.create(f"{prefix}a", "1", lease)
+
+    run(etcd, use)
+
+
+def test_a_watch_tells_what_happens_in_order(etcd: EtcdProcess, prefix: str) -> None:
+    async def use(client: Etcd) -> None:
+        before = await client.put(f"{prefix}a", "1")
+        await client.put(f"{prefix}b", "2")
+        await client.put("/elsewhere", "3")
+        seen: list[Event] = []
+        async for events in client.watch(prefix, before):
+            seen += events
+            if len(seen) == 2:
+                await client.delete(f"{prefix}a")
+            elif len(seen) == 3:
+                break
+        assert [(each.key, each.found and each.found.value) for each in seen] == [
+            (f"{prefix}a", "1"),
+            (f"{prefix}b", "2"),
+            (f"{prefix}a", None),
+        ]
+        assert [each.revision for each in seen] == sorted(each.revision for each in seen)
+
+    run(etcd, use)
+
+
+def test_a_silent_watch_ends_so_that_all_is_looked_at_again(
+    etcd: EtcdProcess, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leveret.cluster.etcd.IDLE_S", 0.05)
+
+    async def use(client: Etcd) -> None:
+        revision = await client.put(f"{prefix}a", "1")
+        assert [len(events) async for events in client.watch(prefix, revision + 1)] == []
+
+    run(etcd, use)
+
+
+def test_a_dead_endpoint_is_passed_over(etcd: EtcdProcess, prefix: str) -> None:
+    async def use(client: Etcd) -> None:
+        assert (await client.create(f"{prefix}a", "1")).succeeded
+        assert (await client.range(prefix)).keys[0].value == "1"
+
+    run(etcd, use, f"http://127.0.0.1:{free_ports(1)[0]}")
+
+
+def test_an_outage_is_said_and_survived(tmp_path: Path) -> None:
+    async def use(client: Etcd) -> None:
+        await client.put("/a", "1")
+        process.kill()
+        with pytest.raises(Unreachable, match="etcd"):
+            await client.put("/a", "2")
+        with pytest.raises(Lost):
+            await anext(client.watch("/", 1))
+        process.start()
+        found = await client.get("/a")
+        assert found is not None
+        assert found.value == "1"
+        process.signal(signal.SIGSTOP)
+        with pytest.raises(Lost, match="too long") as lost:
+            await client.put("/a", "2")
+        assert lost.value.sent
+        process.signal(signal.SIGCONT)
+
+    with EtcdProcess(tmp_path) as process:
+        run(process, use, timeout_s=0.5)
+
+
+def test_a_user_logs_in_and_again_when_the_token_is_gone(tmp_path: Path) -> None:
+    async def use(client: Etcd) -> None:
+        await client.put("/a", "1")
+        client._token = "stale"
+        found = await client.get("/a")
+        assert found is not None
+        assert found.value == "1"
+
+    async def refused(client: Etcd) -> None:
+        with pytest.raises(AccessRefused, match="etcd"):
+            await client.get("/a")
+
+    with EtcdProcess(tmp_path) as process:
+        asyncio.run(add_root(process.url))
+        run(process, use, user="root", password="secret")
+        run(process, refused, user="root", password="other")
+        run(process, refused)
+
+
+async def add_root(url: str) -> None:
+    """Switch on the users of an etcd."""
+    asked = gateway.Gateway([url], None, 5)
+    for path, request in [
+        ("/v3/auth/user/add", {"name": "root", "password": "secret"}),
+        ("/v3/auth/role/add", {"name": "root"}),
+        ("/v3/auth/user/grant", {"user": "root", "role": "root"}),
+        ("/v3/auth/enable", {}),
+    ]:
+        assert (await asked.ask(path, request)).status == 200
+    await asked.close()
+
+
+def test_tls_is_spoken_and_the_certificate_checked(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-days", "1", "-subj", "/CN=etcd", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+
+    async def use(client: Etcd) -> None:
+        await client.put("/a", "1")
+
+    flags = ("--cert-file", str(certificate), "--key-file", str(key))
+    with EtcdProcess(tmp_path, *flags, scheme="https") as process:
+        run(process, use, tls=ssl.create_default_context(cafile=str(certificate)))
+        with pytest.raises(Unreachable, match="certificate"):
+            run(process, use)
+
+
+@pytest.mark.parametrize("url", ["ftp://host:1", "http://", "http://host:99999999"])
+def test_what_is_no_endpoint_is_refused(url: str) -> None:
+    with pytest.raises(InvalidArgument, match="endpoint"):
+        Endpoint.parse(url)
+    with pytest.raises(InvalidArgument, match="endpoint"):
+        Etcd([])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n" + b"{" * 900,
+        b"HTTP/1.1 503 Busy\r\nContent-Length: 26\r\n\r\n" + json.dumps({"error": "no", "code": 14}).encode(),
+    ],
+    ids=["no-http", "no-object", "no-json", "too-large", "unavailable"],
+)
+def test_whatever_is_not_an_answer_counts_as_none(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "ANSWER_BYTES_MAX", 500)
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(base64.b64encode(b"/a"))
+        writer.write(answer)
+        writer.close()
+        await writer.wait_closed()
+
+    async def main() -> None:
+        server = await asyncio.start_server(reply, "127.0.0.1", 0)
+        async with server:
+            client = Etcd([f"127.0.0.1:{server.sockets[0].getsockname()[1]}"])
+            with pytest.raises(Lost):
+                await client.get("/a")
+            await client.close()
+
+    asyncio.run(main())

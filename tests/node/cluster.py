@@ -1,0 +1,172 @@
+"""Nodes of one process with shards in memory, links on loopback, and fixed owners: what pika sees of a cluster."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+import pika
+
+import leveret
+from leveret.amqp.connection import Peer
+from leveret.amqp.hub import Hub
+from leveret.amqp.limits import Limits
+from leveret.amqp.server import AmqpServer
+from leveret.clock import SystemClock
+from leveret.cluster.catalog import Catalog
+from leveret.cluster.catalog_log import MemoryLog
+from leveret.cluster.placement import LOCAL, Placements
+from leveret.embedded.broker import Broker
+from leveret.embedded.guard import Guard
+from leveret.embedded.options import options_of
+from leveret.net.admission import Admission
+from leveret.node.front.connection import FrontConnection
+from leveret.node.node import Node
+from leveret.node.shard import Shard
+from leveret.security.access import Access
+from leveret.security.passwords import hash_password
+from tests.amqp.client import CHEAP
+
+SHARDS = 4
+PATIENCE_S = 20
+T = TypeVar("T")
+
+
+def place(name: str) -> str:
+    """The shard that a queue of this name gets."""
+    return str(Placements(SHARDS).choose("/", name, None))
+
+
+class Served:
+    """A broker in memory, behind the hub of a shard or of the fronts."""
+
+    def __init__(self, access: Access | None = None, connect: Any = None, broker: Broker | None = None) -> None:
+        self.broker = broker or leveret.open()
+        with self.broker.guard as core:
+            self.access = access or Access(core, None, cost=CHEAP)
+        more = {} if connect is None else {"connect": connect}
+        self.server = AmqpServer(self.broker.guard, self.access, Limits(), Admission(100, 100, 100), **more)
+        self.broker.guard.on_durable(self.server.durable)
+
+    async def close(self) -> None:
+        await self.server.drain(320, "CONNECTION_FORCED - the test is over", 1)
+        self.broker.close()
+
+
+class OneNode:
+    """A node, its fronts and its shards."""
+
+    def __init__(self, name: str, cluster: "Cluster") -> None:
+        self.name = name
+        self.cluster = cluster
+        self.catalog = Catalog(cluster.log, name, SHARDS)
+        guard = Guard(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
+        self.fronts = Served(connect=self.connect, broker=Broker(guard, options_of({}), b"nobody knows"))
+        self.node = Node(name, "test", b"secret", self.catalog, self.fronts.server.hub, cluster)
+        self.shards: dict[str, Served] = {}
+        self.port = 0
+
+    def connect(self, hub: Hub, peer: Peer) -> FrontConnection:
+        return self.node.connect(peer)
+
+    async def start(self) -> None:
+        self.cluster.addresses[self.name] = ("127.0.0.1", await self.node.start("127.0.0.1", 0))
+        await self.node.decide(lambda core: self.fronts.access.add_default_user("guest", hash_password("guest", CHEAP)))
+        bound = socket.create_server(("127.0.0.1", 0))
+        self.port = bound.getsockname()[1]
+        self.fronts.server.listen(bound)
+        self.serve(LOCAL + self.name, Served(self.fronts.access))
+
+    def serve(self, home: str, served: Served) -> None:
+        """Serve a shard."""
+        self.shards[home] = served
+        self.node.serve(Shard(home, served.server.hub))
+
+    def hand_over(self, home: str) -> Served:
+        """Serve a shard no more, and give what is in it."""
+        self.node.forsake(home)
+        return self.shards.pop(home)
+
+    async def stop(self) -> None:
+        self.fronts.server.stop_listening()
+        await self.node.stop()
+        for served in (self.fronts, *self.shards.values()):
+            await served.close()
+
+
+class Cluster:
+    """Some nodes, in the loop of a thread."""
+
+    def __init__(self, *names: str) -> None:
+        self.log = MemoryLog()
+        self.addresses: dict[str, tuple[str, int]] = {}
+        self.owners: dict[str, str] = {}
+        self.members: dict[str, OneNode] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        for name in names:
+            self.run(self._add(name))
+        for shard in range(SHARDS):
+            name = names[shard % len(names)]
+            self.owners[str(shard)] = name
+            self.call(partial(self._serve, name, str(shard)))
+        self.run(self._linked())
+
+    def _serve(self, name: str, home: str) -> None:
+        self.members[name].serve(home, Served(self.members[name].fronts.access))
+
+    async def _add(self, name: str) -> None:
+        self.members[name] = OneNode(name, self)
+        await self.members[name].start()
+
+    async def _linked(self) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while any(len(each.node.links) < len(self.members) - 1 for each in self.members.values()):
+                await asyncio.sleep(0.01)
+
+    # What nodes ask
+
+    def owner_of(self, home: str) -> str | None:
+        return self.owners.get(home)
+
+    def address_of(self, node: str) -> tuple[str, int] | None:
+        return self.addresses.get(node)
+
+    def nodes(self) -> list[str]:
+        return list(self.addresses)
+
+    # What tests do
+
+    def run(self, job: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(job, self._loop).result(PATIENCE_S)
+
+    def call(self, job: Callable[[], T]) -> T:
+        async def called() -> T:
+            return job()
+
+        return self.run(called())
+
+    def connect(self, name: str) -> pika.BlockingConnection:
+        """A client of a node."""
+        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.members[name].port))
+
+    def move(self, home: str, target: str) -> None:
+        """Give a shard to another node, with what is in it."""
+
+        def move() -> None:
+            served = self.members[self.owners.pop(home)].hand_over(home)
+            self.members[target].serve(home, served)
+            self.owners[home] = target
+            self.members[target].node.look()
+
+        self.call(move)
+
+    def close(self) -> None:
+        for member in self.members.values():
+            self.run(member.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,133 @@
+"""A node with several shards in memory, behind the front that clients of a cluster talk to."""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from leveret.amqp.connection import Peer
+from leveret.amqp.limits import Limits
+from leveret.cluster.placement import LOCAL, Placements
+from leveret.cluster.replica import Replica
+from leveret.core.changes import Change, DeleteQueue
+from leveret.core.errors import LeveretError
+from leveret.core.queue import Queue
+from leveret.embedded.broker import Broker
+from leveret.embedded.guard import Guard
+from leveret.embedded.options import options_of
+from leveret.node.front.backend import Backend
+from leveret.node.front.connection import Caller, FrontConnection
+from leveret.node.guest import Guest
+from leveret.node.shard import Shard
+from tests.amqp.client import World
+
+SHARDS = 3
+NODE = "here"
+T = TypeVar("T")
+
+
+def place(name: str) -> str:
+    """The shard that a queue of this name gets."""
+    return str(Placements(SHARDS).choose("/", name, None))
+
+
+class FrontWorld(World):
+    """A hub of fronts, and a world for each shard."""
+
+    def __init__(self, limits: Limits | None = None, path: str | None = None, **options: Any) -> None:
+        self.replica = Replica(SHARDS)
+        self._soon: deque[Callable[[], None]] = deque()
+        super().__init__(limits)
+        self.worlds = {home: World(limits, **options) for home in (*map(str, range(SHARDS)), LOCAL + NODE)}
+        self.shards = {home: Shard(home, world.hub) for home, world in self.worlds.items()}
+        for home, world in self.worlds.items():
+            world.hub.access = self.access
+            world.core.gone = partial(self._hear_gone, home)
+        self.guests: dict[Backend, Guest] = {}
+        self.callers: dict[Backend, Caller] = {}
+        self._identities = 0
+        self.deaf = False
+        """Whether nobody hears what shards say."""
+
+    def open(self, path: str | None, **options: Any) -> Broker:
+        """The copy of all definitions."""
+        return Broker(Guard(self.replica.broker, self.replica.lock, self.clock), options_of({}), b"nobody knows")
+
+    def connect(self, peer: Peer) -> FrontConnection:
+        return FrontConnection(self.hub, peer, self)
+
+    def work(self) -> None:
+        """Everything that the loop would do until there is nothing left."""
+        busy = True
+        while busy:
+            super().work()
+            busy = bool(self._soon)
+            if self._soon:
+                self._soon.popleft()()
+            for world in self.worlds.values():
+                world.work()
+                if self.deaf:
+                    continue
+                busy = busy or bool(world.hub.outbox.waiting)
+                world.hub.flush()
+
+    def pass_ms(self, ms: int) -> None:
+        for world in self.worlds.values():
+            world.pass_ms(ms)
+        super().pass_ms(ms)
+        self.work()
+
+    # What a node does
+
+    def home_of(self, vhost: str, queue: str) -> str:
+        return self.replica.home_of(vhost, queue)
+
+    def identify(self) -> str:
+        self._identities += 1
+        return f"{NODE}/{self._identities}"
+
+    def soon(self, job: Callable[[], None]) -> None:
+        self._soon.append(job)
+
+    def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
+        result: T | Exception
+        try:
+            result, steps = self.replica.run(change.apply)
+        except LeveretError as error:
+            result, steps = error, []
+        for shard in self.shards.values():
+            shard.follow([step.change for step in steps], self.replica.homes)
+        done(result)
+
+    def _hear_gone(self, home: str, queue: Queue) -> None:
+        """A shard has deleted a queue."""
+        self._soon.append(lambda: self._forget(home, queue))
+
+    def _forget(self, home: str, queue: Queue) -> None:
+        if self.replica.homes.get((queue.vhost, queue.name)) == home:
+            self.change(DeleteQueue(queue.vhost, queue.name), lambda _: None)
+
+    def attach(self, backend: Backend, caller: Caller) -> None:
+        self.callers[backend] = caller
+        self._connect(backend)
+
+    def reattach(self) -> None:
+        """Every shard that has lost its owner has another one."""
+        for backend in list(self.callers):
+            if not backend.attached:
+                self._connect(backend)
+        self.work()
+
+    def _connect(self, backend: Backend) -> None:
+        guest = self.guests[backend] = Guest(self.shards[backend.home].hub, self.callers[backend], backend)
+        backend.connection.attached(backend, guest)
+
+    def detach(self, backend: Backend) -> None:
+        self.guests.pop(backend, None)
+        self.callers.pop(backend, None)
+
+    def close(self) -> None:
+        super().close()
+        self.work()
+        for world in self.worlds.values():
+            world.close()

@@ -1,0 +1,56 @@
+"""Nodes as processes of their own, on one PostgreSQL and one etcd."""
+
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pika
+
+from tests.server_process import ServerProcess
+
+SHARDS = 4
+LEASE_S = 1
+
+
+class Nodes:
+    """The nodes of one cluster, by name."""
+
+    def __init__(self, folder: Path, etcd: str, store: str) -> None:
+        self._folder = folder
+        self._flags = ["--cluster", f"test-{secrets.token_hex(4)}", "--etcd", etcd, "--store", store]
+        self._flags += ["--cluster-port", "0", "--cluster-shards", str(SHARDS), "--cluster-lease-s", str(LEASE_S)]
+        self._servers: dict[str, ServerProcess] = {}
+
+    def start(self, *names: str) -> None:
+        """Start nodes, one after the other."""
+        for name in names:
+            folder = self._folder / name
+            folder.mkdir(exist_ok=True)
+            environ = {"LEVERET_CLUSTER_SECRET": "between us"}
+            self._servers[name] = ServerProcess(folder, "--node", name, *self._flags, environ=environ).start()
+
+    def connect(self, name: str) -> pika.BlockingConnection:
+        """A client of a node."""
+        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self._servers[name].ports["amqp"]))
+
+    def kill(self, name: str) -> None:
+        """End a node as a power cut would."""
+        self._servers.pop(name).kill()
+
+    def stop(self, name: str) -> int:
+        """Let a node end as an operator would."""
+        return self._servers.pop(name).stop()
+
+    def log(self, name: str) -> str:
+        """What a node has logged."""
+        return self._servers[name].text
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in list(self._servers):
+            self.kill(name)

@@ -1,0 +1,219 @@
+"""Clients of a node whose queues are in several shards: they see one broker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from leveret.amqp.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    BasicReturn,
+    ChannelClose,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+)
+from tests.amqp.client import Client
+from tests.node.front_world import SHARDS, FrontWorld, place
+
+
+def queues_in_all_shards() -> list[str]:
+    """One name for each shard."""
+    found: dict[str, str] = {}
+    for number in range(100):
+        name = f"q{number}"
+        found.setdefault(place(name), name)
+    assert len(found) == SHARDS
+    return list(found.values())
+
+
+NAMES = queues_in_all_shards()
+
+
+@pytest.fixture
+def world() -> Iterator[FrontWorld]:
+    made = FrontWorld()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(world: FrontWorld) -> Client:
+    """A client with a queue in each shard, all of them bound to one exchange."""
+    client = world.client()
+    for name in NAMES:
+        client.call(QueueDeclare(name, durable=True), QueueDeclareOk)
+        client.call(QueueBind(name, "amq.fanout", ""), QueueBindOk)
+    return client
+
+
+def test_queues_are_spread_and_found(world: FrontWorld, client: Client) -> None:
+    for name in NAMES:
+        client.publish(name, body=name.encode())
+    for name in NAMES:
+        home = world.home_of("/", name)
+        assert list(world.worlds[home].core.topology.vhost("/").queues) == [name]
+        client.send(BasicGet(name))
+        assert client.next_content(BasicGetOk).body == name.encode()
+
+
+def test_a_message_for_several_shards_is_confirmed_once_and_is_in_each(client: Client) -> None:
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    client.publish("", exchange="amq.fanout", body=b"all")
+    assert [each.method for each in client.received()] == [BasicAck(1, False)]
+    for name in NAMES:
+        assert client.call(QueueDeclare(name, passive=True), QueueDeclareOk).message_count == 1
+
+
+def test_deliveries_of_all_shards_have_one_row_of_tags(client: Client) -> None:
+    for name in NAMES:
+        client.call(BasicConsume(name, f"of {name}"), BasicConsumeOk)
+    for name in NAMES * 2:
+        client.publish(name)
+    came = [each.method for each in client.received()]
+    assert sorted(each.delivery_tag for each in came) == list(range(1, 2 * SHARDS + 1))
+    assert [each.consumer_tag for each in came] == [f"of {name}" for name in NAMES * 2]
+
+
+def test_settling_many_reaches_every_shard(world: FrontWorld, client: Client) -> None:
+    for name in NAMES:
+        client.call(BasicConsume(name), BasicConsumeOk)
+    for name in NAMES:
+        client.publish(name)
+    last = [each.method.delivery_tag for each in client.received()][-1]
+    client.send(BasicAck(last - 1, multiple=True))
+    assert leased(world) == 1
+    client.send(BasicAck(last))
+    assert leased(world) == 0
+    client.send(BasicAck(last))
+    assert client.next(ChannelClose).reply_text == f"PRECONDITION_FAILED - unknown delivery tag {last}"
+
+
+def test_what_nobody_wants_comes_back(client: Client) -> None:
+    client.publish("nowhere", mandatory=True)
+    assert client.next(BasicReturn).reply_text == "NO_ROUTE"
+
+
+def test_a_closed_channel_gives_back_in_every_shard(world: FrontWorld, client: Client) -> None:
+    client.open_channel(2)
+    for name in NAMES:
+        client.publish(name)
+        client.send(BasicGet(name), 2)
+        client.next(BasicGetOk)
+    assert leased(world) == SHARDS
+    client.send(ChannelClose(200, "", 0, 0), 2)
+    assert leased(world) == 0
+    client.received()
+    client.open_channel(2)
+    client.send(BasicGet(NAMES[0]), 2)
+    assert client.next(BasicGetOk).redelivered
+
+
+def test_an_exclusive_queue_stays_on_the_node_and_goes_with_its_connection(world: FrontWorld, client: Client) -> None:
+    client.call(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
+    other = world.client()
+    other.send(QueueDeclare("mine", passive=True))
+    assert other.next(ChannelClose).reply_code == 405
+    assert "mine" in world.worlds["@here"].core.topology.vhost("/").queues
+    world.hub.lost(client.connection)
+    world.work()
+    assert "mine" not in world.core.topology.vhost("/").queues
+    assert "mine" not in world.worlds["@here"].core.topology.vhost("/").queues
+
+
+# Another owner
+
+
+def lose(world: FrontWorld, home: str) -> None:
+    """The owner of a shard goes; nobody has taken it over yet."""
+    for backend, guest in list(world.guests.items()):
+        if backend.home == home:
+            guest.abort()
+    world.work()
+
+
+def test_consumers_go_on_with_the_next_owner(world: FrontWorld, client: Client) -> None:
+    name = NAMES[0]
+    client.call(BasicQos(0, 10), BasicQosOk)
+    client.call(BasicConsume(name, "c"), BasicConsumeOk)
+    client.publish(name, body=b"one")
+    first = client.next_content(BasicDeliver)
+    lose(world, world.home_of("/", name))
+    world.reattach()
+    again = client.next_content(BasicDeliver)
+    assert (again.method.consumer_tag, again.body, again.method.redelivered) == ("c", b"one", True)
+    client.send(BasicAck(first.method.delivery_tag))  # of the owner that is gone: nobody minds
+    client.send(BasicAck(again.method.delivery_tag))
+    client.publish(name, body=b"two")
+    assert client.next_content(BasicDeliver).body == b"two"
+    assert leased(world) == 1
+
+
+def test_publishes_that_nobody_knows_of_are_refused_and_those_after_it_wait(world: FrontWorld, client: Client) -> None:
+    name = NAMES[0]
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    lose(world, world.home_of("/", name))
+    client.publish(name)
+    assert client.nothing()
+    assert not client.connection.wants_input
+    world.reattach()
+    assert client.next(BasicAck) == BasicAck(1, False)
+    assert client.connection.wants_input
+
+
+def test_a_question_is_asked_again(world: FrontWorld, client: Client) -> None:
+    name = NAMES[0]
+    client.publish(name, body=b"kept")
+    lose(world, world.home_of("/", name))
+    client.send(BasicGet(name))
+    assert client.nothing()
+    world.reattach()
+    assert client.next_content(BasicGetOk).body == b"kept"
+    client.send(BasicGet(name))
+    client.next(BasicGetEmpty)
+
+
+def test_what_was_on_its_way_is_refused(world: FrontWorld, client: Client) -> None:
+    name = NAMES[0]
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    world.deaf = True
+    client.publish(name)
+    assert client.nothing()
+    world.deaf = False
+    lose(world, world.home_of("/", name))
+    assert client.next(BasicNack) == BasicNack(1, False, False)
+
+
+def leased(world: FrontWorld) -> int:
+    """What clients hold in all shards."""
+    return sum(
+        queue.leased for each in world.worlds.values() for queue in each.core.topology.vhost("/").queues.values()
+    )
+
+
+def test_a_route_that_is_remembered_ends_with_its_queue(world: FrontWorld, client: Client) -> None:
+    client.publish(NAMES[0])
+    client.publish(NAMES[0])
+    client.call(QueueDelete(NAMES[0]), QueueDeleteOk)
+    client.publish(NAMES[0], mandatory=True)
+    assert client.next(BasicReturn).reply_text == "NO_ROUTE"
+
+
+def test_a_remembered_route_knows_how_large_a_message_may_be(client: Client) -> None:
+    client.call(QueueDeclare("small", arguments={"x-max-message-size": 10}), QueueDeclareOk)
+    client.publish("small", body=bytes(10))
+    client.publish("small", body=bytes(11))
+    assert client.next(ChannelClose).reply_code == 406

@@ -1,0 +1,93 @@
+"""Clients of several nodes see one broker, whoever owns the shard of a queue."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pika
+import pytest
+from pika.exceptions import ChannelClosedByBroker
+
+from tests.node.cluster import SHARDS, Cluster, place
+
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster("a", "b", "c")
+    yield made
+    made.close()
+
+
+def name_in(shard: int, prefix: str) -> str:
+    """A queue of a shard."""
+    return next(name for name in (f"{prefix}{i}" for i in range(100)) if place(name) == str(shard))
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_node_serves_every_queue(cluster: Cluster, shard: int) -> None:
+    name = name_in(shard, "everywhere")
+    with cluster.connect("a") as one, cluster.connect("b") as two, cluster.connect("c") as three:
+        one.channel().queue_declare(name, durable=True)
+        publisher = two.channel()
+        publisher.confirm_delivery()
+        publisher.basic_publish("", name, b"hello", PERSISTENT, mandatory=True)
+        taken = three.channel().basic_get(name)
+        assert taken[2] == b"hello"
+        assert taken[0].message_count == 0
+        one.channel().queue_delete(name)
+        with pytest.raises(ChannelClosedByBroker, match="404"):
+            two.channel().queue_declare(name, passive=True)
+
+
+def test_a_fanout_reaches_queues_of_all_nodes(cluster: Cluster) -> None:
+    with cluster.connect("a") as one, cluster.connect("b") as two:
+        channel = one.channel()
+        channel.exchange_declare("news", "fanout")
+        names = [name_in(shard, "news") for shard in range(SHARDS)]
+        for name in names:
+            channel.queue_declare(name)
+            channel.queue_bind(name, "news")
+        publisher = two.channel()
+        publisher.confirm_delivery()
+        publisher.basic_publish("news", "", b"all")
+        assert [channel.basic_get(name, auto_ack=True)[2] for name in names] == [b"all"] * SHARDS
+        channel.exchange_delete("news")
+
+
+def test_an_exclusive_queue_gets_what_other_nodes_publish(cluster: Cluster) -> None:
+    with cluster.connect("a") as one, cluster.connect("b") as two:
+        mine = one.channel()
+        name = mine.queue_declare("", exclusive=True).method.queue
+        publisher = two.channel()
+        publisher.confirm_delivery()
+        publisher.basic_publish("", name, b"for you")
+        assert mine.basic_get(name, auto_ack=True)[2] == b"for you"
+        with pytest.raises(ChannelClosedByBroker, match="405"):
+            two.channel().queue_declare(name, passive=True)
+
+
+def test_a_consumer_goes_on_when_its_shard_moves(cluster: Cluster) -> None:
+    name = name_in(1, "moving")
+    with cluster.connect("a") as one, cluster.connect("c") as two:
+        consumer, publisher = one.channel(), two.channel()
+        consumer.queue_declare(name, durable=True)
+        consumer.basic_qos(prefetch_count=1)
+        publisher.confirm_delivery()
+        bodies: list[bytes] = []
+
+        def take(channel: Any, method: Any, properties: Any, body: bytes) -> None:
+            if not method.redelivered:  # an acknowledgement that was on its way is lost with the owner
+                bodies.append(body)
+            channel.basic_ack(method.delivery_tag)
+
+        consumer.basic_consume(name, take)
+        for round, target in enumerate("cab"):
+            publisher.basic_publish("", name, f"{round} before".encode(), PERSISTENT)
+            while len(bodies) < 2 * round + 1:
+                one.process_data_events(0.1)
+            cluster.move("1", target)
+            publisher.basic_publish("", name, f"{round} after".encode(), PERSISTENT)
+            while len(bodies) < 2 * round + 2:
+                one.process_data_events(0.1)
+        assert bodies == [f"{round} {when}".encode() for round in range(3) for when in ("before", "after")]

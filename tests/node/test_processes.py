@@ -1,0 +1,63 @@
+"""Real nodes on a real PostgreSQL and a real etcd: what clients see when one of them goes."""
+
+import time
+from typing import Any
+
+import pika
+
+from tests.node.processes import Nodes
+
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+PATIENCE_S = 60
+
+
+def test_a_node_alone_serves_and_comes_back(nodes: Nodes) -> None:
+    nodes.start("one")
+    with nodes.connect("one") as connection:
+        channel = connection.channel()
+        channel.queue_declare("q", durable=True)
+        channel.confirm_delivery()
+        channel.basic_publish("", "q", b"kept", PERSISTENT)
+    assert nodes.stop("one") == 0
+    nodes.start("one")
+    with nodes.connect("one") as connection:
+        assert connection.channel().basic_get("q", auto_ack=True)[2] == b"kept"
+
+
+def test_consumers_go_on_when_a_node_is_killed(nodes: Nodes) -> None:
+    nodes.start("a", "b")
+    names = [f"q{number}" for number in range(8)]
+    with nodes.connect("a") as connection:
+        channel = connection.channel()
+        for name in names:
+            channel.queue_declare(name, durable=True)
+        channel.confirm_delivery()
+        taken: set[bytes] = set()
+
+        def take(channel: Any, method: Any, properties: Any, body: bytes) -> None:
+            taken.add(body)
+            channel.basic_ack(method.delivery_tag)
+
+        for name in names:
+            channel.basic_consume(name, take)
+        confirmed: set[bytes] = set()
+        publish(channel, names, b"before", confirmed)
+        nodes.kill("b")
+        publish(channel, names, b"after", confirmed)
+        deadline = time.monotonic() + PATIENCE_S
+        while confirmed - taken and time.monotonic() < deadline:
+            connection.process_data_events(0.1)
+        assert confirmed - taken == set()
+
+
+def publish(channel: Any, names: list[str], word: bytes, confirmed: set[bytes]) -> None:
+    """Publish to every queue until that is confirmed."""
+    for name in names:
+        body = word + name.encode()
+        deadline = time.monotonic() + PATIENCE_S
+        while body not in confirmed and time.monotonic() < deadline:
+            try:
+                channel.basic_publish("", name, body, PERSISTENT)
+                confirmed.add(body)
+            except pika.exceptions.NackError:
+                continue

@@ -1,0 +1,126 @@
+"""Clients of a cluster: publishers, consumers that acknowledge or reject, and the forwarders of dead letters."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.sim.cluster.database import Database
+from tests.sim.cluster.history import History
+from tests.sim.cluster.loop import Loop, Process
+from tests.sim.cluster.node import Node
+from tests.sim.cluster.shard import DEAD, OUTBOX, WORK, Request, ShardHost
+from tests.sim.cluster.table import LOST, Once
+
+PATIENCE_MS = 5_000
+REJECTED = 0.3
+LOST_SHARE = 0.01
+
+
+class Unanswered(Exception):
+    """No owner, or no answer: it may have been done, or not."""
+
+
+class Cluster:
+    """Where clients connect to: the nodes that there are, and the history of what they are told."""
+
+    def __init__(self, loop: Loop, nodes: dict[str, Node], shards: int, database: Database, history: History) -> None:
+        self.loop = loop
+        self.nodes = nodes
+        self.shards = shards
+        self.database = database
+        self.history = history
+        self.lost_share = LOST_SHARE
+
+    def owner(self, shard: int) -> tuple[Node, ShardHost]:
+        """Whoever some node takes for the owner of a shard, and who does so himself."""
+        asked = self.loop.random.choice(list(self.nodes.values()))
+        known = asked.view.owners.get(shard)
+        node = self.nodes.get(known.node) if known is not None else None
+        host = None if node is None else node.serving(shard)
+        if node is None or host is None:
+            raise Unanswered
+        return node, host
+
+    def ask(self, process: Process, host: ShardHost, verb: str, *given: Any) -> Any:
+        """The answer of an owner."""
+
+        def begin(wake: Callable[[Any], None]) -> None:
+            heard = Once(wake)
+            request = Request(verb, given, lambda value: self._answer(host, value, heard))
+            self.loop.after(PATIENCE_MS, lambda: heard(LOST))
+            host.process.after(self.loop.delay_ms(), lambda: host.ask(request))
+
+        found = process.wait(begin)
+        if found is LOST:
+            raise Unanswered
+        return found
+
+    def _answer(self, host: ShardHost, value: Any, heard: Once) -> None:
+        """An owner answers: what it answers for must be safe. The answer may be lost."""
+        if not self.database.durable(host.number, host.committed):
+            self.history.find("unsafe", f"frame {host.committed} of shard {host.number} is answered for, not durable")
+        if self.loop.random.random() >= self.lost_share:
+            self.loop.after(self.loop.delay_ms(), lambda: heard(value))
+
+
+def publisher(cluster: Cluster, process: Process, name: str, count: int) -> None:
+    """Publish messages, each once."""
+    for number in range(count):
+        process.sleep(cluster.loop.random.randrange(400))
+        message = f"{name}-{number}"
+        try:
+            host = cluster.owner(cluster.loop.random.randrange(cluster.shards))[1]
+            if cluster.ask(process, host, "publish", WORK, message):
+                cluster.history.confirmed(cluster.history.published, message)
+        except Unanswered:
+            cluster.history.counts["unanswered"] += 1
+
+
+def consumer(cluster: Cluster, process: Process, shard: int) -> None:
+    """Take messages and settle them, for ever."""
+    while True:
+        found = take(cluster, process, shard, WORK)
+        if found is not None:
+            host, held, lease, message = found
+            verb = "reject" if cluster.loop.random.random() < REJECTED else "ack"
+            told = cluster.history.rejected if verb == "reject" else cluster.history.acknowledged
+            try:
+                if cluster.ask(process, host, "settle", WORK, held, lease, verb):
+                    cluster.history.confirmed(told, message)
+            except Unanswered:
+                cluster.history.counts["unanswered"] += 1
+        else:
+            process.sleep(cluster.loop.random.randrange(100, 600))
+
+
+def forwarder(cluster: Cluster, process: Process, shard: int) -> None:
+    """Move dead letters to another shard: publish with an id that the target knows again, then acknowledge."""
+    target = (shard + 1) % cluster.shards
+    while True:
+        found = take(cluster, process, shard, OUTBOX)
+        if found is None:
+            process.sleep(cluster.loop.random.randrange(100, 600))
+            continue
+        host, held, lease, message = found
+        try:
+            if cluster.ask(process, cluster.owner(target)[1], "publish", DEAD, message, f"{shard}:{message}"):
+                cluster.ask(process, host, "settle", OUTBOX, held, lease, "ack")
+        except Unanswered:
+            process.sleep(100)
+
+
+def take(cluster: Cluster, process: Process, shard: int, queue: str) -> Any:
+    """A message with its lease and its owner, if there is one."""
+    try:
+        node, host = cluster.owner(shard)
+        if not node.proven(shard):
+            return None
+        found = cluster.ask(process, host, "take", queue)
+    except Unanswered:
+        return None
+    if found is None:
+        return None
+    held, lease, message = found
+    if queue == WORK:
+        current = cluster.database.states[shard].shard.epoch == host.epoch
+        cluster.history.took(message, current)
+    return host, held, lease, message

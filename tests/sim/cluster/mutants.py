@@ -1,0 +1,142 @@
+"""Clusters with a classic mistake each. A simulation that lets one of them pass proves nothing.
+
+no-epoch            an append does not look at the epoch
+no-sequence         an append does not look at the number of the frame before it
+any-epoch           a takeover does not look whether its epoch is the highest
+impatient           a takeover does not wait for an append that is under way
+confirm-cancelled   an answer with a warning, after a cancelled wait for the standby, is believed
+look-not-barrier    after an unknown outcome the row of the shard is read, without a change that waits for the standby
+believe-refusal     after an unknown outcome the frame is sent again, and a refusal taken to mean that it is there
+early-confirm       clients are answered before the commit
+no-dedup            dead letters from another shard are taken however often they come
+"""
+
+from typing import NamedTuple
+
+from leveret.journal.table import Row, Shard
+from tests.sim.cluster.database import State
+from tests.sim.cluster.node import Node
+from tests.sim.cluster.shard import ShardHost
+from tests.sim.cluster.table import SimTable
+from tests.sim.cluster.world import explore
+
+SEEDS_MAX = 400
+
+
+class NoEpoch(SimTable):
+    """Whoever once took the shard may append."""
+
+    def is_mine(self, state: State) -> bool:
+        """Always."""
+        return True
+
+
+class NoSequence(SimTable):
+    """A frame goes wherever."""
+
+    def follows(self, state: State, row: Row) -> bool:
+        """Always."""
+        return True
+
+
+class AnyEpoch(SimTable):
+    """Whoever comes last is the owner."""
+
+    def may_take(self, state: State, epoch: int, owner: str) -> bool:
+        """Always."""
+        return True
+
+
+class Impatient(SimTable):
+    """Takes over while an append waits for the standby."""
+
+    impatient = True
+
+
+class ConfirmCancelled(SimTable):
+    """Does not hear warnings."""
+
+    def trusts(self, warned: bool) -> bool:
+        """Always."""
+        return True
+
+
+class LookNotBarrier(SimTable):
+    """Reads what may not be durable yet."""
+
+    def barrier(self) -> Shard | None:
+        """The row as it is."""
+        found = self.shard()
+        return found if found.epoch == self._epoch else None
+
+
+class BelieveRefusal(SimTable):
+    """Sends frames again, and takes a refusal of a second attempt for a success of the first."""
+
+    _attempted = 0
+
+    def barrier(self) -> Shard | None:
+        """Say that the last frame is not there."""
+        return super().barrier() or Shard(self._epoch, "", self._attempted - 1, 1 << 30, 1, "", "")
+
+    def append(self, row: Row) -> bool:
+        """Append, or be sure that it was done before."""
+        again, self._attempted = self._attempted == row.seq, row.seq
+        return super().append(row) or again
+
+
+class EarlyConfirm(ShardHost):
+    """Answers first."""
+
+    def _serve(self) -> None:
+        """Answer, then commit."""
+        self.broker.tick(self._clock())
+        for request in self._requests:
+            request.answer(self._done(request))
+        self._requests = []
+        self.store.commit.flush()
+
+
+class NoDedup(ShardHost):
+    """Has no memory for ids."""
+
+    def publish(self, name: str, message: str, key: str | None = None) -> int:
+        """Put a message into a queue."""
+        return super().publish(name, message)
+
+
+def with_table(table: type[SimTable]) -> type[Node]:
+    """A node whose journals are in such a table."""
+    return type(table.__name__, (Node,), {"table_class": table})
+
+
+def with_host(host: type[ShardHost]) -> type[Node]:
+    """A node with such shards."""
+    return type(host.__name__, (Node,), {"host_class": host})
+
+
+class Mutant(NamedTuple):
+    """A node with a mistake, and a seed that shows it soon; after a change of the simulation another one may."""
+
+    node_class: type[Node]
+    seed: int
+
+
+MUTANTS = {
+    "no-epoch": Mutant(with_table(NoEpoch), 5),
+    "no-sequence": Mutant(with_table(NoSequence), 9),
+    "any-epoch": Mutant(with_table(AnyEpoch), 31),
+    "impatient": Mutant(with_table(Impatient), 31),
+    "confirm-cancelled": Mutant(with_table(ConfirmCancelled), 1),
+    "look-not-barrier": Mutant(with_table(LookNotBarrier), 1),
+    "believe-refusal": Mutant(with_table(BelieveRefusal), 18),
+    "early-confirm": Mutant(with_host(EarlyConfirm), 16),
+    "no-dedup": Mutant(with_host(NoDedup), 6),
+}
+
+
+def seeds_until_caught(name: str, seeds_max: int = SEEDS_MAX) -> int | None:
+    """How many seeds it took to see that something is wrong; None when that was not seen."""
+    node_class, seed = MUTANTS[name]
+    outcome = explore(seed, seeds_max, node_class)
+    return None if outcome.failed is None else outcome.seeds

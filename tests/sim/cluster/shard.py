@@ -1,0 +1,176 @@
+"""A shard at work: the real broker on the real store, whose table is simulated. What clients ask is done in batches."""
+
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from typing import Any, NamedTuple
+
+from leveret.core import browse
+from leveret.core.broker import Broker
+from leveret.core.dedup import digest
+from leveret.core.errors import DamagedJournal, JournalFailed, LeveretError, StoreUnreachable
+from leveret.core.held import Held
+from leveret.core.properties import Properties, content
+from leveret.core.queue import Queue
+from leveret.journal.files import FileJournal
+from leveret.journal.options import JournalOptions
+from leveret.journal.table_store import Claim, TableStore
+from tests.sim.cluster.loop import Process
+from tests.sim.cluster.table import SimTable
+
+LEASE_MS = 8_000
+START_MS = 1_700_000_000_000
+OPTIONS = JournalOptions(segment_bytes=2048, cache_bytes=512, checkpoint_bytes=3000, spare_bytes=0)
+WORK, OUTBOX, DEAD = "work", "outbox", "dead"
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    WORK: {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": OUTBOX},
+    OUTBOX: {},
+    DEAD: {"x-deduplication-window": 86_400_000},
+}
+
+
+class Request(NamedTuple):
+    """What somebody wants of a shard, and who waits for the answer; a verb of Shard by its name."""
+
+    verb: str
+    given: tuple[Any, ...]
+    answer: Callable[[Any], None]
+
+
+class ShardHost:
+    """One shard that a process owns, or believes to."""
+
+    def __init__(
+        self, process: Process, table: SimTable, number: int, claim: Claim,
+        fenced: Callable[[], None], damaged: Callable[[DamagedJournal], None],
+    ) -> None:  # fmt: skip
+        self.process = process
+        self.number = number
+        self.epoch = claim.epoch or 0
+        self.open = True
+        self.busy = False
+        """Whether it is amid a verb, which may wait for a body to be read back."""
+        self._fenced = fenced
+        self._damaged = damaged
+        self._ended: Callable[[], None] = lambda: None
+        self._requests: list[Request] = []
+        self._wake: Callable[[Any], None] | None = None
+        journal = FileJournal(OPTIONS, self._clock)
+        self.broker = Broker(journal, 7)
+        self.store = self.opened(table, journal, claim)
+        self.broker.tick(self._clock())
+        for name, arguments in ARGUMENTS.items():
+            self.broker.declare_queue("/", name, arguments)
+        self.store.commit.flush()
+
+    def opened(self, table: SimTable, journal: FileJournal, claim: Claim) -> TableStore:
+        """Take the shard over and recover it."""
+        return TableStore(
+            table, journal, self.broker, nullcontext(), self._clock, OPTIONS, claim=claim, threaded=False,
+            on_failure=lambda error: None, pause=lambda pause_s: self.process.sleep(pause_s * 1000),
+        )  # fmt: skip
+
+    def _clock(self) -> int:
+        return START_MS + self.process.loop.now_ms
+
+    def ask(self, request: Request) -> None:
+        """Take a request."""
+        self._requests.append(request)
+        if self._wake is not None:
+            wake, self._wake = self._wake, None
+            wake(None)
+
+    def run(self) -> None:
+        """Serve until the journal refuses, or until somebody ends this."""
+        try:
+            while self.open or self._requests:
+                if not self._requests:
+                    self.process.wait(self._rest)
+                if self._requests:
+                    self._serve()
+            self.store.checkpoint()
+        except JournalFailed:
+            self._fenced()
+        finally:
+            self.open = False
+            self._ended()
+
+    def _rest(self, wake: Callable[[Any], None]) -> None:
+        self._wake = lambda answer: self.process.loop.after(0, lambda: wake(answer))
+
+    def _serve(self) -> None:
+        """Do what was asked for, commit all of it, then answer."""
+        requests, self._requests = self._requests, []
+        self.busy = True
+        self.broker.tick(self._clock())
+        answers = [self._done(request) for request in requests]
+        self.store.commit.flush()
+        for request, answer in zip(requests, answers, strict=True):
+            request.answer(answer)
+        if self.process.loop.random.random() < 0.2:
+            with suppress(StoreUnreachable):
+                self.store.housekeep()
+        self.busy = False
+
+    def _done(self, request: Request) -> Any:
+        """The answer of a verb; none when the table cannot be read, or, for somebody stale, not any more."""
+        try:
+            return getattr(self, request.verb)(*request.given)
+        except DamagedJournal as damaged:
+            self._damaged(damaged)
+        except StoreUnreachable:
+            pass
+        return None
+
+    def drain(self, ended: Callable[[], None]) -> None:
+        """Finish what was asked for, take a checkpoint, and end."""
+        self.open = False
+        self._ended = ended
+        if self._wake is not None:
+            wake, self._wake = self._wake, None
+            wake(None)
+
+    def drop(self) -> None:
+        """Do nothing more; a frame that is under way may still be taken."""
+        self.open = False
+        self._requests = []
+        self.store._writer.give_up()
+
+    @property
+    def committed(self) -> int:
+        """The last frame that is durable."""
+        return self.store.journal.durable
+
+    # Verbs
+
+    def queue(self, name: str) -> Queue:
+        """A queue of this shard."""
+        found: Queue = self.broker.topology.vhost("/").queue(name)
+        return found
+
+    def held(self, name: str) -> int:
+        """How many messages a queue has, whatever they wait for."""
+        queue = self.queue(name)
+        return queue.depth + queue.leased + queue.scheduled + queue.backing_off
+
+    def bodies(self, name: str) -> list[str]:
+        """All that waits in a queue."""
+        return [browse.read(held).body.decode() for held in browse.ready_after(self.queue(name), (), 1000)[0]]
+
+    def publish(self, name: str, message: str, key: str | None = None) -> int:
+        """Put a message into a queue; with a key only if there was none with it."""
+        wire, header_len = content(Properties(), message.encode())
+        return self.broker.send(self.queue(name), wire, header_len, key=None if key is None else digest(key))
+
+    def take(self, name: str) -> tuple[Held, int, str] | None:
+        """The next message of a queue, with its lease."""
+        for held in self.queue(name).take(1, LEASE_MS):
+            return held, held.lease, held.message.body.decode()
+        return None
+
+    def settle(self, name: str, held: Held, lease: int, verb: str) -> bool:
+        """End a lease by `ack` or `reject`; False when it has ended."""
+        try:
+            getattr(self.queue(name), verb)(held, lease)
+        except LeveretError:
+            return False
+        return True
