@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.amqp.methods import BasicReturn
 from leveret.amqp.names import REPLY_TO
 from leveret.amqp.replies import Reply
-from leveret.core.broker import sent_delay_ms
+from leveret.core.arguments import sent_delay_ms
 from leveret.core.deadletter import all_keys, without_client_deaths
 from leveret.core.dedup import digest
 from leveret.core.errors import InvalidArgument, MessageTooLarge, PreconditionFailed

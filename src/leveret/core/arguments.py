@@ -295,3 +295,10 @@ def _without_classic(arguments: Mapping[str, Any], others: Mapping[str, Any]) ->
     if QUEUE_TYPE in others or arguments.get(QUEUE_TYPE) != "classic":
         return arguments
     return {name: value for name, value in arguments.items() if name != QUEUE_TYPE}
+
+
+def sent_delay_ms(value: Any) -> int:
+    """The delay that a publisher asks a delaying exchange for."""
+    if not isinstance(value, int) or isinstance(value, bool) or value > TIME_MS_MAX:
+        raise InvalidArgument(f"the header x-delay is a whole number of milliseconds, at most {TIME_MS_MAX}")
+    return max(0, value)

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core import browse, deadletter
-from leveret.core.arguments import ARGUMENTS, TIME_MS_MAX, check_equivalent
+from leveret.core.arguments import ARGUMENTS, check_equivalent, sent_delay_ms
 from leveret.core.backoff import delay_ms
 from leveret.core.catalog import OF_VHOST, REMOVED, Catalog, Kind, dumps, key_of
 from leveret.core.declared import Kinds
 from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
 from leveret.core.equivalence import check_argument, check_property
-from leveret.core.errors import AccessRefused, InvalidArgument, PreconditionFailed, ResourceLocked, TooMany
+from leveret.core.errors import AccessRefused, PreconditionFailed, ResourceLocked, TooMany
 from leveret.core.exchanges import Exchange
 from leveret.core.held import Held
 from leveret.core.jsonable import decode
@@ -495,10 +495,3 @@ class Broker(Publisher):
         for key, seq, at_ms, place in list(queue.dedup.rows()):
             if place == segment:
                 queue.dedup.replace(key, seq, at_ms, self.journal.deduplicated(queue.id, key, seq, at_ms))
-
-
-def sent_delay_ms(value: Any) -> int:
-    """The delay that a publisher asks a delaying exchange for."""
-    if not isinstance(value, int) or isinstance(value, bool) or value > TIME_MS_MAX:
-        raise InvalidArgument(f"the header x-delay is a whole number of milliseconds, at most {TIME_MS_MAX}")
-    return max(0, value)

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from leveret.core.broker import Broker, sent_delay_ms
+from leveret.core.arguments import sent_delay_ms
+from leveret.core.broker import Broker
 from leveret.core.dedup import digest
 from leveret.core.errors import (
     AccessRefused,
