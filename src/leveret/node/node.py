@@ -16,7 +16,7 @@ from leveret.cluster.changes import Change as Definition
 from leveret.cluster.placement import LOCAL, home_of_owner
 from leveret.core.broker import Broker
 from leveret.core.changes import Change, DeleteQueue
-from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
+from leveret.core.errors import InvalidArgument, Unreachable
 from leveret.core.queue import Queue
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
@@ -240,7 +240,7 @@ class Node:
         async def decide() -> None:
             try:
                 result = await self.decide(verb)
-            except LeveretError as error:
+            except Exception as error:
                 result = error
             done(result)
 
@@ -303,7 +303,7 @@ class Node:
         alive = {LOCAL + each for each in present.union(self.links)}
 
         def done(result: object) -> None:
-            if isinstance(result, LeveretError):
+            if isinstance(result, Exception):
                 self._around = None  # to be tried again
 
         self._begin(partial(_drop_queues_of, lambda home: home not in alive), done)
