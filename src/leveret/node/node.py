@@ -71,6 +71,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._changing: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
+        hub.keep_password = self._keep_password
 
     # Coming and going
 
@@ -274,6 +275,10 @@ class Node:
     def _know(self, change: Definition) -> None:
         """A change was made on another node, or taken back: whoever lets clients in has to know."""
         self.hub.access.follow(change.kind, change.definition, change.removed)
+
+    def _keep_password(self, name: str, password_hash: str) -> None:
+        """Let every node have a better hash of a password."""
+        self._begin(lambda core: self.hub.access.change_password(name, password_hash), lambda _: None)
 
     # Queues that go by themselves
 
