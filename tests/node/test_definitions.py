@@ -95,12 +95,17 @@ def test_a_queue_that_goes_by_itself_goes_everywhere(cluster: Cluster, options: 
 
 def test_a_queue_that_was_declared_again_stays(cluster: Cluster) -> None:
     name = name_in(1, "again")
+    shard = cluster.members["b"].shards["1"].server.hub
+
+    def expire_and_return() -> None:
+        with shard.locked() as core:
+            core.delete_queue(core.topology.vhost("/").queue(name))
+            core.declare_queue("/", name)
+
     with cluster.connect("a") as connection:
         channel = connection.channel()
-        for _ in range(20):  # its owner is the other node, and tells later than this client does
-            channel.queue_declare(name)
-            channel.queue_delete(name)
-        channel.queue_declare(name)
+        channel.queue_declare(name, durable=True)
+        cluster.call(expire_and_return)  # before the node has heard of the first
         cluster.run(cluster.settled())
         assert channel.queue_declare(name, passive=True).method.message_count == 0
 
