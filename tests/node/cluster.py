@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -37,6 +38,11 @@ T = TypeVar("T")
 def place(name: str) -> str:
     """The shard that a queue of this name gets."""
     return str(Placements(SHARDS).choose("/", name, None))
+
+
+def name_in(shard: int, prefix: str) -> str:
+    """The name of a queue that gets into a shard."""
+    return next(name for name in (f"{prefix}{i}" for i in range(100)) if place(name) == str(shard))
 
 
 class Served:
@@ -149,9 +155,28 @@ class Cluster:
 
         return self.run(called())
 
-    def connect(self, name: str) -> pika.BlockingConnection:
+    def connect(self, name: str, user: str = "guest", password: str = "guest") -> pika.BlockingConnection:
         """A client of a node."""
-        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.members[name].port))
+        credentials = pika.PlainCredentials(user, password)
+        port = self.members[name].port
+        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, credentials=credentials))
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Look until something holds."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < deadline, "it never did"
+            time.sleep(0.01)
+
+    async def settled(self) -> None:
+        """Return when no node has anything left to decide."""
+        for member in self.members.values():
+            await member.node.decide(lambda core: None)
+
+    def remove(self, name: str) -> None:
+        """End a node; nobody has its shards then."""
+        self.run(self.members.pop(name).stop())
+        del self.addresses[name]
 
     def move(self, home: str, target: str) -> None:
         """Give a shard to another node, with what is in it."""

@@ -3,10 +3,11 @@
 import secrets
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pika
 
+from leveret.server.control_client import connect
 from tests.server_process import ServerProcess
 
 SHARDS = 4
@@ -30,9 +31,16 @@ class Nodes:
             environ = {"LEVERET_CLUSTER_SECRET": "between us"}
             self._servers[name] = ServerProcess(folder, "--node", name, *self._flags, environ=environ).start()
 
-    def connect(self, name: str) -> pika.BlockingConnection:
+    def connect(self, name: str, user: str = "guest", password: str = "guest") -> pika.BlockingConnection:
         """A client of a node."""
-        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self._servers[name].ports["amqp"]))
+        credentials = pika.PlainCredentials(user, password)
+        port = self._servers[name].ports["amqp"]
+        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, credentials=credentials))
+
+    def operate(self, node: str, verb: str, /, **arguments: Any) -> Any:
+        """Do what an operator of a node asks for."""
+        with connect(str(self._servers[node].data)) as operator:
+            return operator.call(verb, **arguments)
 
     def kill(self, name: str) -> None:
         """End a node as a power cut would."""

@@ -7,7 +7,7 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from tests.node.cluster import SHARDS, Cluster, place
+from tests.node.cluster import SHARDS, Cluster, name_in
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
@@ -17,11 +17,6 @@ def cluster() -> Iterator[Cluster]:
     made = Cluster("a", "b", "c")
     yield made
     made.close()
-
-
-def name_in(shard: int, prefix: str) -> str:
-    """A queue of a shard."""
-    return next(name for name in (f"{prefix}{i}" for i in range(100)) if place(name) == str(shard))
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

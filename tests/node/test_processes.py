@@ -4,7 +4,11 @@ import time
 from typing import Any
 
 import pika
+import pytest
 
+from leveret.core.errors import PreconditionFailed
+from leveret.security.passwords import hash_password
+from tests.amqp.client import CHEAP
 from tests.node.processes import Nodes
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -48,6 +52,22 @@ def test_consumers_go_on_when_a_node_is_killed(nodes: Nodes) -> None:
         while confirmed - taken and time.monotonic() < deadline:
             connection.process_data_events(0.1)
         assert confirmed - taken == set()
+
+
+def test_operators_of_any_node_speak_for_all(nodes: Nodes) -> None:
+    nodes.start("a", "b")
+    nodes.operate("a", "users.add", name="ada", password_hash=hash_password("secret", CHEAP))
+    nodes.operate("a", "permissions.set", user="ada", vhost="/", configure=".*", write=".*", read=".*")
+    with nodes.connect("b", "ada", "secret") as connection:
+        connection.channel().queue_declare("q", durable=True)
+    with pytest.raises(PreconditionFailed, match="'ada' exists"):
+        nodes.operate("b", "users.add", name="ada")
+    nodes.kill("a")
+    assert {user["name"] for user in nodes.operate("b", "users.list")} == {"ada", "guest"}
+    assert nodes.stop("b") == 0
+    nodes.start("b")
+    with nodes.connect("b", "ada", "secret") as connection:
+        assert connection.channel().queue_declare("q", passive=True).method.message_count == 0
 
 
 def publish(channel: Any, names: list[str], word: bytes, confirmed: set[bytes]) -> None:

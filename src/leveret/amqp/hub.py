@@ -92,6 +92,7 @@ class Hub:
         self.guard = guard
         self.core = guard.core
         self.access = access
+        self.keep_password: Callable[[str, str], object] = access.change_password
         self.elsewhere = elsewhere
         self.limits = limits
         self.quotas = Quotas(self)
@@ -273,7 +274,7 @@ class Hub:
     def _strengthen(self, user: User, stronger: str) -> None:
         """Keep a better hash of a password, unless it was changed while this one was being looked at."""
         if user.name in self.access.users and self.access.users.get(user.name).password_hash == user.password_hash:
-            self.access.change_password(user.name, stronger)
+            self.keep_password(user.name, stronger)
 
     def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""

@@ -53,13 +53,14 @@ class DeleteQueue(Change[int]):
 
     vhost: str
     name: str
-    if_unused: bool = False
-    if_empty: bool = False
+    owner: object = None
 
     def apply(self, core: Broker) -> int:
-        """See Broker.delete_queue; a missing one is no error."""
+        """See Broker.delete_queue; a missing one is no error, nor is one that is not this owner's."""
         queue = core.topology.vhost(self.vhost).queues.get(self.name)
-        return 0 if queue is None else core.delete_queue(queue, if_unused=self.if_unused, if_empty=self.if_empty)
+        if queue is None or self.owner not in (None, queue.owner):
+            return 0
+        return core.delete_queue(queue)
 
 
 @dataclass(frozen=True, slots=True)

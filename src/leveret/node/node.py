@@ -16,7 +16,7 @@ from leveret.cluster.changes import Change as Definition
 from leveret.cluster.placement import LOCAL, home_of_owner
 from leveret.core.broker import Broker
 from leveret.core.changes import Change, DeleteQueue
-from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
+from leveret.core.errors import InvalidArgument, Unreachable
 from leveret.core.queue import Queue
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
@@ -71,6 +71,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._changing: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
+        hub.keep_password = self._keep_password
 
     # Coming and going
 
@@ -240,7 +241,7 @@ class Node:
         async def decide() -> None:
             try:
                 result = await self.decide(verb)
-            except LeveretError as error:
+            except Exception as error:
                 result = error
             done(result)
 
@@ -275,6 +276,10 @@ class Node:
         """A change was made on another node, or taken back: whoever lets clients in has to know."""
         self.hub.access.follow(change.kind, change.definition, change.removed)
 
+    def _keep_password(self, name: str, password_hash: str) -> None:
+        """Let every node have a better hash of a password."""
+        self._begin(lambda core: self.hub.access.change_password(name, password_hash), lambda _: None)
+
     # Queues that go by themselves
 
     def _hear_gone(self, shard: Shard, queue: Queue) -> None:
@@ -303,7 +308,7 @@ class Node:
         alive = {LOCAL + each for each in present.union(self.links)}
 
         def done(result: object) -> None:
-            if isinstance(result, LeveretError):
+            if isinstance(result, Exception):
                 self._around = None  # to be tried again
 
         self._begin(partial(_drop_queues_of, lambda home: home not in alive), done)

@@ -36,6 +36,7 @@ from leveret.server.administration.site import Site
 from leveret.server.control import ControlServer
 from leveret.server.process import CLOSE_TEXT, LOG, Server, certificates_of, held, limits_of, noticed, raise_file_limit
 from leveret.server.settings import broker_options
+from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import start_logging, stop_logging
 
 AMQP = ("amqp", "amqps")
@@ -104,9 +105,9 @@ class NodeServer(Server):
         self._handle_signals()
         await joined.start(self._addresses())
         await self._add_default_user(joined.node, access)
-        control = ControlServer(
-            partial(_decided, joined.node), Site(core, access, partial(self._facts, amqp)), options.data
-        )
+        site = Site(core, access, partial(self._facts, amqp))
+        audit = Audit(guard.clock, options.data)
+        control = ControlServer(partial(_decided, joined.node), site, options.data, audit)
         await control.start()
         for name, sockets in self._sockets.items():
             for bound in sockets:

@@ -229,4 +229,4 @@ class FrontConnection(Connection):
             backend.end()
             self.node.detach(backend)
         for queue in owned:
-            self.node.change(DeleteQueue(self.vhost, queue.name), lambda _: None)
+            self.node.change(DeleteQueue(self.vhost, queue.name, self._identity), lambda _: None)
