@@ -87,7 +87,7 @@ SHOTS: dict[str, Shot] = {
     "vhost": Shot("/vhosts/staging"),
     "policies": Shot("/policies"),
     "definitions": Shot("/definitions"),
-    "audit": Shot("/audit?text=queues"),
+    "audit": Shot("/audit?text=users"),
     "overview-dark": Shot("/", dark=True),
     "routing-dark": Shot("/routing", dark=True),
     "queue-phone": Shot("/queues/%2F/orders", size="phone"),

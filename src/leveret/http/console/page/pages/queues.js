@@ -21,7 +21,6 @@ const COLUMNS = [
   { label: "Virtual host", sort: "vhost", optional: true, show: (row) => row.vhost },
   {
     label: "Type",
-    whole: true,
     show: (row) => [row.type, row.state === "paused" ? [" ", badge("paused", "warn")] : null],
   },
   { label: "Ready", sort: "messages_ready", numeric: true, show: (row) => count(row.messages_ready) },
