@@ -1,5 +1,6 @@
 """What is defined on one node holds on every other."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from pika.exceptions import ChannelClosedByBroker, ProbableAuthenticationError
 
 from leveret.cluster.placement import LOCAL
 from leveret.core.changes import DeclareQueue, DeleteQueue
+from leveret.core.errors import PreconditionFailed
 from leveret.core.policy import Policy
 from leveret.node.shard import Shard
 from leveret.security.passwords import hash_password
@@ -55,6 +57,20 @@ def test_a_user_of_one_node_logs_in_at_another_until_he_is_deleted(cluster: Clus
     decide(cluster, "a", lambda core: access.delete_user("ada"))
     with pytest.raises(ProbableAuthenticationError):
         cluster.connect("b", "ada", "secret")
+
+
+def test_a_user_that_two_nodes_add_is_the_same_on_both(cluster: Cluster) -> None:
+    async def add_on(name: str, password: str) -> Any:
+        access, stored = cluster.members[name].fronts.access, hash_password(password, CHEAP)
+        return await cluster.members[name].node.decide(lambda core: access.add_user("eve", stored))
+
+    async def add_on_both() -> list[Any]:
+        return [*await asyncio.gather(add_on("a", "one"), add_on("b", "two"), return_exceptions=True)]
+
+    outcomes = cluster.run(add_on_both())
+    assert [type(each) for each in outcomes if isinstance(each, Exception)] == [PreconditionFailed]
+    first, second = (member.fronts.access.users.get("eve") for member in cluster.members.values())
+    assert first.password_hash == second.password_hash
 
 
 def test_the_default_user_is_made_once(cluster: Cluster) -> None:
