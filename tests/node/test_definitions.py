@@ -109,6 +109,27 @@ def test_a_queue_that_goes_by_itself_goes_everywhere(cluster: Cluster, options: 
         cluster.wait_until(lambda: not any(queues_everywhere(cluster)))
 
 
+def test_a_queue_with_consumers_moves_with_its_messages(cluster: Cluster) -> None:
+    name = name_in(1, "moving")
+    with cluster.connect("a") as connection:
+        channel = connection.channel()
+        channel.queue_declare(name, durable=True, auto_delete=True)
+        channel.confirm_delivery()
+        for body in (b"1", b"2"):
+            channel.basic_publish("", name, body)
+        taken: set[bytes] = set()
+        channel.basic_qos(prefetch_count=1)
+        channel.basic_consume(name, lambda channel, method, properties, body: taken.add(body))
+        cluster.move("1", "a")
+        channel.basic_qos(prefetch_count=2)
+        channel.basic_consume(name, lambda channel, method, properties, body: taken.add(body))
+        for _ in range(100):
+            connection.process_data_events(0.05)
+            if len(taken) == 2:
+                break
+        assert taken == {b"1", b"2"}
+
+
 def test_a_queue_that_was_declared_again_stays(cluster: Cluster) -> None:
     name = name_in(1, "again")
     shard = cluster.members["b"].shards["1"].server.hub
