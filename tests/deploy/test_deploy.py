@@ -86,7 +86,7 @@ def test_a_setting_of_patroni_that_is_missing_is_noticed(name: str) -> None:
         (kubernetes.schemas, "statefulset spec replica", 3, "replica"),
         (kubernetes.schemas, "configmap data LEVERET_DRAIN_S", 30, "string"),
         (kubernetes.schemas, "horizontalpodautoscaler apiVersion", "autoscaling/v2beta1", "for Kubernetes"),
-        (kubernetes.kustomize, "ingress", {}, "do not agree on ingress.yaml"),
+        (kubernetes.listed, "ingress", {}, "do not agree on ingress.yaml"),
         (kubernetes.references, "service spec selector", {"app": "hare"}, "do not have"),
         (kubernetes.references, "service spec ports", [{"port": 80, "targetPort": "amqp"}], "port 80"),
         (kubernetes.references, "statefulset spec serviceName", "leveret", "no headless service"),

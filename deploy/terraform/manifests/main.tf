@@ -35,8 +35,7 @@ locals {
       })
     }
     statefulset = {
-      # How many there are is up to the autoscaler.
-      spec = merge({ for key, value in local.set.spec : key => value if key != "replicas" }, {
+      spec = merge(local.set.spec, {
         template = merge(local.set.spec.template, {
           metadata = merge(local.set.spec.template.metadata, { annotations = local.annotations })
           spec     = merge(local.pod, { containers = [merge(local.container, { image = var.image })] })
