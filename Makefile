@@ -26,7 +26,7 @@ AT_ONCE := --numprocesses=logical --dist=loadgroup
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help screenshots build serve test counts parts check bench bench-table rabbitmq-install sim sim-cluster fuzz asan example dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill
+.PHONY: help screenshots build serve test counts parts check bench bench-table rabbitmq-install sim sim-cluster fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -113,6 +113,9 @@ spark-kill: $(VENV)/.dev  ## kill drivers, executors and servers amid queries of
 # Needs Chromium, which `make parts` installs, and Java for the report. Look at what it made before you commit it.
 screenshots: $(VENV)/.dev $(VENV)/.parts  ## pictures of the console and transcripts of commands, of a broker at work, into docs/
 	@$(PY) -m tests.console.screenshots
+
+deploy-check: $(VENV)/.dev  ## check what is in deploy/ without running it, and say what was not checked
+	@$(PY) -m tests.deploy
 
 dist: $(VENV)/.dev  ## make a wheel in dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .

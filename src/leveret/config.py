@@ -81,6 +81,9 @@ class ServerOptions(StoreOptions):
     cluster_secret: str = option("", "what all nodes of a cluster know and nobody else; not a flag", secret=True)
     cluster_shards: int = option(32, "parts that queues are spread over; never changes", at_least=1, at_most=1_024)
     cluster_lease_s: int = option(4, "time after which the shards of a silent node are taken", at_least=1, at_most=60)
+    cluster_epoch_base: int = option(
+        0, "raised by one on every node when etcd has lost its data or is another one", at_most=(1 << 22) - 1
+    )
     host: str = option("127.0.0.1", "address to listen on; several are separated by commas, 0.0.0.0 is all of IPv4")
     amqp_port: int | None = port(5672, "port for AMQP without TLS; 0 is any free one, off is none")
     amqps_port: int | None = port(5671, "port for AMQP with TLS, opened when there is a certificate; 0 is any free one")

@@ -41,6 +41,7 @@ class Place:
     port: int = 0
     shards: int = SHARDS
     ttl_s: int = 4
+    epoch_base: int = 0
 
 
 class View:
@@ -93,6 +94,7 @@ class Joined:
             member,
             self.hosting,
             shard_count=place.shards,
+            epoch_base=place.epoch_base,
             ttl_s=place.ttl_s,
             on_catalog=self.node.catalog.hint,
         )

@@ -71,6 +71,7 @@ def place_of(options: ServerOptions) -> Place:
         port=options.cluster_port,
         shards=options.cluster_shards,
         ttl_s=options.cluster_lease_s,
+        epoch_base=options.cluster_epoch_base,
     )
 
 

@@ -1,0 +1,63 @@
+variables {
+  cluster    = "orders"
+  namespace  = "messaging"
+  image      = "example/leveret:0.1.0"
+  replicas   = 5
+  store      = "postgresql://leveret@db/leveret"
+  etcd       = ["http://etcd-0:2379", "http://etcd-1:2379"]
+  blobs      = "s3://bodies/orders"
+  epoch_base = 1
+}
+
+run "values_are_put_in" {
+  command = plan
+
+  assert {
+    condition     = output.objects["statefulset"].spec.template.spec.containers[0].image == "example/leveret:0.1.0"
+    error_message = "the image is another one"
+  }
+  assert {
+    condition     = output.objects["configmap"].data["LEVERET_ETCD"] == "http://etcd-0:2379,http://etcd-1:2379"
+    error_message = "etcd is another one"
+  }
+  assert {
+    condition     = output.objects["configmap"].data["LEVERET_CLUSTER_EPOCH_BASE"] == "1"
+    error_message = "the base of epochs is not put in"
+  }
+  assert {
+    condition     = output.objects["horizontalpodautoscaler"].spec.minReplicas == 5
+    error_message = "there may be fewer nodes than asked for"
+  }
+  assert {
+    condition     = alltrue([for each in output.objects : each.metadata.namespace == "messaging"])
+    error_message = "something is in another namespace"
+  }
+  assert {
+    condition     = !can(output.objects["statefulset"].spec.replicas)
+    error_message = "the number of nodes is fixed, against the autoscaler"
+  }
+}
+
+run "an_image_without_a_version_is_refused" {
+  command = plan
+  variables {
+    image = "leveret:latest"
+  }
+  expect_failures = [var.image]
+}
+
+run "a_password_in_the_url_is_refused" {
+  command = plan
+  variables {
+    store = "postgresql://leveret:word@db/leveret"
+  }
+  expect_failures = [var.store]
+}
+
+run "a_single_node_is_refused" {
+  command = plan
+  variables {
+    replicas = 1
+  }
+  expect_failures = [var.replicas]
+}

@@ -1,0 +1,80 @@
+variable "cluster" {
+  description = "Name of the cluster; it never changes."
+  type        = string
+  default     = "leveret"
+}
+
+variable "namespace" {
+  description = "Namespace of Kubernetes, which is made."
+  type        = string
+  default     = "leveret"
+}
+
+variable "image" {
+  description = "Image of Leveret, with a version."
+  type        = string
+
+  validation {
+    condition     = can(regex("(:[^:/]*[0-9][^:/]*|@sha256:[0-9a-f]{64})$", var.image))
+    error_message = "Name a version of the image: a tag with a number, or a digest."
+  }
+}
+
+variable "replicas" {
+  description = "Nodes at least; the autoscaler may add twice as many."
+  type        = number
+  default     = 3
+
+  validation {
+    condition     = var.replicas >= 2
+    error_message = "One node has nobody to take over from it: give two or more."
+  }
+}
+
+variable "store" {
+  description = "URL of the PostgreSQL database, without a password."
+  type        = string
+
+  validation {
+    condition     = can(regex("^postgres(ql)?://", var.store)) && !can(regex("://[^@/]*:[^@/]*@", var.store))
+    error_message = "Give a URL of PostgreSQL without a password: that one belongs into PGPASSWORD of secrets."
+  }
+}
+
+variable "etcd" {
+  description = "URLs of etcd."
+  type        = list(string)
+
+  validation {
+    condition     = length(var.etcd) > 0
+    error_message = "Give the URLs of etcd: nodes find each other there."
+  }
+}
+
+variable "blobs" {
+  description = "URL of the object store for large bodies."
+  type        = string
+}
+
+variable "epoch_base" {
+  description = "Raised by one when etcd has lost its data, or when a second region takes over."
+  type        = number
+  default     = 0
+
+  validation {
+    condition     = var.epoch_base >= 0 && var.epoch_base < 4194304
+    error_message = "A whole number below 4194304."
+  }
+}
+
+variable "storage_class" {
+  description = "Storage class of the nodes' volumes; null is the default one."
+  type        = string
+  default     = null
+}
+
+variable "extra_options" {
+  description = "More options of nodes, as environment variables."
+  type        = map(string)
+  default     = {}
+}

@@ -1,0 +1,113 @@
+"""The compose file: what it names is there, images are pinned, secrets are outside, and brokers take their options."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tests.deploy.checks import DEPLOY, EXAMPLE, default_ports, documents, refused, unpinned
+
+FOLDER = DEPLOY / "compose"
+KEYS = {
+    "build", "command", "depends_on", "entrypoint", "environment", "healthcheck", "image", "ports", "restart",
+    "stop_grace_period", "volumes",
+}  # fmt: skip
+CONDITIONS = {"service_started", "service_healthy", "service_completed_successfully"}
+VARIABLE = re.compile(r"\$\{(\w+)[^}]*\}")
+SECRET_NAME = re.compile(r"PASSWORD|SECRET")
+ENGINES = {"broker": 3, "postgres": 3, "etcd": 3, "redis": 1, "objects": 1}
+PATRONI = {
+    "synchronous_mode": "quorum",
+    "synchronous_mode_strict": True,
+    "failsafe_mode": True,
+    "ttl": 20,
+    "loop_wait": 2,
+    "retry_timeout": 4,
+    "primary_start_timeout": 0,
+}
+"""Without each of these a failover may lose what was confirmed, or take longer than it has to."""
+POSTGRESQL = {"synchronous_commit": "on", "full_page_writes": "on", "fsync": "on", "statement_timeout": 0}
+
+
+def whole() -> dict[str, Any]:
+    """The file."""
+    (found,) = documents(FOLDER / "compose.yaml")
+    assert isinstance(found, dict)
+    return found
+
+
+def check() -> Iterator[str]:
+    """The compose file, its variables, and Patroni's own file."""
+    yield from problems(whole())
+    yield from _variables((FOLDER / "compose.yaml").read_text(), (FOLDER / ".env.example").read_text())
+    (settings,) = documents(FOLDER / "patroni" / "patroni.yml")
+    yield from patroni_problems(settings)
+
+
+def problems(file: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the services."""
+    services = file["services"]
+    for name, service in services.items():
+        for problem in _service(service, services, file["volumes"]):
+            yield f"compose.yaml, {name}: {problem}"
+    yield from _engines(services)
+    for name in services:
+        if name.startswith("broker"):
+            yield from _broker(name, services[name])
+
+
+def _service(service: dict[str, Any], services: dict[str, Any], volumes: dict[str, Any]) -> Iterator[str]:
+    yield from (f"{key} is no key that is used here" for key in service.keys() - KEYS)
+    yield from unpinned(service.get("image", ""))
+    build = service.get("build", {})
+    context = FOLDER / (build if isinstance(build, str) else build.get("context", "."))
+    dockerfile = "Dockerfile" if isinstance(build, str) else build.get("dockerfile")
+    if dockerfile and not (context / dockerfile).is_file():
+        yield f"it is built by {dockerfile}, which is not there"
+    for name, how in service.get("depends_on", {}).items():
+        if name not in services:
+            yield f"it depends on {name}, which is not there"
+        elif how["condition"] not in CONDITIONS:
+            yield f"{how['condition']} is no condition"
+        elif how["condition"] == "service_healthy" and "healthcheck" not in services[name]:
+            yield f"it waits for the health of {name}, which has no check"
+    for mount in service.get("volumes", ()):
+        if mount.split(":")[0] not in volumes:
+            yield f"the volume {mount} is not declared"
+    for name, value in service.get("environment", {}).items():
+        if SECRET_NAME.search(name) and not VARIABLE.search(str(value)):
+            yield f"{name} is written down: take it from .env"
+
+
+def _engines(services: dict[str, Any]) -> Iterator[str]:
+    for name, count in ENGINES.items():
+        found = [each for each in services if re.fullmatch(rf"{name}\d?", each)]
+        if len(found) != count:
+            yield f"compose.yaml has {len(found)} of {name}, not {count}"
+
+
+def _variables(text: str, example: str) -> Iterator[str]:
+    named, given = set(VARIABLE.findall(text)), set(re.findall(r"^(\w+)=", example, re.MULTILINE))
+    yield from (f".env.example and compose.yaml do not agree on {name}" for name in sorted(named ^ given))
+
+
+def _broker(name: str, service: dict[str, Any]) -> Iterator[str]:
+    environ = {key: VARIABLE.sub(EXAMPLE, value) for key, value in service["environment"].items()}
+    yield from refused(environ, f"compose.yaml, {name}")
+    if environ["LEVERET_NODE"] != name or not environ["LEVERET_HOST"].startswith(f"{name},"):
+        yield f"compose.yaml, {name}: other nodes are told another name"
+    inner = {int(port.rsplit(":", 1)[1]) for port in service["ports"]}
+    if inner - set(default_ports().values()):
+        yield f"compose.yaml, {name}: no server listens on {inner}"
+    if not all(port.startswith("127.0.0.1:") for port in service["ports"]):
+        yield f"compose.yaml, {name}: passwords without TLS are offered to other machines"
+
+
+def patroni_problems(file: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with Patroni's settings."""
+    dcs = file["bootstrap"]["dcs"]
+    for wanted, found in ((PATRONI, dcs), (POSTGRESQL, dcs["postgresql"]["parameters"])):
+        for name, value in wanted.items():
+            if found.get(name) != value:
+                yield f"patroni.yml: {name} is {found.get(name)!r}, and has to be {value!r}"
+    if "data-checksums" not in file["bootstrap"]["initdb"]:
+        yield "patroni.yml: pages have no checksums"
