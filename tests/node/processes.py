@@ -39,8 +39,16 @@ class Nodes:
 
     def operate(self, node: str, verb: str, /, **arguments: Any) -> Any:
         """Do what an operator of a node asks for."""
-        with connect(str(self._servers[node].data)) as operator:
+        with connect(self.data(node)) as operator:
             return operator.call(verb, **arguments)
+
+    def data(self, name: str) -> str:
+        """The data directory of a node."""
+        return str(self._servers[name].data)
+
+    def wait(self, name: str) -> int:
+        """Wait until a node has ended by itself; give its exit code."""
+        return self._servers.pop(name).wait()
 
     def kill(self, name: str) -> None:
         """End a node as a power cut would."""

@@ -50,6 +50,7 @@ class Coordinator:
         """Not a member yet; `member` is this node as others shall see it, `on_catalog` hears hints."""
         self.keys = Keys(cluster)
         self.member = replace(member, node=check_node(member.node))
+        self.shard_count = shard_count
         self.view = Membership(self.keys, shard_count)
         self.ownership = Ownership(member.node, self.view, shard_count, epoch_base, ttl_s * 1000)
         self._etcd = etcd
