@@ -55,7 +55,8 @@ def scrape(server: ServerProcess, path: str = "/metrics") -> Scrape:
 @contextmanager
 def busy(server: ServerProcess) -> Iterator[pika.adapters.blocking_connection.BlockingChannel]:
     """Publish, consume, reject and hold messages; a channel stays open meanwhile."""
-    connection = pika.BlockingConnection(pika.URLParameters(server.url))
+    # Without heartbeats: nobody serves the connection while other tests run.
+    connection = pika.BlockingConnection(pika.URLParameters(f"{server.url}?heartbeat=0"))
     channel = connection.channel()
     dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     channel.queue_declare("dead", durable=True)

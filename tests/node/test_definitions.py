@@ -1,5 +1,6 @@
 """What is defined on one node holds on every other."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from pika.exceptions import ChannelClosedByBroker, ProbableAuthenticationError
 
 from leveret.cluster.placement import LOCAL
 from leveret.core.changes import DeclareQueue, DeleteQueue
+from leveret.core.errors import PreconditionFailed
 from leveret.core.policy import Policy
 from leveret.node.shard import Shard
 from leveret.security.passwords import hash_password
@@ -57,6 +59,20 @@ def test_a_user_of_one_node_logs_in_at_another_until_he_is_deleted(cluster: Clus
         cluster.connect("b", "ada", "secret")
 
 
+def test_a_user_that_two_nodes_add_is_the_same_on_both(cluster: Cluster) -> None:
+    async def add_on(name: str, password: str) -> Any:
+        access, stored = cluster.members[name].fronts.access, hash_password(password, CHEAP)
+        return await cluster.members[name].node.decide(lambda core: access.add_user("eve", stored))
+
+    async def add_on_both() -> list[Any]:
+        return [*await asyncio.gather(add_on("a", "one"), add_on("b", "two"), return_exceptions=True)]
+
+    outcomes = cluster.run(add_on_both())
+    assert [type(each) for each in outcomes if isinstance(each, Exception)] == [PreconditionFailed]
+    first, second = (member.fronts.access.users.get("eve") for member in cluster.members.values())
+    assert first.password_hash == second.password_hash
+
+
 def test_the_default_user_is_made_once(cluster: Cluster) -> None:
     stored = [
         member.fronts.access.users.get("guest").password_hash for member in cluster.members.values()
@@ -91,6 +107,27 @@ def test_a_queue_that_goes_by_itself_goes_everywhere(cluster: Cluster, options: 
         if options:
             channel.basic_cancel(channel.basic_consume(name_in(0, "brief"), print))
         cluster.wait_until(lambda: not any(queues_everywhere(cluster)))
+
+
+def test_a_queue_with_consumers_moves_with_its_messages(cluster: Cluster) -> None:
+    name = name_in(1, "moving")
+    with cluster.connect("a") as connection:
+        channel = connection.channel()
+        channel.queue_declare(name, durable=True, auto_delete=True)
+        channel.confirm_delivery()
+        for body in (b"1", b"2"):
+            channel.basic_publish("", name, body)
+        taken: set[bytes] = set()
+        channel.basic_qos(prefetch_count=1)
+        channel.basic_consume(name, lambda channel, method, properties, body: taken.add(body))
+        cluster.move("1", "a")
+        channel.basic_qos(prefetch_count=2)
+        channel.basic_consume(name, lambda channel, method, properties, body: taken.add(body))
+        for _ in range(100):
+            connection.process_data_events(0.05)
+            if len(taken) == 2:
+                break
+        assert taken == {b"1", b"2"}
 
 
 def test_a_queue_that_was_declared_again_stays(cluster: Cluster) -> None:

@@ -19,7 +19,8 @@ def test_a_node_alone_serves_and_comes_back(nodes: Nodes) -> None:
     nodes.start("one")
     with nodes.connect("one") as connection:
         channel = connection.channel()
-        channel.queue_declare("q", durable=True)
+        limits = {"x-max-length": 10, "x-message-ttl": 3_600_000, "x-dead-letter-exchange": ""}
+        channel.queue_declare("q", durable=True, arguments={"x-queue-type": "quorum", **limits})
         channel.confirm_delivery()
         channel.basic_publish("", "q", b"kept", PERSISTENT)
     assert nodes.stop("one") == 0

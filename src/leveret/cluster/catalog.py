@@ -169,10 +169,11 @@ class Catalog:
             with suppress(Unreachable):  # the next look may be answered
                 await self.catch_up()
 
-    async def catch_up(self) -> None:
-        """Make all changes that are in the log now."""
+    async def catch_up(self, then: Callable[[], None] = lambda: None) -> None:
+        """Make all changes that are in the log now; then do something while the copy has nothing but those."""
         async with self._turn:
             await self._read_on()
+            then()
 
     async def _read_on(self, doubtful: bool = False) -> set[str]:
         """Make the changes that are in the log; give who wrote them. `doubtful`: an entry may be under way."""

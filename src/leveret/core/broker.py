@@ -63,6 +63,7 @@ class Broker(Publisher):
         self.last_queue_id = 0
         self.departed: defaultdict[str, Tally] = defaultdict(Tally)  # what deleted queues have counted, by their type
         self.is_copy = False  # of the definitions of others: also what does not last is journaled, and nothing expires
+        self.leaving = False  # to be opened elsewhere: no queue goes because its consumers do
         self.gone: Callable[[Queue], None] | None = None  # is told of every queue that is deleted
         self.salvage = False  # whether queues that lost their definition are kept under another name
 

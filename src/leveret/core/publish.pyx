@@ -188,7 +188,7 @@ cdef class Publisher(Restorable):
 
     cdef int queue_expired(self, Holder queue) except -1:
         """See Engine; in a copy of definitions nobody can tell that a queue is used."""
-        if not self.is_copy:
+        if not (self.is_copy or self.leaving):
             self.delete_queue(queue)
         return 0
 

@@ -49,14 +49,14 @@ class Hosting:
         self._open_at = open_at
         self._fenced = fenced
         self._served: dict[int, Served] = {}
-        self._local = self._serve(LOCAL + node.name, open(), 0)
+        self._local = self._prepare(open(), 0)
+        node.serve(Shard(LOCAL + node.name, self._local.server.hub))
 
-    def _serve(self, home: str, broker: Broker, epoch: int) -> Served:
-        """Serve a broker that is open."""
+    def _prepare(self, broker: Broker, epoch: int) -> Served:
+        """Make a broker that is open ready to be served."""
         with broker.guard:
             server = AmqpServer(broker.guard, self._access, self._limits, NO_SOCKETS)
             broker.guard.on_durable(server.durable)
-        self._node.serve(Shard(home, server.hub))
         return Served(broker, server, epoch)
 
     # For the coordinator
@@ -76,7 +76,14 @@ class Hosting:
             loop.call_soon_threadsafe(self._failed, shard, error)
 
         store.commit.on_failure = failed
-        self._served[shard] = self._serve(str(shard), broker, epoch)
+        served = self._prepare(broker, epoch)
+        try:
+            # Only now: a queue that its last owner had is in the catalog by the time that he has lost the shard.
+            await self._node.catalog.catch_up(lambda: self._node.serve(Shard(str(shard), served.server.hub)))
+        except BaseException:
+            await self._end(served)
+            raise
+        self._served[shard] = served
         return True
 
     async def check(self, shard: int, epoch: int) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -16,7 +17,7 @@ from leveret.cluster.changes import Change as Definition
 from leveret.cluster.placement import LOCAL, home_of_owner
 from leveret.core.broker import Broker
 from leveret.core.changes import Change, DeleteQueue
-from leveret.core.errors import InvalidArgument, Unreachable
+from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, Unreachable
 from leveret.core.queue import Queue
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
@@ -111,6 +112,7 @@ class Node:
     def serve(self, shard: Shard) -> None:
         """Serve a shard from now on."""
         shard.reconcile(self.catalog.replica)
+        shard.hub.core.leaving = False
         shard.hub.core.gone = partial(self._hear_gone, shard)
         self.shards[shard.home] = shard
         self.look()
@@ -119,6 +121,7 @@ class Node:
         """Serve a shard no more: its clients look for its next owner."""
         shard = self.shards.pop(home, None)
         if shard is not None:
+            shard.hub.core.leaving = True
             shard.hub.core.gone = None
             for guest in list(shard.guests):
                 guest.leave("the shard has another owner")
@@ -309,8 +312,11 @@ class Node:
             if self.shards.get(shard.home) is shard and not shard.has_queue(vhost, name):
                 DeleteQueue(vhost, name).apply(core)
 
-        if self.catalog.replica.homes.get((vhost, name)) == shard.home:
-            self._begin(forget, lambda _: None)
+        if self.catalog.replica.homes.get((vhost, name)) != shard.home:
+            return
+        # Not before it is durable: what a node does that has lost the shard, and does not know it yet, never is.
+        with suppress(JournalFailed, BrokerClosed), shard.hub.locked():
+            shard.hub.when_durable(lambda: self._begin(forget, lambda _: None))
 
     def _look_for_orphans(self) -> None:
         """When others come or go: one of those who stay removes the queues whose connections went with their node."""

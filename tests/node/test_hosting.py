@@ -1,0 +1,127 @@
+"""Shards are opened and served, and what is in them is what the catalog has."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import leveret
+from leveret.amqp.limits import Limits
+from leveret.amqp.server import AmqpServer
+from leveret.clock import SystemClock
+from leveret.cluster.catalog import Catalog
+from leveret.cluster.catalog_log import Entry, MemoryLog
+from leveret.core.broker import Broker
+from leveret.core.errors import Unreachable
+from leveret.embedded.guard import Guard
+from leveret.net.admission import Admission
+from leveret.node.hosting import Hosting
+from leveret.node.node import Node
+from leveret.security.access import Access
+
+
+class Alone:
+    """The only node that there is."""
+
+    def owner_of(self, home: str) -> str | None:
+        return "a"
+
+    def address_of(self, node: str) -> tuple[str, int] | None:
+        return None
+
+    def nodes(self) -> list[str]:
+        return ["a"]
+
+
+class DeafLog(MemoryLog):
+    """A log that does not answer."""
+
+    async def read(self, version: int, limit: int) -> list[Entry]:
+        raise Unreachable("the network is down")
+
+
+@asynccontextmanager
+async def hosted(log: MemoryLog, folder: Path) -> AsyncIterator[tuple[Node, Hosting]]:
+    """A node that has not looked at the log; its only shard is what a folder has."""
+    catalog = Catalog(log, "a", 1)
+    guard = Guard(catalog.replica.broker, catalog.replica.lock, SystemClock())
+    with guard as core:
+        access = Access(core, None)
+    fronts = AmqpServer(guard, access, Limits(), Admission(1, 1, 1))
+    node = Node("a", "test", b"secret", catalog, fronts.hub, Alone())
+    hosting = Hosting(node, access, Limits(), lambda shard, epoch: leveret.open(folder), lambda shard: None)
+    try:
+        yield node, hosting
+    finally:
+        await hosting.stop()
+        await node.stop()
+        await fronts.end()
+        guard.close()
+
+
+def declare(name: str) -> Callable[[Broker], str]:
+    """Declares a queue."""
+    return lambda core: core.declare_queue("/", name).name
+
+
+def folder_with_orders(folder: Path) -> Path:
+    """A shard of another node, with a message in it."""
+    with leveret.open(folder) as broker:
+        with broker.guard as core:
+            core.declare_queue("/", "orders")
+        broker.queue("orders").send(b"kept")
+    return folder
+
+
+def test_a_node_that_takes_over_first_learns_what_the_last_owner_knew(tmp_path: Path) -> None:
+    async def main() -> None:
+        log = MemoryLog()
+        other = Catalog(log, "b", 1)
+        await other.change(declare("orders"))
+        await other.change(declare("new"))
+        async with hosted(log, folder_with_orders(tmp_path)) as (node, hosting):
+            assert await hosting.take_over(0, 1)
+            with node.shards["0"].hub.locked() as shard:
+                assert list(shard.topology.vhost("/").queues) == ["orders", "new"]
+
+    asyncio.run(main())
+    with leveret.open(tmp_path) as broker:
+        assert [message.body for message in broker.queue("orders").receive(10)] == [b"kept"]
+
+
+def test_a_node_that_cannot_learn_it_serves_nothing_and_deletes_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with hosted(DeafLog(), folder_with_orders(tmp_path)) as (node, hosting):
+            with pytest.raises(Unreachable):
+                await hosting.take_over(0, 1)
+            assert "0" not in node.shards
+
+    asyncio.run(main())
+    with leveret.open(tmp_path) as broker:
+        assert [message.body for message in broker.queue("orders").receive(10)] == [b"kept"]
+
+
+def test_what_a_shard_deletes_leaves_the_catalog_when_that_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with hosted(MemoryLog(), tmp_path) as (node, hosting), asyncio.timeout(20):
+            await node.decide(declare("brief"))
+            await hosting.take_over(0, 1)
+            hub, homes = node.shards["0"].hub, node.catalog.replica.homes
+            assert isinstance(hub.guard, Guard)
+            hub.guard.flush()
+            with monkeypatch.context() as disk:
+                disk.setattr(hub.guard, "kick", lambda: None)
+                with hub.locked() as core:
+                    core.delete_queue(core.topology.vhost("/").queue("brief"))
+                for _ in range(3):
+                    await node.decide(lambda core: None)
+                assert ("/", "brief") in homes
+            hub.guard.flush()
+            while homes:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(main())
