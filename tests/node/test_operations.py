@@ -4,13 +4,16 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
+from examples.cluster.__main__ import told as how_to_connect
 from leveret.cli import main
 from leveret.core.errors import PreconditionFailed
 from tests.node.processes import SHARDS, Nodes
+from tests.server_process import TRACEBACK
 
 PATIENCE_S = 60
 
@@ -32,7 +35,7 @@ def wait_until(nodes: Nodes, name: str, holds: Callable[[dict[str, Any]], bool])
 
 def has_settled(told: dict[str, Any]) -> bool:
     """Whether all nodes are linked and every shard has an active owner."""
-    links = all(member["link"] != "down" and member["definitions"] is not None for member in told["members"])
+    links = all(member["linked"] != "down" and member["definitions"] is not None for member in told["members"])
     return links and all(row["state"] == "active" for row in told["shards"])
 
 
@@ -85,6 +88,17 @@ def test_a_drained_node_that_stays_serves_clients(nodes: Nodes) -> None:
         channel.confirm_delivery()
         channel.basic_publish("", "q", b"kept")
         assert channel.basic_get("q", auto_ack=True)[2] == b"kept"
+    assert TRACEBACK not in nodes.log("a") + nodes.log("b")
+
+
+def test_clients_connect_as_the_example_says(nodes: Nodes) -> None:
+    nodes.start("a")
+    shown = how_to_connect(nodes)
+    assert nodes.data("a") in shown
+    names: dict[str, Any] = {}
+    exec(dedent(shown[shown.index("    import pika") : shown.index("Who has")]), names)
+    with names["channel"].connection as connection:
+        assert connection.channel().queue_declare("orders", passive=True).method.message_count == 0
 
 
 def test_a_broker_without_a_cluster_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from leveret.cli import target
 from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.output import as_json, print_table
 
-MEMBERS = ("node", "link", "draining", "shards", "definitions", "addresses.amqp", "addresses.amqps", "addresses.link")
+MEMBERS = ("node", "linked", "draining", "shards", "definitions", "addresses.amqp", "addresses.amqps", "addresses.link")
 SHARDS = ("shard", "owner", "epoch", "state", "queues")
 
 

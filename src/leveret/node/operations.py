@@ -85,7 +85,7 @@ class Operations:
         return [
             {
                 "node": name,
-                "link": "here" if name == self._node.name else "up" if name in self._node.links else "down",
+                "linked": "here" if name == self._node.name else "up" if name in self._node.links else "down",
                 "draining": member.draining,
                 "shards": owned[name],
                 "definitions": reports.get(name, {}).get("definitions"),
