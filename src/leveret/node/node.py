@@ -187,13 +187,17 @@ class Node:
     def _find(self, backend: Backend) -> None:
         """Attach a backend if its shard is served by somebody who can be reached."""
         caller, home = self._callers[backend], backend.home
-        owner = home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)
+        owner = self._owner_of(home)
         if owner == self.name and home in self.shards:
             self._served_by[backend] = owner
             backend.connection.attached(backend, Guest(self.shards[home].hub, caller, backend))
         elif owner in self.links:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
+
+    def _owner_of(self, home: str) -> str | None:
+        """The node that has a shard, or the queues of its own connections."""
+        return home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)
 
     # For links
 
@@ -309,7 +313,8 @@ class Node:
         """Let the catalog have no such queue either, unless it was declared again meanwhile."""
 
         def forget(core: Broker) -> None:
-            if self.shards.get(shard.home) is shard and not shard.has_queue(vhost, name):
+            mine = self.shards.get(shard.home) is shard and self._owner_of(shard.home) == self.name
+            if mine and not shard.has_queue(vhost, name):
                 DeleteQueue(vhost, name).apply(core)
 
         if self.catalog.replica.homes.get((vhost, name)) != shard.home:
