@@ -68,7 +68,8 @@ class Operations:
         ownership = self._coordinator.ownership
         phases = {str(shard): ownership.phase(shard) for shard in range(self._coordinator.shard_count)}
         busy = {shard: phase.name.lower() for shard, phase in phases.items() if phase is not Phase.IDLE}
-        return {"definitions": self._node.catalog.version, "phases": busy}
+        counts = dict(self._coordinator.counts)
+        return {"definitions": self._node.catalog.version, "phases": busy, "counts": counts}
 
     def _rebalance(self) -> int:
         """Move what should be elsewhere; give how many shards of all nodes that are."""
@@ -89,6 +90,7 @@ class Operations:
                 "draining": member.draining,
                 "shards": owned[name],
                 "definitions": reports.get(name, {}).get("definitions"),
+                "counts": reports.get(name, {}).get("counts"),
                 "addresses": dict(member.addresses),
             }
             for name, member in sorted(view.members.items())
