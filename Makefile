@@ -26,7 +26,7 @@ AT_ONCE := --numprocesses=logical --dist=loadgroup
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help screenshots build serve test counts parts check bench bench-table rabbitmq-install sim sim-cluster fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill
+.PHONY: help screenshots build serve test counts parts check bench bench-table rabbitmq-install sim sim-cluster fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -100,6 +100,12 @@ example: $(VENV)/.built  ## run examples/*.py; EXAMPLE=name selects one
 
 demo: $(VENV)/.dev  ## run a broker under traffic that fails now and then, and report on it; needs Java
 	@$(PY) -m examples.demo $(ARGS)
+
+cluster: $(VENV)/.dev $(VENV)/.parts  ## run three nodes with PostgreSQL and etcd on this machine, until Ctrl-C; prints how to connect
+	@$(PY) -m examples.cluster
+
+cluster-kill: $(VENV)/.dev $(VENV)/.parts  ## kill the owner of a queue while pika consumes from it; what happens goes into docs/cluster.md
+	@$(PY) -m examples.cluster.failover docs/cluster.md
 
 spark-slow: $(VENV)/.dev  ## run the tests of Spark that `make test` leaves out: those with a Java of their own
 	$(PY) -m pytest $(PYTEST_OPTIONS) -m spark_slow tests/pipeline $(ARGS)

@@ -83,6 +83,7 @@ class PostgresServer:
                 cwd=self._home,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,
                 **self._account,
             )
         deadline = time.monotonic() + PATIENCE_S

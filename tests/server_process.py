@@ -47,7 +47,10 @@ class ServerProcess:
         command = [sys.executable, "-m", "leveret", "serve", "--data", str(self.data), *FREE_PORTS]
         self._log_bytes = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen([*command, *self._flags, *flags], env=self._environ, stderr=log)
+            # In a session of its own: an interrupt from the keyboard is for whoever started it.
+            self._process = subprocess.Popen(
+                [*command, *self._flags, *flags], env=self._environ, stderr=log, start_new_session=True
+            )
         self._wait_until(lambda: READY.search(self.text))
         found = READY.search(self.text)
         if found is None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from leveret.cli import actions, main, passwords
+from leveret.cli import actions, cluster, main, passwords
 from leveret.cli.output import as_table, cell
 from leveret.security.passwords import PASSWORD_BYTES_MAX, Cost, hash_password, verify
 from leveret.server import settings
@@ -170,6 +170,7 @@ def test_every_action_works_and_prints_json(leveret: Leveret, data: Path, capsys
 
 def test_every_verb_has_a_command() -> None:
     others = {"status", "definitions.import", "definitions.export"}
+    others |= {f"cluster.{word.name}" for word in cluster.WORDS}
     assert {action.verb for action in actions.ACTIONS} | others == VERBS.keys()
 
 

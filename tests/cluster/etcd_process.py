@@ -46,7 +46,7 @@ class EtcdProcess:
         command += ["--initial-cluster", f"default={self._peer}", *self._flags]
         environ = {**os.environ, "ETCD_UNSUPPORTED_ARCH": os.uname().machine}
         with (self._folder / "etcd.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environ, start_new_session=True)
         deadline = time.monotonic() + PATIENCE_S
         while not self._listens():
             if self._process.poll() is not None or time.monotonic() > deadline:

@@ -6,7 +6,6 @@ writes docs/screenshots/*.png, and puts what `leveret top` and `leveret doctor` 
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from tests.console.shop import shop
 from tests.console.shots import BYTES_MAX, FOLDER, LINKED, SHOTS, Shot
 from tests.server_process import ServerProcess
 from tests.sources import ROOT
+from tests.transcripts import transcribe
 
 COMMANDS = ROOT / "docs" / "cli.md"
 TRAFFIC_S = 75  # until charts show something
@@ -85,16 +85,6 @@ def report(server: ServerProcess, out: Path) -> None:
     leveret("pipeline", "report", *data, "--master", "local[2]", *spark)
 
 
-def transcribe(name: str, text: str, page: Path = COMMANDS) -> None:
-    """Put what a command printed behind the mark for it."""
-    mark = f"<!-- transcript: {name} -->\n"
-    pattern = re.compile(re.escape(mark) + r"```text\n.*?```\n", re.DOTALL)
-    fresh, count = pattern.subn(lambda _: f"{mark}```text\n{text.rstrip()}\n```\n", page.read_text())
-    if count != 1:
-        raise SystemExit(f"{page.name} has {count} places for the transcript of {name}: there must be one")
-    page.write_text(fresh)
-
-
 def main() -> int:
     """Make all of it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -111,10 +101,10 @@ def main() -> int:
                 for name, shot in (SHOTS | linked(console)).items():
                     take(console, name, shot)
                 browser.close()
-                transcribe("top", leveret("top", "--once", url=server.http_url))
+                transcribe("top", leveret("top", "--once", url=server.http_url), COMMANDS)
             server.kill()
             server.data.rename(folder / "shop")
-            transcribe("doctor", leveret("doctor", str(folder / "shop")).replace(f"{folder}/", ""))
+            transcribe("doctor", leveret("doctor", str(folder / "shop")).replace(f"{folder}/", ""), COMMANDS)
     finally:
         shutil.rmtree(folder)
     return 0

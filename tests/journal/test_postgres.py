@@ -16,6 +16,7 @@ from leveret.core.errors import (
     MessageTooLarge,
     StoreUnreachable,
 )
+from leveret.embedded.broker import open_shard
 from leveret.journal import postgres_blobs, table_store
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.segments import segment_name
@@ -444,7 +445,7 @@ def test_a_segment_that_is_gone_is_damage_to_whoever_reads_it(postgres: Postgres
 
 def test_a_body_that_no_row_can_hold(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_blobs, "BODY_BYTES_MAX", 10)
-    blobs = postgres_blobs.PostgresBlobs(store_url)
+    blobs = postgres_blobs.PostgresBlobs(store_url, 0)
     blobs.put("20260101-a", b"x" * 10)
     with pytest.raises(MessageTooLarge, match="a body of 11 bytes is over 10"):
         blobs.put("20260101-b", b"x" * 11)
@@ -485,3 +486,13 @@ def test_commits_wait_for_the_disk_whatever_the_role_says(postgres: PostgresServ
     world = TableWorld(table)
     assert table._log.run("select current_setting('synchronous_commit')", {})[1] == [("on",)]
     world.close()
+
+
+def test_a_shard_leaves_the_large_bodies_of_others_alone(store_url: str) -> None:
+    body = b"x" * 2_000_000
+    first = open_shard(store_url, 1, Claim("a", 1))
+    first.queue("q").send(body)
+    open_shard(store_url, 2, Claim("b", 1)).close()
+    (message,) = first.queue("q").receive(1)
+    assert message.body == body
+    first.close()

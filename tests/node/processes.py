@@ -17,10 +17,10 @@ LEASE_S = 1
 class Nodes:
     """The nodes of one cluster, by name."""
 
-    def __init__(self, folder: Path, etcd: str, store: str) -> None:
+    def __init__(self, folder: Path, etcd: str, store: str, *, shards: int = SHARDS, lease_s: int = LEASE_S) -> None:
         self._folder = folder
         self._flags = ["--cluster", f"test-{secrets.token_hex(4)}", "--etcd", etcd, "--store", store]
-        self._flags += ["--cluster-port", "0", "--cluster-shards", str(SHARDS), "--cluster-lease-s", str(LEASE_S)]
+        self._flags += ["--cluster-port", "0", "--cluster-shards", str(shards), "--cluster-lease-s", str(lease_s)]
         self._servers: dict[str, ServerProcess] = {}
 
     def start(self, *names: str) -> None:
@@ -34,13 +34,34 @@ class Nodes:
     def connect(self, name: str, user: str = "guest", password: str = "guest") -> pika.BlockingConnection:
         """A client of a node."""
         credentials = pika.PlainCredentials(user, password)
-        port = self._servers[name].ports["amqp"]
-        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, credentials=credentials))
+        parameters = pika.ConnectionParameters("127.0.0.1", self.port(name), credentials=credentials)
+        return pika.BlockingConnection(parameters)
 
     def operate(self, node: str, verb: str, /, **arguments: Any) -> Any:
         """Do what an operator of a node asks for."""
-        with connect(str(self._servers[node].data)) as operator:
+        with connect(self.data(node)) as operator:
             return operator.call(verb, **arguments)
+
+    @property
+    def names(self) -> list[str]:
+        """Those that run."""
+        return list(self._servers)
+
+    def port(self, name: str) -> int:
+        """Where a node is reached by AMQP."""
+        return self._servers[name].port
+
+    def pid(self, name: str) -> int:
+        """The number of its process."""
+        return self._servers[name].pid
+
+    def data(self, name: str) -> str:
+        """The data directory of a node."""
+        return str(self._servers[name].data)
+
+    def wait(self, name: str) -> int:
+        """Wait until a node has ended by itself; give its exit code."""
+        return self._servers.pop(name).wait()
 
     def kill(self, name: str) -> None:
         """End a node as a power cut would."""

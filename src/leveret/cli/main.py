@@ -29,6 +29,7 @@ MODULES = {
     OBJECTS: OBJECTS,
     "definitions": "definitions",
     "status": "status",
+    "cluster": "cluster",
     "pipeline": "pipeline",
     "bench": "bench.command",
     "doctor": "doctor.command",

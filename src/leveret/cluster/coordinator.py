@@ -19,6 +19,7 @@ TTL_S = 4
 STEP_S = 0.05
 PAUSE_S = 0.25  # before etcd is asked again that did not answer
 JOIN_ATTEMPTS = 3  # for a name whose last holder may have died without a word: its lease ends meanwhile
+COUNTS = ("takeovers", "takeovers_failed", "takeover_ms", "shards_lost")
 
 log = Log("cluster")
 
@@ -50,6 +51,9 @@ class Coordinator:
         """Not a member yet; `member` is this node as others shall see it, `on_catalog` hears hints."""
         self.keys = Keys(cluster)
         self.member = replace(member, node=check_node(member.node))
+        self.shard_count = shard_count
+        self.counts = dict.fromkeys(COUNTS, 0)
+        """What has happened to shards since this node was started."""
         self.view = Membership(self.keys, shard_count)
         self.ownership = Ownership(member.node, self.view, shard_count, epoch_base, ttl_s * 1000)
         self._etcd = etcd
@@ -232,6 +236,8 @@ class Coordinator:
         asked_ms = self.now_ms()
         taken = await self._ask(self._shards.take_over(command.shard, command.epoch), "take over", command.shard)
         log.info("shard taken over" if taken else "shard not taken over", shard=command.shard, epoch=command.epoch)
+        self.counts["takeovers" if taken else "takeovers_failed"] += 1
+        self.counts["takeover_ms"] += self.now_ms() - asked_ms if taken else 0
         self.ownership.taken_over(command.shard, bool(taken), asked_ms if taken else self.now_ms())
         self._woken()
 
@@ -247,6 +253,7 @@ class Coordinator:
         self._woken()
 
     async def _drop(self, command: Drop) -> None:
+        self.counts["shards_lost"] += 1
         log.warning("shard lost to another node", shard=command.shard)
         await self._ask(self._shards.drop(command.shard), "drop", command.shard)
         self.ownership.dropped(command.shard, self.now_ms())

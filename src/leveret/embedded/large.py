@@ -17,7 +17,7 @@ from leveret.journal.store_url import is_url
 DIRECTORY = "blobs"
 
 
-def open_blobs(place: str, options: Options, store: Store, shard: int = 0) -> BlobStore:
+def open_blobs(place: str, options: Options, store: Store, shard: int) -> BlobStore:
     """Where large bodies go: an object store, a directory beside the log, or a table beside it."""
     if options.blobs is not None:
         return RemoteBlobs(options.blobs, store.meta.broker)

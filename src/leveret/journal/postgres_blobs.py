@@ -20,7 +20,7 @@ BODY_BYTES_MAX = 512 << 20
 class PostgresBlobs:
     """Blobs of one shard; BlobStore of leveret.journal.blobs says what the methods do."""
 
-    def __init__(self, url: str, shard: int = 0) -> None:
+    def __init__(self, url: str, shard: int) -> None:
         """Use the table of a shard that this process owns; it is made if need be."""
         self._table = f"leveret_blob_{shard}"
         self._session = Session(url, UPKEEP_TIMEOUT_MS)

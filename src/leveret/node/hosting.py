@@ -124,4 +124,7 @@ class Hosting:
 
     async def _end(self, served: Served) -> None:
         await served.server.end()
+        # The frames that it writes while it is closed concern nobody; what was told before has its turn first.
+        served.broker.guard.on_durable(lambda frame: None)
+        await asyncio.sleep(0)
         await asyncio.to_thread(served.broker.close)

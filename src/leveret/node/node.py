@@ -29,6 +29,7 @@ from leveret.telemetry.logs import Log
 
 RETRY_S = 0.1
 TOLD_S = 5.0
+ASKED_S = 2.0
 
 T = TypeVar("T")
 LOG = Log("node")
@@ -59,6 +60,8 @@ class Node:
         self.hub = hub
         self.announce: Callable[[int], None] = lambda version: None
         """Told of each new version that this node has made."""
+        self.questions: dict[str, Callable[[], Any]] = {}
+        """What other nodes may ask, beside versions: each gives what is fit for JSON."""
         self.shards: dict[str, Shard] = {}
         self.links: dict[str, Link] = {}
         self._told = 0  # the version that every node within reach has
@@ -220,8 +223,12 @@ class Node:
         return RemoteListener(link, number, shard, caller_of(request, self.hub.access.users))
 
     def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
-        """Another node wants us to know a version of the definitions."""
+        """Another node wants us to know a version of the definitions, or to answer a question."""
         asked = json.loads(request)
+        question = self.questions.get(str(asked.get("question")))
+        if question is not None:
+            answer(json.dumps(question()).encode())
+            return
         if "version" not in asked:
             raise InvalidArgument(f"node '{link.peer}' asks for what nobody knows: is it of another version?")
         if int(asked["version"]) <= self.catalog.version:
@@ -262,6 +269,15 @@ class Node:
         waiting = [self._ask(link, request) for link in self.links.values()]
         if waiting:
             await asyncio.wait(waiting, timeout=TOLD_S)
+
+    async def ask_all(self, question: str) -> dict[str, Any]:
+        """What every other node answers, by its name; those who do not in time are left out."""
+        request = json.dumps({"question": question}).encode()
+        waiting = {name: self._ask(link, request) for name, link in self.links.items()}
+        if waiting:
+            await asyncio.wait(waiting.values(), timeout=ASKED_S)
+        told = {name: answer.result() for name, answer in waiting.items() if answer.done()}
+        return {name: json.loads(data) for name, data in told.items() if data}
 
     def _ask(self, link: Link, request: bytes) -> asyncio.Future[bytes | None]:
         """What another node answers; None when it is lost meanwhile."""

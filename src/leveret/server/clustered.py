@@ -28,6 +28,7 @@ from leveret.net.admission import Admission
 from leveret.node.front.connection import FrontConnection
 from leveret.node.joined import Joined, Place, opening
 from leveret.node.node import Node
+from leveret.node.operations import Operations
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from leveret.security.tls import Certificates
@@ -106,7 +107,7 @@ class NodeServer(Server):
         self._handle_signals()
         await joined.start(self._addresses())
         await self._add_default_user(joined.node, access)
-        site = Site(core, access, partial(self._facts, amqp))
+        site = Site(core, access, partial(self._facts, amqp), cluster=Operations(joined, self._drained))
         audit = Audit(guard.clock, options.data)
         control = ControlServer(partial(_decided, joined.node), site, options.data, audit)
         await control.start()
@@ -126,6 +127,11 @@ class NodeServer(Server):
         await self._log.close()
         alive.cancel()
         self._broker.close()
+
+    def _drained(self) -> None:
+        """An operator wants this node to go, and others have its shards."""
+        self._signal = "drain"
+        self._stopping.set()
 
     async def _add_default_user(self, node: Node, access: Access) -> None:
         """Make the first user of the cluster, if nobody has."""

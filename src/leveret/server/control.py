@@ -20,6 +20,7 @@ from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError, PreconditionFailed, TooMany
 from leveret.embedded.guard import Guard
+from leveret.server.administration import cluster
 from leveret.server.administration.site import OPERATOR, Site
 from leveret.server.administration.verbs import call
 from leveret.telemetry.audit import Audit
@@ -30,6 +31,7 @@ PATH_BYTES_MAX = 100  # what fits into a socket address everywhere
 REQUEST_BYTES_MAX = 1 << 20  # a request is read into memory before it is looked at
 REQUEST_S = 30.0  # for the next request to come, and for an answer to be taken
 CONNECTIONS_MAX = 16
+LAST_WORDS_S = 1.0  # for answers that are under way when the server stops
 SHOWN = ("name", "user", "vhost", "exchange", "stream", "section")  # the arguments that the log tells
 # Verbs that change nothing: monitoring asks all the time.
 QUESTIONS = ("list", "show", "lag", "export", "status", "firing", "silences", "history", "receivers")
@@ -98,6 +100,7 @@ class ControlServer:
         self._directory = directory
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._busy: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
         """Listen."""
@@ -110,6 +113,8 @@ class ControlServer:
             return
         self._server.close()
         self._server = None
+        if self._busy:
+            await asyncio.wait(self._busy, timeout=LAST_WORDS_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -137,16 +142,32 @@ class ControlServer:
         """Answer one request after the other."""
         try:
             while line := await _next_line(reader):
-                await _send(writer, await self.answer(line))
+                with self._answering():
+                    await _send(writer, await self.answer(line))
         except InvalidArgument as error:
             await _send(writer, refusal(error))
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Somebody waits for an answer: a stop does not cut it off."""
+        task = asyncio.current_task()
+        assert task is not None, "answers are given by tasks"
+        self._busy.add(task)
+        try:
+            yield
+        finally:
+            self._busy.discard(task)
 
     async def answer(self, line: bytes) -> dict[str, Any]:
         """Do what a line says; the answer comes when it is durable."""
         try:
             request = parsed(line)
             verb = request.pop("verb", None)
-            result = await self._run(lambda: call(self._site, verb, request))
+            if str(verb) in cluster.VERBS:
+                # Without the lock, and without the catalog of the cluster: status is asked for when that is in trouble.
+                result = call(self._site, verb, request)
+            else:
+                result = await self._run(lambda: call(self._site, verb, request))
             if isawaitable(result):
                 result = await result
         except LeveretError as error:

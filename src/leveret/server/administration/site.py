@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from leveret.alerting.service import Alerting
 from leveret.core.broker import Broker
@@ -15,14 +15,29 @@ Verb = Callable[..., Any]
 """Takes a Site and arguments by name; gives what is fit for JSON."""
 
 
+class Cluster(Protocol):
+    """The cluster that a node is in."""
+
+    async def status(self) -> dict[str, Any]:
+        """Who is there, and who has which shard."""
+
+    async def drain(self, stay: bool = False) -> dict[str, Any]:
+        """Give all shards of the node to others, then stop it unless it is to stay."""
+
+    async def rebalance(self) -> dict[str, Any]:
+        """Let shards go to the nodes that should have them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A core and who may use it; verbs run under the lock of the core.
 
-    `facts` are what else `status` tells; `alerts` looks at queues where a server runs.
+    `facts` are what else `status` tells; `alerts` looks at queues where a server runs, `cluster` is
+    that of a node.
     """
 
     core: Broker
     access: Access
     facts: Callable[[], dict[str, Any]] = dict
     alerts: Alerting | None = None
+    cluster: Cluster | None = None

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 from leveret.core.errors import InvalidArgument
 from leveret.server.administration import (
     alerts,
+    cluster,
     definitions,
     groups,
     journal,
@@ -36,6 +37,7 @@ VERBS: dict[str, Verb] = {
     **definitions.VERBS,
     **journal.VERBS,
     **status.VERBS,
+    **cluster.VERBS,
 }
 
 

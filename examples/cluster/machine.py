@@ -1,0 +1,54 @@
+"""A PostgreSQL, an etcd and some nodes on this machine, for as long as a block lasts."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.etcd_process import EtcdProcess
+from tests.node.processes import Nodes
+from tests.parts import program
+from tests.postgres_server import PostgresServer
+
+NAMES = ("a", "b", "c")
+SHARDS, LEASE_S = 32, 4  # as nodes have them unless they are told otherwise
+SETTLED_S = 60.0
+
+
+@contextmanager
+def running() -> Iterator[Nodes]:
+    """Start everything, let shards spread over all nodes, and stop everything at the end."""
+    if not program("initdb") or not program("etcd"):
+        raise SystemExit(
+            "PostgreSQL and etcd are needed: run `make parts` as root, or install postgresql and etcd-server"
+        )
+    with (
+        tempfile.TemporaryDirectory(prefix="leveret-cluster-") as folder,
+        PostgresServer(fsync="on") as postgres,
+        EtcdProcess(Path(folder)) as etcd,
+        Nodes(Path(folder), etcd.url, postgres.new_url("leveret"), shards=SHARDS, lease_s=LEASE_S) as nodes,
+    ):
+        nodes.start(*NAMES)
+        spread(nodes)
+        yield nodes
+        for name in nodes.names:
+            nodes.stop(name)
+
+
+def spread(nodes: Nodes) -> None:
+    """Wait until every node has its shards."""
+    deadline = time.monotonic() + SETTLED_S
+    nodes.operate(NAMES[0], "cluster.rebalance")
+    while not is_spread(nodes.operate(NAMES[0], "cluster.status")):
+        if time.monotonic() > deadline:
+            raise SystemExit("the shards do not settle: see the logs of the nodes")
+        time.sleep(0.1)
+
+
+def is_spread(told: dict[str, Any]) -> bool:
+    """Whether all shards are served, and no node has many more than another."""
+    owned = [member["shards"] for member in told["members"]]
+    active = all(row["state"] == "active" for row in told["shards"])
+    return active and len(owned) == len(NAMES) and min(owned) >= SHARDS // len(NAMES)

@@ -1,0 +1,68 @@
+"""`leveret cluster`: who is in a cluster and has which shards; let a node go, let shards move."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from leveret.cli import target
+from leveret.cli.command import Command, Word, run_word, worded
+from leveret.cli.output import as_json, print_table
+
+MEMBERS = ("node", "linked", "draining", "shards", "definitions", "addresses.amqp", "addresses.amqps", "addresses.link")
+SHARDS = ("shard", "owner", "epoch", "state", "queues")
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The arguments that all have."""
+    target.add_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def configure_drain(parser: ArgumentParser) -> None:
+    """The arguments of `drain`."""
+    parser.add_argument("--stay", action="store_true", help="do not stop it: it serves clients without shards")
+    configure(parser)
+
+
+def asked(given: Namespace, verb: str, **arguments: Any) -> Any:
+    """What the node says."""
+    with target.operator(given) as operator:
+        return operator.call(verb, **arguments)
+
+
+def status(given: Namespace) -> int:
+    """Print two tables."""
+    told = asked(given, "cluster.status")
+    if given.json:
+        print(as_json(told))
+        return 0
+    print(f"cluster {told['cluster']}, as node {told['node']} sees it\n")
+    known = {name for member in told["members"] for name in member["addresses"]}
+    print_table(told["members"], [name for name in MEMBERS if "." not in name or name.partition(".")[2] in known])
+    print()
+    print_table(told["shards"], SHARDS)
+    return 0
+
+
+def drain(given: Namespace) -> int:
+    """Print who has got the shards."""
+    told = asked(given, "cluster.drain", stay=given.stay)
+    after = "it serves clients without any" if told["stays"] else "it stops"
+    said = f"node {told['node']} has given {told['shards']} shards to {', '.join(told['others'])}; {after}"
+    print(as_json(told) if given.json else said)
+    return 0
+
+
+def rebalance(given: Namespace) -> int:
+    """Print how much will move."""
+    told = asked(given, "cluster.rebalance")
+    said = f"{told['shards']} shards move, one by one; asked: {', '.join(told['nodes'])}"
+    print(as_json(told) if given.json else said)
+    return 0
+
+
+WORDS = (
+    Word("status", "show nodes and shards", configure, status),
+    Word("drain", "give the shards of a node to others, then stop it", configure_drain, drain),
+    Word("rebalance", "move shards to the nodes that should have them, now", configure, rebalance),
+)
+COMMAND = Command("cluster", "look at a cluster, let a node go, move shards", worded(WORDS), run_word)

@@ -1,0 +1,121 @@
+"""What an operator sees of a cluster through one of its nodes, and what he lets it do: status, drain, rebalance."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from leveret.cluster.coordinator import Coordinator
+from leveret.cluster.keys import Owner
+from leveret.cluster.ownership import Phase
+from leveret.cluster.placement import assignment
+from leveret.core.errors import PreconditionFailed, Unreachable
+from leveret.node.joined import Joined
+
+DRAIN_S = 50.0  # less than the time for which a command waits
+REPORT, REBALANCE = "report", "rebalance"
+
+
+class Operations:
+    """The cluster for the operators of one node."""
+
+    def __init__(self, joined: Joined, stop: Callable[[], None]) -> None:
+        """Speak for a node that has joined; `stop` ends its process, in order."""
+        assert joined.coordinator is not None, "a node that has not joined has no cluster"
+        self._coordinator: Coordinator = joined.coordinator
+        self._node = joined.node
+        self._stop = stop
+        self._node.questions |= {REPORT: self._report, REBALANCE: self._rebalance}
+
+    # What operators ask for
+
+    async def status(self) -> dict[str, Any]:
+        """Who is there, and who has which shard; what another node knows of itself is None when it does not answer."""
+        reports = {self._node.name: self._report(), **await self._node.ask_all(REPORT)}
+        return {
+            "cluster": self._node.cluster,
+            "node": self._node.name,
+            "definitions": self._node.catalog.version,
+            "members": self._members(reports),
+            "shards": self._shards(reports),
+        }
+
+    async def drain(self, stay: bool = False) -> dict[str, Any]:
+        """Give all shards to others, then stop; one that is to stay goes on to serve clients, by others' shards."""
+        others = [node for node in self._coordinator.view.staying if node != self._node.name]
+        if not others:
+            raise PreconditionFailed("no other node is there to take the shards: start one, or just stop this node")
+        given = len(self._coordinator.ownership.serving())
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await self._coordinator.drain()
+        except TimeoutError:
+            left = len(self._coordinator.ownership.serving())
+            raise Unreachable(f"{left} shards are still here: look into the log, then drain again or stop") from None
+        if not stay:
+            self._stop()
+        return {"node": self._node.name, "shards": given, "others": sorted(others), "stays": stay}
+
+    async def rebalance(self) -> dict[str, Any]:
+        """Let shards go to the nodes that should have them, on all nodes; they move one by one after this."""
+        asked = await self._node.ask_all(REBALANCE)
+        return {"shards": self._rebalance(), "nodes": sorted([self._node.name, *asked])}
+
+    # What other nodes ask for
+
+    def _report(self) -> dict[str, Any]:
+        """What only this node knows of itself."""
+        ownership = self._coordinator.ownership
+        phases = {str(shard): ownership.phase(shard) for shard in range(self._coordinator.shard_count)}
+        busy = {shard: phase.name.lower() for shard, phase in phases.items() if phase is not Phase.IDLE}
+        counts = dict(self._coordinator.counts)
+        return {"definitions": self._node.catalog.version, "phases": busy, "counts": counts}
+
+    def _rebalance(self) -> int:
+        """Move what should be elsewhere; give how many shards of all nodes that are."""
+        self._coordinator.rebalance()
+        wanted = assignment(self._coordinator.shard_count, sorted(self._coordinator.view.staying))
+        owners = self._coordinator.view.owners
+        return sum(wanted.get(shard, owner.node) != owner.node for shard, owner in owners.items())
+
+    # Tables
+
+    def _members(self, reports: dict[str, Any]) -> list[dict[str, Any]]:
+        view = self._coordinator.view
+        owned = Counter(owner.node for owner in view.owners.values())
+        return [
+            {
+                "node": name,
+                "linked": "here" if name == self._node.name else "up" if name in self._node.links else "down",
+                "draining": member.draining,
+                "shards": owned[name],
+                "definitions": reports.get(name, {}).get("definitions"),
+                "counts": reports.get(name, {}).get("counts"),
+                "addresses": dict(member.addresses),
+            }
+            for name, member in sorted(view.members.items())
+        ]
+
+    def _shards(self, reports: dict[str, Any]) -> list[dict[str, Any]]:
+        queues = Counter(self._node.catalog.replica.homes.values())
+        rows = []
+        for shard in range(self._coordinator.shard_count):
+            owner = self._coordinator.view.owners.get(shard)
+            rows.append(
+                {
+                    "shard": shard,
+                    "owner": None if owner is None else owner.node,
+                    "epoch": None if owner is None else owner.epoch,
+                    "state": _state(shard, owner, reports),
+                    "queues": queues[str(shard)],
+                }
+            )
+        return rows
+
+
+def _state(shard: int, owner: Owner | None, reports: dict[str, Any]) -> str:
+    """Where a shard is: as its owner says, or as etcd has it while the owner does not answer."""
+    if owner is None:
+        return "vacant"
+    told = reports.get(owner.node, {}).get("phases", {}).get(str(shard))
+    return str(told) if told else "active" if owner.epoch else "taking"
