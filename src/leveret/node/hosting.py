@@ -53,6 +53,7 @@ class Hosting:
 
     def _serve(self, home: str, broker: Broker, epoch: int) -> Served:
         """Serve a broker that is open."""
+        self._node.prepare(home, broker.guard.core)
         with broker.guard:
             server = AmqpServer(broker.guard, self._access, self._limits, NO_SOCKETS)
             broker.guard.on_durable(server.durable)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -16,12 +17,17 @@ from leveret.cluster.changes import Change as Definition
 from leveret.cluster.placement import LOCAL, home_of_owner
 from leveret.core.broker import Broker
 from leveret.core.changes import Change, DeleteQueue
-from leveret.core.errors import InvalidArgument, Unreachable
+from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
+from leveret.core.properties import Properties
 from leveret.core.queue import Queue
+from leveret.node import letter as letters
+from leveret.node.directory import Directory
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
 from leveret.node.guest import Guest
+from leveret.node.letter import Letter
 from leveret.node.link import Conversation, Link
+from leveret.node.outbox import Outbox
 from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
 from leveret.node.shard import Shard
 from leveret.telemetry.logs import Log
@@ -60,6 +66,8 @@ class Node:
         """Told of each new version that this node has made."""
         self.shards: dict[str, Shard] = {}
         self.links: dict[str, Link] = {}
+        self.outboxes: dict[str, Outbox] = {}
+        self._directory = Directory(catalog.replica.placements.shards)
         self._told = 0  # the version that every node within reach has
         self._around: tuple[frozenset[str], frozenset[str]] | None = None
         self._owners = owners
@@ -94,6 +102,8 @@ class Node:
         await self.catalog.close()
         for shard in self.shards.values():
             shard.hub.core.gone = None
+        for outbox in self.outboxes.values():
+            outbox.close()
         if self._server is not None:
             self._server.close()
         for link in list(self.links.values()):
@@ -105,22 +115,31 @@ class Node:
 
     # Shards
 
+    def prepare(self, home: str, core: Broker) -> None:
+        """Let no dead letter be lost in a broker that is to be a shard; before any time passes in it."""
+        self.outboxes[home] = Outbox(home, core, self)
+
     def serve(self, shard: Shard) -> None:
-        """Serve a shard from now on."""
+        """Serve a shard from now on, for which everything is prepared."""
         shard.reconcile(self.catalog.replica)
         shard.hub.core.gone = partial(self._hear_gone, shard)
         self.shards[shard.home] = shard
+        self.outboxes[shard.home].start(shard.hub)
         self.look()
 
     def forsake(self, home: str) -> None:
         """Serve a shard no more: its clients look for its next owner."""
         shard = self.shards.pop(home, None)
+        outbox = self.outboxes.pop(home, None)
+        if outbox is not None:
+            outbox.close()
         if shard is not None:
             shard.hub.core.gone = None
             for guest in list(shard.guests):
                 guest.leave("the shard has another owner")
         for backend in [each for each, owner in self._served_by.items() if (each.home, owner) == (home, self.name)]:
             del self._served_by[backend]
+            backend.end()  # a guest who stays would be told what is meant for the next one
             backend.lost("the shard has another owner")
 
     def look(self) -> None:
@@ -136,6 +155,8 @@ class Node:
                     self._dialing[name] = asyncio.create_task(self._dial(name))
             self.look()
             self._look_for_orphans()
+            for outbox in list(self.outboxes.values()):
+                outbox.retry()
             await asyncio.sleep(RETRY_S)
 
     async def _dial(self, name: str) -> None:
@@ -181,13 +202,49 @@ class Node:
     def _find(self, backend: Backend) -> None:
         """Attach a backend if its shard is served by somebody who can be reached."""
         caller, home = self._callers[backend], backend.home
-        owner = home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)
+        owner = self._owner_of(home)
         if owner == self.name and home in self.shards:
             self._served_by[backend] = owner
             backend.connection.attached(backend, Guest(self.shards[home].hub, caller, backend))
         elif owner in self.links:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
+
+    def _owner_of(self, home: str) -> str | None:
+        """The node that serves a shard."""
+        return home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)
+
+    # For outboxes
+
+    def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
+        """See Office."""
+        return self._directory.homes(vhost, exchange, keys, properties)
+
+    def wake(self, job: Callable[[], None]) -> None:
+        """See Office; a loop that has ended needs to know nothing more."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(job)
+
+    def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
+        """See Office."""
+        owner = self._owner_of(home)
+        if owner == self.name:
+            self._bring(home, letter, lambda refusal: self.wake(partial(done, not refusal)))
+        elif owner in self.links:
+            request = letters.encode(letter, home, self.catalog.version)
+            self.links[owner].ask(request, lambda answer: done(answer == b""))
+        else:
+            self.soon(partial(done, False))
+
+    def _bring(self, home: str, letter: Letter, answer: Callable[[bytes], None]) -> None:
+        """Give a letter to a shard of this node; the answer is empty when it is durable, or says why it is not."""
+        shard = self.shards.get(home)
+        try:
+            if shard is None:
+                raise Unreachable(f"shard {home} is not on node '{self.name}'")
+            shard.bring(letter, partial(answer, b""))
+        except LeveretError as error:
+            answer(str(error).encode())
 
     # For links
 
@@ -213,15 +270,24 @@ class Node:
         return RemoteListener(link, number, shard, caller_of(request, self.hub.access.users))
 
     def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
-        """Another node wants us to know a version of the definitions."""
-        asked = json.loads(request)
+        """Another node wants us to know a version of the definitions, and to have a dead letter if it sends one."""
+        head, _, wire = request.partition(b"\n")
+        asked = json.loads(head)
         if "version" not in asked:
             raise InvalidArgument(f"node '{link.peer}' asks for what nobody knows: is it of another version?")
+        letter = letters.decode(asked, wire) if "letter" in asked else None
+
+        def known(refusal: bytes) -> None:
+            if refusal or letter is None:
+                answer(refusal)
+            else:
+                self._bring(str(asked.get("shard")), letter, answer)
+
         if int(asked["version"]) <= self.catalog.version:
-            answer(b"")
+            known(b"")
             return
         task = asyncio.create_task(self.catalog.catch_up())
-        task.add_done_callback(lambda done: answer(b"" if done.exception() is None else str(done.exception()).encode()))
+        task.add_done_callback(lambda done: known(b"" if done.exception() is None else str(done.exception()).encode()))
 
     # Definitions
 
@@ -269,6 +335,7 @@ class Node:
 
     def _follow(self, changes: list[Definition]) -> None:
         """Changes are in the log: the shards of this node follow."""
+        self._directory.follow(changes)
         for shard in self.shards.values():
             shard.follow(changes, self.catalog.replica.homes)
 
