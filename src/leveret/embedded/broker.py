@@ -299,7 +299,7 @@ def _open_stored(place: str, chosen: Options, ticking: Clock, shard: ShardChoice
         store.commit.on_failure = guard.fail
     with ExitStack() as undo:
         undo.callback(store.abandon)
-        blobs = open_blobs(place, chosen, store)
+        blobs = open_blobs(place, chosen, store, shard.number)
         undo.callback(blobs.close)
         large = LargeBodies(blobs, store, store.state)
         guard.attach(store, large)
