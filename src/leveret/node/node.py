@@ -21,6 +21,7 @@ from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.node import letter as letters
+from leveret.node import replying
 from leveret.node.directory import Directory
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
@@ -28,6 +29,7 @@ from leveret.node.guest import Guest
 from leveret.node.letter import Letter
 from leveret.node.link import Conversation, Link
 from leveret.node.outbox import Outbox
+from leveret.node.replying import RemoteReplies
 from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
 from leveret.node.shard import Shard
 from leveret.telemetry.logs import Log
@@ -80,6 +82,8 @@ class Node:
         self._changing: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         hub.keep_password = self._keep_password
+        hub.replies.node = name
+        hub.replies.elsewhere = self._replies_on
 
     # Coming and going
 
@@ -270,9 +274,15 @@ class Node:
         return RemoteListener(link, number, shard, caller_of(request, self.hub.access.users))
 
     def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
-        """Another node wants us to know a version of the definitions, and to have a dead letter if it sends one."""
+        """Another node wants us to know a version of the definitions, and to have a dead letter if it sends one.
+
+        Or it has a reply for a client of ours.
+        """
         head, _, wire = request.partition(b"\n")
         asked = json.loads(head)
+        if "reply" in asked:
+            answer(b"" if replying.hand_over(self.hub, asked, wire) else b"lost")
+            return
         if "version" not in asked:
             raise InvalidArgument(f"node '{link.peer}' asks for what nobody knows: is it of another version?")
         letter = letters.decode(asked, wire) if "letter" in asked else None
@@ -288,6 +298,10 @@ class Node:
             return
         task = asyncio.create_task(self.catalog.catch_up())
         task.add_done_callback(lambda done: known(b"" if done.exception() is None else str(done.exception()).encode()))
+
+    def _replies_on(self, node: str) -> RemoteReplies | None:
+        """Who takes the replies for clients of another node."""
+        return RemoteReplies(self.links[node]) if node in self.links else None
 
     # Definitions
 
