@@ -14,6 +14,8 @@ from leveret.amqp.methods import (
     BasicGetEmpty,
     BasicGetOk,
     BasicReject,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -25,7 +27,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.node.letter import Letter, decode, deliver
-from leveret.node.outbox import ANSWER_MS, NAME, VHOST, Outbox
+from leveret.node.outbox import ANSWER_MS, NAME, SENDING_MAX, VHOST, Outbox
 from tests.amqp.client import Client, Received, World
 from tests.node.cluster import PATIENCE_S, Cluster, name_in
 from tests.node.front_world import FrontWorld, place
@@ -227,6 +229,38 @@ def test_a_letter_whose_queue_has_gone_is_dropped_and_counted(world: FrontWorld,
     assert (waiting(world), world.outboxes[SOURCE_SHARD].dropped) == (0, 1)
 
 
+def test_at_least_once_holds_between_shards_too(world: FrontWorld, client: Client) -> None:
+    world.roads.there = False
+    kept = {"queue_type": "quorum", "dead_letter_strategy": "at-least-once", "overflow": "reject-publish"}
+    declare(client, **kept)
+    client.publish(SOURCE, body=b"dear")
+    reject(client)
+    world.roads.there = True
+    world.outboxes[SOURCE_SHARD].retry()
+    world.work()
+    assert (take(client).body, is_empty(client)) == (b"dear", True)
+
+
+def test_an_exchange_that_delays_leads_to_other_shards(world: FrontWorld, client: Client) -> None:
+    delayed = {"x-delayed-type": "direct"}
+    client.call(ExchangeDeclare("later", "x-delayed-message", durable=True, arguments=delayed), ExchangeDeclareOk)
+    client.call(QueueBind(GRAVE, "later", "dead"), QueueBindOk)
+    declare(client, dead_letter_exchange="later")
+    client.publish(SOURCE, body=b"dear")
+    reject(client)
+    assert take(client).method.exchange == "later"
+
+
+def test_more_letters_than_may_wait_for_an_answer(world: FrontWorld, client: Client) -> None:
+    declare(client, message_ttl=100)
+    bodies = [f"{number}".encode() for number in range(SENDING_MAX + 50)]
+    for body in bodies:
+        client.publish(SOURCE, body=body)
+    world.pass_ms(200)
+    assert [take(client).body for _ in bodies] == bodies
+    assert waiting(world) == 0
+
+
 def test_what_is_no_letter_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="no dead letter"):
         decode({"letter": "1/2"}, b"")
@@ -299,6 +333,27 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path: Path) -
         again.close()
     [grave] = [each for each in target.core.queues.values() if each.name == GRAVE]
     assert sorted(held.message.body for held in grave.take(10)) == [b"one", b"two"]
+    target.close()
+
+
+def test_a_large_body_is_sent_whole(tmp_path: Path) -> None:
+    target = World()
+    target.core.declare_queue("/", GRAVE)
+    target.core.bind("/", "amq.direct", GRAVE, "dead")
+    office = OneWay(tmp_path / "disk", target)
+    source = World(path=str(office.disk), blob_bytes=1_000)
+    Outbox(SOURCE_SHARD, source.core, office).start(source.hub)
+    arguments = {"x-dead-letter-exchange": "amq.direct", "x-dead-letter-routing-key": "dead"}
+    queue = source.broker.queue(SOURCE, arguments=arguments)
+    queue.send(bytes(5_000))
+    [held] = queue.core.take(1)
+    assert len(held.message.body) < 1_000
+    queue.core.reject(held, held.lease)
+    office.work(source)
+    [grave] = [each for each in target.core.queues.values() if each.name == GRAVE]
+    [came] = grave.take(1)
+    assert came.message.body == bytes(5_000)
+    source.close()
     target.close()
 
 

@@ -1,6 +1,6 @@
 """A dead letter on its way to queues of other shards.
 
-In the outbox of its shard it is a message with one more header, which keeps virtual host and keys. Between nodes:
+In the outbox of its shard it is a message with one more header, which names the virtual host. Between nodes:
 
     head (JSON): letter, shard, version, vhost, exchange, routing_key, keys, priority, persistent, header_len
     | line feed | content header and body
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from leveret.core.broker import Broker
-from leveret.core.deadletter import forms_cycle
+from leveret.core.deadletter import all_keys, forms_cycle
 from leveret.core.dedup import digest
 from leveret.core.errors import InvalidArgument, TooMany
 from leveret.core.ids import format_id
@@ -22,7 +22,6 @@ from leveret.core.message import Message
 from leveret.core.properties import Properties, content, decode_header
 from leveret.core.publish import group_of, route_of
 from leveret.core.queue import Queue
-from leveret.core.tables import LongString
 
 ADDRESS = "x-leveret-address"
 PERSISTENT = 1  # of Message.flags
@@ -48,23 +47,23 @@ class Letter:
         return decode_header(self.content[: self.header_len])
 
 
-def addressed(properties: Properties, vhost: str, keys: list[str]) -> Properties:
+def addressed(properties: Properties, vhost: str) -> Properties:
     """The properties of a dead letter in the outbox."""
-    return replace(properties, headers={**(properties.headers or {}), ADDRESS: {"vhost": vhost, "keys": keys}})
+    return replace(properties, headers={**(properties.headers or {}), ADDRESS: vhost})
 
 
 def letter_of(home: str, tag: int, message: Message, body: bytes) -> Letter:
     """A message of the outbox of a shard; `tag` is that of its broker, `body` what the message or a blob has."""
     properties = message.properties
     headers = dict(properties.headers or {})
-    address = headers.pop(ADDRESS)
+    vhost = str(headers.pop(ADDRESS))
     wire, header_len = content(replace(properties, headers=headers or None), body)
     return Letter(
         letter=f"{home}/{format_id(tag, message.seq)}",
-        vhost=_text(address["vhost"]),
+        vhost=vhost,
         exchange=message.exchange,
         routing_key=message.routing_key,
-        keys=[_text(key) for key in address["keys"]],
+        keys=_keys(properties, message.routing_key),
         priority=message.priority,
         persistent=bool(message.flags & PERSISTENT),
         header_len=header_len,
@@ -124,6 +123,9 @@ def _fits(queue: Queue, size_bytes: int) -> bool:
     return most is None or size_bytes <= most
 
 
-def _text(name: str | LongString) -> str:
-    """A name of a header, also if it is not UTF-8."""
-    return name if isinstance(name, str) else name.decode("utf-8", "surrogateescape")
+def _keys(properties: Properties, routing_key: str) -> list[str]:
+    """What a dead letter is routed by; a bad CC header does not stop it."""
+    try:
+        return all_keys(properties, routing_key)
+    except InvalidArgument:
+        return [routing_key]

@@ -19,6 +19,7 @@ from leveret.core.errors import BrokerClosed, InvalidReceipt, JournalFailed
 from leveret.core.held import Held
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
+from leveret.journal.blobs import body_bytes
 from leveret.node.letter import Letter, addressed, letter_of
 from leveret.telemetry.logs import Log
 
@@ -98,7 +99,7 @@ class Outbox:
         if not self._office.homes(vhost, exchange, keys, properties) - {self._home}:
             return []
         self._wake()
-        return [(addressed(properties, vhost, keys), [self._queue(self._core)])]
+        return [(addressed(properties, vhost), [self._queue(self._core)])]
 
     def _queue(self, core: Broker) -> Queue:
         """The queue, made when it is first needed."""
@@ -129,7 +130,8 @@ class Outbox:
             return
         taken: list[Held] = []
         with suppress(JournalFailed, BrokerClosed), self._hub.locked() as core:
-            taken = self._queue(core).take(SENDING_MAX - len(self._sending), bytes_max=SENDING_BYTES_MAX)
+            room = SENDING_MAX - len(self._sending)
+            taken = self._queue(core).take(room, bytes_max=SENDING_BYTES_MAX, large_bytes=body_bytes)
         for held in taken:
             self._sending[held.seq] = sending = Sending(held)
             self._open(sending)
@@ -139,7 +141,7 @@ class Outbox:
         for sending in list(self._sending.values()):
             if sending.letter is None:
                 self._open(sending)
-            else:
+            elif any(sending.asked_ms.get(home, 0) <= self._core.now_ms for home in sending.homes):
                 self._send(sending, sending.letter, sending.homes)
 
     def _open(self, sending: Sending) -> None:
