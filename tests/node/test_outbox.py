@@ -272,8 +272,9 @@ def test_what_is_no_letter_is_refused() -> None:
 class OneWay:
     """An office that brings letters to one broker, and keeps what the disk of the sender had at each step."""
 
-    def __init__(self, disk: Path, target: World) -> None:
+    def __init__(self, disk: Path, target: World, *, keeps_images: bool = False) -> None:
         self.disk = disk
+        self.keeps_images = keeps_images
         self.target = target
         self.images: list[Path] = []
         self.jobs: list[Any] = []
@@ -294,8 +295,9 @@ class OneWay:
 
     def crash(self) -> None:
         """What would be left if the power failed now."""
-        image = self.disk.with_name(f"{self.disk.name}-{len(self.images)}")
-        self.images.append(Path(copytree(self.disk, image)))
+        if self.keeps_images:
+            image = self.disk.with_name(f"{self.disk.name}-{len(self.images)}")
+            self.images.append(Path(copytree(self.disk, image)))
 
     def work(self, source: World) -> None:
         source.work()
@@ -308,8 +310,8 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path: Path) -
     target = World()
     target.core.declare_queue("/", GRAVE)
     target.core.bind("/", "amq.direct", GRAVE, "dead")
-    first = OneWay(tmp_path / "disk", target)
-    source = World(path=str(first.disk))
+    first = OneWay(tmp_path / "disk", target, keeps_images=True)
+    source = World(path=str(first.disk), segment_bytes=1 << 20)
     outbox = Outbox(SOURCE_SHARD, source.core, first)
     outbox.start(source.hub)
     arguments = {"x-dead-letter-exchange": "amq.direct", "x-dead-letter-routing-key": "dead"}
@@ -324,7 +326,7 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path: Path) -
     assert len(images) == 7
     for image in images:
         office = OneWay(image, target)
-        again = World(path=str(image))
+        again = World(path=str(image), segment_bytes=1 << 20)
         later = Outbox(SOURCE_SHARD, again.core, office)
         later.start(again.hub)
         office.work(again)
