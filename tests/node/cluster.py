@@ -88,6 +88,7 @@ class OneNode:
     def serve(self, home: str, served: Served) -> None:
         """Serve a shard."""
         self.shards[home] = served
+        self.node.prepare(home, served.broker.guard.core)
         self.node.serve(Shard(home, served.server.hub))
 
     def hand_over(self, home: str) -> Served:

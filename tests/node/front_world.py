@@ -11,13 +11,17 @@ from leveret.cluster.placement import LOCAL, Placements
 from leveret.cluster.replica import Replica
 from leveret.core.changes import Change, DeleteQueue
 from leveret.core.errors import LeveretError
+from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.embedded.broker import Broker
 from leveret.embedded.guard import Guard
 from leveret.embedded.options import options_of
+from leveret.node.directory import Directory
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
 from leveret.node.guest import Guest
+from leveret.node.letter import Letter
+from leveret.node.outbox import Outbox
 from leveret.node.shard import Shard
 from tests.amqp.client import World
 
@@ -29,6 +33,14 @@ T = TypeVar("T")
 def place(name: str) -> str:
     """The shard that a queue of this name gets."""
     return str(Placements(SHARDS).choose("/", name, None))
+
+
+class Roads:
+    """Whether letters come to another shard, and answers back."""
+
+    def __init__(self) -> None:
+        self.there = True
+        self.back = True
 
 
 class FrontWorld(World):
@@ -43,6 +55,12 @@ class FrontWorld(World):
         for home, world in self.worlds.items():
             world.hub.access = self.access
             world.core.gone = partial(self._hear_gone, home)
+        self.directory = Directory(SHARDS)
+        self.outboxes = {home: Outbox(home, world.core, self) for home, world in self.worlds.items()}
+        for home, outbox in self.outboxes.items():
+            outbox.start(self.worlds[home].hub)
+        self.posted: list[tuple[str, Letter]] = []
+        self.roads = Roads()
         self.guests: dict[Backend, Guest] = {}
         self.callers: dict[Backend, Caller] = {}
         self._identities = 0
@@ -95,6 +113,7 @@ class FrontWorld(World):
             result, steps = self.replica.run(change.apply)
         except LeveretError as error:
             result, steps = error, []
+        self.directory.follow([step.change for step in steps])
         for shard in self.shards.values():
             shard.follow([step.change for step in steps], self.replica.homes)
         done(result)
@@ -125,6 +144,26 @@ class FrontWorld(World):
     def detach(self, backend: Backend) -> None:
         self.guests.pop(backend, None)
         self.callers.pop(backend, None)
+
+    # What outboxes ask for
+
+    def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
+        return self.directory.homes(vhost, exchange, keys, properties)
+
+    def wake(self, job: Callable[[], None]) -> None:
+        self._soon.append(job)
+
+    def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
+        self.posted.append((home, letter))
+        if not self.roads.there:
+            self._soon.append(partial(done, False))
+            return
+
+        def has_it() -> None:
+            if self.roads.back:
+                self._soon.append(partial(done, True))
+
+        self.shards[home].bring(letter, has_it)
 
     def close(self) -> None:
         super().close()

@@ -82,3 +82,34 @@ def publish(channel: Any, names: list[str], word: bytes, confirmed: set[bytes]) 
                 confirmed.add(body)
             except pika.exceptions.NackError:
                 continue
+
+
+def test_no_dead_letter_is_lost_when_an_owner_is_killed(nodes: Nodes) -> None:
+    nodes.start("a", "b")
+    names = [f"q{number}" for number in range(8)]
+    arguments = {"x-dead-letter-exchange": "amq.fanout"}
+    with nodes.connect("a") as connection:
+        channel = connection.channel()
+        channel.queue_declare("grave", durable=True)
+        channel.queue_bind("grave", "amq.fanout")
+        for name in names:
+            channel.queue_declare(name, durable=True, arguments=arguments)
+        channel.confirm_delivery()
+        buried: set[bytes] = set()
+
+        def bury(channel: Any, method: Any, properties: Any, body: bytes) -> None:
+            buried.add(body)
+            channel.basic_ack(method.delivery_tag)
+
+        for name in names:
+            channel.basic_consume(name, lambda c, method, p, body: c.basic_reject(method.delivery_tag, requeue=False))
+        channel.basic_consume("grave", bury)
+        confirmed: set[bytes] = set()
+        for word in (b"one", b"two", b"three"):
+            publish(channel, names, word, confirmed)
+        nodes.kill("b")
+        publish(channel, names, b"after", confirmed)
+        deadline = time.monotonic() + PATIENCE_S
+        while confirmed - buried and time.monotonic() < deadline:
+            connection.process_data_events(0.1)
+        assert confirmed - buried == set()

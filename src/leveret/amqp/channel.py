@@ -285,7 +285,7 @@ class Channel(Traffic):
     def remove_consumer(self, tag: str) -> None:
         """Stop to push; what was pushed stays with the client until it is settled."""
         if self.reply_consumer is not None and self.reply_consumer.tag == tag:
-            self.hub.replies.pop(self.reply_consumer.name, None)
+            self.hub.replies.drop(self.reply_consumer)
             self.reply_consumer = None
         subscriber = self.subscribers.pop(tag, None)
         if subscriber is not None and not subscriber.queue.deleted:

@@ -18,6 +18,7 @@ from leveret.amqp.greeting import server_properties
 from leveret.amqp.limits import Limits
 from leveret.amqp.outbox import Outbox
 from leveret.amqp.quotas import Quotas
+from leveret.amqp.replying import Replies
 from leveret.amqp.sasl import Credentials
 from leveret.amqp.state import Hold
 from leveret.amqp.traffic_counts import TrafficCounts
@@ -30,7 +31,6 @@ from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.amqp.connection import Connection
-    from leveret.amqp.replying import ReplyConsumer
 
 COMPLAIN_MS = 1_000
 WAITING_MAX = 10_000  # publishes that nothing is written for would else be kept without end by a disk that is stuck
@@ -99,7 +99,7 @@ class Hub:
         self.bodies = None if guard.large is None else Bodies(self, guard.large)
         self.server_properties = server_properties(cluster_name)
         self.alarm: str | None = None
-        self.replies: dict[str, ReplyConsumer] = {}
+        self.replies = Replies()
         self.outbox = Outbox(wake)
         self.connections: set[Connection] = set()
         self.traffic = TrafficCounts()

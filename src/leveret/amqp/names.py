@@ -24,9 +24,15 @@ def consumer_tag() -> str:
     return f"amq.ctag-{secrets.token_urlsafe(_RANDOM_BYTES)}"
 
 
-def reply_name() -> str:
-    """Where replies to a channel go; whoever does not know it cannot send any."""
-    return f"{REPLY_TO}.{secrets.token_urlsafe(_RANDOM_BYTES)}"
+def reply_name(node: str) -> str:
+    """Where replies to a channel go, on a node or on the only one (""); whoever does not know it cannot send any."""
+    place = f"{REPLY_TO}.{node}" if node else REPLY_TO
+    return f"{place}.{secrets.token_urlsafe(_RANDOM_BYTES)}"
+
+
+def node_of_reply(name: str) -> str:
+    """The node that a reply goes to; "": this one, or none."""
+    return name.rpartition(".")[0].removeprefix(REPLY_TO).removeprefix(".")
 
 
 def refuse_default(exchange: str) -> None:

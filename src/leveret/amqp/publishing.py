@@ -166,10 +166,10 @@ class Publish:
         """Whether it was a reply to a channel that waits for one."""
         if self.exchange or not self.routing_key.startswith(REPLY_TO):
             return False
-        consumer = self._channel.hub.replies.get(self.routing_key)
-        if consumer is None:
+        taker = self._channel.hub.replies.find(self.routing_key)
+        if taker is None:
             return False
-        consumer.deliver(self.exchange, self.routing_key, *self._wire())
+        taker.deliver(self.exchange, self.routing_key, *self._wire())
         return True
 
     def _return(self) -> None:

@@ -10,7 +10,7 @@ The header `x-death` is an array of tables, the newest death first, one table fo
 `x-first-death-*` and `x-last-death-*` name queue, reason and exchange of the first and of the latest death.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -28,6 +28,9 @@ DEATH_ROUTING_KEYS_MAX = 32
 DEATHS = "x-death"
 FACTS = ("queue", "reason", "exchange")
 OWNED = frozenset({DEATHS, *(f"x-{which}-death-{fact}" for which in ("first", "last") for fact in FACTS)})
+
+Outbox = Callable[[str, str, list[str], Properties], list[tuple[Properties, list[Any]]]]
+"""Asked about each dead letter by virtual host, exchange and keys: which other queues get it, and carrying what."""
 
 
 def bury(

@@ -240,20 +240,25 @@ cdef class Publisher(Restorable):
         if deliveries:
             buried.headers[RECEIVED] = received_before(buried.headers) + deliveries
         key = message.routing_key if new_key is None else new_key
+        keys = every if new_key is None else [key]
         targets = [
-            target for target in vhost.route(exchange.name, every if new_key is None else [key], buried.headers)
+            target for target in vhost.route(exchange.name, keys, buried.headers)
             if not deadletter.forms_cycle(buried, target.name)
         ]
-        if targets:
-            content, header_len = make_content_of(buried, message.body)
-            self.put_dead(
-                new_message(
-                    route_of(exchange.name, key), content, header_len,
-                    message.priority if properties.priority is None else properties.priority,
-                    message.flags & (PERSISTENT | BLOB), 0, 0, group_of(buried.headers),
-                ),
-                targets,
-            )
+        copies = [(buried, targets)]
+        if self.outbox is not None:
+            copies += self.outbox(vhost.name, exchange.name, keys, buried)
+        for carried, queues in copies:
+            if queues:
+                content, header_len = make_content_of(carried, message.body)
+                self.put_dead(
+                    new_message(
+                        route_of(exchange.name, key), content, header_len,
+                        message.priority if properties.priority is None else properties.priority,
+                        message.flags & (PERSISTENT | BLOB), 0, 0, group_of(buried.headers),
+                    ),
+                    queues,
+                )
 
     cdef int put_dead(self, Message message, list targets) except -1:
         """Give a dead letter to those that take it. Nobody can be told of a refusal: it is dropped where it is refused."""

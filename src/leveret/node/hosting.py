@@ -49,11 +49,12 @@ class Hosting:
         self._open_at = open_at
         self._fenced = fenced
         self._served: dict[int, Served] = {}
-        self._local = self._prepare(open(), 0)
+        self._local = self._prepare(LOCAL + node.name, open(), 0)
         node.serve(Shard(LOCAL + node.name, self._local.server.hub))
 
-    def _prepare(self, broker: Broker, epoch: int) -> Served:
+    def _prepare(self, home: str, broker: Broker, epoch: int) -> Served:
         """Make a broker that is open ready to be served."""
+        self._node.prepare(home, broker.guard.core)
         with broker.guard:
             server = AmqpServer(broker.guard, self._access, self._limits, NO_SOCKETS)
             broker.guard.on_durable(server.durable)
@@ -76,7 +77,7 @@ class Hosting:
             loop.call_soon_threadsafe(self._failed, shard, error)
 
         store.commit.on_failure = failed
-        served = self._prepare(broker, epoch)
+        served = self._prepare(str(shard), broker, epoch)
         try:
             # Only now: a queue that its last owner had is in the catalog by the time that he has lost the shard.
             await self._node.catalog.catch_up(lambda: self._node.serve(Shard(str(shard), served.server.hub)))

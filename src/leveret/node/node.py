@@ -17,12 +17,19 @@ from leveret.cluster.changes import Change as Definition
 from leveret.cluster.placement import LOCAL, home_of_owner
 from leveret.core.broker import Broker
 from leveret.core.changes import Change, DeleteQueue
-from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, Unreachable
+from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, Unreachable
+from leveret.core.properties import Properties
 from leveret.core.queue import Queue
+from leveret.node import letter as letters
+from leveret.node import replying
+from leveret.node.directory import Directory
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
 from leveret.node.guest import Guest
+from leveret.node.letter import Letter
 from leveret.node.link import Conversation, Link
+from leveret.node.outbox import Outbox
+from leveret.node.replying import RemoteReplies
 from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
 from leveret.node.shard import Shard
 from leveret.telemetry.logs import Log
@@ -64,6 +71,8 @@ class Node:
         """What other nodes may ask, beside versions: each gives what is fit for JSON."""
         self.shards: dict[str, Shard] = {}
         self.links: dict[str, Link] = {}
+        self.outboxes: dict[str, Outbox] = {}
+        self._directory = Directory(catalog.replica.placements.shards)
         self._told = 0  # the version that every node within reach has
         self._around: tuple[frozenset[str], frozenset[str]] | None = None
         self._owners = owners
@@ -76,6 +85,8 @@ class Node:
         self._changing: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         hub.keep_password = self._keep_password
+        hub.replies.node = name
+        hub.replies.elsewhere = self._replies_on
 
     # Coming and going
 
@@ -98,6 +109,8 @@ class Node:
         await self.catalog.close()
         for shard in self.shards.values():
             shard.hub.core.gone = None
+        for outbox in self.outboxes.values():
+            outbox.close()
         if self._server is not None:
             self._server.close()
         for link in list(self.links.values()):
@@ -109,17 +122,25 @@ class Node:
 
     # Shards
 
+    def prepare(self, home: str, core: Broker) -> None:
+        """Let no dead letter be lost in a broker that is to be a shard; before any time passes in it."""
+        self.outboxes[home] = Outbox(home, core, self)
+
     def serve(self, shard: Shard) -> None:
-        """Serve a shard from now on."""
+        """Serve a shard from now on, for which everything is prepared."""
         shard.reconcile(self.catalog.replica)
         shard.hub.core.leaving = False
         shard.hub.core.gone = partial(self._hear_gone, shard)
         self.shards[shard.home] = shard
+        self.outboxes[shard.home].start(shard.hub)
         self.look()
 
     def forsake(self, home: str) -> None:
         """Serve a shard no more: its clients look for its next owner."""
         shard = self.shards.pop(home, None)
+        outbox = self.outboxes.pop(home, None)
+        if outbox is not None:
+            outbox.close()
         if shard is not None:
             shard.hub.core.leaving = True
             shard.hub.core.gone = None
@@ -127,6 +148,7 @@ class Node:
                 guest.leave("the shard has another owner")
         for backend in [each for each, owner in self._served_by.items() if (each.home, owner) == (home, self.name)]:
             del self._served_by[backend]
+            backend.end()  # a guest who stays would be told what is meant for the next one
             backend.lost("the shard has another owner")
 
     def look(self) -> None:
@@ -142,6 +164,8 @@ class Node:
                     self._dialing[name] = asyncio.create_task(self._dial(name))
             self.look()
             self._look_for_orphans()
+            for outbox in list(self.outboxes.values()):
+                outbox.retry()
             await asyncio.sleep(RETRY_S)
 
     async def _dial(self, name: str) -> None:
@@ -196,8 +220,40 @@ class Node:
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
 
     def _owner_of(self, home: str) -> str | None:
-        """The node that has a shard, or the queues of its own connections."""
+        """The node that serves a shard."""
         return home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)
+
+    # For outboxes
+
+    def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
+        """See Office."""
+        return self._directory.homes(vhost, exchange, keys, properties)
+
+    def wake(self, job: Callable[[], None]) -> None:
+        """See Office; a loop that has ended needs to know nothing more."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(job)
+
+    def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
+        """See Office."""
+        owner = self._owner_of(home)
+        if owner == self.name:
+            self._bring(home, letter, lambda refusal: self.wake(partial(done, not refusal)))
+        elif owner in self.links:
+            request = letters.encode(letter, home, self.catalog.version)
+            self.links[owner].ask(request, lambda answer: done(answer == b""))
+        else:
+            self.soon(partial(done, False))
+
+    def _bring(self, home: str, letter: Letter, answer: Callable[[bytes], None]) -> None:
+        """Give a letter to a shard of this node; the answer is empty when it is durable, or says why it is not."""
+        shard = self.shards.get(home)
+        try:
+            if shard is None:
+                raise Unreachable(f"shard {home} is not on node '{self.name}'")
+            shard.bring(letter, partial(answer, b""))
+        except LeveretError as error:
+            answer(str(error).encode())
 
     # For links
 
@@ -223,19 +279,38 @@ class Node:
         return RemoteListener(link, number, shard, caller_of(request, self.hub.access.users))
 
     def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
-        """Another node wants us to know a version of the definitions, or to answer a question."""
-        asked = json.loads(request)
+        """Another node wants us to know a version of the definitions, and to have a dead letter if it sends one.
+
+        Or it has a question, or a reply for a client of ours.
+        """
+        head, _, wire = request.partition(b"\n")
+        asked = json.loads(head)
         question = self.questions.get(str(asked.get("question")))
         if question is not None:
             answer(json.dumps(question()).encode())
             return
+        if "reply" in asked:
+            answer(b"" if replying.hand_over(self.hub, asked, wire) else b"lost")
+            return
         if "version" not in asked:
             raise InvalidArgument(f"node '{link.peer}' asks for what nobody knows: is it of another version?")
+        letter = letters.decode(asked, wire) if "letter" in asked else None
+
+        def known(refusal: bytes) -> None:
+            if refusal or letter is None:
+                answer(refusal)
+            else:
+                self._bring(str(asked.get("shard")), letter, answer)
+
         if int(asked["version"]) <= self.catalog.version:
-            answer(b"")
+            known(b"")
             return
         task = asyncio.create_task(self.catalog.catch_up())
-        task.add_done_callback(lambda done: answer(b"" if done.exception() is None else str(done.exception()).encode()))
+        task.add_done_callback(lambda done: known(b"" if done.exception() is None else str(done.exception()).encode()))
+
+    def _replies_on(self, node: str) -> RemoteReplies | None:
+        """Who takes the replies for clients of another node."""
+        return RemoteReplies(self.links[node]) if node in self.links else None
 
     # Definitions
 
@@ -292,6 +367,7 @@ class Node:
 
     def _follow(self, changes: list[Definition]) -> None:
         """Changes are in the log: the shards of this node follow."""
+        self._directory.follow(changes)
         for shard in self.shards.values():
             shard.follow(changes, self.catalog.replica.homes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from leveret.amqp.hub import Hub
@@ -12,6 +12,8 @@ from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed
 from leveret.core.topology import Vhost
+from leveret.node.letter import Letter, deliver
+from leveret.node.outbox import VHOST as OUTBOX_VHOST
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -35,6 +37,12 @@ class Shard:
         with self.hub.locked() as core:
             found = core.topology.vhosts.get(vhost)
             return found is not None and name in found.queues
+
+    def bring(self, letter: Letter, done: Callable[[], None]) -> None:
+        """Have a dead letter of another shard; `done`, under the lock, when it is durable here."""
+        with self.hub.locked() as core:
+            deliver(core, letter)
+            self.hub.when_durable(done)
 
     def follow(self, changes: list[Change], homes: Mapping[tuple[str, str], str]) -> None:
         """Have what was decided for the whole cluster, as far as it concerns this shard."""
@@ -93,7 +101,8 @@ def _inside(change: Change) -> Change:
 
 def _surplus(core: Broker) -> list[Change]:
     """What removes everything that a broker has; the bindings first, the virtual hosts last."""
-    found = [each for vhost in core.topology.vhosts.values() for each in _of_vhost(core, vhost)]
+    vhosts = [vhost for vhost in core.topology.vhosts.values() if vhost.name != OUTBOX_VHOST]
+    found = [each for vhost in vhosts for each in _of_vhost(core, vhost)]
     return sorted(found, key=lambda change: -change.kind)
 
 

@@ -81,7 +81,7 @@ def consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
     if channel.reply_consumer is not None:
         raise PreconditionFailed("reply consumer already set")
     channel.reply_consumer = consumer = ReplyConsumer(channel, tag)
-    channel.hub.replies[consumer.name] = consumer
+    channel.hub.replies.add(consumer)
     channel.answer(method.nowait, BasicConsumeOk(tag))
 
 

@@ -273,7 +273,7 @@ class FrontChannel(Channel):
     def forget_replies(self) -> None:
         """Wait for no more replies."""
         if self.reply_consumer is not None:
-            self.hub.replies.pop(self.reply_consumer.name, None)
+            self.hub.replies.drop(self.reply_consumer)
             self.reply_consumer = None
 
     def release(self) -> None:

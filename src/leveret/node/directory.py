@@ -1,0 +1,37 @@
+"""Which shards a message goes to, for those who hold the lock of a shard.
+
+The copy of the catalog has a lock that others hold while they wait for a shard. This one is held only to look, and what
+is asked for is always found: it takes no other lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leveret.cluster.changes import IN_SHARDS, Change
+from leveret.cluster.replica import Replica
+from leveret.core.deadletter import forms_cycle
+from leveret.core.properties import Properties
+
+
+class Directory:
+    """The exchanges, bindings and queues of the whole cluster."""
+
+    def __init__(self, shards: int) -> None:
+        """Nothing is known yet."""
+        self._replica = Replica(shards)
+
+    def follow(self, changes: list[Change]) -> None:
+        """Know what is in the log."""
+        self._replica.make(change for change in changes if change.kind in IN_SHARDS)
+
+    def homes(self, vhost: str, exchange: str, keys: Sequence[str], properties: Properties) -> set[str]:
+        """The homes of the queues that a dead letter goes to."""
+        with self._replica.lock:
+            home = self._replica.broker.topology.vhosts.get(vhost)
+            if home is None or exchange not in home.exchanges:
+                return set()
+            queues = home.route(exchange, list(keys), properties.headers)
+            return {
+                self._replica.homes[vhost, queue.name] for queue in queues if not forms_cycle(properties, queue.name)
+            }
