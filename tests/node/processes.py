@@ -34,8 +34,15 @@ class Nodes:
     def connect(self, name: str, user: str = "guest", password: str = "guest") -> pika.BlockingConnection:
         """A client of a node."""
         credentials = pika.PlainCredentials(user, password)
-        port = self._servers[name].ports["amqp"]
+        port = self.port(name)
         return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, credentials=credentials))
+
+    def port(self, name: str) -> int:
+        """Where a node is reached; raises OSError while it does not run."""
+        server = self._servers.get(name)
+        if server is None:
+            raise ConnectionRefusedError(name)
+        return server.port
 
     def operate(self, node: str, verb: str, /, **arguments: Any) -> Any:
         """Do what an operator of a node asks for."""
@@ -49,6 +56,14 @@ class Nodes:
     def stop(self, name: str) -> int:
         """Let a node end as an operator would."""
         return self._servers.pop(name).stop()
+
+    def signal(self, name: str, number: int) -> None:
+        """Send a node a signal."""
+        self._servers[name].signal(number)
+
+    def runs(self, name: str) -> bool:
+        """Whether a node has not ended by itself."""
+        return self._servers[name].runs
 
     def log(self, name: str) -> str:
         """What a node has logged."""
