@@ -15,7 +15,6 @@ from tests.jepsen.world import FAULTS, QUEUES, World
 LEFT_OUT = {
     "cuts between nodes": "need network namespaces and nft",
     "clock jumps": "need libfaketime",
-    "failover of PostgreSQL": "needs a standby; tests/sim/cluster plays it",
 }
 SHOWN_MAX = 5
 

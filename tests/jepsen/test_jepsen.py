@@ -55,7 +55,7 @@ def test_the_longest_silence_after_a_fault_is_what_was_unavailable() -> None:
 
 
 def test_nothing_confirmed_is_lost_when_parts_of_a_cluster_fail(tmp_path: Path) -> None:
-    findings, complaints = run(tmp_path, ["kill a node", "pause a node", "crash PostgreSQL"], seed=1)
+    findings, complaints = run(tmp_path, ["kill a node", "pause a node", "fail PostgreSQL over"], seed=1)
     assert not complaints
     assert (findings.lost, findings.out_of_order, findings.unexpected) == ([], [], [])
     assert findings.acknowledged > 0

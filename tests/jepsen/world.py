@@ -1,8 +1,9 @@
-"""A cluster of three nodes on one PostgreSQL and one etcd, its clients, and the faults that they meet."""
+"""A cluster of three nodes on a pair of PostgreSQL and one etcd, its clients, and the faults that they meet."""
 
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,14 +15,16 @@ from tests.amqp.wire import Client, SocketLink
 from tests.cluster.etcd_process import EtcdProcess
 from tests.jepsen.clients import PATIENCE_S, Consumer, Publisher
 from tests.jepsen.history import DELIVER, FAULT, INVOKE, OK, PUBLISH, History
+from tests.jepsen.pair import Pair
 from tests.node.processes import LEASE_S, Nodes
-from tests.postgres_server import PostgresServer
 from tests.server_process import TRACEBACK
 
 NODES = ("a", "b", "c")
 QUEUES = tuple(f"q{number}" for number in range(6))
 AWAY_S = (0.2, 3.0 * LEASE_S)  # some faults are over before a lease ends, others are not
+SCHEMA = "jepsen"
 HEAL_S = 60.0
+CONFIRMED_MIN = 20  # of each queue, before the next fault
 POLL_S = 0.02
 
 
@@ -34,7 +37,7 @@ class World:
         self.chance = random.Random(seed)
         self.stack = ExitStack()
         self.etcd = EtcdProcess(folder)
-        self.postgres = PostgresServer()
+        self.postgres = Pair()
         self.publishers: list[Publisher] = []
         self.consumers: list[Consumer] = []
         self.complaints: list[str] = []
@@ -43,7 +46,7 @@ class World:
         with ExitStack() as stack:
             stack.enter_context(self.postgres)
             stack.enter_context(self.etcd)
-            self.nodes = stack.enter_context(Nodes(self.folder, self.etcd.url, self.postgres.new_url("jepsen")))
+            self.nodes = stack.enter_context(Nodes(self.folder, self.etcd.url, self.postgres.new_url(SCHEMA)))
             self.nodes.start(*NODES)
             stack.callback(self._end_clients)
             self._start_clients()
@@ -95,17 +98,18 @@ class World:
         self.wait_for_confirms(kind)
 
     def wait_for_confirms(self, after: str) -> None:
-        """Wait until every queue has confirmed something from now on."""
+        """Wait until every queue has confirmed some messages from now on."""
         position = len(self.history.since())
         deadline = time.monotonic() + HEAL_S
         while (missing := self._silent(position)) and time.monotonic() < deadline:
             time.sleep(POLL_S)
         if missing:
-            self.complaints.append(f"{sorted(missing)} confirmed nothing for {HEAL_S:.0f} s after {after}")
+            self.complaints.append(f"{sorted(missing)} confirmed too little for {HEAL_S:.0f} s after {after}")
 
     def _silent(self, position: int) -> set[str]:
         operations = self.history.since(position)
-        return set(QUEUES) - {each.queue for each in operations if each.what == PUBLISH and each.outcome == OK}
+        counts = Counter(each.queue for each in operations if each.what == PUBLISH and each.outcome == OK)
+        return {queue for queue in QUEUES if counts[queue] < CONFIRMED_MIN}
 
     def look(self) -> None:
         """Complain about nodes that ended by themselves or met what they did not expect; start what has ended."""
@@ -120,7 +124,9 @@ class World:
 
     def owner(self) -> str:
         """A node that owns a shard: a fault of one that has none would say little."""
-        rows = self.postgres.sql("select distinct owner from jepsen.leveret_shard where owner <> '' order by owner")
+        rows = self.postgres.primary.sql(
+            f"select distinct owner from {SCHEMA}.leveret_shard where owner <> '' order by owner"
+        )
         return str(self.chance.choice(rows)[0])
 
     def away(self) -> None:
@@ -172,9 +178,14 @@ def roll(world: World) -> None:
 
 def crash_postgres(world: World) -> None:
     """PostgreSQL ends without a checkpoint, and comes back."""
-    world.postgres.crash()
+    world.postgres.primary.crash()
     world.away()
-    world.postgres.start()
+    world.postgres.primary.start()
+
+
+def fail_over(world: World) -> None:
+    """The primary ends for good; its standby takes its place, and gets a standby itself."""
+    world.postgres.fail_over()
 
 
 def kill_etcd(world: World) -> None:
@@ -196,6 +207,7 @@ FAULTS: dict[str, Callable[[World], None]] = {
     "pause a node": pause,
     "rolling restart": roll,
     "crash PostgreSQL": crash_postgres,
+    "fail PostgreSQL over": fail_over,
     "kill etcd": kill_etcd,
     "pause etcd": pause_etcd,
 }
