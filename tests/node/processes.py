@@ -17,10 +17,10 @@ LEASE_S = 1
 class Nodes:
     """The nodes of one cluster, by name."""
 
-    def __init__(self, folder: Path, etcd: str, store: str) -> None:
+    def __init__(self, folder: Path, etcd: str, store: str, shards: int = SHARDS, lease_s: int = LEASE_S) -> None:
         self._folder = folder
         self._flags = ["--cluster", f"test-{secrets.token_hex(4)}", "--etcd", etcd, "--store", store]
-        self._flags += ["--cluster-port", "0", "--cluster-shards", str(SHARDS), "--cluster-lease-s", str(LEASE_S)]
+        self._flags += ["--cluster-port", "0", "--cluster-shards", str(shards), "--cluster-lease-s", str(lease_s)]
         self._servers: dict[str, ServerProcess] = {}
 
     def start(self, *names: str) -> None:
