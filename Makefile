@@ -8,6 +8,7 @@ RUNS ?= 20000
 SEED ?= 1
 POINTS ?= 20000
 SEEDS ?= 1000
+FAULTS ?= 12
 SECONDS ?= 60
 UPLOT ?= 1.6.32
 CONSOLE_VENDOR := src/leveret/http/console/page/vendor
@@ -26,7 +27,7 @@ AT_ONCE := --numprocesses=logical --dist=loadgroup
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help screenshots build serve test counts parts check bench bench-table rabbitmq-install sim sim-cluster fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
+.PHONY: help screenshots build serve test counts parts check bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -75,6 +76,9 @@ sim: $(VENV)/.dev  ## crash the journal at many points; SEED=n replays, POINTS=n
 
 sim-cluster: $(VENV)/.dev  ## let clusters meet faults in virtual time; SEED=n replays, SEEDS=n sets how many
 	$(PY) -m tests.sim.cluster --seed $(SEED) --seeds $(SEEDS)
+
+jepsen: $(VENV)/.dev  ## let a real cluster of three nodes meet faults, and check what clients saw; FAULTS=n, SEED=n
+	@$(PY) -m tests.jepsen --seed $(SEED) --faults $(FAULTS) $(ARGS)
 
 kill: $(VENV)/.dev  ## kill a server under load again and again; SECONDS=n says for how long
 	$(PY) -m tests.durability.server_kill $(SECONDS)

@@ -1,8 +1,8 @@
-"""A server on PostgreSQL: messages/s, the time to a confirm, and how many messages go into one commit.
+"""A server on PostgreSQL: messages/s, the time to a confirm, and how many messages go into one commit; then nodes.
 
 PostgreSQL runs on this machine with fsync on, alone and then with a standby that every commit waits for (it has the
 same disk, so the two share what it can do). One producer with confirms and one consumer with acknowledgements, bodies
-of 200 bytes; each commit is one row. QUICK=1 takes half a minute.
+of 200 bytes; each commit is one row. Then come several nodes: see cluster_nodes.py. QUICK=1 takes a minute.
 """
 
 import os
@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.amqp.brokers import SERVE, Target, start_leveret
 from bench.amqp.cases import latencies, rates
 from bench.amqp.load import Options, run_load
+from bench.cluster_nodes import measure_nodes
 from bench.measure import report
 from tests.postgres_server import PostgresServer
 
@@ -77,6 +78,8 @@ def main() -> None:
             with start_leveret(serve, Path(name)) as target:
                 for load_name, load in LOADS.items():
                     measure(primary, target, schema, standby, load_name, load)
+    with database(standby=False) as primary, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
+        measure_nodes(primary, Path(name), INTERVAL, kills=3 if QUICK else 20)
 
 
 if __name__ == "__main__":

@@ -46,19 +46,19 @@ class PostgresServer:
         """A fresh cluster, which is not started yet."""
         need_postgres()
         self._account = {"user": SYSTEM_USER, "group": SYSTEM_USER, "extra_groups": []} if os.geteuid() == 0 else {}
-        self._home = Path(tempfile.mkdtemp(prefix="leveret-pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="leveret-pg-"))
         if self._account:
             account = pwd.getpwnam(SYSTEM_USER)
-            os.chown(self._home, account.pw_uid, account.pw_gid)
-        self._data = self._home / "data"
-        self._settings = {**FAST, **settings, "unix_socket_directories": str(self._home)}
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+        self._data = self.folder / "data"
+        self._settings = {**FAST, **settings, "unix_socket_directories": str(self.folder)}
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = self._home / "log"
+        self._log = self.folder / "log"
 
     def _run(self, name: str, *arguments: str) -> None:
         """Run one of its programs to its end."""
         command = [str(program(name)), *arguments]
-        done = subprocess.run(command, cwd=self._home, capture_output=True, check=False, **self._account)  # type: ignore[call-overload]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, check=False, **self._account)  # type: ignore[call-overload]
         assert done.returncode == 0, done.stderr.decode()
 
     # Starting and stopping
@@ -69,8 +69,9 @@ class PostgresServer:
         return self
 
     def copy(self, primary: "PostgresServer") -> Self:
-        """Be a standby of another server from now on."""
-        source = f"{primary.url()}&application_name={self._home.name}"
+        """Be a standby of another server from now on, whatever this one was."""
+        shutil.rmtree(self._data, ignore_errors=True)
+        source = f"{primary.url()}&application_name={self.folder.name}"
         self._run("pg_basebackup", "-D", str(self._data), "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", source)
         return self
 
@@ -80,7 +81,7 @@ class PostgresServer:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # type: ignore[call-overload]
                 [str(program("postgres")), "-D", str(self._data), *wanted],
-                cwd=self._home,
+                cwd=self.folder,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -115,7 +116,7 @@ class PostgresServer:
 
     def url(self, schema: str | None = None) -> str:
         """Where it is reached, with tables in a schema."""
-        place = f"postgresql:///postgres?host={quote(str(self._home), safe='')}&user={USER}"
+        place = f"postgresql:///postgres?host={quote(str(self.folder), safe='')}&user={USER}"
         return place if schema is None else f"{place}&options=-csearch_path%3D{schema}"
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
@@ -144,7 +145,7 @@ class PostgresServer:
         """Stop it if it runs, and remove everything."""
         if self._process is not None:
             self.stop()
-        shutil.rmtree(self._home, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

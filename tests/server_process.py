@@ -102,6 +102,11 @@ class ServerProcess:
         return self._running.pid
 
     @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._running.poll() is None
+
+    @property
     def port(self) -> int:
         """The port for AMQP."""
         return self.ports["amqp"]

@@ -93,3 +93,12 @@ def test_a_channel_closed_meanwhile_gets_no_answer(world: World, client: Client)
     world.work()
     assert client.nothing()
     assert "a" in world.core.topology.vhost("/").queues
+
+
+def test_a_frame_that_is_on_the_disk_when_the_broker_is_closed_concerns_nobody(world: World) -> None:
+    client = world.client()
+    send_only(client, QueueDeclare("new", durable=True))
+    world.hub.lost(client.connection)
+    world.broker.close()
+    world.hub.durable(world.frames.get(timeout=10))
+    assert not world.hub.connections

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright
 
 from tests.sources import ROOT
 
@@ -95,7 +95,12 @@ def keep(page: Page, name: str) -> Path:
 
 def cell(page: Page, row: str, heading: str) -> str:
     """What a table has in a row, which is found by its text, under a heading."""
+    return cell_of(page, row, heading).inner_text()
+
+
+def cell_of(page: Page, row: str, heading: str) -> Locator:
+    """The cell itself, whose text may be waited for."""
     table = page.locator("table", has=page.get_by_role("row").filter(has_text=row)).first
     names = [text.strip() for text in table.locator("thead th").all_text_contents()]
     found = table.locator("tbody tr").filter(has_text=row).first
-    return found.locator("td").nth(names.index(heading)).inner_text()
+    return found.locator("td").nth(names.index(heading))

@@ -66,10 +66,10 @@ def test_messages_are_shown_with_headers_and_readable_bodies(console: Console) -
         keep(page, "queue-messages")
         page.get_by_label("Text in the body").fill("customer-5")
         press(page, "Look")
+        previews = page.locator("details.message .preview")
+        expect(previews.filter(has_not_text="customer-5")).to_have_count(0)
+        expect(previews.first).to_contain_text("customer-5")
         expect(page.get_by_role("tabpanel").get_by_role("status").first).to_contain_text(", the next")
-        texts = page.locator("details.message .preview").all_inner_texts()
-        assert texts
-        assert all("customer-5" in text for text in texts)
 
 
 def test_bytes_are_shown_in_hexadecimal_and_text_as_text(console: Console) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser import Console, cell, keep
+from tests.console.browser import Console, cell, cell_of, keep
 from tests.server_process import ServerProcess
 
 RECORDS = 30
@@ -60,7 +60,7 @@ def test_groups_show_lag_and_members_and_read_on_from_elsewhere(console: Console
         page.get_by_label("Read on from").select_option("latest")
         page.get_by_role("button", name="Reset group").click()
         expect(page.locator("#toasts")).to_contain_text("reads on")
-        assert cell(page, "slow", "Lag") == "0"
+        expect(cell_of(page, "slow", "Lag")).to_have_text("0")
         slow.get_by_role("button", name="Forget").click()
         page.get_by_role("button", name="Forget group").click()
         expect(slow).to_have_count(0)

@@ -104,6 +104,13 @@ def test_an_owner_who_has_nothing_to_write_hears_of_it_too(store_url: str) -> No
     second.close()
 
 
+def test_an_owner_who_waits_for_a_commit_is_told_that_he_is_one(store_url: str) -> None:
+    table = PostgresTable(store_url)
+    world = TableWorld(table)
+    assert table._log.transact(lambda run: world.store.is_owner())
+    world.close()
+
+
 @pytest.mark.parametrize("change", ["checkpoint", "close", "confirm_owner"])
 def test_whatever_a_replaced_owner_does_is_refused(store_url: str, change: str) -> None:
     first = TableWorld(PostgresTable(store_url))

@@ -1,6 +1,8 @@
 """Nodes as processes of their own, on one PostgreSQL and one etcd."""
 
+import re
 import secrets
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,12 +14,14 @@ from tests.server_process import ServerProcess
 
 SHARDS = 4
 LEASE_S = 1
+PATIENCE_S = 30
+POLL_S = 0.01
 
 
 class Nodes:
     """The nodes of one cluster, by name."""
 
-    def __init__(self, folder: Path, etcd: str, store: str, *, shards: int = SHARDS, lease_s: int = LEASE_S) -> None:
+    def __init__(self, folder: Path, etcd: str, store: str, shards: int = SHARDS, lease_s: int = LEASE_S) -> None:
         self._folder = folder
         self._flags = ["--cluster", f"test-{secrets.token_hex(4)}", "--etcd", etcd, "--store", store]
         self._flags += ["--cluster-port", "0", "--cluster-shards", str(shards), "--cluster-lease-s", str(lease_s)]
@@ -30,12 +34,28 @@ class Nodes:
             folder.mkdir(exist_ok=True)
             environ = {"LEVERET_CLUSTER_SECRET": "between us"}
             self._servers[name] = ServerProcess(folder, "--node", name, *self._flags, environ=environ).start()
+        for name in names:
+            self._wait_for_links(name)
+
+    def _wait_for_links(self, name: str) -> None:
+        """Wait until a node knows all the others: until then it does not wait for what they know."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not all(re.search(rf"link up\b.*\b{each}\b", self.log(name)) for each in self._servers if each != name):
+            assert time.monotonic() < deadline, self.log(name)
+            time.sleep(POLL_S)
 
     def connect(self, name: str, user: str = "guest", password: str = "guest") -> pika.BlockingConnection:
         """A client of a node."""
         credentials = pika.PlainCredentials(user, password)
-        parameters = pika.ConnectionParameters("127.0.0.1", self.port(name), credentials=credentials)
-        return pika.BlockingConnection(parameters)
+        port = self.port(name)
+        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, credentials=credentials))
+
+    def port(self, name: str) -> int:
+        """Where a node is reached; raises OSError while it does not run."""
+        server = self._servers.get(name)
+        if server is None:
+            raise ConnectionRefusedError(name)
+        return server.port
 
     def operate(self, node: str, verb: str, /, **arguments: Any) -> Any:
         """Do what an operator of a node asks for."""
@@ -46,10 +66,6 @@ class Nodes:
     def names(self) -> list[str]:
         """Those that run."""
         return list(self._servers)
-
-    def port(self, name: str) -> int:
-        """Where a node is reached by AMQP."""
-        return self._servers[name].port
 
     def pid(self, name: str) -> int:
         """The number of its process."""
@@ -70,6 +86,14 @@ class Nodes:
     def stop(self, name: str) -> int:
         """Let a node end as an operator would."""
         return self._servers.pop(name).stop()
+
+    def signal(self, name: str, number: int) -> None:
+        """Send a node a signal."""
+        self._servers[name].signal(number)
+
+    def runs(self, name: str) -> bool:
+        """Whether a node has not ended by itself."""
+        return self._servers[name].runs
 
     def log(self, name: str) -> str:
         """What a node has logged."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -23,7 +23,7 @@ from leveret.amqp.sasl import Credentials
 from leveret.amqp.state import Hold
 from leveret.amqp.traffic_counts import TrafficCounts
 from leveret.core.broker import Broker
-from leveret.core.errors import JournalFailed
+from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from leveret.security.users import Login, User
@@ -178,7 +178,7 @@ class Hub:
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk, and all before it."""
-        with self.locked():
+        with suppress(BrokerClosed), self.locked():  # a broker that was closed meanwhile has nobody to tell
             self.durable_frame = max(self.durable_frame, frame)
             while self._waiting and self._waiting[0][0] <= self.durable_frame:
                 self._waiting.popleft()[1]()

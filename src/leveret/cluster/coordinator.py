@@ -245,7 +245,8 @@ class Coordinator:
         asked_ms = self.now_ms()
         mine = await self._ask(self._shards.check(command.shard, command.epoch), "check", command.shard)
         self.ownership.checked(command.shard, mine, asked_ms)
-        self._woken()
+        if mine is not None:  # else the next step asks again: a database that is away refuses at once
+            self._woken()
 
     async def _drain(self, command: Drain) -> None:
         await self._ask(self._shards.drain(command.shard), "drain", command.shard)

@@ -17,8 +17,6 @@ removed: after 12,000 appends an append took three times as long.
 The tables are in the first schema of the search path. Every change names the epoch that was taken; see table.py.
 """
 
-from functools import partial
-
 from psycopg.types.numeric import Int8
 
 from leveret.core.errors import JournalFailed
@@ -116,7 +114,8 @@ class PostgresTable:
 
     def shard(self) -> Shard:
         """See Table."""
-        shard = self._found(partial(self._log.run, wait=False), LOOK, self._values())
+        # Not on the connection of the log: a store under load would hardly ever find it free.
+        shard = self._found(self._reading.run, LOOK, self._values())
         if shard is None:
             raise JournalFailed(f"shard {self._shard} has no row in leveret_shard any more: restore a backup")
         return shard

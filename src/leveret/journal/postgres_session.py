@@ -15,7 +15,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from leveret.core.errors import InvalidArgument, JournalFailed
-from leveret.journal.table import Busy, Unknown
+from leveret.journal.table import Unknown
 
 SETTINGS: dict[str, Any] = {
     "application_name": "leveret",
@@ -56,9 +56,9 @@ class Session:
         self._connection: Connection | None = None
         self._warning: str | None = None
 
-    def run(self, statement: str, values: Values | None = None, wait: bool = True) -> Result:
-        """Do one statement in a transaction of its own, when the connection is free or, without `wait`, only if."""
-        return self._done(lambda connection: _result(connection, statement, values), wait)
+    def run(self, statement: str, values: Values | None = None) -> Result:
+        """Do one statement in a transaction of its own."""
+        return self._done(lambda connection: _result(connection, statement, values))
 
     def transact(self, work: Callable[[Run], Answer]) -> Answer:
         """Do statements in one transaction: `work` gets what runs each of them."""
@@ -69,14 +69,10 @@ class Session:
 
         return self._done(done)
 
-    def _done(self, work: Callable[[Connection], Answer], wait: bool = True) -> Answer:
+    def _done(self, work: Callable[[Connection], Answer]) -> Answer:
         """Do something on the connection, one after the other."""
-        if not self._mutex.acquire(blocking=wait):
-            raise Busy("the connection is in use")
-        try:
+        with self._mutex:
             return self._certain(work)
-        finally:
-            self._mutex.release()
 
     def _certain(self, work: Callable[[Connection], Answer]) -> Answer:
         """Do something on the connection; give it up unless there is no doubt that it was done."""

@@ -3,7 +3,7 @@
     Table       the statements; each is done as a whole or not at all
     Row         one frame of the log, or the header of a segment: the bytes that lie in a segment file at `start`
     Shard       what the row of a shard says: who owns it, and where its log ends
-    Unknown     raised by every statement that may have been done, or not; Busy by one that was not even sent
+    Unknown     raised by every statement that may have been done, or not
 
 Whoever opens a shard takes it over at an epoch that is higher than any before. A statement that changes something
 names the epoch that was taken and does nothing (None or False) when the shard has a newer one: its caller is fenced,
@@ -37,10 +37,6 @@ class Unknown(Exception):
         """Say what went wrong."""
         super().__init__(reason)
         self.no_room = no_room
-
-
-class Busy(Unknown):
-    """Somebody else is waiting for an answer: whoever only looks need not."""
 
 
 class Shard(NamedTuple):
@@ -83,7 +79,7 @@ class Table(Protocol):
         """The row of the shard after all that was done to it so far; None: fenced."""
 
     def shard(self) -> Shard:
-        """The row of the shard, whoever owns it; Busy when a statement that changes something is under way."""
+        """The row of the shard, whoever owns it."""
 
     def begin(self, row: Row) -> bool:
         """Begin the next segment with its header; False: fenced, or it is there already."""

@@ -27,7 +27,7 @@ from leveret.journal.options import JournalOptions
 from leveret.journal.recovery import Recovered, play_bytes
 from leveret.journal.replay import Mentions
 from leveret.journal.store import Store
-from leveret.journal.table import Busy, Shard, Table, Unknown
+from leveret.journal.table import Shard, Table, Unknown
 from leveret.journal.table_reader import TableReader, asked
 from leveret.journal.table_recovery import TableRecovery
 from leveret.journal.table_writer import RETRY_S, RETRY_S_MAX, TableWriter, fenced
@@ -110,8 +110,6 @@ class TableStore(Store):
         """Stop when there is a newer owner: one that has nothing to write would not hear of it."""
         try:
             shard = self._table.shard()
-        except Busy:
-            return  # whoever writes hears of it himself
         except Unknown as unknown:
             self._reader.away = str(unknown)
             return
