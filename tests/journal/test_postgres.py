@@ -16,7 +16,6 @@ from leveret.core.errors import (
     MessageTooLarge,
     StoreUnreachable,
 )
-from leveret.embedded.broker import open_shard
 from leveret.journal import postgres_blobs, table_store
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.segments import segment_name
@@ -493,13 +492,3 @@ def test_commits_wait_for_the_disk_whatever_the_role_says(postgres: PostgresServ
     world = TableWorld(table)
     assert table._log.run("select current_setting('synchronous_commit')", {})[1] == [("on",)]
     world.close()
-
-
-def test_a_shard_leaves_the_large_bodies_of_others_alone(store_url: str) -> None:
-    body = b"x" * 2_000_000
-    first = open_shard(store_url, 1, Claim("a", 1))
-    first.queue("q").send(body)
-    open_shard(store_url, 2, Claim("b", 1)).close()
-    (message,) = first.queue("q").receive(1)
-    assert message.body == body
-    first.close()
