@@ -11,6 +11,7 @@ import uvloop
 
 import leveret
 from leveret.config import ServerOptions
+from leveret.journal.file_store import FileStore
 from leveret.net.admission import Admission
 from leveret.net.listener import bind
 from leveret.security.access import Access
@@ -36,6 +37,9 @@ class RestWorld:
 
     def __init__(self, broker: leveret.Broker, **options: Any) -> None:
         self.broker = broker
+        store = broker.guard.store
+        if isinstance(store, FileStore):
+            options.setdefault("data", str(store.disk.path))
         self._options = ServerOptions(**options)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run)
