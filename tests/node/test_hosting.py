@@ -12,7 +12,7 @@ from leveret.amqp.limits import Limits
 from leveret.amqp.server import AmqpServer
 from leveret.clock import SystemClock
 from leveret.cluster.catalog import Catalog
-from leveret.cluster.catalog_log import Entry, MemoryLog
+from leveret.cluster.catalog_log import Entry
 from leveret.core.broker import Broker
 from leveret.core.errors import Unreachable
 from leveret.embedded.guard import Guard
@@ -20,6 +20,7 @@ from leveret.net.admission import Admission
 from leveret.node.hosting import Hosting
 from leveret.node.node import Node
 from leveret.security.access import Access
+from tests.cluster.memory_log import MemoryLog
 
 
 class Alone:
