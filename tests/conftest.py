@@ -12,6 +12,7 @@ from hypothesis import settings
 from tests.schedule import group, turn
 
 if TYPE_CHECKING:
+    from tests.cluster.etcd_process import EtcdProcess
     from tests.postgres_server import PostgresServer
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
@@ -78,6 +79,15 @@ def postgres() -> "Iterator[PostgresServer]":
 def store_url(postgres: "PostgresServer") -> str:
     """The URL of a store that is empty."""
     return postgres.new_url(f"store_{secrets.token_hex(8)}")
+
+
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[EtcdProcess]":
+    """An etcd for all tests that need one; each has a prefix of its own there."""
+    from tests.cluster.etcd_process import EtcdProcess
+
+    with EtcdProcess(tmp_path_factory.mktemp("etcd")) as process:
+        yield process
 
 
 @pytest.fixture(autouse=True)
