@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from tests.schedule import group, turn
+from tests.schedule import group, processes, turn
 
 if TYPE_CHECKING:
     from tests.cluster.etcd_process import EtcdProcess
@@ -32,6 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker(pytest.mark.timeout(SPARK_S))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """See tests/schedule.py."""
+    return processes()
 
 
 @pytest.hookimpl(optionalhook=True)
