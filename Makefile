@@ -25,6 +25,9 @@ PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
 # tests/schedule.py says how many processes there are, and which tests stay together in one of them.
 AT_ONCE := --numprocesses=auto
 
+# Some containers forbid Python to keep what it compiled; each of the hundreds of servers of the tests would do it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help screenshots build serve test counts parts check bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
