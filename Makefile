@@ -22,8 +22,11 @@ FUZZERS := $(wildcard tests/fuzz/fuzz_$(or $(FUZZ),*).py)
 # What reads bytes from outside or handles raw memory: the codec, the queues, the journal and streams.
 SANITIZED := $(wildcard tests/core tests/journal tests/stream tests/amqp tests/sqs/test_texts.py)
 PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
-# One process for each core; tests that are marked to share something stay together in one of them.
-AT_ONCE := --numprocesses=logical --dist=loadgroup
+# tests/schedule.py says how many processes there are, and which tests stay together in one of them.
+AT_ONCE := --numprocesses=auto
+
+# Some containers forbid Python to keep what it compiled; each of the hundreds of servers of the tests would do it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:

@@ -1,7 +1,5 @@
 """Clients of a node whose queues are in several shards: they see one broker."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from leveret.amqp.methods import (
@@ -41,13 +39,6 @@ def queues_in_all_shards() -> list[str]:
 
 
 NAMES = queues_in_all_shards()
-
-
-@pytest.fixture
-def world() -> Iterator[FrontWorld]:
-    made = FrontWorld()
-    yield made
-    made.close()
 
 
 @pytest.fixture

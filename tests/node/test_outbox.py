@@ -1,7 +1,7 @@
 """Dead letters for queues of other shards: each arrives, and once, whatever goes wrong on the way."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -41,13 +41,6 @@ def name_of(shard: str, prefix: str) -> str:
 
 
 SOURCE, GRAVE = name_of(SOURCE_SHARD, "source"), name_of(GRAVE_SHARD, "grave")
-
-
-@pytest.fixture
-def world() -> Iterator[FrontWorld]:
-    made = FrontWorld()
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -360,13 +353,6 @@ def test_a_large_body_is_sent_whole(tmp_path: Path) -> None:
 
 
 # Several nodes
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster("a", "b")
-    yield made
-    made.close()
 
 
 def test_dead_letters_get_to_queues_of_other_nodes(cluster: Cluster) -> None:

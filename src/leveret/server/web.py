@@ -1,10 +1,14 @@
 """HTTP as the server has it: one router for everything behind its port, who asks, and how often."""
 
+from __future__ import annotations
+
 import socket
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
+from leveret.core.errors import InvalidArgument
 from leveret.embedded.broker import Broker
 from leveret.http import health
 from leveret.http.auth import Auth
@@ -27,11 +31,13 @@ from leveret.http.throttle import Throttle
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.ratelimit import RateLimit
-from leveret.security.web_tokens import Issuer, WebTokens
 from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.sink.sinks import Sinks
 from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
+
+if TYPE_CHECKING:
+    from leveret.security.web_tokens import WebTokens
 
 BASE64_GROWTH = 4 / 3
 
@@ -138,4 +144,8 @@ def web_tokens_of(options: ServerOptions) -> WebTokens | None:
     """Whose tokens are taken, if anybody's."""
     if options.jwt_issuer is None or options.jwt_keys is None:
         return None
+    try:
+        from leveret.security.web_tokens import Issuer, WebTokens
+    except ImportError:
+        raise InvalidArgument("web tokens need a library: pip install 'leveret[jwt]'") from None
     return WebTokens(Issuer(issuer=options.jwt_issuer, audience=options.jwt_audience, keys=options.jwt_keys))
