@@ -16,7 +16,8 @@ from leveret.net.admission import Admission
 from leveret.net.listener import bind
 from leveret.security.access import Access
 from leveret.security.passwords import Cost
-from leveret.server.web import Web, throttle_of
+from leveret.server.shared import Shared
+from leveret.server.web import Web
 from leveret.telemetry.audit import Audit
 
 CHEAP = Cost(n=2, r=1, p=1)
@@ -85,8 +86,7 @@ class RestWorld:
         self._stopping = asyncio.Event()
         admission = Admission(5_000, 5_000, 5_000)
         clock = self.broker.guard.clock
-        throttle = throttle_of(self._options, clock)
-        web = Web(self._options, self.broker, self.access, admission, self.audit, clock, throttle)
+        web = Web(self._options, self.broker, self.access, admission, self.audit, clock, Shared(self._options, clock))
         bound = bind("127.0.0.1", 0)
         self.port: int = bound.getsockname()[1]
         web.listen(bound)

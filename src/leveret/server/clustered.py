@@ -37,6 +37,7 @@ from leveret.server.administration.site import Site
 from leveret.server.control import ControlServer
 from leveret.server.process import CLOSE_TEXT, LOG, Server, certificates_of, held, limits_of, noticed, raise_file_limit
 from leveret.server.settings import broker_options
+from leveret.server.shared import Shared
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import start_logging, stop_logging
 
@@ -105,6 +106,8 @@ class NodeServer(Server):
         shards = opening(self._place, **broker_options(options))
         self._joined = joined = Joined(self._place, self._catalog, amqp.hub, access, limits_of(options), shards)
         self._handle_signals()
+        shared = Shared(options, guard.clock)
+        sharing = await shared.start(access.users)
         await joined.start(self._addresses())
         await self._add_default_user(joined.node, access)
         site = Site(core, access, partial(self._facts, amqp), cluster=Operations(joined, self._drained))
@@ -115,7 +118,7 @@ class NodeServer(Server):
             for bound in sockets:
                 amqp.listen(bound, self._current_context if name in WITH_TLS else None)
         self._announce()
-        alive = noticed(asyncio.create_task(self._stay_alive()))
+        background = [noticed(asyncio.create_task(each)) for each in (self._stay_alive(), *sharing)]
         await self._stopping.wait()
         amqp.stop_listening()
         self._supervisor.stopping()
@@ -125,7 +128,9 @@ class NodeServer(Server):
         await amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, options.drain_s)
         await joined.stop()
         await self._log.close()
-        alive.cancel()
+        for task in background:
+            task.cancel()
+        await shared.stop()
         self._broker.close()
 
     def _drained(self) -> None:

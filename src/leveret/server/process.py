@@ -39,8 +39,9 @@ from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
+from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer
-from leveret.server.web import Web, throttle_of
+from leveret.server.web import Web
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
@@ -180,13 +181,14 @@ class Server:
         audit = Audit(guard.clock, options.data)
         alerting = alerting_of(options, guard)
         ground = Site(core, access, partial(self._facts, amqp), alerting)
-        throttle = throttle_of(options, guard.clock)
-        web = Web(options, self._broker, access, admission, audit, guard.clock, throttle)
+        shared = Shared(options, guard.clock)
+        sharing = await shared.start(access.users)
+        web = Web(options, self._broker, access, admission, audit, guard.clock, shared)
         site = management_site(options, web.desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
         web.operate(RemoteControl(guard, ground, audit))
         control = ControlServer(durably(guard), ground, options.data, audit)
-        sqs = SqsServer(self._broker, access, admission, options, throttle)
+        sqs = SqsServer(self._broker, access, admission, options, shared.throttle)
         self._handle_signals()
         for name, sockets in self._sockets.items():
             edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
@@ -195,12 +197,13 @@ class Server:
         await control.start()
         self._announce()
         running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run(), alerting.run(options.alerts_every_s))
-        background = [noticed(asyncio.create_task(each)) for each in running]
+        background = [noticed(asyncio.create_task(each)) for each in (*running, *sharing)]
         await self._stopping.wait()
         await self._stop(amqp, web, sqs)
         await control.stop()
         for task in background:
             task.cancel()
+        await shared.stop()
 
     def _default_user(self) -> tuple[str, str] | None:
         """The first user of an empty broker."""

@@ -12,6 +12,7 @@ from leveret.http.console import handler as console
 from leveret.http.console.login import Login
 from leveret.http.cors import cross_origin
 from leveret.http.desk import Desk
+from leveret.http.idempotency import Idempotency
 from leveret.http.limits import Limits
 from leveret.http.management.handler import Management, owns
 from leveret.http.management.site import Site
@@ -23,12 +24,11 @@ from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Answer, Router
 from leveret.http.server import Context, Handler, HttpServer
-from leveret.http.throttle import Throttle
 from leveret.net.admission import Admission
 from leveret.security.access import Access
-from leveret.security.ratelimit import RateLimit
 from leveret.security.web_tokens import Issuer, WebTokens
 from leveret.server.remote_control import PREFIX, RemoteControl
+from leveret.server.shared import Shared
 from leveret.sink.sinks import Sinks
 from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
@@ -47,12 +47,18 @@ class Web:
         admission: Admission,
         audit: Audit,
         clock: Clock,
-        throttle: Throttle,
+        shared: Shared,
     ) -> None:
         """Nothing is listened on yet."""
         self.desk = Desk(broker)
-        self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
-        self._throttle = throttle
+        self._auth = Auth(
+            access,
+            clock,
+            web_tokens_of(options),
+            secrets_in_clear=options.plain_auth_remote,
+            failures=shared.failures("token"),
+        )
+        self._throttle = throttle = shared.throttle
         self._management: Management | None = None
         self._metrics: metrics.Metrics | None = None
         self._metrics_public = options.metrics_public
@@ -60,7 +66,7 @@ class Web:
         self._operator: Handler | None = None
         self._console = throttle.wrap(console.Console(Login(self._auth, access, audit)))
         self._sinks = sinks_of(options, broker)
-        routes = RestApi(self.desk, access, audit, self._sinks).routes()
+        routes = RestApi(self.desk, access, audit, self._sinks, Idempotency(shared.answers)).routes()
         self._rest = self._auth.wrap(throttle.wrap(Router(routes)), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         handler = own_pages_only(self._answer, origins)
@@ -126,12 +132,6 @@ def sinks_of(options: ServerOptions, broker: Broker) -> Sinks | None:
     sinks = Sinks(broker, options.data, limits, options.sink_batches_max)
     sinks.start()
     return sinks
-
-
-def throttle_of(options: ServerOptions, clock: Clock) -> Throttle:
-    """How often one may ask."""
-    limit = RateLimit(options.http_rate_max, options.http_burst_max) if options.http_rate_max else None
-    return Throttle(limit, clock)
 
 
 def web_tokens_of(options: ServerOptions) -> WebTokens | None:

@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from leveret.embedded.broker import VHOST
 from leveret.http.desk import Desk
+from leveret.http.idempotency import KEY_HEADER, Idempotency
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
 from leveret.http.rest import (
@@ -72,13 +73,14 @@ OPERATIONS: tuple[Operation, ...] = (
 class RestApi:
     """Every operation on the broker behind a desk. Requests have their identity by then: see Auth.wrap."""
 
-    def __init__(self, desk: Desk, access: Access, audit: Audit, sinks: Sinks | None) -> None:
+    def __init__(self, desk: Desk, access: Access, audit: Audit, sinks: Sinks | None, idempotency: Idempotency) -> None:
         """Use what the server has."""
         self._desk = desk
         self._access = access
         self._audit = audit
         self._scans = Scans(desk)
         self._sinks = sinks
+        self._idempotency = idempotency
 
     def routes(self) -> dict[tuple[str, str], Endpoint]:
         """The table for a router."""
@@ -102,7 +104,13 @@ class RestApi:
         if operation.audited:
             return self._audited(operation, call)
         self._check(operation, call)
-        return operation.run(call)
+        return self._do(operation, call)
+
+    def _do(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+        """Do what a request asks for; one that has a key, once."""
+        if operation.method == "GET" or operation.keyed or KEY_HEADER not in call.request.headers:
+            return operation.run(call)
+        return self._idempotency.run(call.request, partial(operation.run, call))
 
     def _check(self, operation: Operation, call: Call) -> None:
         """Refuse who may not, then what makes no sense."""
@@ -127,7 +135,7 @@ class RestApi:
         act = f"{operation.method} {operation.path}"
         with self._audit.noting(call.identity.user, act, **facts):
             self._check(operation, call)
-            answer = operation.run(call)
+            answer = self._do(operation, call)
             return await answer if isinstance(answer, Awaitable) else answer
 
 
