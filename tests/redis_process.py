@@ -55,7 +55,8 @@ class RedisProcess:
         with redis.Redis("127.0.0.1", self.port, password=self._password) as client:
             return client.execute_command(*words)
 
-    def keys(self) -> list[str]:
+    @property
+    def key_names(self) -> list[str]:
         """Every key that there is."""
         return sorted(key.decode() for key in self.command("KEYS", "*"))
 

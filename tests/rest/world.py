@@ -86,7 +86,9 @@ class RestWorld:
         self._stopping = asyncio.Event()
         admission = Admission(5_000, 5_000, 5_000)
         clock = self.broker.guard.clock
-        web = Web(self._options, self.broker, self.access, admission, self.audit, clock, Shared(self._options, clock))
+        self.shared = Shared(self._options, clock)
+        jobs = [asyncio.create_task(job) for job in await self.shared.start(self.access.users)]
+        web = Web(self._options, self.broker, self.access, admission, self.audit, clock, self.shared)
         bound = bind("127.0.0.1", 0)
         self.port: int = bound.getsockname()[1]
         web.listen(bound)
@@ -94,6 +96,9 @@ class RestWorld:
         await self._stopping.wait()
         web.stop_listening()
         await web.drain(0.2)
+        for job in jobs:
+            job.cancel()
+        await self.shared.stop()
         await asyncio.sleep(0.01)  # uvloop closes sockets in the turns of the loop after the connection has ended
 
     @property

@@ -63,7 +63,7 @@ class Auth:
         self._web_tokens = web_tokens
         self._secrets_in_clear = secrets_in_clear
         self._deciding: Counter[str] = Counter()
-        self._failures = failures or Failures()
+        self._failures = Failures() if failures is None else failures
 
     def wrap(self, handler: Handler, open_paths: frozenset[bytes] = frozenset()) -> Handler:
         """A handler whose requests have an `identity`; the open paths (page, documents, health) need none."""

@@ -184,7 +184,9 @@ class Server:
         shared = Shared(options, guard.clock)
         sharing = await shared.start(access.users)
         web = Web(options, self._broker, access, admission, audit, guard.clock, shared)
-        site = management_site(options, web.desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
+        site = management_site(
+            options, web.desk, ground, alerting, amqp, self._sockets, self._certificates, audit, shared
+        )
         web.manage(site)
         web.operate(RemoteControl(guard, ground, audit))
         control = ControlServer(durably(guard), ground, options.data, audit)

@@ -43,6 +43,11 @@ class Shared:
         if self.redis is not None:
             await self.redis.close()
 
+    def degraded(self) -> list[str]:
+        """What is not as it should be, and works nevertheless."""
+        away = self.redis is not None and not self.redis.up
+        return ["redis does not answer: limits are kept by each node alone"] if away else []
+
     def failures(self, kind: str) -> Failures:
         """Failures of one kind."""
         if self.redis is None:

@@ -58,6 +58,7 @@ class Web:
             secrets_in_clear=options.plain_auth_remote,
             failures=shared.failures("token"),
         )
+        self._shared = shared
         self._throttle = throttle = shared.throttle
         self._management: Management | None = None
         self._metrics: metrics.Metrics | None = None
@@ -92,7 +93,9 @@ class Web:
         self._management = Management(site, self._auth, throttle.wrap)
         exporter = Exporter(site, lambda: throttle.refused)
         self._metrics = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
-        self._health = health.Health(self.desk.guard, lambda: self.server.draining, site.process.alarm)
+        self._health = health.Health(
+            self.desk.guard, lambda: self.server.draining, site.process.alarm, self._shared.degraded
+        )
 
     def operate(self, control: RemoteControl) -> None:
         """Answer the verbs of operators too."""

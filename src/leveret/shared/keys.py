@@ -10,6 +10,11 @@ hashed, for people type passwords where names belong. Each script touches one ke
 """
 
 import hashlib
+from typing import Literal, get_args
+
+Use = Literal["rate_limit", "login", "answer"]
+"""What Redis is asked about."""
+USES: tuple[Use, ...] = get_args(Use)
 
 PROBE = "probe"
 RATE = "rate/"

@@ -10,14 +10,14 @@ answers every script with an error, and is away as well. An error of one script 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from redis.asyncio import Redis as Client
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from leveret.shared.keys import PROBE, space
+from leveret.shared.keys import PROBE, Use, space
 from leveret.shared.redis_url import check_redis_url, shown_redis_url
 from leveret.telemetry.logs import Log
 
@@ -28,8 +28,6 @@ PROBE_KEPT_S = 60
 THREAD_TIMEOUT_S = 2 * TIMEOUT_S  # one in a thread waits for the loop as well
 CONNECTIONS_MAX = 8
 
-Use = Literal["rate_limit", "login", "answer"]
-USES: tuple[Use, ...] = ("rate_limit", "login", "answer")
 Call = tuple[str, *tuple[str | bytes | float, ...]]
 """The key of a script, and its arguments."""
 
