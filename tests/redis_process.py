@@ -8,12 +8,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
 import redis
 
 from tests.parts import need_program
 
-PATIENCE_S = 30
+PATIENCE_S = 20
 POLL_S = 0.01
+
+
+def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server wait for Redis as long as tests do: this machine may have other things to do."""
+    for name in ("TIMEOUT_S", "PROBE_TIMEOUT_S", "THREAD_TIMEOUT_S"):
+        monkeypatch.setattr(f"leveret.shared.redis.{name}", PATIENCE_S)
 
 
 class RedisProcess:

@@ -28,7 +28,7 @@ ARROWS: dict[str, set[str]] = {
     "net": EDGE - {"net"},
     "amqp": EDGE,
     "http": EDGE | {"embedded", "sink", "alerting", "shared"},
-    "client": EDGE | {"embedded"},
+    "client": EDGE | {"embedded", "shared"},
     "cli": EDGE | {"server", "client", "embedded", "journal", "stream", "sink"},
     "__main__": {"cli"},
     "embedded": EDGE | {"journal", "stream"},

@@ -12,7 +12,7 @@ from leveret.http.request import Peer, Refusal, Request
 from leveret.http.response import Response, Stream, json_response
 from leveret.http.router import Answer
 from leveret.security.identity import Identity
-from leveret.shared.answers import CLAIM_S, KEPT_S, Answers
+from leveret.shared.answers import CLAIM_MS, KEPT_MS, Answers
 
 
 class Deed:
@@ -159,13 +159,13 @@ def test_what_is_not_remembered_is_done_again(idempotency: Idempotency, answer: 
     assert deed.count == 2
 
 
-@pytest.mark.parametrize(("kept_s", "count"), [(KEPT_S - 1, 1), (KEPT_S, 2)])
+@pytest.mark.parametrize(("kept_ms", "count"), [(KEPT_MS - 1, 1), (KEPT_MS, 2)])
 def test_an_answer_is_forgotten_after_a_while(
-    idempotency: Idempotency, clock: leveret.ManualClock, kept_s: int, count: int
+    idempotency: Idempotency, clock: leveret.ManualClock, kept_ms: int, count: int
 ) -> None:
     deed = Deed(numbered)
     run(later(idempotency, deed))
-    clock.advance(kept_s)
+    clock.advance(kept_ms / 1000)
     run(later(idempotency, deed))
     assert deed.count == count
 
@@ -177,7 +177,7 @@ def test_one_that_never_ends_does_not_block_its_key_for_ever(
         never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         first = asyncio.ensure_future(idempotency.run(request(), lambda: never))
         await asyncio.sleep(0)
-        clock.advance(CLAIM_S)
+        clock.advance(CLAIM_MS / 1000)
         assert (await idempotency.run(request(), lambda: Response(204))).status == 204
         never.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -10,7 +10,7 @@ import pytest
 
 import leveret
 from leveret.security import failures
-from tests.redis_process import RedisProcess
+from tests.redis_process import RedisProcess, be_patient
 from tests.rest.world import RestWorld
 
 
@@ -24,6 +24,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProc
 def worlds(redis_server: RedisProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Makes servers with the same users, each with a broker of its own."""
     monkeypatch.setattr(failures, "DELAYS_MS", (10, 10))
+    be_patient(monkeypatch)
     redis_server.command("FLUSHALL")
     with ExitStack() as stack:
 

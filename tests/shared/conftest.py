@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.redis_process import RedisProcess
+from tests.redis_process import RedisProcess, be_patient
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
 
 
 @pytest.fixture(scope="session")

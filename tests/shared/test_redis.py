@@ -12,7 +12,7 @@ import pytest
 from leveret.core.errors import InvalidArgument
 from leveret.shared.redis import CONNECTIONS_MAX, Redis
 from leveret.shared.redis_url import check_redis_url, shown_redis_url
-from tests.redis_process import RedisProcess
+from tests.redis_process import PATIENCE_S, RedisProcess
 
 ECHO = "redis.call('SET', KEYS[1], ARGV[1]) return ARGV[1]"
 
@@ -76,7 +76,11 @@ def test_a_redis_that_is_killed_and_started_again_comes_back(
     assert "open sesame" not in caplog.text + str([vars(record) for record in caplog.records])
 
 
-def test_one_that_hangs_is_asked_once_and_then_left_alone(mortal_redis: RedisProcess) -> None:
+def test_one_that_hangs_is_asked_once_and_then_left_alone(
+    mortal_redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leveret.shared.redis.TIMEOUT_S", 0.1)
+
     async def scene() -> None:
         async with asked(mortal_redis.url) as redis:
             mortal_redis.signal(signal.SIGSTOP)
@@ -87,6 +91,7 @@ def test_one_that_hangs_is_asked_once_and_then_left_alone(mortal_redis: RedisPro
             assert redis.fallbacks["answer"] == len(many)
             mortal_redis.signal(signal.SIGCONT)
             await redis.probe()
+            monkeypatch.setattr("leveret.shared.redis.TIMEOUT_S", PATIENCE_S)
             assert await redis.run("answer", ECHO, "a", "x") == b"x"
 
     asyncio.run(scene())
