@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.clock import Clock
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
+from leveret.http.idempotency import Idempotency
 from leveret.http.throttle import Throttle
 from leveret.security.failures import Failures
 from leveret.security.ratelimit import RateLimit
@@ -26,7 +27,7 @@ class Shared:
     def __init__(self, options: ServerOptions, clock: Clock) -> None:
         """Nothing is asked yet."""
         self.redis = redis_of(options)
-        self.answers = Answers(clock, self.redis)
+        self.idempotency = Idempotency(Answers(clock, self.redis))
         self._jobs: list[Callable[[], Job]] = []
         self.throttle = Throttle(self._rate_limit(options, clock), clock)
 
