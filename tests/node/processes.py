@@ -60,6 +60,11 @@ class Nodes:
             raise ConnectionRefusedError(name)
         return server.port
 
+    def ports(self, name: str) -> dict[str, int]:
+        """Where it is reached, by protocol; raises OSError while it does not run."""
+        self.port(name)
+        return self._servers[name].ports
+
     def operate(self, node: str, verb: str, /, **arguments: Any) -> Any:
         """Do what an operator of a node asks for."""
         with connect(self.data(node)) as operator:
