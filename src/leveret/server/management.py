@@ -22,7 +22,6 @@ from leveret.server.addresses import WITH_TLS, Sockets
 from leveret.server.administration import definitions
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.site import Site as Ground
-from leveret.server.shared import Shared
 from leveret.telemetry.audit import Audit
 
 
@@ -52,7 +51,6 @@ def management_site(
     sockets: Sockets,
     certificates: Certificates | None,
     audit: Audit,
-    shared: Shared,
 ) -> Site:
     """Everything that the endpoints use."""
     node = f"leveret@{socket.gethostname()}"
@@ -82,7 +80,6 @@ def management_site(
         audit=audit,
         reports=Reports(options.reports_dir),
         alerts=alerts,
-        redis=shared.redis,
     )
 
 

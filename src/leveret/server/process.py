@@ -197,7 +197,7 @@ class Server:
         desk = Desk(self._broker)
         api = RestApi(desk, access, audit, sinks_of(options, self._broker), shared.idempotency)
         web = Web(options, desk, api, access, admission, audit, guard.clock, shared)
-        site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._certificates, audit, shared)
+        site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
         web.operate(RemoteControl(guard, ground, audit))
         control = ControlServer(durably(guard), ground, options.data, audit)

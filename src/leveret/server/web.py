@@ -90,7 +90,7 @@ class Web:
         """Answer the management API, scrapes and questions after the health too."""
         throttle = self._throttle
         self._management = Management(site, self._auth, throttle.wrap)
-        exporter = Exporter(site, lambda: throttle.refused)
+        exporter = Exporter(site, lambda: throttle.refused, self._shared.redis)
         self._metrics = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
         self._health = health.Health(
             self.desk.guard, lambda: self.server.draining, site.process.alarm, self._shared.degraded

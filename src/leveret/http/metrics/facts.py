@@ -58,7 +58,7 @@ class Facts:
         return sum(tally.counts[name] for tally in self.tallies.values())
 
 
-async def gather(site: Site, limited: Callable[[], int]) -> Facts:
+async def gather(site: Site, limited: Callable[[], int], redis: Redis | None) -> Facts:
     """Look everything up, some queues in each turn of the loop."""
     tallies = await tally_all(site)
     storage = await look_at_storage(site.desk.guard)
@@ -81,7 +81,7 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
             storage=storage,
             streams=look_at_streams(site.desk.guard, core),
             alerts=site.alerts.firing_counts(),
-            redis=site.redis,
+            redis=redis,
             tallies=tallies,
         )
 
