@@ -12,7 +12,9 @@ import pytest
 from leveret.core.errors import InvalidArgument
 from leveret.shared.redis import CONNECTIONS_MAX, Redis
 from leveret.shared.redis_url import check_redis_url, shown_redis_url
+from tests.cluster.etcd_process import free_ports
 from tests.redis_process import PATIENCE_S, RedisProcess
+from tests.server.certificates import Authority
 
 ECHO = "redis.call('SET', KEYS[1], ARGV[1]) return ARGV[1]"
 
@@ -135,7 +137,30 @@ def test_the_password_is_in_the_url_or_beside_it(mortal_redis: RedisProcess) -> 
     assert not asyncio.run(up(bare))
 
 
-def test_a_thread_may_ask_too(redis_server: RedisProcess, tmp_path: Path) -> None:
+def test_tls_with_a_certificate_that_is_checked(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue("127.0.0.1")
+    (port,) = free_ports(1)
+    files = (
+        "--tls-cert-file",
+        str(own.cert),
+        "--tls-key-file",
+        str(own.key),
+        "--tls-ca-cert-file",
+        str(authority.cert),
+    )
+    secure = f"rediss://127.0.0.1:{port}/0"
+
+    async def up(url: str) -> bool:
+        async with asked(url) as redis:
+            return redis.up
+
+    with RedisProcess(tmp_path, "--tls-port", str(port), "--tls-auth-clients", "no", *files):
+        assert asyncio.run(up(f"{secure}?ssl_ca_certs={authority.cert}"))
+        assert not asyncio.run(up(secure))
+
+
+def test_a_thread_may_ask_too(redis_server: RedisProcess) -> None:
     async def scene() -> None:
         async with asked(redis_server.url) as redis:
             assert await asyncio.to_thread(redis.run_in_thread, "login", ECHO, "a", "x") == b"x"
