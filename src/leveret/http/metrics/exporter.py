@@ -1,8 +1,11 @@
 """Scrapes: of the whole broker, of every object, or of some families; in pieces, so that messages flow between them."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from leveret.http.management.site import Site
 from leveret.http.metrics.facts import gather
@@ -10,23 +13,28 @@ from leveret.http.metrics.figure import Figure
 from leveret.http.metrics.node import NODE
 from leveret.http.metrics.objects import GROUPS, STEP, Find, Objects, Vhosts
 from leveret.http.metrics.own import OWN
+from leveret.http.metrics.redis import REDIS
 from leveret.http.metrics.totals import CHANNELS, GLOBAL, QUEUES
 from leveret.telemetry.exposition import Format
 
+if TYPE_CHECKING:
+    from leveret.shared.redis import Redis
+
 Parts = AsyncGenerator[bytes, None]
 
-WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN)
-BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN)
+WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN, *REDIS)
+BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN, *REDIS)
 """Without those that are told of each object under the same name."""
 
 
 class Exporter:
     """Makes scrapes of one broker."""
 
-    def __init__(self, site: Site, limited: Callable[[], int]) -> None:
+    def __init__(self, site: Site, limited: Callable[[], int], redis: Redis | None = None) -> None:
         """`limited` tells how many requests came too often."""
         self._site = site
         self._limited = limited
+        self._redis = redis
 
     async def whole(self, format: Format) -> bytes:
         """The broker as one."""
@@ -48,7 +56,7 @@ class Exporter:
         yield format.end.encode()
 
     async def _figures(self, format: Format, figures: Sequence[Figure]) -> bytes:
-        facts = await gather(self._site, self._limited)
+        facts = await gather(self._site, self._limited, self._redis)
         return "".join([figure.write(format, facts) for figure in figures]).encode()
 
     async def _objects(self, format: Format, families: Iterable[str], vhosts: Vhosts, prefix: str) -> Parts:
