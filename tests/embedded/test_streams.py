@@ -14,9 +14,10 @@ from leveret.embedded.reading import READ_MAX
 from leveret.stream.store import LOGS_MAX
 
 
-@pytest.fixture(params=["memory", "files"])
+@pytest.fixture(params=["memory", "files", "tables"])
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[leveret.Broker]:
-    with leveret.open(tmp_path if request.param == "files" else None) as broker:
+    place = request.getfixturevalue("store_url") if request.param == "tables" else tmp_path
+    with leveret.open(None if request.param == "memory" else place) as broker:
         yield broker
 
 

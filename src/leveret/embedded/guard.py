@@ -335,6 +335,9 @@ class Guard:
             if self.store is None:
                 raise
             raise self.store.commit.fail(error) from error
+        with self.lock:
+            if self._streams.dirty:
+                self.kick()
         return len(self._streams) > 0
 
     def _delete_blobs(self, large: LargeBodies) -> bool:
