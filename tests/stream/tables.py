@@ -50,6 +50,9 @@ class MemoryStreams:
         del self.bytes[segment]
         return True
 
+    def rest(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

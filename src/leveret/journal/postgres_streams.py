@@ -87,7 +87,7 @@ STORE: dict[type[StreamChange], Callable[[Run, int, Any], None]] = {
 class PostgresStreams:
     """The segments of one shard; StreamTable of leveret.journal.stream_table says what the methods do.
 
-    It has a connection of its own when there is something to read: readers of streams take their time.
+    It has a connection of its own while there is something to read: readers of streams take their time.
     """
 
     def __init__(self, url: str, shard: int, epoch: int) -> None:
@@ -95,6 +95,7 @@ class PostgresStreams:
         self._shard = shard
         self._epoch = epoch
         self._session = Session(url, READ_TIMEOUT_MS)
+        self._active = False
 
     def segments(self) -> list[StoredSegment]:
         """See StreamTable."""
@@ -116,6 +117,7 @@ class PostgresStreams:
 
     def read(self, segment: SegmentKey, start: int, size: int) -> bytes:
         """See StreamTable."""
+        self._active = True
         return window(self._session.run, table_of(self._shard, segment), start, size)[:size]
 
     def index(self, segment: SegmentKey) -> bytes | None:
@@ -146,6 +148,12 @@ class PostgresStreams:
             return True
 
         return self._session.transact(work)
+
+    def rest(self) -> None:
+        """See StreamTable."""
+        if not self._active:
+            self._session.close()
+        self._active = False
 
     def close(self) -> None:
         """See StreamTable."""

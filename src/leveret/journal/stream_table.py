@@ -84,5 +84,8 @@ class StreamTable(Protocol):
     def drop(self, segment: SegmentKey) -> bool:
         """Remove the bytes of a segment that is in no stream; False: fenced."""
 
+    def rest(self) -> None:
+        """End the connection if nobody has read for a while; to be called now and then."""
+
     def close(self) -> None:
         """End the connection."""

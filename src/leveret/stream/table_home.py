@@ -22,6 +22,7 @@ class TableHome:
         self._found: dict[int, list[StoredSegment]] = {}
         for segment in asked(table.segments):
             self._found.setdefault(segment.key.stream, []).append(segment)
+        table.rest()
         self._disks: dict[int, list[TableDisk]] = {}
 
     @property
@@ -63,8 +64,9 @@ class TableHome:
             try:
                 self._table.drop(file.key)
             except Unknown:
-                return  # somebody uses it, or the database does not answer: the next time
+                break  # somebody uses it, or the database does not answer: the next time
             self._dropping.remove(file)
+        self._table.rest()
 
     def close(self) -> None:
         """See Home."""
