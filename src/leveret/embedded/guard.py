@@ -325,13 +325,12 @@ class Guard:
             gone = self._streams.take_gone()
             self._streams.groups.expire(self.clock.now_ms())
             self._commit_lazily()
-        if gone:
-            if self.store is not None:
-                self.store.commit.force()
-            self._streams.remove(gone)
+        if gone and self.store is not None:
+            self.store.commit.force()
         try:
+            self._streams.remove(gone)
             self._streams.retain(self.clock.now_ms())
-        except OSError as error:
+        except (OSError, JournalFailed) as error:
             if self.store is None:
                 raise
             raise self.store.commit.fail(error) from error

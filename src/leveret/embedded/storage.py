@@ -136,7 +136,7 @@ def open_streams(
         return StreamStore(core, MemoryHome(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES))
     keys = store.options.keys
     if isinstance(store, TableStore):
-        home = TableHome(_postgres("postgres_streams").PostgresStreams(path, shard, store.epoch))
+        home = TableHome(_postgres("postgres_streams").PostgresStreams(path, shard, store.epoch), store.away)
         store.store_beside(home.changes)
         return StreamStore(core, home, StreamOptions(checkpoint_bytes=TABLE_CHECKPOINT_BYTES, keys=keys), fetch)
     chosen = StreamOptions(sync=options.sync, interval_ms=options.interval_ms, keys=keys, salvage=options.salvage)

@@ -97,6 +97,10 @@ class TableStore(Store):
         """Why the last frame is not written yet, while attempts go on."""
         return self._writer.trouble
 
+    def away(self) -> str | None:
+        """Why the database cannot be asked just now, if that is known."""
+        return self._reader.away
+
     def store_beside(self, beside: Beside) -> None:
         """Store what somebody else has in the transactions of frames from now on."""
         self._writer.beside = beside

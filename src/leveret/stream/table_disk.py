@@ -6,6 +6,7 @@ for.
 """
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from leveret.journal.disk import TEMPORARY, Bytes, Disk
@@ -42,6 +43,7 @@ class TableDisk(Disk):
         self._temporary: dict[str, bytearray] = {}
         self._open: dict[int, TableFile | bytearray] = {}
         self._numbers = itertools.count()
+        self._lock = threading.Lock()  # around what decides whether a table may be dropped
 
     @property
     def files(self) -> list[TableFile]:
@@ -58,8 +60,9 @@ class TableDisk(Disk):
 
     def open_read(self, name: str) -> int:
         """See Disk; the table of a segment that is open is not dropped."""
-        file = self._file(name)
-        file.opened += 1
+        with self._lock:
+            file = self._file(name)
+            file.opened += 1
         return self._opened(file)
 
     def _opened(self, content: TableFile | bytearray) -> int:
@@ -133,7 +136,8 @@ class TableDisk(Disk):
         """See Disk."""
         content = self._open.pop(fd)
         if isinstance(content, TableFile):
-            content.opened -= 1
+            with self._lock:
+                content.opened -= 1
 
     def rename(self, old: str, new: str) -> None:
         """See Disk: it is always a new index that gets its name."""
@@ -146,8 +150,9 @@ class TableDisk(Disk):
         if name.endswith(TEMPORARY):
             del self._temporary[name]
             return
-        file = self._file(name)
-        del self._files[name]
+        with self._lock:
+            file = self._file(name)
+            del self._files[name]
         if file.stored:
             self._changes.stage(file, Removal(file.key))
             self._on_unlink(file)

@@ -9,15 +9,19 @@ appended for a while; then it begins where the next append does, and grows towar
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from leveret.core.errors import DamagedJournal, JournalFailed
 from leveret.journal.disk import Bytes
 from leveret.journal.stream_table import Piece, SegmentKey, StreamTable
-from leveret.journal.table_reader import asked
+from leveret.journal.table_reader import asked, unreachable
 
 PAGE_BYTES = 256 << 10
 PAGES_MAX = 64
 """Of all streams of a shard together: what a few readers of old records are about to read."""
+
+Away = Callable[[], str | None]
+"""Why the database cannot be asked just now: whoever reads does not find it out again, with all others waiting."""
 
 
 class TableFile:
@@ -39,9 +43,10 @@ class TableFile:
 class Pages:
     """The memory of all streams of a shard; for any thread, and nobody waits for the database under its lock."""
 
-    def __init__(self, table: StreamTable) -> None:
+    def __init__(self, table: StreamTable, away: Away) -> None:
         """Read from a table what is not here."""
         self._table = table
+        self._away = away
         self._lock = threading.Lock()
         self._pages: OrderedDict[tuple[SegmentKey, int], bytes] = OrderedDict()
 
@@ -109,6 +114,9 @@ class Pages:
         """The rest of a page from the table; it stays here."""
         start = offset - offset % PAGE_BYTES
         stop = min(start + PAGE_BYTES, file.tail_start)
+        why = self._away()
+        if why is not None:
+            raise unreachable(why)
         try:
             data = asked(self._table.read, file.key, start, stop - start)
         except JournalFailed as error:
