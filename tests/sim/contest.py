@@ -41,8 +41,12 @@ class Contest(ABC, Generic[P]):
     def pause(self, seconds: float) -> None:
         """Somebody waits for an answer: meanwhile others do something, or something happens to the database."""
         self.disturb()
+        self.watch()
         if len(self.busy) < DEPTH_MAX:
             self.step()
+
+    def watch(self) -> None:
+        """Look at processes while one of them waits."""
 
     def disturb(self) -> None:
         chance = self.random.random()

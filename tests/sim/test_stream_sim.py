@@ -4,6 +4,7 @@ A record that was confirmed is there once, at its offset; one that was read stay
 """
 
 import threading
+from contextlib import suppress
 from random import Random
 
 from hypothesis import given, settings
@@ -136,6 +137,11 @@ class Simulation(Contest[Process]):
             self.read(process)
         else:
             self.send(process)
+
+    def watch(self) -> None:
+        for process in self.processes.values():
+            with suppress(Fenced):
+                self.read(process)
 
     def send(self, process: Process) -> None:
         told = {}
