@@ -303,6 +303,6 @@ def _open_stored(place: str, chosen: Options, ticking: Clock, shard: ShardChoice
         undo.callback(blobs.close)
         large = LargeBodies(blobs, store, store.state)
         guard.attach(store, large)
-        guard.keep_streams(open_streams(store.state, place, chosen, store.options.keys, large.get))
+        guard.keep_streams(open_streams(store.state, place, chosen, store, large.get, shard.number))
         undo.pop_all()
     return Broker(guard, chosen, bytes.fromhex(store.meta.receipt_key))

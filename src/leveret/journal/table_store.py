@@ -28,6 +28,7 @@ from leveret.journal.options import JournalOptions
 from leveret.journal.recovery import Recovered, play_bytes
 from leveret.journal.replay import Mentions
 from leveret.journal.store import Archiver, Store
+from leveret.journal.stream_table import Beside
 from leveret.journal.table import Shard, Table, Unknown
 from leveret.journal.table_reader import TableReader, asked
 from leveret.journal.table_recovery import TableRecovery
@@ -96,6 +97,14 @@ class TableStore(Store):
     def trouble(self) -> str | None:
         """Why the last frame is not written yet, while attempts go on."""
         return self._writer.trouble
+
+    def away(self) -> str | None:
+        """Why the database cannot be asked just now, if that is known."""
+        return self._reader.away
+
+    def store_beside(self, beside: Beside) -> None:
+        """Store what somebody else has in the transactions of frames from now on."""
+        self._writer.beside = beside
 
     def housekeep(self) -> bool:
         """See that nobody else has taken over; checkpoint when it is time, compact a little."""

@@ -3,7 +3,8 @@
     streams/17/0/       the first partition of stream 17
 
 A directory is made before the definition of its stream is durable, and removed after its deletion is: what a crash
-leaves in between has no definition, and goes when the broker is opened.
+leaves in between has no definition, and goes when the broker is opened. A broker on PostgreSQL has tables instead
+(table_home.py).
 """
 
 import os
@@ -11,13 +12,16 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
-from leveret.core.errors import NotSupported
 from leveret.journal.disk import Disk
 from leveret.stream.memory import MemoryDisk
 
 
 class Home(Protocol):
     """Directories for streams."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing waits for the next frame of the journal; what is in files does not."""
 
     def partition(self, stream: int, number: int) -> Disk:
         """The directory of one partition, made if need be."""
@@ -31,8 +35,26 @@ class Home(Protocol):
     def remove(self, stream: int) -> None:
         """Remove a stream with everything in it."""
 
+    def tidy(self) -> None:
+        """Do what had to wait."""
 
-class MemoryHome:
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class Directories:
+    """What directories have in common: nothing of them waits for anybody else."""
+
+    settled = True
+
+    def tidy(self) -> None:
+        """See Home."""
+
+    def close(self) -> None:
+        """See Home."""
+
+
+class MemoryHome(Directories):
     """Directories in memory."""
 
     def partition(self, stream: int, number: int) -> Disk:
@@ -50,15 +72,7 @@ class MemoryHome:
         """See Home."""
 
 
-class NoHome(MemoryHome):
-    """No directories at all."""
-
-    def partition(self, stream: int, number: int) -> Disk:
-        """Refuse it: a stream in memory would lose what was confirmed."""
-        raise NotSupported("streams are files, and this store is in PostgreSQL: use a queue, or a server on files")
-
-
-class FileHome:
+class FileHome(Directories):
     """Directories on a real file system."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -27,6 +27,9 @@ from leveret.stream.segments import Share
 LOGS_MAX = 10_000
 """Partitions of all streams: each has an open file."""
 
+Fetch = Callable[[bytes], bytes]
+"""The body that a pointer into the blob store names."""
+
 
 def no_blobs(pointer: bytes) -> bytes:
     """The bodies of a broker in memory are where they are."""
@@ -41,7 +44,7 @@ class StreamStore:
         core: Broker,
         home: Home,
         options: StreamOptions,
-        fetch: Callable[[bytes], bytes] = no_blobs,
+        fetch: Fetch = no_blobs,
     ) -> None:
         """Open every stream that a core has, and remove what no stream owns."""
         self._core = core
@@ -51,6 +54,7 @@ class StreamStore:
         self._disk = threading.Lock()
         self._noted: list[StreamRecorder] = []
         self._taken: list[StreamRecorder] = []
+        self._owed = False  # something waits for a frame that nobody has asked for
         self._unsynced: list[int] = []
         self._gone: list[StreamRecorder] = []
         self._recorders: dict[int, StreamRecorder] = {}
@@ -123,7 +127,7 @@ class StreamStore:
     @property
     def dirty(self) -> bool:
         """Whether something was appended since the last commit began."""
-        return bool(self._noted)
+        return self._owed or bool(self._noted)
 
     @property
     def behind(self) -> bool:
@@ -132,6 +136,7 @@ class StreamStore:
 
     def take(self) -> None:
         """Choose what the next commit is about; what an interrupted one was about is still in it."""
+        self._owed = False
         noted = self._noted[:]
         self._noted.clear()
         for recorder in noted:
@@ -150,14 +155,19 @@ class StreamStore:
                 for log in [each for each in recorder.logs if each.next_offset > each.committed]:
                     written += log.unwritten_bytes
                     with _as_disk_errors():
-                        log.commit(now_ms)
+                        log.write(now_ms)
         return written
 
     def committed(self) -> None:
         """What was taken is durable: those who wait for it can read on."""
+        if not self._home.settled:
+            self._owed = True  # some of it was written after its frame had been sent: the next one has it
+            return
         taken, self._taken = self._taken, []
         for recorder in taken:
             if not recorder.closed:
+                for log in recorder.logs:
+                    log.reveal()
                 recorder.queue.grown()
 
     def commit_now(self, now_ms: int) -> None:
@@ -196,6 +206,9 @@ class StreamStore:
                     log.sync_if_due(now_ms)
                     log.retain(now_ms, policy.max_age_ms, policy.max_length_bytes)
                     log.forget_shared()
+        with self._disk:
+            self._home.tidy()
+        self._owed = self._owed or not self._home.settled
 
     def close(self, now_ms: int) -> None:
         """Commit the rest and let go of the files; those that were abandoned are left alone."""
@@ -204,6 +217,8 @@ class StreamStore:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.close(now_ms)
+            self._owed = not self._home.settled
+            self._home.close()
 
     def abandon(self) -> None:
         """Let go of the files and leave everything as it is."""
@@ -212,6 +227,7 @@ class StreamStore:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.abandon()
+            self._home.close()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.amqp.codec import encode
@@ -19,6 +20,7 @@ from leveret.amqp.methods import (
     ConfirmSelect,
     Method,
 )
+from leveret.node.front.reading import Reading
 
 if TYPE_CHECKING:
     from leveret.node.front.backend import Backend
@@ -38,6 +40,14 @@ class Consumer(NamedTuple):
 
     method: BasicConsume
     prefetch: int
+    reading: Reading | None = None
+    """Its place, if it reads a stream."""
+
+    def resumed(self) -> Consumer:
+        """The same for the next owner of the shard."""
+        if self.reading is None:
+            return self
+        return self._replace(method=replace(self.method, arguments=self.reading.arguments()))
 
 
 class Branch:
@@ -105,6 +115,7 @@ class Branch:
 
     def reopen(self) -> None:
         """The shard has another owner: everything that it knew of this channel has gone."""
+        self.consumers = {tag: consumer.resumed() for tag, consumer in self.consumers.items()}
         questions = [each for each in self._questions if each.then is not None]
         self._questions.clear()
         self._open()

@@ -193,6 +193,8 @@ class FrontChannel(Channel):
         consumer = branch.consumers.get(method[5:tag_at].decode("utf-8", "surrogateescape"))
         if consumer is None:
             return  # cancelled meanwhile; the shard gets it back with the channel
+        if consumer.reading is not None:
+            consumer.reading.delivered(content[:header_len])
         tag = self.next_tag()
         if not consumer.method.no_ack:
             self.tags.add(tag, branch.home, int.from_bytes(method[tag_at : tag_at + 8], "big"))

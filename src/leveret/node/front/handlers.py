@@ -34,7 +34,9 @@ from leveret.amqp.names import REPLY_TO, consumer_tag
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.core.changes import DeleteQueue
 from leveret.core.errors import TooMany
+from leveret.core.queue_types import STREAM
 from leveret.node.front.branch import Consumer
+from leveret.node.front.reading import Reading
 from leveret.node.front.transaction import FrontTransaction
 
 if TYPE_CHECKING:
@@ -67,11 +69,12 @@ def consume(channel: FrontChannel, method: BasicConsume) -> None:
         return
     name = channel.queue_name(method.queue)
     channel.authorize("basic.consume", {"queue": name})
-    channel.queue(name)
+    policy = channel.queue(name).policy
+    reading = Reading(method.arguments, policy.partitions) if policy.queue_type == STREAM else None
     branch = channel.consumers[tag] = channel.branch(name)
     asked = replace(method, queue=name, consumer_tag=tag, nowait=False)
     begun = channel.awaited(lambda _: channel.answer(method.nowait, BasicConsumeOk(tag)))
-    branch.consume(Consumer(asked, channel.consumer_prefetch), begun)
+    branch.consume(Consumer(asked, channel.consumer_prefetch, reading), begun)
 
 
 def cancel(channel: FrontChannel, method: BasicCancel) -> None:
