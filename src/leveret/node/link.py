@@ -20,6 +20,7 @@ from leveret.telemetry.logs import Log
 NONCE_BYTES = 16
 HANDSHAKE_S = 10.0
 UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause
+DOWN = "the link is down"  # why a conversation ends if nobody has ended it
 
 LOG = Log("node")
 
@@ -120,7 +121,7 @@ class Link(asyncio.Protocol):
         conversations, self._conversations = self._conversations, {}
         answers, self._answers = self._answers, {}
         for each in conversations.values():
-            each.ended("the link is down")
+            each.ended(DOWN)
         for answer in answers.values():
             answer(None)
         if was_up:

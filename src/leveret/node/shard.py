@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leveret.amqp.hub import Hub
@@ -12,8 +13,10 @@ from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed
 from leveret.core.topology import Vhost
+from leveret.node.guest import GuestConnection
 from leveret.node.letter import Letter, deliver
 from leveret.node.outbox import VHOST as OUTBOX_VHOST
+from leveret.node.unclaimed import Unclaimed
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -29,8 +32,11 @@ class Shard:
         """Serve the broker of a hub."""
         self.home = home
         self.hub = hub
+        self.unclaimed = Unclaimed(hub.core)
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
+        self.knows: Callable[[int, Callable[[bool], None]], bool] = lambda version, then: True
+        """Whether this node has a version of the catalog; if not it calls, not under a lock, when it has looked."""
 
     def has_queue(self, vhost: str, name: str) -> bool:
         """Whether a queue is here."""
@@ -43,6 +49,18 @@ class Shard:
         with self.hub.locked() as core:
             deliver(core, letter)
             self.hub.when_durable(done)
+
+    def begin(self) -> None:
+        """This node is the new owner: whoever holds messages of the one before it is waited for."""
+        with self.hub.locked():
+            self.unclaimed.hold_back()
+
+    def leave(self) -> None:
+        """This node is no more the owner: nothing is handed out any more, and nothing comes back."""
+        with suppress(JournalFailed, BrokerClosed), self.hub.locked():
+            for connection in self.hub.connections:
+                if isinstance(connection, GuestConnection):
+                    connection.leave()
 
     def follow(self, changes: list[Change], homes: Mapping[tuple[str, str], str]) -> None:
         """Have what was decided for the whole cluster, as far as it concerns this shard."""
