@@ -32,6 +32,7 @@ from leveret.node.outbox import Outbox
 from leveret.node.replying import RemoteReplies
 from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
 from leveret.node.shard import Shard
+from leveret.node.wire import is_refusal
 from leveret.telemetry.logs import Log
 
 RETRY_S = 0.1
@@ -367,7 +368,7 @@ class Node:
         if waiting:
             await asyncio.wait(waiting.values(), timeout=ASKED_S)
         told = {name: answer.result() for name, answer in waiting.items() if answer.done()}
-        return {name: json.loads(data) for name, data in told.items() if data}
+        return {name: json.loads(data) for name, data in told.items() if data and not is_refusal(data)}
 
     def _ask(self, link: Link, request: bytes) -> asyncio.Future[bytes | None]:
         """What another node answers; None when it is lost meanwhile."""

@@ -56,11 +56,13 @@ class Shard:
             self.unclaimed.hold_back()
 
     def leave(self) -> None:
-        """This node is no more the owner: nothing is handed out any more, and nothing comes back."""
+        """This node is no more the owner: nothing is handed out any more, and what clients hold they keep."""
         with suppress(JournalFailed, BrokerClosed), self.hub.locked():
             for connection in self.hub.connections:
                 if isinstance(connection, GuestConnection):
+                    self.unclaimed.keep(connection.take_leases())
                     connection.leave()
+            self.unclaimed.stop()
 
     def follow(self, changes: list[Change], homes: Mapping[tuple[str, str], str]) -> None:
         """Have what was decided for the whole cluster, as far as it concerns this shard."""

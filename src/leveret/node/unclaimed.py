@@ -45,6 +45,7 @@ class Unclaimed:
                 if found and queue.policy.single_active_consumer and not queue.paused:
                     queue.pause()
                     self._paused.add(queue)
+        self.keep(())
 
     def keep(self, leases: Iterable[tuple[Held, int]]) -> None:
         """Keep leased messages whose holders cannot be reached."""
@@ -52,6 +53,10 @@ class Unclaimed:
             self._kept[held.queue.id, held.seq] = held, lease
         if self._kept:
             self._alarm.set(self._core.now_ms + GRACE_MS)
+
+    def stop(self) -> None:
+        """This owner is not asked any more: the next one is to wait."""
+        self._alarm.stop()
 
     def claim(self, queue: Queue, delivered: Delivered) -> Held | None:
         """Somebody was given a message before; None when it is gone, or another's."""
