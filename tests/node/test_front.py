@@ -1,6 +1,6 @@
 """Clients of a node whose queues are in several shards: they see one broker."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -193,6 +193,40 @@ def test_what_was_on_its_way_is_refused(world: FrontWorld, client: Client) -> No
     world.deaf = False
     lose(world, world.home_of("/", name))
     assert client.next(BasicNack) == BasicNack(1, False, False)
+
+
+def test_a_shard_that_knows_older_definitions_learns_first(world: FrontWorld, client: Client) -> None:
+    name = NAMES[0]
+    looks: list[Callable[[bool], None]] = []
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    client.publish(name)
+    client.received()
+    world.version = 7
+    asked: list[int] = []
+
+    def knows(version: int, then: Callable[[bool], None]) -> bool:
+        asked.append(version)
+        looks.append(then)
+        return False
+
+    shard = world.shards[world.home_of("/", name)]
+    shard.knows = knows
+    client.publish(name)
+    assert (asked, client.nothing()) == ([7], True)
+    looks[0](True)
+    world.work()
+    assert client.next(BasicAck) == BasicAck(2, False)
+    client.publish(name)
+    assert client.next(BasicAck) == BasicAck(3, False)
+    world.version = 8
+    client.publish(name)
+    looks[1](False)  # it cannot get to know: its clients look for it again
+    world.work()
+    assert client.next(BasicNack) == BasicNack(4, False, False)
+    shard.knows = lambda version, then: True
+    world.reattach()
+    client.publish(name)
+    assert client.next(BasicAck) == BasicAck(5, False)
 
 
 def leased(world: FrontWorld) -> int:
