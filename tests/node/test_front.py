@@ -195,6 +195,22 @@ def test_what_was_on_its_way_is_refused(world: FrontWorld, client: Client) -> No
     assert client.next(BasicNack) == BasicNack(1, False, False)
 
 
+def test_an_owner_that_may_have_lost_its_shard_delivers_nothing(world: FrontWorld, client: Client) -> None:
+    name = NAMES[0]
+    shard = world.shards[world.home_of("/", name)]
+    client.call(BasicConsume(name, "c"), BasicConsumeOk)
+    proofs = [False]
+    shard.is_proven = lambda: proofs[0]
+    client.publish(name, body=b"whose is it")
+    shard.look()
+    world.work()
+    assert client.nothing()
+    proofs[0] = True
+    shard.look()
+    world.work()
+    assert client.next_content(BasicDeliver).body == b"whose is it"
+
+
 def test_a_shard_that_knows_older_definitions_learns_first(world: FrontWorld, client: Client) -> None:
     name = NAMES[0]
     looks: list[Callable[[bool], None]] = []

@@ -198,6 +198,8 @@ class Guest:
 
     def flush(self) -> None:
         """Hand over what the shard says, and before it which messages there are in it."""
+        if not self._shard.may_tell(self):
+            return
         data = self._connection.take_output()
         if data:
             self._listener.received(self._connection.names() + data)
