@@ -164,7 +164,7 @@ def test_a_receipt_is_good_at_every_node_and_after_a_move(cluster: WebCluster, c
 def test_who_may_not_is_refused_by_every_node(cluster: WebCluster, clients: dict[str, Any]) -> None:
     name = name_in(1, "closed")
     clients["a"].create_queue(QueueName=name)
-    with pytest.raises(ClientError, match="InvalidClientTokenId|security token"):
+    with pytest.raises(ClientError, match=r"InvalidClientTokenId|security token"):
         cluster.sqs_as("a", "AKIANOBODY", "wrong").send_message(QueueUrl=url(name), MessageBody="x")
     cluster.add_reader("ann", "AKIAANN", "secret")
     ann = cluster.sqs_as("a", "AKIAANN", "secret")

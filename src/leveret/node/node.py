@@ -34,6 +34,7 @@ from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
 from leveret.node.shard import Shard
 from leveret.node.web.courier import Courier
 from leveret.node.web.edges import Edge
+from leveret.node.wire import is_refusal
 from leveret.telemetry.logs import Log
 
 RETRY_S = 0.1
@@ -69,6 +70,8 @@ class Node:
         self.hub = hub
         self.announce: Callable[[int], None] = lambda version: None
         """Told of each new version that this node has made."""
+        self.is_proven: Callable[[str], bool] = lambda home: True
+        """Whether nobody else can have a shard of this node now."""
         self.questions: dict[str, Callable[[], Any]] = {}
         """What other nodes may ask, beside versions: each gives what is fit for JSON."""
         self.shards: dict[str, Shard] = {}
@@ -134,6 +137,9 @@ class Node:
     def serve(self, shard: Shard) -> None:
         """Serve a shard from now on, for which everything is prepared."""
         shard.reconcile(self.catalog.replica)
+        shard.begin()
+        shard.knows = self.knows
+        shard.is_proven = partial(self.is_proven, shard.home)
         shard.hub.core.leaving = False
         shard.hub.core.gone = partial(self._hear_gone, shard)
         self.shards[shard.home] = shard
@@ -147,6 +153,7 @@ class Node:
         if outbox is not None:
             outbox.close()
         if shard is not None:
+            shard.leave()
             shard.hub.core.leaving = True
             shard.edges.close()
             shard.hub.core.gone = None
@@ -170,6 +177,8 @@ class Node:
                     self._dialing[name] = asyncio.create_task(self._dial(name))
             self.look()
             self._look_for_orphans()
+            for shard in list(self.shards.values()):
+                shard.look()
             for outbox in list(self.outboxes.values()):
                 outbox.retry()
             await asyncio.sleep(RETRY_S)
@@ -186,6 +195,11 @@ class Node:
             del self._dialing[name]
 
     # For fronts
+
+    @property
+    def version(self) -> int:
+        """The version of the definitions that clients are served by."""
+        return self.catalog.version
 
     def home_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
@@ -220,7 +234,7 @@ class Node:
         owner = self.owner_of(home)
         if owner == self.name and home in self.shards:
             self._served_by[backend] = owner
-            backend.connection.attached(backend, Guest(self.shards[home].hub, caller, backend))
+            backend.connection.attached(backend, Guest(self.shards[home], caller, backend))
         elif owner in self.links:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
@@ -310,11 +324,18 @@ class Node:
             else:
                 self._bring(str(asked.get("shard")), letter, answer)
 
-        if int(asked["version"]) <= self.catalog.version:
+        if self.knows(int(asked["version"]), lambda is_known: known(b"" if is_known else b"no catalog within reach")):
             known(b"")
-            return
+
+    def knows(self, version: int, then: Callable[[bool], None]) -> bool:
+        """Whether this node has a version of the definitions; if not, `then` whether it has it after another look."""
+        if version <= self.catalog.version:
+            return True
         task = asyncio.create_task(self.catalog.catch_up())
-        task.add_done_callback(lambda done: known(b"" if done.exception() is None else str(done.exception()).encode()))
+        self._changing.add(task)
+        task.add_done_callback(self._changing.discard)
+        task.add_done_callback(lambda done: then(not done.cancelled() and done.exception() is None))
+        return False
 
     def _replies_on(self, node: str) -> RemoteReplies | None:
         """Who takes the replies for clients of another node."""
@@ -360,7 +381,7 @@ class Node:
         if waiting:
             await asyncio.wait(waiting.values(), timeout=ASKED_S)
         told = {name: answer.result() for name, answer in waiting.items() if answer.done()}
-        return {name: json.loads(data) for name, data in told.items() if data}
+        return {name: json.loads(data) for name, data in told.items() if data and not is_refusal(data)}
 
     def _ask(self, link: Link, request: bytes) -> asyncio.Future[bytes | None]:
         """What another node answers; None when it is lost meanwhile."""
