@@ -21,10 +21,13 @@ POLL_S = 0.01
 class Nodes:
     """The nodes of one cluster, by name."""
 
-    def __init__(self, folder: Path, etcd: str, store: str, shards: int = SHARDS, lease_s: int = LEASE_S) -> None:
+    def __init__(
+        self, folder: Path, etcd: str, store: str, shards: int = SHARDS, lease_s: int = LEASE_S, *flags: str
+    ) -> None:
         self._folder = folder
         self._flags = ["--cluster", f"test-{secrets.token_hex(4)}", "--etcd", etcd, "--store", store]
         self._flags += ["--cluster-port", "0", "--cluster-shards", str(shards), "--cluster-lease-s", str(lease_s)]
+        self._flags += flags
         self._servers: dict[str, ServerProcess] = {}
 
     def start(self, *names: str) -> None:

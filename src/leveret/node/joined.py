@@ -18,9 +18,11 @@ from leveret.cluster.membership import Membership
 from leveret.cluster.placement import SHARDS
 from leveret.embedded.broker import Broker, open_shard
 from leveret.journal.table_store import Claim
+from leveret.net.addresses import host_and_port, with_port
 from leveret.node.hosting import Hosting
 from leveret.node.node import Node
 from leveret.security.access import Access
+from leveret.security.mutual_tls import MutualTls
 
 LINK = "link"  # the address at which other nodes are heard
 DRAIN_S = 10.0  # for others to take the shards of a node that leaves
@@ -38,7 +40,12 @@ class Place:
     store: str
     etcd: tuple[str, ...]
     host: str = "127.0.0.1"
+    announce: str = "127.0.0.1"
+    """The host that others call."""
     port: int = 0
+    tls: MutualTls | None = None
+    """What links to other nodes are encrypted with."""
+    plain_remote: bool = False
     shards: int = SHARDS
     ttl_s: int = 4
     epoch_base: int = 0
@@ -59,8 +66,7 @@ class View:
     def address_of(self, node: str) -> tuple[str, int] | None:
         """Where a node is heard."""
         member = None if self.membership is None else self.membership.members.get(node)
-        host, _, port = ("" if member is None else member.addresses.get(LINK, "")).rpartition(":")
-        return (host, int(port)) if host else None
+        return None if member is None else host_and_port(member.addresses.get(LINK, ""))
 
     def nodes(self) -> list[str]:
         """Who is there."""
@@ -79,6 +85,7 @@ class Joined:
         self._view = View()
         self._hints: set[asyncio.Task[None]] = set()
         self.node = Node(place.node, place.cluster, place.secret, catalog, hub, self._view)
+        self.node.tls, self.node.plain_remote = place.tls, place.plain_remote
         self.node.announce = self._announce
         self.hosting = Hosting(self.node, access, limits, open_, self._fenced)
         self.coordinator: Coordinator | None = None
@@ -87,7 +94,7 @@ class Joined:
         """Join; `addresses` are those that clients use, by protocol."""
         place = self._place
         port = await self.node.start(place.host, place.port)
-        member = Member(place.node, {**addresses, LINK: f"{place.host}:{port}"})
+        member = Member(place.node, {**addresses, LINK: with_port(place.announce, port)})
         self.coordinator = Coordinator(
             self._etcd,
             place.cluster,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -32,6 +31,8 @@ from leveret.node.outbox import Outbox
 from leveret.node.replying import RemoteReplies
 from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
 from leveret.node.shard import Shard
+from leveret.security.mutual_tls import MutualTls
+from leveret.security.peers import is_loopback
 from leveret.telemetry.logs import Log
 
 RETRY_S = 0.1
@@ -69,6 +70,10 @@ class Node:
         """Told of each new version that this node has made."""
         self.questions: dict[str, Callable[[], Any]] = {}
         """What other nodes may ask, beside versions: each gives what is fit for JSON."""
+        self.tls: MutualTls | None = None
+        """What links are encrypted with; None: they are not, and lead to this machine only."""
+        self.plain_remote = False
+        """Whether they may lead elsewhere nevertheless."""
         self.shards: dict[str, Shard] = {}
         self.links: dict[str, Link] = {}
         self.outboxes: dict[str, Outbox] = {}
@@ -90,9 +95,10 @@ class Node:
 
     # Coming and going
 
-    async def start(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
+    async def start(self, host: str, port: int) -> int:
         """Listen for other nodes, and learn what there is; gives the port."""
-        self._server = await self._loop.create_server(lambda: Link(self, dials=False), host, port, ssl=context)
+        accepting = None if self.tls is None else self.tls.accepting
+        self._server = await self._loop.create_server(lambda: Link(self, dials=False), host, port, ssl=accepting)
         self.catalog.listeners.append(self._follow)
         self.catalog.replica.followers.append(self._know)
         await self.catalog.catch_up()
@@ -171,13 +177,21 @@ class Node:
     async def _dial(self, name: str) -> None:
         """Call a node, of which the one with the lower name calls."""
         address = self._owners.address_of(name)
+        calling = None if self.tls is None else self.tls.calling
         try:
-            if address is not None:
-                await self._loop.create_connection(lambda: Link(self, dials=True), *address)
+            if address is not None and self._may_call(address[0]):
+                await self._loop.create_connection(lambda: Link(self, dials=True), *address, ssl=calling)
         except OSError as error:
             LOG.info("node not reached", node=name, reason=error)
         finally:
             del self._dialing[name]
+
+    def _may_call(self, host: str) -> bool:
+        """Whether what is said to a host cannot be read on the way, or may be."""
+        if self.tls is not None or self.plain_remote or is_loopback(host):
+            return True
+        LOG.warning("node not called", host=host, reason="no TLS", advice="give cluster_tls_cert, or cluster_plain")
+        return False
 
     # For fronts
 
