@@ -22,6 +22,7 @@ from leveret.core.queue import Queue
 from leveret.node import letter as letters
 from leveret.node import replying
 from leveret.node.directory import Directory
+from leveret.node.errands import Errands
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
 from leveret.node.guest import Guest
@@ -74,6 +75,8 @@ class Node:
         """What links are encrypted with; None: they are not, and lead to this machine only."""
         self.plain_remote = False
         """Whether they may lead elsewhere nevertheless."""
+        self.errands = Errands()
+        """What other nodes may let this one do."""
         self.shards: dict[str, Shard] = {}
         self.links: dict[str, Link] = {}
         self.outboxes: dict[str, Outbox] = {}
@@ -113,6 +116,7 @@ class Node:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.catalog.close()
+        await self.errands.close()
         for shard in self.shards.values():
             shard.hub.core.gone = None
         for outbox in self.outboxes.values():
@@ -295,13 +299,16 @@ class Node:
     def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
         """Another node wants us to know a version of the definitions, and to have a dead letter if it sends one.
 
-        Or it has a question, or a reply for a client of ours.
+        Or it has a question or an errand, or a reply for a client of ours.
         """
         head, _, wire = request.partition(b"\n")
         asked = json.loads(head)
         question = self.questions.get(str(asked.get("question")))
         if question is not None:
             answer(json.dumps(question()).encode())
+            return
+        if "errand" in asked:
+            self.errands.run(asked, answer)
             return
         if "reply" in asked:
             answer(b"" if replying.hand_over(self.hub, asked, wire) else b"lost")

@@ -27,7 +27,7 @@ from leveret.embedded.options import options_of
 from leveret.net.addresses import announced_host
 from leveret.net.admission import Admission
 from leveret.node.front.connection import FrontConnection
-from leveret.node.joined import Joined, Place, opening
+from leveret.node.joined import Joined, Place, moving
 from leveret.node.node import Node
 from leveret.node.operations import Operations
 from leveret.security.access import Access
@@ -125,7 +125,7 @@ class NodeServer(Server):
         admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
         amqp = AmqpServer(guard, access, limits_of(options), admission, self._connect)
         guard.on_durable(amqp.durable)
-        shards = opening(self._place, **broker_options(options))
+        shards = moving(self._place, **broker_options(options))
         self._joined = joined = Joined(self._place, self._catalog, amqp.hub, access, limits_of(options), shards)
         self._handle_signals()
         await joined.start(announced(self._sockets, self._place.announce))
