@@ -113,6 +113,15 @@ def test_a_broker_opens_without_its_store_and_forgets_nothing(bucket: Bucket, li
     life.until(lambda: not bucket.objects)
 
 
+def test_an_orphan_in_a_bucket_is_swept(bucket: Bucket, life: Life) -> None:
+    life.open(blobs="s3://bucket/large").queue("orders").send(LARGE)
+    (path,) = bucket.objects
+    life.kill()
+    bucket.objects[path.rpartition("/")[0] + "/20260131-" + "0" * 32] = LARGE
+    life.open(blobs="s3://bucket/large")
+    assert list(bucket.objects) == [path]
+
+
 def test_an_orphan_of_a_killed_process_is_swept(life: Life) -> None:
     with Child("tests.durability.orphan_child", str(life.path)) as child:
         sent = child.line().split()[1]

@@ -122,6 +122,7 @@ class Moving:
             ) from None
         finally:
             self._moves.pop(shard, None)
+            copy.cancel()
             await asyncio.to_thread(copy.close)
         LOG.info("shard moved", shard=shard, group=number)
 
