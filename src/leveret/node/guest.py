@@ -9,6 +9,7 @@ from random import random
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.amqp.channel import Channel
+from leveret.amqp.claimed import adopt, take_up
 from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.frames import METHOD, FrameWriter
 from leveret.amqp.state import Hold
@@ -55,14 +56,14 @@ class GuestChannel(Channel):
         queue = self.home.queues.get(name)
         for each in delivered:
             held = None if queue is None else shard.unclaimed.claim(queue, each)
-            self.take_up(each.tag, held or gone())
+            take_up(self, each.tag, held or gone())
             self._claimed.setdefault(consumer, []).append(each.tag)
         self.named = self.last_tag
 
     def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:
         """Start to push; what it holds already counts."""
         super().add_consumer(subscriber, source)
-        self.adopt(subscriber, self._claimed.pop(subscriber.tag, []))
+        adopt(self, subscriber, self._claimed.pop(subscriber.tag, []))
 
 
 class GuestConnection(Connection):
