@@ -14,7 +14,7 @@ from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.frames import METHOD, FrameWriter
 from leveret.amqp.state import Hold
 from leveret.core.claims import gone
-from leveret.core.errors import BrokerClosed, InvalidReceipt, JournalFailed
+from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, JournalFailed
 from leveret.core.held import Held
 from leveret.core.queue import Queue
 from leveret.node import claims
@@ -55,6 +55,8 @@ class GuestChannel(Channel):
         name, consumer, delivered = claims.claim_of(payload)
         queue = self.home.queues.get(name)
         for each in delivered:
+            if each.tag <= self.last_tag:
+                raise InvalidArgument(f"delivery {each.tag} is claimed after {self.last_tag}: is it another version?")
             held = None if queue is None else shard.unclaimed.claim(queue, each)
             take_up(self, each.tag, held or gone())
             self._claimed.setdefault(consumer, []).append(each.tag)
