@@ -17,6 +17,7 @@ from leveret.amqp.methods import (
     BasicQosOk,
     BasicReturn,
     ChannelClose,
+    ChannelCloseOk,
     ConfirmSelect,
     ConfirmSelectOk,
     QueueBind,
@@ -175,6 +176,22 @@ def test_a_question_is_asked_again(world: FrontWorld, client: Client) -> None:
     assert client.next_content(BasicGetOk).body == b"kept"
     client.send(BasicGet(name))
     client.next(BasicGetEmpty)
+
+
+def test_a_channel_is_closed_though_its_shard_has_gone(world: FrontWorld, client: Client) -> None:
+    name = NAMES[0]
+    client.open_channel(2)
+    client.send(BasicGet(name), 2)
+    client.next(BasicGetEmpty)
+    world.deaf = True
+    client.send(ChannelClose(200, "", 0, 0), 2)
+    assert client.nothing()
+    world.deaf = False
+    lose(world, world.home_of("/", name))
+    client.next(ChannelCloseOk, 2)
+    world.reattach()
+    client.open_channel(2)
+    client.call(QueueDeclare(name, passive=True), QueueDeclareOk, 2)
 
 
 def test_what_was_on_its_way_is_refused(world: FrontWorld, client: Client) -> None:
