@@ -212,7 +212,8 @@ class StreamStore:
                     log.forget_shared()
         with self._disk:
             self._home.tidy()
-        self._owed = self._owed or not self._home.settled
+        if not self._home.settled:
+            self._owed = True
 
     def close(self, now_ms: int) -> None:
         """Commit the rest and let go of the files; those that were abandoned are left alone."""
