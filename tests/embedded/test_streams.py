@@ -10,6 +10,7 @@ import pytest
 
 import leveret
 from leveret.core.errors import InvalidArgument, NotFound, NotSupported, QueueNotFound, StaleGeneration
+from leveret.embedded import storage
 from leveret.embedded.reading import READ_MAX
 from leveret.stream.store import LOGS_MAX
 
@@ -335,7 +336,8 @@ def test_streams_come_back(place: str) -> None:
         assert [each.name for each in broker.streams()] == ["clicks"]
 
 
-def test_old_segments_go_and_their_readers_go_on_at_the_oldest(place: str) -> None:
+def test_old_segments_go_and_their_readers_go_on_at_the_oldest(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "TABLE_SEGMENT_BYTES_MIN", 1 << 10)
     clock = leveret.ManualClock()
     with leveret.open(place, clock=clock) as broker:
         stream = broker.stream("clicks", max_bytes=4 << 10, segment_bytes=1 << 10)

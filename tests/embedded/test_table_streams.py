@@ -9,6 +9,7 @@ import pytest
 
 import leveret
 from leveret.core.errors import JournalFailed
+from leveret.embedded import storage
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.table import Row, Unknown
 from leveret.stream import table_pages
@@ -32,6 +33,12 @@ def segments(postgres: PostgresServer, url: str) -> int:
     """How many segments are in streams."""
     ((count,),) = postgres.sql(f"select count(*) from {url.rpartition('%3D')[2]}.leveret_stream")
     return int(str(count))
+
+
+@pytest.fixture
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let segments in tables be as small as in files."""
+    monkeypatch.setattr(storage, "TABLE_SEGMENT_BYTES_MIN", SEGMENT_BYTES)
 
 
 def once(fault: Callable[[PostgresTable, Row], bool]) -> Callable[[PostgresTable, Row], bool]:
@@ -92,6 +99,7 @@ def test_records_of_a_process_that_died_before_the_answer_are_known_to_the_next(
         assert bodies(clicks) == ["first", "second", "third"]
 
 
+@pytest.mark.usefixtures("small_segments")
 def test_an_owner_who_was_replaced_appends_nothing(store_url: str, postgres: PostgresServer) -> None:
     with leveret.open(store_url, on_failure="raise") as first:
         old = first.stream("clicks", segment_bytes=SEGMENT_BYTES)
@@ -141,6 +149,7 @@ def test_a_commit_of_many_partitions_is_one_transaction(store_url: str) -> None:
         assert store.syncs == before + 1
 
 
+@pytest.mark.usefixtures("small_segments")
 def test_tables_go_with_what_was_in_them(store_url: str, postgres: PostgresServer) -> None:
     with leveret.open(store_url, clock=leveret.ManualClock()) as broker:
         streams = broker.guard.streams
@@ -179,6 +188,7 @@ def test_what_was_left_behind_goes_when_the_store_is_opened(store_url: str, post
         assert bodies(broker.stream("clicks")) == ["x"]
 
 
+@pytest.mark.usefixtures("small_segments")
 def test_a_backup_does_not_hold_up_the_broker(store_url: str, postgres: PostgresServer) -> None:
     with leveret.open(store_url) as broker:
         clicks = broker.stream("clicks", max_bytes=2 * SEGMENT_BYTES, segment_bytes=SEGMENT_BYTES)
@@ -195,6 +205,17 @@ def test_a_backup_does_not_hold_up_the_broker(store_url: str, postgres: Postgres
         assert len(tables(postgres, store_url)) == segments(postgres, store_url)
 
 
+def test_a_table_is_not_made_for_every_few_records(store_url: str, postgres: PostgresServer) -> None:
+    with leveret.open(store_url) as broker:
+        clicks = broker.stream("clicks", segment_bytes=SEGMENT_BYTES)
+        for _ in range(5):
+            clicks.send(b"." * SEGMENT_BYTES)
+        broker.guard.streams.retain(0)
+        clicks.send(b"." * SEGMENT_BYTES)
+        assert len(tables(postgres, store_url)) == 1
+
+
+@pytest.mark.usefixtures("small_segments")
 def test_old_records_are_read_back_in_pages(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_pages, "PAGE_BYTES", 1 << 10)
     monkeypatch.setattr(table_pages, "PAGES_MAX", 3)

@@ -3,10 +3,11 @@
 import pytest
 
 from leveret.core.broker import Broker
-from leveret.core.errors import DamagedJournal
+from leveret.core.errors import DamagedJournal, StoreUnreachable
 from leveret.core.ports import Journal
 from leveret.journal.stream_table import Piece
 from leveret.stream import table_pages
+from leveret.stream.log import Log
 from leveret.stream.options import StreamOptions
 from leveret.stream.recorder import StreamRecorder
 from leveret.stream.store import StreamStore
@@ -145,6 +146,14 @@ def test_bytes_of_a_removed_segment_stay_until_its_readers_are_done(world: Table
     reader.close()
     world.home.tidy()
     assert len(world.table.bytes) == 1
+
+
+def test_nobody_waits_for_a_database_that_is_known_to_be_away(world: TablesWorld) -> None:
+    world.fill(20)
+    home = TableHome(world.table, away=lambda: "it was shut down")
+    with pytest.raises(StoreUnreachable, match="does not answer: it was shut down; try again later"):
+        Log(home.partition(1, 0), world.options)
+    assert world.table.reads == 0
 
 
 def test_rows_that_are_missing_are_damage(world: TablesWorld) -> None:

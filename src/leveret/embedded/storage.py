@@ -32,6 +32,7 @@ from leveret.stream.verify import verify_partition
 
 STREAMS = "streams"
 MEMORY_SEGMENT_BYTES = 16 << 20  # a segment is one piece of memory
+TABLE_SEGMENT_BYTES_MIN = 1 << 20  # each is a table, and clients choose their size
 TABLE_CHECKPOINT_BYTES = 16 << 20  # whoever takes over reads about so much of each stream
 TAG_DIGITS = 15  # 60 bits of the broker's own UUID begin every message id
 
@@ -138,7 +139,10 @@ def open_streams(
     if isinstance(store, TableStore):
         home = TableHome(_postgres("postgres_streams").PostgresStreams(path, shard, store.epoch), store.away)
         store.store_beside(home.changes)
-        return StreamStore(core, home, StreamOptions(checkpoint_bytes=TABLE_CHECKPOINT_BYTES, keys=keys), fetch)
+        chosen = StreamOptions(
+            segment_bytes_min=TABLE_SEGMENT_BYTES_MIN, checkpoint_bytes=TABLE_CHECKPOINT_BYTES, keys=keys
+        )
+        return StreamStore(core, home, chosen, fetch)
     chosen = StreamOptions(sync=options.sync, interval_ms=options.interval_ms, keys=keys, salvage=options.salvage)
     return StreamStore(core, FileHome(Path(path) / STREAMS), chosen, fetch)
 

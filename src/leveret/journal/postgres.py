@@ -16,6 +16,8 @@ removed: after 12,000 appends an append took three times as long.
 The tables are in the first schema of the search path. Every change names the epoch that was taken; see table.py.
 """
 
+from collections.abc import Sequence
+
 from psycopg.types.numeric import Int8
 
 from leveret.core.errors import JournalFailed
@@ -24,6 +26,7 @@ from leveret.journal.disk import Bytes
 from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, end, tables, window
 from leveret.journal.postgres_rows import parts as in_rows
 from leveret.journal.postgres_session import Run, Session, Values
+from leveret.journal.stream_table import Piece
 from leveret.journal.table import FIRST_START, Row, Shard
 
 SHARDS_MAX = 1 << 15
@@ -56,10 +59,13 @@ CREATE_SEGMENT = (
 )
 HEADER = "insert into {table} values (0, %(seq)s, %(epoch)s, %(data)b)"
 APPEND = """
-    with owned as (select id from leveret_shard where id = %(shard)s and epoch = %(epoch)s for share)
-    insert into {table} select %(start)s, %(seq)s, %(epoch)s, %(data)b from owned
-    where (select seq from {table} where start < %(start)s order by start desc limit 1) = %(seq)s - 1
-    on conflict (start) do nothing"""
+    with owned as (select id from leveret_shard where id = %(shard)s and epoch = %(epoch)s for share),
+    frame as (
+        insert into {table} select %(start)s, %(seq)s, %(epoch)s, %(data)b from owned
+        where (select seq from {table} where start < %(start)s order by start desc limit 1) = %(seq)s - 1
+        on conflict (start) do nothing returning seq
+    ){beside}
+    select seq from frame"""
 LAST = "select seq from {table} where start >= %(start)s order by start desc limit 1"
 ROWS = """
     select start, seq, data from {table}
@@ -140,14 +146,21 @@ class PostgresTable:
 
     def append(self, row: Row) -> bool:
         """See Table."""
-        if row.beside:
-            return self._log.transact(lambda run: self._append(run, row))
-        return self._append(self._log.run, row)
+        pieces = postgres_streams.plain(row.beside)
+        if pieces is not None:
+            return self._append(self._log.run, row, pieces)
+        return self._log.transact(lambda run: self._append_all(run, row))
 
-    def _append(self, run: Run, row: Row) -> bool:
-        """See append: the frame first, which keeps others from taking over until all of it is done."""
-        values = self._values(start=Int8(row.start), seq=Int8(row.seq), data=row.data)
-        if run(APPEND.format(table=self._segment(row.segment)), values)[0] == 0:
+    def _append(self, run: Run, row: Row, pieces: Sequence[Piece]) -> bool:
+        """Append a frame, and pieces of streams with it, in one statement."""
+        beside, values = postgres_streams.puts(self._shard, pieces)
+        frame = self._values(start=Int8(row.start), seq=Int8(row.seq), data=row.data)
+        statement = APPEND.format(table=self._segment(row.segment), beside=beside)
+        return run(statement, {**frame, **values})[0] == 1
+
+    def _append_all(self, run: Run, row: Row) -> bool:
+        """Append a frame, which keeps others from taking over until the rest is done."""
+        if not self._append(run, row, ()):
             return False
         postgres_streams.store(run, self._shard, row.beside)
         return True

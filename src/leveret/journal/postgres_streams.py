@@ -13,11 +13,13 @@ from typing import Any
 
 from psycopg.types.numeric import Int8
 
-from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, end, parts, tables, window
+from leveret.journal.postgres_rows import PART_BYTES, READ_TIMEOUT_MS, UNCOMPRESSED, end, parts, tables, window
 from leveret.journal.postgres_session import Run, Session, Values
 from leveret.journal.stream_table import NewIndex, Piece, Removal, SegmentKey, StoredSegment, StreamChange
 from leveret.journal.table import Unknown
 
+PUTS_MAX = 64
+"""In one statement; each of them is planned."""
 DROP_WAIT_MS = 200
 """For others who use a table that is to go: a takeover waits for us meanwhile."""
 
@@ -30,6 +32,8 @@ OF_SEGMENT = "shard = %(shard)s and stream = %(stream)s and partition = %(partit
 ADD = "insert into leveret_stream values (%(shard)s, %(stream)s, %(partition)s, %(base)s)"
 CREATE_SEGMENT = ("create table {table} (start bigint primary key, data bytea not null)", UNCOMPRESSED)
 PUT = "insert into {table} values (%(start)s, %(data)b)"
+PUT_BESIDE = ",\n    put_{0} as (insert into {table} select %(start_{0})s, %(data_{0})b from frame)"
+"""Of a statement that has appended a frame."""
 SET_INDEX = f"update leveret_stream set index = %(data)b where {OF_SEGMENT}"
 REMOVE = f"delete from leveret_stream where {OF_SEGMENT}"
 INDEX = f"select index from leveret_stream where {OF_SEGMENT}"
@@ -48,6 +52,21 @@ def values_of(shard: int, segment: SegmentKey, **values: object) -> Values:
     """Values of a statement on a segment."""
     key = {name: Int8(value) for name, value in segment._asdict().items()}
     return {"shard": Int8(shard), **key, **values}
+
+
+def plain(changes: Sequence[StreamChange]) -> list[Piece] | None:
+    """The changes, if they are nothing but pieces that fit into a row each, of segments that were begun before."""
+    pieces = [each for each in changes if isinstance(each, Piece) and each.start and len(each.data) <= PART_BYTES]
+    return pieces if len(pieces) == len(changes) <= PUTS_MAX else None
+
+
+def puts(shard: int, pieces: Sequence[Piece]) -> tuple[str, Values]:
+    """What to add to the statement of a frame, and its values: it is done with one answer, as a frame alone is."""
+    text, values = "", Values()
+    for number, piece in enumerate(pieces):
+        text += PUT_BESIDE.format(number, table=table_of(shard, piece.segment))
+        values |= {f"start_{number}": Int8(piece.start), f"data_{number}": piece.data}
+    return text, values
 
 
 def store(run: Run, shard: int, changes: Sequence[StreamChange]) -> None:

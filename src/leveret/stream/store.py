@@ -90,7 +90,7 @@ class StreamStore:
         count = queue.policy.partitions
         if self._logs + count > LOGS_MAX:
             raise TooMany(f"there are {self._logs} partitions of streams, the limit is {LOGS_MAX}: delete some")
-        options = replace(self._options, segment_bytes=queue.policy.segment_bytes or self._options.segment_bytes)
+        options = replace(self._options, segment_bytes=self._segment_bytes(queue))
         logs: list[Log] = []
         try:
             for number in range(count):
@@ -107,6 +107,10 @@ class StreamStore:
         self._unsynced.append(queue.id)
         self._logs += count
         return recorder
+
+    def _segment_bytes(self, queue: Queue) -> int:
+        """How large the segments of a stream are."""
+        return max(queue.policy.segment_bytes or self._options.segment_bytes, self._options.segment_bytes_min)
 
     def drop(self, queue: Queue) -> None:
         """See Streams of the core."""
@@ -202,13 +206,14 @@ class StreamStore:
             policy = recorder.queue.policy
             with self._disk, _as_disk_errors():
                 for log in () if recorder.closed else recorder.logs:
-                    log.resize(policy.segment_bytes or self._options.segment_bytes)
+                    log.resize(self._segment_bytes(recorder.queue))
                     log.sync_if_due(now_ms)
                     log.retain(now_ms, policy.max_age_ms, policy.max_length_bytes)
                     log.forget_shared()
         with self._disk:
             self._home.tidy()
-        self._owed = self._owed or not self._home.settled
+        if not self._home.settled:
+            self._owed = True
 
     def close(self, now_ms: int) -> None:
         """Commit the rest and let go of the files; those that were abandoned are left alone."""

@@ -113,7 +113,8 @@ class Pages:
     def _fetched(self, file: TableFile, offset: int, end: int) -> bytes:
         """The rest of a page from the table; it stays here."""
         start = offset - offset % PAGE_BYTES
-        stop = min(start + PAGE_BYTES, file.tail_start)
+        # Of the header alone no page is made: it is read of every segment when a stream is opened.
+        stop = min(start + PAGE_BYTES if offset else end, file.tail_start)
         why = self._away()
         if why is not None:
             raise unreachable(why)
@@ -126,7 +127,7 @@ class Pages:
         with self._lock:
             if len(data) == PAGE_BYTES:
                 self._keep(file, start // PAGE_BYTES, data)
-            elif file.tail_start == stop:
+            elif file.tail_start == stop < start + PAGE_BYTES:
                 file.tail[:0] = data
                 file.tail_start = start
         return data[offset - start : end - start]
