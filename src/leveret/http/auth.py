@@ -48,10 +48,16 @@ class Auth:
     """Decides who asks; one for each server."""
 
     def __init__(
-        self, access: Access, clock: Clock, web_tokens: WebTokens | None = None, *, secrets_in_clear: bool = False
+        self,
+        access: Access,
+        clock: Clock,
+        web_tokens: WebTokens | None = None,
+        *,
+        secrets_in_clear: bool = False,
+        session_key: bytes | None = None,
     ) -> None:
         """`secrets_in_clear`: take passwords and tokens from other machines without TLS as well."""
-        self.sessions = Sessions(access.users, clock)
+        self.sessions = Sessions(access.users, clock, session_key)
         self._access = access
         self._clock = clock
         self._web_tokens = web_tokens

@@ -51,7 +51,11 @@ class Login:
     def look(self, request: Request) -> Answer:
         """Who is logged in; nobody is an answer too, which the page asks for when it is opened."""
         session = self._auth.sessions.find(request)
-        return json_response({"user": None} if session is None else self._shown(session), 200, NO_STORE)
+        if session is None:
+            return json_response({"user": None}, 200, NO_STORE)
+        # Whoever else takes the cookie knows by it that the session was used.
+        renewed = cookie_line(self._auth.sessions.cookie_of(session), request)
+        return json_response(self._shown(session), 200, (renewed, *NO_STORE))
 
     def log_in(self, request: Request) -> Answer | Awaitable[Answer]:
         """Check a password and begin a session; wrong ones are answered late."""
