@@ -17,6 +17,7 @@ from leveret.amqp.bodies import tried
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, InvalidReceipt, JournalFailed
 from leveret.core.held import Held
+from leveret.core.names import INTERNAL_VHOST as VHOST
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.journal.blobs import body_bytes
@@ -26,7 +27,6 @@ from leveret.telemetry.logs import Log
 if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
 
-VHOST = "amq.leveret"
 NAME = "outbox"
 SENDING_MAX = 256  # letters that wait for an answer
 SENDING_BYTES_MAX = 16 << 20  # taken at a time

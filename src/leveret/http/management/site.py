@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from leveret.alerting.service import Alerting
 from leveret.core.queue import Queue
+from leveret.embedded.guard import Guard
 from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
 from leveret.http.reports import Reports
@@ -77,6 +78,22 @@ class Clients(Protocol):
         """Ask a client to go; False when there is no such connection."""
 
 
+class Cluster(Protocol):
+    """The cluster that a node is in."""
+
+    async def status(self) -> Row:
+        """Who is there, and who has which shard."""
+
+    async def drain(self, stay: bool = False) -> Row:
+        """Give all shards of the node to others, then stop it unless it is to stay."""
+
+    async def rebalance(self) -> Row:
+        """Let shards go to the nodes that should have them."""
+
+    def figures(self) -> dict[str, Any]:
+        """What scrapes tell of the part that this node has in it."""
+
+
 class Definitions(Protocol):
     """Files of definitions, a section at a time; called under the lock of the broker."""
 
@@ -128,3 +145,14 @@ class Site:
     audit: Audit
     reports: Reports
     alerts: Alerting
+    shard: str | None = None
+    """Of a site that is one shard of a cluster."""
+    cluster: Cluster | None = None
+    """Of a node; its desk has the definitions of the whole cluster, and no messages."""
+    shards: Callable[[], Sequence[Guard]] | None = None
+    """Those that a node has now."""
+
+    @property
+    def guards(self) -> Sequence[Guard]:
+        """The brokers with the messages that are here: the one, or those of the shards of a node."""
+        return (self.desk.guard,) if self.shards is None else self.shards()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.tally import Tally
 from leveret.http.management.nodes import open_files
 from leveret.http.management.parameters import cluster_name
@@ -17,6 +20,7 @@ from leveret.telemetry.tracing import NO_SPANS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from leveret.embedded.guard import Guard
     from leveret.http.management.site import Process, Site
 
 STEP = 5_000  # queues that are looked at in one turn of the loop: about a millisecond
@@ -44,6 +48,8 @@ class Facts:
     streams: Streams
     alerts: dict[str, int]
     """How many are firing, by rule."""
+    part: dict[str, Any]
+    """What a node has in its cluster; nothing where there is none."""
     tallies: dict[str, Tally] = field(default_factory=dict)
     """By queue type."""
 
@@ -59,7 +65,8 @@ class Facts:
 async def gather(site: Site, limited: Callable[[], int]) -> Facts:
     """Look everything up, some queues in each turn of the loop."""
     tallies = await tally_all(site)
-    storage = await look_at_storage(site.desk.guard)
+    storage = await look_at_storage(site.guards)
+    streams = look_at_streams(site.guards)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     with site.desk.guard as core:
         return Facts(
@@ -67,7 +74,7 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
             cluster=cluster_name(core),
             tag=core.tag,
             now_ms=core.now_ms,
-            objects=site.clients.counts() | {"queues": len(core.queues)},
+            objects=site.clients.counts() | {"queues": sum(tally.queues for tally in tallies.values())},
             churn=site.rates.churn(core),
             traffic=site.clients.traffic(),
             limited=limited(),
@@ -77,8 +84,9 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
             files=open_files(),
             cpu_s=usage.ru_utime + usage.ru_stime,
             storage=storage,
-            streams=look_at_streams(site.desk.guard, core),
+            streams=streams,
             alerts=site.alerts.firing_counts(),
+            part={} if site.cluster is None else site.cluster.figures(),
             tallies=tallies,
         )
 
@@ -86,12 +94,20 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
 async def tally_all(site: Site) -> dict[str, Tally]:
     """What all queues hold and have counted, by their types."""
     tallies: defaultdict[str, Tally] = defaultdict(Tally)
-    with site.desk.guard as core:
-        queues = list(core.queues.values())
+    for guard in site.guards:
+        with suppress(BrokerClosed, JournalFailed):  # a shard may go meanwhile
+            await _tally(guard, tallies)
+    return tallies
+
+
+async def _tally(guard: Guard, tallies: dict[str, Tally]) -> None:
+    """Add the queues of one broker."""
+    with guard as core:
+        queues = [queue for queue in core.queues.values() if queue.vhost != INTERNAL_VHOST]
         for kind, departed in core.departed.items():
             tallies[kind].merge(departed)
     for start in range(0, len(queues), STEP):
-        with site.desk.guard:
+        with guard:
             by_type = defaultdict(list)
             for queue in queues[start : start + STEP]:
                 if queue.deleted:
@@ -101,4 +117,3 @@ async def tally_all(site: Site) -> dict[str, Tally]:
             for kind, some in by_type.items():
                 tallies[kind].add(some)
         await asyncio.sleep(0)
-    return tallies
