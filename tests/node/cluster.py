@@ -26,6 +26,7 @@ from leveret.net.admission import Admission
 from leveret.node.front.connection import FrontConnection
 from leveret.node.node import Node
 from leveret.node.shard import Shard
+from leveret.node.web.edges import Furnish, bare
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
@@ -64,8 +65,9 @@ class Served:
 class OneNode:
     """A node, its fronts and its shards."""
 
-    def __init__(self, name: str, cluster: "Cluster") -> None:
+    def __init__(self, name: str, cluster: "Cluster", furnish: Furnish) -> None:
         self.name = name
+        self.furnish = furnish
         self.cluster = cluster
         self.catalog = Catalog(cluster.log, name, SHARDS)
         guard = Guard(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
@@ -89,7 +91,7 @@ class OneNode:
         """Serve a shard."""
         self.shards[home] = served
         self.node.prepare(home, served.broker.guard.core)
-        self.node.serve(Shard(home, served.server.hub))
+        self.node.serve(Shard(home, served.server.hub, self.furnish(home, served.broker)))
 
     def hand_over(self, home: str) -> Served:
         """Serve a shard no more, and give what is in it."""
@@ -106,7 +108,8 @@ class OneNode:
 class Cluster:
     """Some nodes, in the loop of a thread."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, furnish: Furnish = bare) -> None:
+        self.furnish = furnish
         self.log = MemoryLog()
         self.addresses: dict[str, tuple[str, int]] = {}
         self.owners: dict[str, str] = {}
@@ -126,7 +129,7 @@ class Cluster:
         self.members[name].serve(home, Served(self.members[name].fronts.access))
 
     async def _add(self, name: str) -> None:
-        self.members[name] = OneNode(name, self)
+        self.members[name] = OneNode(name, self, self.furnish)
         await self.members[name].start()
 
     async def _linked(self) -> None:
