@@ -9,7 +9,7 @@ from leveret.http.auth import Auth
 from leveret.http.management import gets, publishes
 from leveret.http.management.call import Call
 from leveret.http.management.refusals import refused
-from leveret.http.management.routes import ROUTES, Endpoint
+from leveret.http.management.routes import ROUTES, Endpoint, Table
 from leveret.http.management.rules import Rule, check
 from leveret.http.management.site import Site
 from leveret.http.request import Request
@@ -24,13 +24,19 @@ MESSAGES: frozenset[Endpoint] = frozenset((publishes.publish, gets.get))
 class Management:
     """A handler for the paths under /api."""
 
-    def __init__(self, site: Site, auth: Auth, limit: Callable[[Handler], Handler] = lambda handler: handler) -> None:
+    def __init__(
+        self,
+        site: Site,
+        auth: Auth,
+        limit: Callable[[Handler], Handler] = lambda handler: handler,
+        routes: Table = ROUTES,
+    ) -> None:
         """Serve a site; `limit` makes handlers for those who do not ask too often."""
         self._site = site
         self._auth = auth
         self._limit = limit
         self._router = Router(
-            {(method, PREFIX + path): self._endpoint(rule, ask) for (method, path), (rule, ask) in ROUTES.items()}
+            {(method, PREFIX + path): self._endpoint(rule, ask) for (method, path), (rule, ask) in routes.items()}
         )
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -67,6 +73,20 @@ class Management:
             check(call, rule)
             answer = ask(call)
             return await answer if isinstance(answer, Awaitable) else answer
+
+
+def inside(site: Site, routes: Table) -> Router:
+    """A handler for requests of other nodes: those have asked who it is, and note what is done."""
+
+    def endpoint(rule: Rule, ask: Endpoint) -> Handler:
+        def allowed(request: Request) -> Answer | Awaitable[Answer]:
+            call = Call(request, site)
+            check(call, rule)
+            return ask(call)
+
+        return allowed
+
+    return Router({(method, PREFIX + path): endpoint(*row) for (method, path), row in routes.items()})
 
 
 def owns(request: Request) -> bool:

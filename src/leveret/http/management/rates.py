@@ -96,7 +96,7 @@ class Rates:
         self._churn = churn
         self._series: dict[int, Series] = {}
         self._known: dict[int, tuple[int, ...]] = {}
-        self._vhosts: dict[str, Series] = {}
+        self.vhosts: dict[str, Series] = {}
         self.total = Series(samples_max)
         self.depth = Series(samples_max)
         self.churned = Series()
@@ -154,9 +154,9 @@ class Rates:
         """Keep the totals, and forget queues that are gone."""
         self.total.add(now_ms, tuple(self._totals))
         self.depth.add(now_ms, tuple(sum(each[index] for each in sums.values()) for index in DEPTH_INDEXES))
-        self._vhosts = {name: self._vhosts.get(name) or Series() for name in sums}
+        self.vhosts = {name: self.vhosts.get(name) or Series() for name in sums}
         for name, values in sums.items():
-            self._vhosts[name].add(now_ms, tuple(values))
+            self.vhosts[name].add(now_ms, tuple(values))
         self.churned.add(now_ms, tuple(self.churn(core).values()))
         for known in (self._known, self._series):
             for number in [each for each in known if each not in core.queues]:
@@ -171,7 +171,7 @@ class Rates:
 
     def of_vhost(self, name: str) -> Series:
         """The history of a virtual host: of its queues together."""
-        return self._vhosts.get(name, STILL)
+        return self.vhosts.get(name, STILL)
 
     def of(self, queue: Queue) -> Series:
         """The history of a queue."""

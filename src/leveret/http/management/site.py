@@ -3,16 +3,19 @@
 Clients and definitions belong to parts that HTTP does not import; whoever starts the server joins them here.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from leveret.alerting.service import Alerting
 from leveret.core.queue import Queue
 from leveret.embedded.guard import Guard
+from leveret.http.departed import Departed
 from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
 from leveret.http.reports import Reports
+from leveret.http.request import Request
+from leveret.http.router import Answer
 from leveret.security.access import Access
 from leveret.telemetry.audit import Audit
 
@@ -78,8 +81,46 @@ class Clients(Protocol):
         """Ask a client to go; False when there is no such connection."""
 
 
+class Nodes(Protocol):
+    """The nodes of a cluster, for one of them."""
+
+    @property
+    def name(self) -> str:
+        """What this one is called."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Who is there."""
+
+    def homes(self, vhost: str | None = None) -> Sequence[str]:
+        """The shards that have queues; of a virtual host, or of any."""
+
+    def home_of(self, vhost: str, queue: str) -> str:
+        """The shard of a queue."""
+
+    def owner_of(self, home: str) -> str | None:
+        """The node that has a shard; None: nobody does now."""
+
+    def ask(self, home: str, request: Request) -> Answer | Awaitable[Answer]:
+        """What a shard answers."""
+
+    async def ask_node(self, name: str, request: Request) -> Answer:
+        """What a node answers."""
+
+    async def everywhere(self, request: Request) -> Mapping[str, Answer]:
+        """What all nodes answer that do so in time, by name."""
+
+
 class Cluster(Protocol):
-    """The cluster that a node is in."""
+    """The cluster that a node is in, for its operators."""
+
+    @property
+    def draining(self) -> bool:
+        """Whether this node gives its shards away."""
+
+    @property
+    def successors(self) -> Sequence[str]:
+        """The nodes within reach that would take its shards."""
 
     async def status(self) -> Row:
         """Who is there, and who has which shard."""
@@ -151,6 +192,9 @@ class Site:
     """Of a node; its desk has the definitions of the whole cluster, and no messages."""
     shards: Callable[[], Sequence[Guard]] | None = None
     """Those that a node has now."""
+    departed: Departed = field(default_factory=Departed)
+    nodes: Nodes | None = None
+    """The others, and this one; of a node."""
 
     @property
     def guards(self) -> Sequence[Guard]:

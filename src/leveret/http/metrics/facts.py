@@ -65,7 +65,7 @@ class Facts:
 async def gather(site: Site, limited: Callable[[], int]) -> Facts:
     """Look everything up, some queues in each turn of the loop."""
     tallies = await tally_all(site)
-    storage = await look_at_storage(site.guards)
+    storage = await look_at_storage(site.guards, site.departed)
     streams = look_at_streams(site.guards)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     with site.desk.guard as core:
@@ -94,6 +94,8 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
 async def tally_all(site: Site) -> dict[str, Tally]:
     """What all queues hold and have counted, by their types."""
     tallies: defaultdict[str, Tally] = defaultdict(Tally)
+    for kind, tally in site.departed.tallies.items():
+        tallies[kind].merge(tally)
     for guard in site.guards:
         with suppress(BrokerClosed, JournalFailed):  # a shard may go meanwhile
             await _tally(guard, tallies)

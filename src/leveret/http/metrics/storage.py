@@ -16,6 +16,7 @@ from leveret.telemetry.exposition import Labels, labels
 if TYPE_CHECKING:
     from leveret.core.broker import Broker
     from leveret.embedded.guard import Guard
+    from leveret.http.departed import Departed
 
 
 class Storage(NamedTuple):
@@ -42,7 +43,7 @@ class Streams(NamedTuple):
     lags: dict[Labels, int]
 
 
-async def look_at_storage(guards: Iterable[Guard]) -> Storage | None:
+async def look_at_storage(guards: Iterable[Guard], departed: Departed) -> Storage | None:
     """The figures of brokers that keep something. Files are counted in another thread: there may be many."""
     kept = [(guard.store, guard.first_frame) for guard in guards if guard.store is not None]
     if not kept:
@@ -52,9 +53,9 @@ async def look_at_storage(guards: Iterable[Guard]) -> Storage | None:
     archives = {str(store.options.archive_dir) for store in stores if store.options.archive_dir is not None}
     archived = await asyncio.to_thread(lambda: sum(map(bytes_in, archives)))
     return Storage(
-        sync_us=together(store.sync_us for store in stores),
-        frame_entries=together(store.frame_entries for store in stores),
-        written_bytes=sum(store.bytes_written for store in stores),
+        sync_us=together(departed.sync_us, *(store.sync_us for store in stores)),
+        frame_entries=together(departed.frame_entries, *(store.frame_entries for store in stores)),
+        written_bytes=departed.written_bytes + sum(store.bytes_written for store in stores),
         unwritten_bytes=sum(journal.unwritten_bytes for journal in journals),
         replay_s=max(store.recovered.seconds for store in stores),
         log_bytes=sum(journal.log_bytes for journal in journals),
@@ -64,7 +65,7 @@ async def look_at_storage(guards: Iterable[Guard]) -> Storage | None:
     )
 
 
-def together(histograms: Iterable[Histogram]) -> Histogram:
+def together(*histograms: Histogram) -> Histogram:
     """All that was observed."""
     found = Histogram()
     for each in histograms:
