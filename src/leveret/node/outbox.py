@@ -90,6 +90,13 @@ class Outbox:
                     with suppress(InvalidReceipt):
                         each.held.queue.nack(each.held, each.held.lease, 0)
 
+    @property
+    def depth(self) -> int:
+        """How many letters are not everywhere yet."""
+        known = self._core.topology.vhosts.get(VHOST)
+        queue = None if known is None else known.queues.get(NAME)
+        return 0 if queue is None else queue.depth + queue.leased
+
     # Under the lock of the shard
 
     def _keep(

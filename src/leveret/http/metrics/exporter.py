@@ -6,6 +6,7 @@ from contextlib import aclosing, suppress
 
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.http.management.site import Site
+from leveret.http.metrics.cluster import CLUSTER
 from leveret.http.metrics.facts import gather
 from leveret.http.metrics.figure import Figure
 from leveret.http.metrics.node import NODE
@@ -16,8 +17,8 @@ from leveret.telemetry.exposition import Format
 
 Parts = AsyncGenerator[bytes, None]
 
-WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN)
-BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN)
+WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN, *CLUSTER)
+BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN, *CLUSTER)
 """Without those that are told of each object under the same name."""
 
 
