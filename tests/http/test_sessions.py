@@ -85,8 +85,8 @@ def test_a_session_ends_when_it_is_idle_or_old(logins: Sessions, access: Access,
 
 
 def test_logging_out_ends_a_session(logins: Sessions, access: Access) -> None:
-    key, _ = logins.begin(access.users.get("alice"))
-    logins.end(asked(key))
+    key, session = logins.begin(access.users.get("alice"))
+    logins.end(session)
     assert logins.identify(asked(key)) is None
 
 
@@ -104,12 +104,13 @@ def test_what_is_remembered_of_sessions_is_bounded(
 ) -> None:
     monkeypatch.setattr(sessions, "USED_MAX", 2)
     monkeypatch.setattr(sessions, "ENDED_PER_USER_MAX", 2)
-    other, _ = logins.begin(access.users.get("guest"))
-    logins.end(asked(other))
-    keys = [logins.begin(access.users.get("alice"))[0] for _ in range(5)]
+    other, session = logins.begin(access.users.get("guest"))
+    logins.end(session)
+    begun = [logins.begin(access.users.get("alice")) for _ in range(5)]
+    keys = [key for key, _ in begun]
     assert all(logins.identify(asked(key)) for key in keys)
-    for key in keys:
-        logins.end(asked(key))
+    for _, each in begun:
+        logins.end(each)
     assert [logins.identify(asked(key)) is None for key in keys] == [False, False, False, True, True]
     assert logins.identify(asked(other)) is None
 

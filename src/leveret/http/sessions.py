@@ -87,14 +87,16 @@ class Sessions:
             del self._used[next(iter(self._used))]
         return replace(session, used_ms=now_ms)
 
-    def end(self, request: Request) -> None:
-        """Take the cookie of a request no more."""
-        session = self._read(cookie(request))
-        if session is not None:
-            ended = self._ended.setdefault(session.user, {})
-            ended[session.id] = None
-            if len(ended) > ENDED_PER_USER_MAX:
-                del ended[next(iter(ended))]
+    def end(self, session: Session) -> None:
+        """Take its cookies no more."""
+        self.forget(session.user, session.id)
+
+    def forget(self, user: str, number: str) -> None:
+        """A session was logged out, here or elsewhere."""
+        ended = self._ended.setdefault(user, {})
+        ended[number] = None
+        if len(ended) > ENDED_PER_USER_MAX:
+            del ended[next(iter(ended))]
 
     def identify(self, request: Request) -> Identity | None:
         """Who asks by a session; a change must carry its token, since the browser sends the cookie by itself."""

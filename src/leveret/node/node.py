@@ -227,6 +227,11 @@ class Node:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
 
+    @property
+    def present(self) -> list[str]:
+        """Who is there."""
+        return self._owners.nodes()
+
     def owner_of(self, home: str) -> str | None:
         """The node that serves a shard."""
         return home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)

@@ -71,6 +71,11 @@ class Operations:
         return self._coordinator.member.draining
 
     @property
+    def links(self) -> list[str]:
+        """The nodes within reach."""
+        return sorted(self._node.links)
+
+    @property
     def successors(self) -> list[str]:
         """The nodes within reach that would take its shards."""
         return [node for node in self._coordinator.view.staying if node in self._node.links]
@@ -108,7 +113,7 @@ class Operations:
         busy = {shard: phase.name.lower() for shard, phase in phases.items() if phase is not Phase.IDLE}
         counts = dict(self._coordinator.counts)
         troubles = {"etcd": self._coordinator.trouble, "postgresql": self._store_trouble()}
-        told = {"phases": busy, "counts": counts, "troubles": troubles, "links": sorted(self._node.links)}
+        told = {"phases": busy, "counts": counts, "troubles": troubles, "links": self.links}
         return {"definitions": self._node.catalog.version, **told, "facts": self._facts()}
 
     def _rebalance(self) -> int:

@@ -184,7 +184,7 @@ class Server:
         web = Web(options, self._broker, access, admission, audit, guard.clock, throttle)
         site = management_site(options, web.desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
-        web.operate(RemoteControl(guard, ground, audit))
+        web.operate(RemoteControl(durably(guard), ground, audit))
         control = ControlServer(durably(guard), ground, options.data, audit)
         sqs = SqsServer(self._broker, access, admission, options, throttle)
         self._handle_signals()

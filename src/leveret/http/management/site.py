@@ -119,6 +119,10 @@ class Cluster(Protocol):
         """Whether this node gives its shards away."""
 
     @property
+    def links(self) -> Sequence[str]:
+        """The nodes within reach."""
+
+    @property
     def successors(self) -> Sequence[str]:
         """The nodes within reach that would take its shards."""
 
@@ -186,7 +190,7 @@ class Site:
     audit: Audit
     reports: Reports
     alerts: Alerting
-    shard: str | None = None
+    shard: int | None = None
     """Of a site that is one shard of a cluster."""
     cluster: Cluster | None = None
     """Of a node; its desk has the definitions of the whole cluster, and no messages."""

@@ -167,7 +167,8 @@ addEventListener("session-ended", () => {
 });
 addEventListener("freshness", ({ detail }) => {
   const state = document.getElementById("freshness");
-  if (state) state.textContent = detail ? `Not updated: ${detail.message}` : "";
+  const said = detail?.partly ? detail.message : `Not updated: ${detail?.message}`;
+  if (state) state.textContent = detail ? said : "";
   state?.classList.toggle("bad", Boolean(detail));
 });
 setInterval(renew, RENEW_MS);

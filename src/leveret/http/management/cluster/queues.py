@@ -95,7 +95,7 @@ def _whole(call: Call, queue: Queue, row: Row | None) -> Row:
         "name": queue.name,
         "vhost": queue.vhost,
         "node": nodes.owner_of(home),
-        "shard": home,
+        **({"shard": int(home)} if home.isdigit() else {}),
         "type": queue.policy.queue_type,
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
