@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ class Echo:
         self.waiting: list[asyncio.Future[Response]] = []
         self.parts_given = 0
         self.closed = asyncio.Event()
+        self.broker: Broker | None = broker
         self.by_name: Mapping[str, Edge] = {"echo": Edge(self.answer, problem)}
 
     def answer(self, request: Request) -> Any:
@@ -97,6 +99,10 @@ def request(path: str, body: bytes = b"", method: str = "GET") -> Request:
     return made
 
 
+def told(name: str, request: Request) -> Response:
+    return Response(200, name.encode())
+
+
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
     made = World()
@@ -161,8 +167,7 @@ def test_a_client_that_goes_ends_it_over_there(world: World) -> None:
 def test_nodes_are_asked_too(world: World) -> None:
     async def ask() -> None:
         for member in world.cluster.members.values():
-            name = member.name
-            member.node.edges["name"] = Edge(lambda request, name=name: Response(200, name.encode()), problem)
+            member.node.edges["name"] = Edge(partial(told, member.name), problem)
         answers = await world.courier.everywhere("name", request("/"))
         assert {name: answer.body for name, answer in answers.items() if isinstance(answer, Response)} == {
             "a": b"a",

@@ -20,6 +20,7 @@ from leveret.embedded.message import all_bytes
 from leveret.embedded.outgoing import Outgoing, Prepared, in_trace, prepare
 from leveret.embedded.reading import StreamReader
 from leveret.embedded.records import Place, StreamRecord
+from leveret.core.streams import Recorder
 from leveret.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
 from leveret.stream.starts import start_named
 
@@ -81,13 +82,18 @@ def stream_arguments(
     return {name: value for name, value in given.items() if value is not None}
 
 
-def partition_stats(recorder: StreamRecorder) -> tuple[PartitionStats, ...]:
+def partition_stats(recorder: Recorder | None) -> tuple[PartitionStats, ...]:
     """The figures of each partition of a stream."""
     return tuple(
         PartitionStats(
-            number, log.first_offset, log.committed, log.committed - log.first_offset, log.size_bytes, len(log.segments)
+            each["partition"],
+            each["first_offset"],
+            each["committed_offset"] + 1,
+            each["messages"],
+            each["size_bytes"],
+            each["segments"],
         )
-        for number, log in enumerate(recorder.logs)
+        for each in ([] if recorder is None else recorder.figures())
     )
 
 
@@ -322,7 +328,7 @@ class Stream:
             queue = self.core
             waiters = self.guard.waiters.count(queue)
             published, consumers = queue.counts["published"], len(queue.consumers or ())
-        partitions = partition_stats(self.recorder)
+        partitions = partition_stats(queue.recorder)
         return StreamStats(
             self.name,
             sum(each.records for each in partitions),

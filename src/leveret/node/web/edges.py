@@ -20,6 +20,7 @@ class Edges(Protocol):
     """The APIs of one shard."""
 
     by_name: Mapping[str, Edge]
+    broker: Broker | None
 
     def close(self) -> None:
         """The shard is served no more: whoever waits for something in it is answered."""
@@ -29,6 +30,7 @@ class NoEdges:
     """Of a shard that answers AMQP only."""
 
     by_name: Mapping[str, Edge] = {}
+    broker: Broker | None = None
 
     def close(self) -> None:
         """Nobody waits."""
