@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from leveret.core.histogram import Histogram
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.tally import Tally
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Departed:
         """A shard goes; also one whose journal has failed."""
         with guard.lock:
             for queue in guard.core.queues.values():
-                self.tallies[queue.policy.queue_type].keep(queue)
+                if queue.vhost != INTERNAL_VHOST:
+                    self.tallies[queue.policy.queue_type].keep(queue)
             for kind, tally in guard.core.departed.items():
                 self.tallies[kind].merge(tally)
         if guard.store is not None:

@@ -20,13 +20,12 @@ REPORT, REBALANCE = "report", "rebalance"
 class Operations:
     """The cluster for the operators of one node."""
 
-    def __init__(self, joined: Joined, stop: Callable[[], None], facts: Callable[[], dict[str, Any]] = dict) -> None:
-        """Speak for a node that has joined; `stop` ends its process, in order, and `facts` are known of that."""
+    def __init__(self, joined: Joined, stop: Callable[[], None]) -> None:
+        """Speak for a node that has joined; `stop` ends its process, in order."""
         assert joined.coordinator is not None, "a node that has not joined has no cluster"
         self._coordinator: Coordinator = joined.coordinator
         self._node = joined.node
         self._stop = stop
-        self._facts = facts
         self._node.questions |= {REPORT: self._report, REBALANCE: self._rebalance}
 
     # What operators ask for
@@ -114,7 +113,7 @@ class Operations:
         counts = dict(self._coordinator.counts)
         troubles = {"etcd": self._coordinator.trouble, "postgresql": self._store_trouble()}
         told = {"phases": busy, "counts": counts, "troubles": troubles, "links": self.links}
-        return {"definitions": self._node.catalog.version, **told, "facts": self._facts()}
+        return {"definitions": self._node.catalog.version, **told}
 
     def _rebalance(self) -> int:
         """Move what should be elsewhere; give how many shards of all nodes that are."""
@@ -138,7 +137,6 @@ class Operations:
                 "counts": reports.get(name, {}).get("counts"),
                 "troubles": reports.get(name, {}).get("troubles"),
                 "links": reports.get(name, {}).get("links"),
-                **reports.get(name, {}).get("facts", {}),
                 "addresses": dict(member.addresses),
             }
             for name, member in sorted(view.members.items())

@@ -1,5 +1,7 @@
 """Refusals as RabbitMQ's management API has them: {"error": a word, "reason": a sentence}."""
 
+import json
+
 from leveret.core import errors
 from leveret.http.request import Refusal
 from leveret.http.response import REASONS, Headers, Response, json_response
@@ -66,6 +68,14 @@ def refused(error: errors.LeveretError) -> Response:
     if isinstance(error, BadRequest):
         word = error.error
     return answer({"error": word, "reason": reason}, status)
+
+
+def reason_of(answer: Response) -> str:
+    """The sentence of a refusal that is an answer already."""
+    try:
+        return str(json.loads(answer.body)["reason"])
+    except (ValueError, KeyError, TypeError):
+        return f"refused with {answer.status}"
 
 
 def _refused_by_http(error: Refusal) -> Response:

@@ -77,11 +77,11 @@ async def ask_nodes(call: Call, request: Request | None = None) -> Told:
     )
 
 
-async def ask_shards(call: Call, requests: dict[str, Request]) -> Told:
-    """What shards answer, each to its own request."""
+async def ask_shards(call: Call, requests: dict[str, Request], timeout_s: float | None = ASKED_S) -> Told:
+    """What shards answer, each to its own request; without a time, whether they do is for the courier to say."""
     waiting = {home: asyncio.ensure_future(_asked(call, home, each)) for home, each in requests.items()}
     if waiting:
-        await asyncio.wait(waiting.values(), timeout=ASKED_S)
+        await asyncio.wait(waiting.values(), timeout=timeout_s)
     late = [task for task in waiting.values() if not task.done()]
     for task in late:
         task.cancel()

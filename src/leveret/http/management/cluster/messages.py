@@ -23,7 +23,7 @@ async def publish(call: Call) -> Answer:
     homes = list(dict.fromkeys(nodes_of(call).home_of(call.named("vhost"), name) for name in names))
     if len(homes) == 1:
         return await awaited(nodes_of(call).ask(homes[0], call.request))
-    told = await ask_shards(call, dict.fromkeys(homes, call.request))
+    told = await ask_shards(call, dict.fromkeys(homes, call.request), timeout_s=None)
     if told.refusal is not None:
         return told.refusal
     if told.unanswered:
