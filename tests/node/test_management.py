@@ -14,6 +14,7 @@ from pika.exceptions import ConnectionClosedByBroker
 from leveret.http.management.cluster.asking import UNANSWERED
 from leveret.http.management.cluster.places import ELSEWHERE
 from leveret.http.management.routes import ROUTES
+from leveret.http.metrics.cluster import CLUSTER
 from leveret.node.web import management
 from tests.management.scene import Api
 from tests.node.cluster import SHARDS, name_in
@@ -258,6 +259,7 @@ def test_scrapes_tell_of_the_node_that_is_asked(cluster: ManagedCluster) -> None
             text = cluster.ask(node, "GET /metrics").json.decode()
             assert f"\nrabbitmq_queue_messages_ready {ready}\n" in text
             assert f"\nrabbitmq_connections {connections}\n" in text
+            assert [each.family.name for each in CLUSTER if f"\n{each.family.name}" not in text] == []
             assert f'leveret_cluster_link_up{{peer="{"ab".replace(node, "")}"}} 1' in text
     text = cluster.ask("b", "GET /metrics/per-object").json.decode()
     assert f'rabbitmq_queue_messages_ready{{vhost="/",queue="{NAMES[1]}"}} 1' in text

@@ -70,6 +70,7 @@ def management_site(
         alarm=lambda: amqp.hub.alarm,
         listening=lambda: listening(sockets),
         certificate_ends_ms=lambda: None if certificates is None else certificates.ends_ms(),
+        cluster=options.cluster or "leveret",
     )
     return Site(
         desk=desk,

@@ -38,7 +38,7 @@ def look(call: Call) -> Answer:
             "exchanges": sum(len(home.exchanges) for home in homes),
             "queues": count,
         }
-        name, churn = cluster_name(core), churn_rates(site.rates, core)
+        name, churn = cluster_name(site, core), churn_rates(site.rates, core)
     depth: Row = sampled_totals(site.rates, homes) if count > SUMMED_MAX else totals(site, homes)
     for index, each in enumerate(DEPTHS):
         depth[f"{each}_details"] = site.rates.depth.details(index, lengths)

@@ -175,6 +175,8 @@ class Process:
     alarm: Callable[[], str | None]
     listening: Callable[[], list[Listening]]
     certificate_ends_ms: Callable[[], int | None]
+    cluster: str = "leveret"
+    """What the cluster is called as long as nobody calls it otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

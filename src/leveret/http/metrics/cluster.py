@@ -3,19 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from leveret.http.metrics.facts import Facts
 from leveret.http.metrics.figure import Figure, Told, figure
 from leveret.telemetry.exposition import Kind, labels
 
 
 def of_node(name: str, kind: Kind, help: str, of: Callable[[dict[str, Any]], Told]) -> Figure:
-    """A row of the table: told by nodes only."""
-    return figure(f"leveret_cluster_{name}", kind, help, lambda facts: told(facts, of))
-
-
-def told(facts: Facts, of: Callable[[dict[str, Any]], Told]) -> Told:
-    """What a node tells."""
-    return of(facts.part) if facts.part else None
+    """A row of the table."""
+    return figure(f"leveret_cluster_{name}", kind, help, lambda facts: of(facts.part))
 
 
 def links(part: dict[str, Any]) -> Told:

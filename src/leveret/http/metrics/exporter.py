@@ -17,8 +17,8 @@ from leveret.telemetry.exposition import Format
 
 Parts = AsyncGenerator[bytes, None]
 
-WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN, *CLUSTER)
-BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN, *CLUSTER)
+WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN)
+BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN)
 """Without those that are told of each object under the same name."""
 
 
@@ -51,7 +51,8 @@ class Exporter:
 
     async def _figures(self, format: Format, figures: Sequence[Figure]) -> bytes:
         facts = await gather(self._site, self._limited)
-        return "".join([figure.write(format, facts) for figure in figures]).encode()
+        more = () if self._site.cluster is None else CLUSTER
+        return "".join([figure.write(format, facts) for figure in (*figures, *more)]).encode()
 
     async def _objects(self, format: Format, families: Iterable[str], vhosts: Vhosts, prefix: str) -> Parts:
         """Family after family, as the format wants it: each looks at every object anew."""

@@ -71,7 +71,7 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
     with site.desk.guard as core:
         return Facts(
             process=site.process,
-            cluster=cluster_name(core),
+            cluster=cluster_name(site, core),
             tag=core.tag,
             now_ms=core.now_ms,
             objects=site.clients.counts() | {"queues": sum(tally.queues for tally in tallies.values())},

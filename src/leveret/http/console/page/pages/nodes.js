@@ -8,7 +8,7 @@ import { live } from "../live.js";
 import { to } from "../router.js";
 import { hasTag } from "../session.js";
 import { tableOf } from "../table.js";
-import { OF_MEMBERS, rebalance, shardsOf, troublesOf } from "./nodes/cluster.js";
+import { membersOf, rebalance, shardsOf, troublesOf } from "./nodes/cluster.js";
 
 const COLUMNS = [
   { label: "Name", show: (row) => h("a", { href: to("nodes", row.name) }, row.name) },
@@ -40,10 +40,11 @@ export function stateOf(row) {
 
 /** Show the page. */
 export async function show({ root, signal }) {
-  const clustered = (await management.get("/cluster", signal)).cluster !== null;
-  const columns = clustered ? [...COLUMNS.slice(0, 2), ...OF_MEMBERS, ...COLUMNS.slice(2)] : COLUMNS;
+  const cluster = await management.get("/cluster", signal);
+  const clustered = cluster.cluster !== null;
+  const columns = clustered ? membersOf(COLUMNS) : COLUMNS;
   const table = tableOf({ caption: "Nodes", columns, key: (row) => row.name, empty: "There are none." });
-  const shards = shardsOf();
+  const shards = shardsOf(cluster);
   const alarms = h("div", { role: "alert" });
   const now = h("div");
   const actions = clustered && hasTag("administrator") ? [button("Rebalance…", rebalance)] : [];
@@ -51,16 +52,16 @@ export async function show({ root, signal }) {
   if (clustered) root.append(panel("Shards", shards.element));
 
   await live(async () => {
-    const [rows, { cluster_name: name }, cluster] = await Promise.all([
+    const [rows, { cluster_name: name }, told] = await Promise.all([
       management.get("/nodes", signal),
       management.get("/overview?columns=cluster_name", signal),
       management.get("/cluster", signal),
     ]);
-    const members = new Map(cluster.members.map((each) => [each.node, each]));
+    const members = new Map(told.members.map((each) => [each.node, each]));
     table.update(rows.map((row) => ({ ...row, member: members.get(row.name) })));
-    shards.update(cluster.shards);
-    fill(alarms, troublesOf(cluster));
-    fill(now, figures([["Cluster", name], ...currentFigures(rows, cluster)]));
+    shards.update(told.shards);
+    fill(alarms, troublesOf(told));
+    fill(now, figures([["Cluster", name], ...currentFigures(rows, told)]));
   }, signal);
 }
 
@@ -68,8 +69,8 @@ function currentFigures(rows, { shards, definitions }) {
   const sum = (field) => rows.reduce((total, row) => total + (row[field] ?? 0), 0);
   const served = shards.filter((row) => row.state === "active").length;
   return [
-    ["Nodes", `${rows.filter((row) => row.running).length} of ${rows.length} running`],
-    shards.length ? ["Shards", `${served} of ${shards.length} served`] : null,
+    ["Nodes running", `${rows.filter((row) => row.running).length} of ${rows.length}`],
+    shards.length ? ["Shards served", `${served} of ${shards.length}`] : null,
     shards.length ? ["Definitions", `version ${count(definitions)}`] : null,
     ["Memory", bytes(sum("mem_used"))],
     ["Connections", count(sum("sockets_used"))],

@@ -17,21 +17,27 @@ const COLUMNS = [
   { label: "State", show: (row) => badge(row.state, STATES[row.state] ?? "warn") },
   { label: "Queues", numeric: true, show: (row) => count(row.queues) },
   { label: "Epoch", numeric: true, optional: true, show: (row) => count(row.epoch) },
-  { label: "Group", optional: true, show: (row) => row.group ?? "" },
 ];
-
-/** The table of shards. */
-export function shardsOf() {
-  return tableOf({ caption: "Shards", columns: COLUMNS, key: (row) => String(row.shard), empty: "There are none." });
-}
-
-/** What the table of nodes has beside what a single server tells. */
-export const OF_MEMBERS = [
+const GROUP = { label: "PostgreSQL", optional: true, show: (row) => String(row.group) };
+const OF_MEMBERS = [
   { label: "Shards", numeric: true, show: (row) => count(row.member?.shards) },
   { label: "Definitions", numeric: true, optional: true, show: (row) => count(row.member?.definitions) },
   { label: "Link", optional: true, show: linkOf },
-  { label: "Action", narrow: true, show: (row) => (drains(row) ? button("Drain…", () => drain(row)) : "") },
 ];
+const ACTION = { label: "Action", narrow: true, show: (row) => (drains(row) ? button("Drain…", () => drain(row)) : "") };
+const OF_PROCESS = new Set(["Files", "Disk free", "Version"]); // its own page has them
+
+/** The table of shards. */
+export function shardsOf({ shards }) {
+  const columns = shards.some((row) => "group" in row) ? [...COLUMNS, GROUP] : COLUMNS;
+  return tableOf({ caption: "Shards", columns, key: (row) => String(row.shard), empty: "There are none." });
+}
+
+/** The columns of nodes, of those that a single server has. */
+export function membersOf(columns) {
+  const [name, state, ...others] = columns.filter(({ label }) => !OF_PROCESS.has(label));
+  return [name, state, ...OF_MEMBERS, ...others.map((each) => ({ ...each, optional: true })), ACTION];
+}
 
 function linkOf({ member }) {
   return member ? badge(member.linked, member.linked === "down" ? "bad" : "plain") : "";
