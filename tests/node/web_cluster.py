@@ -130,3 +130,7 @@ class WebCluster(Cluster):
         answer = self.ask(name, line, body, **options)
         assert answer.status < 300, answer
         return answer.json
+
+    def has(self, queue: str, count: int) -> bool:
+        """Whether so many messages are ready in a queue."""
+        return bool(self.ok("a", f"GET /queues/{queue}")["ready"] == count)
