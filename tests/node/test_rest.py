@@ -154,3 +154,35 @@ def test_a_receipt_is_good_after_its_shard_has_moved(cluster: WebCluster) -> Non
         assert cluster.ok("b", f"GET /queues/{name}")["leased"] == 0
     finally:
         cluster.move("1", "b")
+
+
+def test_messages_are_moved_to_a_queue_of_another_shard(cluster: WebCluster) -> None:
+    source, target = name_in(0, "from"), name_in(1, "to")
+    cluster.ok("a", f"PUT /queues/{source}", {})
+    cluster.ok("a", f"PUT /queues/{target}", {"max_length": 2, "overflow": "reject-publish"})
+    cluster.ok("b", f"POST /queues/{source}/messages/batch", {"messages": [{"payload": n} for n in range(4)]})
+    moved = cluster.ok("c", f"POST /queues/{source}/redrive", {"to": target})
+    assert moved == {"matched": 4, "moved": 4, "skipped": 0}
+    got: list[int] = []
+
+    def all_came() -> bool:  # those for which there is no room wait
+        for taken in cluster.ok("b", f"POST /queues/{target}/dequeue", {"max_messages": 9})["messages"]:
+            got.append(taken["payload"])
+            cluster.ok("a", f"DELETE /queues/{target}/messages/-", {"receipt_handle": taken["receipt_handle"]})
+        return sorted(got) == list(range(4))
+
+    cluster.wait_until(all_came)
+    assert cluster.has(source, 0)
+    refused = cluster.ask("c", f"POST /queues/{source}/redrive", {"to": "nowhere"})
+    assert (refused.status, refused.json["title"]) == (404, "Queue not found")
+
+
+def test_what_a_worker_has_done_is_remembered_beside_its_queue(cluster: WebCluster) -> None:
+    name = name_in(1, "worked")
+    for each in (name, f"{name}.processed"):
+        cluster.ok("a", f"PUT /queues/{each}", {"dedup_window": 60})
+    sent = cluster.ok("b", f"POST /queues/{name}/messages", {"payload": 1})["message_id"]
+    taken = cluster.ok("a", f"POST /queues/{name}/dequeue", {})["messages"][0]
+    finished = {"receipt_handle": taken["receipt_handle"], "worker": "w"}
+    cluster.ok("c", f"POST /queues/{name}/messages/{sent}/finish", finished)
+    assert cluster.ok("b", f"GET /queues/{name}/processed/{sent}?worker=w") == {"processed": True}

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -134,7 +135,7 @@ def test_dead_letters_go_to_another_shard_and_back(cluster: WebCluster, clients:
         assert bodies(a, name) == []
     found = c.list_dead_letter_source_queues(QueueUrl=url(dead))["queueUrls"]
     assert [each.rpartition("/")[2] for each in found] == sources
-    cluster.wait_until(lambda: cluster.ok("a", f"GET /queues/{dead}")["ready"] == 2)
+    cluster.wait_until(partial(cluster.has, dead, 2))
     assert cluster.ok("a", f"GET /queues/{sources[0]}/stats")["dlq_count"] == 2
     b.start_message_move_task(SourceArn=ARN + dead)
 
@@ -144,7 +145,7 @@ def test_dead_letters_go_to_another_shard_and_back(cluster: WebCluster, clients:
 
     cluster.wait_until(moved)
     for name in sources:
-        cluster.wait_until(lambda name=name: cluster.ok("a", f"GET /queues/{name}")["ready"] == 1)
+        cluster.wait_until(partial(cluster.has, name, 1))
         assert bodies(b, name) == [name]
 
 
@@ -164,7 +165,7 @@ def test_a_receipt_is_good_at_every_node_and_after_a_move(cluster: WebCluster, c
 def test_who_may_not_is_refused_by_every_node(cluster: WebCluster, clients: dict[str, Any]) -> None:
     name = name_in(1, "closed")
     clients["a"].create_queue(QueueName=name)
-    with pytest.raises(ClientError, match="InvalidClientTokenId|security token"):
+    with pytest.raises(ClientError, match="security token"):
         cluster.sqs_as("a", "AKIANOBODY", "wrong").send_message(QueueUrl=url(name), MessageBody="x")
     cluster.add_reader("ann", "AKIAANN", "secret")
     ann = cluster.sqs_as("a", "AKIAANN", "secret")

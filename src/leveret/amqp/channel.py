@@ -273,6 +273,16 @@ class Channel(Traffic):
 
     # Consumers
 
+    @property
+    def consumer_count(self) -> int:
+        """How many consumers there are on it."""
+        return len(self.subscribers)
+
+    @property
+    def unacked_count(self) -> int:
+        """How many deliveries are not settled."""
+        return len(self.unacked)
+
     def has_consumer(self, tag: str) -> bool:
         """Whether a tag is taken."""
         return tag in self.subscribers or (self.reply_consumer is not None and self.reply_consumer.tag == tag)

@@ -37,6 +37,7 @@ class Guest:
         self._gone = False
         self._connection = Connection(hub, caller.peer)
         self._connection.socket = self
+        self._connection.local, self._connection.entrance = caller.local, caller.node
         with hub.locked():
             self._connection.admit(caller.user, caller.vhost, caller.client_properties)
 

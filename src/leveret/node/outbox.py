@@ -1,4 +1,4 @@
-"""The outbox of a shard: dead letters for queues of other shards.
+"""The outbox of a shard: dead letters for queues of other shards, and messages that are moved to them.
 
     dies -> [one frame: settled, and in the outbox] -> sent to each shard, which may have it already -> [acknowledged]
 
@@ -17,6 +17,7 @@ from leveret.amqp.bodies import tried
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, InvalidReceipt, JournalFailed
 from leveret.core.held import Held
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.journal.blobs import body_bytes
@@ -26,7 +27,6 @@ from leveret.telemetry.logs import Log
 if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
 
-VHOST = "amq.leveret"
 NAME = "outbox"
 SENDING_MAX = 256  # letters that wait for an answer
 SENDING_BYTES_MAX = 16 << 20  # taken at a time
@@ -74,6 +74,7 @@ class Outbox:
         self.dropped = 0
         """Letters whose queues had gone when they could be sent."""
         core.outbox = self._keep
+        core.away = self._forward
 
     def start(self, hub: Hub) -> None:
         """Send what there is, and what will come."""
@@ -90,6 +91,13 @@ class Outbox:
                     with suppress(InvalidReceipt):
                         each.held.queue.nack(each.held, each.held.lease, 0)
 
+    @property
+    def depth(self) -> int:
+        """How many letters are not everywhere yet."""
+        known = self._core.topology.vhosts.get(INTERNAL_VHOST)
+        queue = None if known is None else known.queues.get(NAME)
+        return 0 if queue is None else queue.depth + queue.leased
+
     # Under the lock of the shard
 
     def _keep(
@@ -101,14 +109,21 @@ class Outbox:
         self._wake()
         return [(addressed(properties, vhost), [self._queue(self._core)])]
 
+    def _forward(self, vhost: str, name: str, properties: Properties) -> tuple[Properties, Queue] | None:
+        """See leveret.core.deadletter.Away."""
+        if not self._office.homes(vhost, "", [name], Properties()) - {self._home}:
+            return None
+        self._wake()
+        return addressed(properties, vhost, moved=True), self._queue(self._core)
+
     def _queue(self, core: Broker) -> Queue:
         """The queue, made when it is first needed."""
-        known = core.topology.vhosts.get(VHOST)
+        known = core.topology.vhosts.get(INTERNAL_VHOST)
         if known is not None and NAME in known.queues:
             found: Queue = known.queues[NAME]
             return found
-        core.declare_vhost(VHOST)
-        return core.declare_queue(VHOST, NAME)
+        core.declare_vhost(INTERNAL_VHOST)
+        return core.declare_queue(INTERNAL_VHOST, NAME)
 
     # In the loop, not under a lock
 
@@ -122,7 +137,7 @@ class Outbox:
         self._woken = False
         if self._hub is not None:
             with suppress(JournalFailed, BrokerClosed), self._hub.locked() as core:
-                if VHOST in core.topology.vhosts:
+                if INTERNAL_VHOST in core.topology.vhosts:
                     self._hub.when_durable(lambda: self._office.wake(self._send_more))
 
     def _send_more(self) -> None:
@@ -163,7 +178,7 @@ class Outbox:
 
     def _send(self, sending: Sending, letter: Letter, wanted: set[str] | None) -> None:
         """Send a letter to those shards that still have queues for it, of the wanted ones (None: of all)."""
-        reached = self._office.homes(letter.vhost, letter.exchange, letter.keys, letter.properties) - {self._home}
+        reached = self._office.homes(letter.vhost, letter.exchange, letter.keys, letter.guide) - {self._home}
         sending.homes = reached if wanted is None else reached & wanted
         if not sending.homes:
             self.dropped += 1

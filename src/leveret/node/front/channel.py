@@ -264,6 +264,16 @@ class FrontChannel(Channel):
 
     # Consumers
 
+    @property
+    def consumer_count(self) -> int:
+        """How many there are, in whatever shards."""
+        return len(self.consumers) + super().consumer_count
+
+    @property
+    def unacked_count(self) -> int:
+        """How many deliveries of all shards are not settled."""
+        return len(self.tags)
+
     def has_consumer(self, tag: str) -> bool:
         """Whether a tag is taken."""
         return tag in self.consumers or super().has_consumer(tag)

@@ -36,6 +36,9 @@ class Caller(NamedTuple):
     user: User
     vhost: str
     client_properties: dict[str, object]
+    local: tuple[str, int] = ("", 0)
+    """Which address of its node it has come to."""
+    node: str | None = None
 
 
 class Node(Protocol):
@@ -92,7 +95,7 @@ class FrontConnection(Connection):
         if found is None:
             found = self.backends[home] = Backend(self, home)
             assert self.user is not None, "nobody opens a channel without logging in"
-            caller = Caller(self.peer, self.user, self.vhost, self.client_properties)
+            caller = Caller(self.peer, self.user, self.vhost, self.client_properties, self.local, self.hub.replies.node)
             self.node.soon(lambda: self.node.attach(found, caller))
         return found
 
