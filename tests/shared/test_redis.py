@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from leveret.core.errors import InvalidArgument
+from leveret.server.settings import server_options
 from leveret.shared.redis import QUESTIONS_MAX, Redis
 from leveret.shared.redis_url import check_redis_url, shown_redis_url
 from tests.cluster.etcd_process import free_ports
@@ -189,6 +190,9 @@ def test_what_is_no_url_of_redis_is_refused_without_being_repeated(url: str) -> 
     with pytest.raises(InvalidArgument, match="redis://host:6379/0") as refusal:
         check_redis_url(url)
     assert "hush" not in str(refusal.value)
+    if url:
+        with pytest.raises(InvalidArgument, match="redis://host:6379/0"):
+            server_options({"redis": url}, {})
 
 
 @pytest.mark.parametrize(
