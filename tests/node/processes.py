@@ -57,6 +57,10 @@ class Nodes:
             raise ConnectionRefusedError(name)
         return server.port
 
+    def http_port(self, name: str) -> int:
+        """Where a node is reached by HTTP."""
+        return self._servers[name].ports["http"]
+
     def operate(self, node: str, verb: str, /, **arguments: Any) -> Any:
         """Do what an operator of a node asks for."""
         with connect(self.data(node)) as operator:
