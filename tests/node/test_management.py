@@ -113,6 +113,17 @@ def test_a_queue_of_another_node_is_read_purged_and_deleted(cluster: ManagedClus
         assert cluster.api(node).call("GET", f"/queues/%2F/{name}").status == 404
 
 
+def test_messages_are_moved_to_a_queue_of_another_shard(cluster: ManagedCluster) -> None:
+    emptied(cluster)
+    api = cluster.api("a")
+    for _ in range(2):
+        publish(api, NAMES[1])
+    moved = {"matched": 2, "moved": 2, "skipped": 0}
+    assert cluster.api("b").post(f"/queues/%2F/{NAMES[1]}/move", {"destination": NAMES[2]}) == moved
+    cluster.wait_until(lambda: api.get(f"/queues/%2F/{NAMES[2]}")["messages"] == 2)
+    assert api.call("POST", f"/queues/%2F/{NAMES[2]}/move", {"destination": "nowhere"}).status == 404
+
+
 def test_one_publish_reaches_queues_of_several_shards(cluster: ManagedCluster) -> None:
     emptied(cluster)
     api = cluster.api("b")

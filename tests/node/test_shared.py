@@ -40,7 +40,7 @@ def wrong_passwords(nodes: Nodes, redis_server: RedisProcess) -> list[int]:
 
 def taken(nodes: Nodes, name: str, key: str) -> tuple[bytes, str | None]:
     """Take a message through a node, by a request that has a key: what came of it, and whether it is repeated."""
-    connection = HTTPConnection("127.0.0.1", nodes.ports(name)["http"], timeout=PATIENCE_S)
+    connection = HTTPConnection("127.0.0.1", nodes.http_port(name), timeout=PATIENCE_S)
     headers = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q=", "Idempotency-Key": key}
     connection.request("POST", "/queues/orders/dequeue", "{}", headers)
     with closing(connection), connection.getresponse() as answer:
@@ -50,7 +50,7 @@ def taken(nodes: Nodes, name: str, key: str) -> tuple[bytes, str | None]:
 
 def seen(nodes: Nodes, name: str, path: str) -> str:
     """What a node says to everybody."""
-    place = f"http://127.0.0.1:{nodes.ports(name)['http']}{path}"
+    place = f"http://127.0.0.1:{nodes.http_port(name)}{path}"
     with urllib.request.urlopen(place, timeout=PATIENCE_S) as answer:
         text: bytes = answer.read()
     return text.decode()

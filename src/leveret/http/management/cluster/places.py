@@ -19,7 +19,7 @@ OF_QUEUE: Places = {
     ("GET", "/queues/{vhost}/{queue}/leases"): queues.ask,
     ("DELETE", "/queues/{vhost}/{queue}/contents"): queues.ask_unlocked,
     ("POST", "/queues/{vhost}/{queue}/get"): queues.ask_unlocked,
-    ("POST", "/queues/{vhost}/{queue}/move"): queues.ask_unlocked,
+    ("POST", "/queues/{vhost}/{queue}/move"): queues.move,
     ("GET", "/aliveness-test/{vhost}"): messages.aliveness,
 }
 IN_SHARDS: Places = {
