@@ -108,7 +108,7 @@ example: $(VENV)/.built  ## run examples/*.py; EXAMPLE=name selects one
 demo: $(VENV)/.dev  ## run a broker under traffic that fails now and then, and report on it; needs Java
 	@$(PY) -m examples.demo $(ARGS)
 
-cluster: $(VENV)/.dev $(VENV)/.parts  ## run three nodes with PostgreSQL and etcd on this machine, until Ctrl-C; prints how to connect
+cluster: $(VENV)/.dev $(VENV)/.parts  ## run three nodes with PostgreSQL, etcd and Redis on this machine, until Ctrl-C; prints how to connect
 	@$(PY) -m examples.cluster
 
 cluster-kill: $(VENV)/.dev $(VENV)/.parts  ## kill the owner of a queue while pika consumes from it; what happens goes into docs/cluster.md

@@ -17,6 +17,7 @@ from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, Argument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.embedded.stats import BrokerStats, JournalStats, QueueStats
+from leveret.http.metrics.cluster import CLUSTER
 from leveret.http.metrics.exporter import WHOLE
 from leveret.http.metrics.objects import GROUPS
 from leveret.pipeline.records import QUEUE, STREAM
@@ -112,6 +113,8 @@ def test_the_options_of_a_server_are_documented_as_in_their_help() -> None:
 def test_every_metric_is_documented_as_in_its_help() -> None:
     told = [[code(each.family.name), each.family.kind, each.family.help] for each in WHOLE]
     assert table("metrics.md", "metrics") == told
+    told = [[code(each.family.name), each.family.kind, each.family.help] for each in CLUSTER]
+    assert table("metrics.md", "cluster metrics") == told
     columns = [(name, column.family) for name, group in GROUPS.items() for column in group.columns]
     told = [[code(name), code(family.name), family.kind, family.help] for name, family in columns]
     assert table("metrics.md", "object metrics") == told

@@ -21,7 +21,7 @@ class Scene:
         self.clock = clock
         self.engine = Engine()
         self.lags: list[tuple[str, str, int]] = []
-        self._watch = Watch(broker.guard, self.engine, self)
+        self._watch = Watch(broker.guard, lambda: (broker.guard,), self.engine, lambda guard: self)
         self.look()
 
     def groups(self) -> list[Any]:

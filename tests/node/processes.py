@@ -65,6 +65,10 @@ class Nodes:
         self.port(name)
         return self._servers[name].ports
 
+    def http_port(self, name: str) -> int:
+        """Where a node is reached by HTTP."""
+        return self.ports(name)["http"]
+
     def operate(self, node: str, verb: str, /, **arguments: Any) -> Any:
         """Do what an operator of a node asks for."""
         with connect(self.data(node)) as operator:

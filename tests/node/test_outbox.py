@@ -24,10 +24,11 @@ from leveret.amqp.methods import (
     QueueDeleteOk,
 )
 from leveret.core.errors import InvalidArgument
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.node.letter import Letter, decode, deliver
-from leveret.node.outbox import ANSWER_MS, NAME, SENDING_MAX, VHOST, Outbox
+from leveret.node.outbox import ANSWER_MS, NAME, SENDING_MAX, Outbox
 from tests.amqp.client import Client, Received, World
 from tests.node.cluster import PATIENCE_S, Cluster, name_in
 from tests.node.front_world import FrontWorld, place
@@ -82,7 +83,7 @@ def is_empty(client: Client, queue: str = GRAVE) -> bool:
 
 def waiting(world: FrontWorld) -> int:
     """What is in the outbox, sent or not."""
-    queue: Queue = world.worlds[SOURCE_SHARD].core.topology.vhosts[VHOST].queues[NAME]
+    queue: Queue = world.worlds[SOURCE_SHARD].core.topology.vhosts[INTERNAL_VHOST].queues[NAME]
     return queue.depth + queue.leased
 
 
@@ -140,7 +141,7 @@ def test_only_what_goes_elsewhere_is_in_the_outbox(world: FrontWorld, client: Cl
     client.publish(SOURCE, body=b"dear")
     reject(client)
     assert take(client, near).body == b"dear"
-    assert VHOST not in world.worlds[SOURCE_SHARD].core.topology.vhosts
+    assert INTERNAL_VHOST not in world.worlds[SOURCE_SHARD].core.topology.vhosts
 
 
 def test_every_shard_gets_its_copies(world: FrontWorld, client: Client) -> None:
@@ -323,7 +324,7 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path: Path) -
         later = Outbox(SOURCE_SHARD, again.core, office)
         later.start(again.hub)
         office.work(again)
-        kept = again.core.topology.vhosts[VHOST].queues[NAME]
+        kept = again.core.topology.vhosts[INTERNAL_VHOST].queues[NAME]
         assert (kept.depth, kept.leased) == (0, 0)
         again.close()
     [grave] = [each for each in target.core.queues.values() if each.name == GRAVE]

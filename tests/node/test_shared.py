@@ -3,6 +3,7 @@
 import json
 import re
 import time
+import urllib.request
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -39,12 +40,20 @@ def wrong_passwords(nodes: Nodes, redis_server: RedisProcess) -> list[int]:
 
 def taken(nodes: Nodes, name: str, key: str) -> tuple[bytes, str | None]:
     """Take a message through a node, by a request that has a key: what came of it, and whether it is repeated."""
-    connection = HTTPConnection("127.0.0.1", nodes.ports(name)["http"], timeout=PATIENCE_S)
+    connection = HTTPConnection("127.0.0.1", nodes.http_port(name), timeout=PATIENCE_S)
     headers = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q=", "Idempotency-Key": key}
     connection.request("POST", "/queues/orders/dequeue", "{}", headers)
     with closing(connection), connection.getresponse() as answer:
         assert answer.status == 200
         return answer.read(), answer.getheader("Idempotency-Replayed")
+
+
+def seen(nodes: Nodes, name: str, path: str) -> str:
+    """What a node says to everybody."""
+    place = f"http://127.0.0.1:{nodes.http_port(name)}{path}"
+    with urllib.request.urlopen(place, timeout=PATIENCE_S) as answer:
+        text: bytes = answer.read()
+    return text.decode()
 
 
 def repeated(nodes: Nodes, key: str) -> bool:
@@ -70,6 +79,11 @@ def test_nodes_share_what_redis_keeps_and_serve_without_it(tmp_path: Path, etcd:
                 channel.confirm_delivery()
                 channel.queue_declare("orders", durable=True)
                 channel.basic_publish("", "orders", b"x")
+        for name in NAMES:
+            assert "\nleveret_redis_up 0\n" in seen(nodes, name, "/metrics")
+            ready = json.loads(seen(nodes, name, "/health/ready"))
+            assert ready["status"] == "ok"
+            assert "redis" in ready["degraded"][0]
         assert all(json.loads(taken(nodes, name, "alone")[0])["messages"] for name in NAMES)
 
         redis_server.start()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from leveret.core.errors import InvalidArgument
+from leveret.server.settings import server_options
 from leveret.shared.redis import QUESTIONS_MAX, Redis
 from leveret.shared.redis_url import check_redis_url, shown_redis_url
 from tests.cluster.etcd_process import free_ports
@@ -105,8 +106,8 @@ def test_one_that_hangs_is_asked_once_and_then_left_alone(
             assert redis.errors == 1
             assert redis.fallbacks["answer"] == len(many)
             mortal_redis.signal(signal.SIGCONT)
-            await redis.probe()
             monkeypatch.setattr("leveret.shared.redis.TIMEOUT_S", PATIENCE_S)
+            await redis.probe()
             assert await redis.run("answer", ECHO, "a", "x") == b"x"
 
     asyncio.run(scene())
@@ -188,6 +189,19 @@ def test_a_thread_may_ask_too(redis_server: RedisProcess) -> None:
 def test_what_is_no_url_of_redis_is_refused_without_being_repeated(url: str) -> None:
     with pytest.raises(InvalidArgument, match="redis://host:6379/0") as refusal:
         check_redis_url(url)
+    assert "hush" not in str(refusal.value)
+    if url:
+        with pytest.raises(InvalidArgument, match="redis://host:6379/0"):
+            server_options({"redis": url}, {})
+
+
+@pytest.mark.parametrize("query", ["nonsense=1", "socket_timeout=soon"])
+def test_what_its_query_may_not_say_is_refused_at_once(query: str) -> None:
+    async def made() -> None:
+        Redis(f"redis://:hush@h/0?{query}")
+
+    with pytest.raises(InvalidArgument, match="in its query") as refusal:
+        asyncio.run(made())
     assert "hush" not in str(refusal.value)
 
 

@@ -164,6 +164,7 @@ class Guest:
         self._gone = False
         self._connection = GuestConnection(shard, caller.peer)
         self._connection.socket = self
+        self._connection.local, self._connection.entrance = caller.local, caller.node
         with self._hub.locked():
             self._connection.admit(caller.user, caller.vhost, caller.client_properties)
 

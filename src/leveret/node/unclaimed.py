@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from leveret.core.broker import Broker
 from leveret.core.claims import claim, give_up, hold_delivered
 from leveret.core.held import Held
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.core.timers import Alarm
 from leveret.node.claims import Delivered
-from leveret.node.outbox import VHOST as OUTBOX_VHOST
 
 GRACE_MS = 2_000  # fronts find the next owner in a tenth of that
 KEPT_MAX = 100_000  # of a shard: each is an object in memory; what is over is delivered at once
@@ -40,7 +40,7 @@ class Unclaimed:
     def hold_back(self) -> None:
         """This owner is new: keep what the journal says was delivered."""
         for queue in self._core.queues.values():
-            if queue.recorder is None and queue.vhost != OUTBOX_VHOST:
+            if queue.recorder is None and queue.vhost != INTERNAL_VHOST:
                 found = hold_delivered(queue, KEPT_MAX - len(self._kept))
                 self.keep((held, held.lease) for held in found)
                 if found and queue.policy.single_active_consumer and not queue.paused:

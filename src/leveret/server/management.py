@@ -51,9 +51,10 @@ def management_site(
     sockets: Sockets,
     certificates: Certificates | None,
     audit: Audit,
+    node: str | None = None,
 ) -> Site:
-    """Everything that the endpoints use."""
-    node = f"leveret@{socket.gethostname()}"
+    """Everything that the endpoints use; `node` is what this one is called in its cluster."""
+    node = node or f"leveret@{socket.gethostname()}"
     clients = Description(amqp.hub, node)
     process = Process(
         node=node,
@@ -69,6 +70,7 @@ def management_site(
         alarm=lambda: amqp.hub.alarm,
         listening=lambda: listening(sockets),
         certificate_ends_ms=lambda: None if certificates is None else certificates.ends_ms(),
+        cluster=options.cluster or "leveret",
     )
     return Site(
         desk=desk,

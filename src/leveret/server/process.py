@@ -199,7 +199,7 @@ class Server:
         web = Web(options, desk, api, access, admission, audit, guard.clock, shared)
         site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
-        web.operate(RemoteControl(guard, ground, audit))
+        web.operate(RemoteControl(durably(guard), ground, audit))
         control = ControlServer(durably(guard), ground, options.data, audit)
         account = Account(self._broker, access, Desk(self._broker), settings_of(options))
         sqs = SqsServer(options, account, Service(account, shared.throttle), admission)

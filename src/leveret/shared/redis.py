@@ -19,13 +19,14 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from leveret.core.errors import InvalidArgument
 from leveret.shared.keys import PROBE, Use, space
 from leveret.shared.redis_url import check_redis_url, shown_redis_url
 from leveret.telemetry.logs import Log
 
 TIMEOUT_S = 0.1
 PROBE_EVERY_S = 1.0
-PROBE_TIMEOUT_S = 1.0  # it may have to make a connection first, with TLS
+CONNECT_TIMEOUT_S = 1.0  # with TLS
 PROBE_KEPT_S = 60
 THREAD_TIMEOUT_S = 2 * TIMEOUT_S  # one in a thread waits for the loop as well
 QUESTIONS_MAX = 100  # in one round trip: Redis serves nobody else meanwhile
@@ -54,9 +55,7 @@ class Redis:
 
     def __init__(self, url: str, password: str = "", cluster: str | None = None) -> None:
         """Nothing is asked yet: see probe and watch."""
-        # Retries would be waited for: here another way is at hand.
-        retry = Retry(NoBackoff(), 0)
-        self._client = Client.from_url(check_redis_url(url), password=password or None, retry=retry, protocol=2)
+        self._client = _client(check_redis_url(url), password)
         self._space = space(cluster)
         self._shown = shown_redis_url(url)
         self._loop = asyncio.get_running_loop()
@@ -78,7 +77,9 @@ class Redis:
     async def probe(self) -> None:
         """Find out whether it may be asked."""
         try:
-            async with asyncio.timeout(PROBE_TIMEOUT_S):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self._client.exists(self._space + PROBE)
+            async with asyncio.timeout(TIMEOUT_S):  # as scripts have: it must not come back only to go again
                 await self._client.set(self._space + PROBE, "1", ex=PROBE_KEPT_S)
         except (RedisError, OSError) as error:
             self._lose(error)
@@ -173,3 +174,16 @@ class Redis:
             advice = "limits, failed logins and answers are those of this node alone meanwhile"
             LOG.warning("redis does not answer", redis=self._shown, reason=trouble, advice=advice)
         self.up, self.trouble = False, trouble
+
+
+def _client(url: str, password: str) -> Client:
+    """The client of a URL; what it says in its query is checked now, and not when it is connected."""
+    try:
+        # Without retries: they would be waited for, and here another way is at hand.
+        client = Client.from_url(url, password=password or None, retry=Retry(NoBackoff(), 0), protocol=2)
+        client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            "redis is a URL with a setting in its query that is unknown or wrong: correct it"
+        ) from None
+    return client

@@ -280,6 +280,11 @@ class FrontChannel(Channel):
         """How many there are, in whatever shard."""
         return len(self.consumers)
 
+    @property
+    def unacked_count(self) -> int:
+        """How many deliveries of all shards are not settled."""
+        return len(self.tags)
+
     def has_consumer(self, tag: str) -> bool:
         """Whether a tag is taken."""
         return tag in self.consumers or super().has_consumer(tag)
