@@ -37,6 +37,7 @@ from leveret.telemetry.logs import Log
 RETRY_S = 0.1
 TOLD_S = 5.0
 ASKED_S = 2.0
+DIAL_S = 2.0
 
 T = TypeVar("T")
 LOG = Log("node")
@@ -173,9 +174,10 @@ class Node:
         address = self._owners.address_of(name)
         try:
             if address is not None:
-                await self._loop.create_connection(lambda: Link(self, dials=True), *address)
+                async with asyncio.timeout(DIAL_S):
+                    await self._loop.create_connection(lambda: Link(self, dials=True), *address)
         except OSError as error:
-            LOG.info("node not reached", node=name, reason=error)
+            LOG.info("node not reached", node=name, reason=str(error) or "it took too long")
         finally:
             del self._dialing[name]
 

@@ -9,6 +9,7 @@ DATA    frames of AMQP, either way
 PAUSE, RESUME                                       say no more for a while; go on
 CLOSE   why (text)                                  the end of a conversation, by whoever has nothing more to say
 ASK, ANSWER                                         one message there and one back
+PING                                                still there
 """
 
 import hashlib
@@ -38,6 +39,7 @@ class Kind(IntEnum):
     CLOSE = 7
     ASK = 8
     ANSWER = 9
+    PING = 10
 
 
 class Message(NamedTuple):
