@@ -137,7 +137,7 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     def _beat(self) -> None:
-        """Say that we are there; hang up when the other node has said nothing for some time, as TCP would after minutes."""
+        """Say that we are there; hang up when the other node says nothing, which TCP would do after minutes."""
         if self._silent_beats > SILENT_BEATS_MAX:
             LOG.warning("link silent", peer=self.peer)
             self.close()
