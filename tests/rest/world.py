@@ -11,12 +11,14 @@ import uvloop
 
 import leveret
 from leveret.config import ServerOptions
+from leveret.http.desk import Desk
+from leveret.http.rest.api import RestApi
 from leveret.journal.file_store import FileStore
 from leveret.net.admission import Admission
 from leveret.net.listener import bind
 from leveret.security.access import Access
 from leveret.security.passwords import Cost
-from leveret.server.web import Web, throttle_of
+from leveret.server.web import Web, sinks_of, throttle_of
 from leveret.telemetry.audit import Audit
 
 CHEAP = Cost(n=2, r=1, p=1)
@@ -86,7 +88,9 @@ class RestWorld:
         admission = Admission(5_000, 5_000, 5_000)
         clock = self.broker.guard.clock
         throttle = throttle_of(self._options, clock)
-        web = Web(self._options, self.broker, self.access, admission, self.audit, clock, throttle)
+        desk = Desk(self.broker)
+        api = RestApi(desk, self.access, self.audit, sinks_of(self._options, self.broker))
+        web = Web(self._options, desk, api, self.access, admission, self.audit, clock, throttle)
         bound = bind("127.0.0.1", 0)
         self.port: int = bound.getsockname()[1]
         web.listen(bound)

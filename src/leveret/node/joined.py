@@ -20,6 +20,7 @@ from leveret.embedded.broker import Broker, open_shard
 from leveret.journal.table_store import Claim
 from leveret.node.hosting import Hosting
 from leveret.node.node import Node
+from leveret.node.web.edges import Furnish, bare
 from leveret.security.access import Access
 
 LINK = "link"  # the address at which other nodes are heard
@@ -71,7 +72,14 @@ class Joined:
     """A node that is about to join, has joined, or leaves."""
 
     def __init__(
-        self, place: Place, catalog: Catalog, hub: Hub, access: Access, limits: Limits, open_: Opening
+        self,
+        place: Place,
+        catalog: Catalog,
+        hub: Hub,
+        access: Access,
+        limits: Limits,
+        open_: Opening,
+        furnish: Furnish = bare,
     ) -> None:
         """`hub` is that of the fronts, over the copy that the catalog has; `open_` opens a shard at an epoch."""
         self._place = place
@@ -80,7 +88,7 @@ class Joined:
         self._hints: set[asyncio.Task[None]] = set()
         self.node = Node(place.node, place.cluster, place.secret, catalog, hub, self._view)
         self.node.announce = self._announce
-        self.hosting = Hosting(self.node, access, limits, open_, self._fenced)
+        self.hosting = Hosting(self.node, access, limits, open_, self._fenced, furnish)
         self.coordinator: Coordinator | None = None
 
     async def start(self, addresses: Mapping[str, str]) -> None:

@@ -32,6 +32,8 @@ from leveret.node.outbox import Outbox
 from leveret.node.replying import RemoteReplies
 from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
 from leveret.node.shard import Shard
+from leveret.node.web.courier import Courier
+from leveret.node.web.edges import Edge
 from leveret.telemetry.logs import Log
 
 RETRY_S = 0.1
@@ -73,6 +75,9 @@ class Node:
         self.shards: dict[str, Shard] = {}
         self.links: dict[str, Link] = {}
         self.outboxes: dict[str, Outbox] = {}
+        self.edges: dict[str, Edge] = {}
+        """The APIs of the node itself, for other nodes."""
+        self.courier = Courier(self)
         self._directory = Directory(catalog.replica.placements.shards)
         self._told = 0  # the version that every node within reach has
         self._around: tuple[frozenset[str], frozenset[str]] | None = None
@@ -144,6 +149,7 @@ class Node:
             outbox.close()
         if shard is not None:
             shard.hub.core.leaving = True
+            shard.edges.close()
             shard.hub.core.gone = None
             for guest in list(shard.guests):
                 guest.leave("the shard has another owner")
@@ -213,7 +219,7 @@ class Node:
     def _find(self, backend: Backend) -> None:
         """Attach a backend if its shard is served by somebody who can be reached."""
         caller, home = self._callers[backend], backend.home
-        owner = self._owner_of(home)
+        owner = self.owner_of(home)
         if owner == self.name and home in self.shards:
             self._served_by[backend] = owner
             backend.connection.attached(backend, Guest(self.shards[home].hub, caller, backend))
@@ -221,7 +227,7 @@ class Node:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
 
-    def _owner_of(self, home: str) -> str | None:
+    def owner_of(self, home: str) -> str | None:
         """The node that serves a shard."""
         return home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)
 
@@ -238,7 +244,7 @@ class Node:
 
     def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
         """See Office."""
-        owner = self._owner_of(home)
+        owner = self.owner_of(home)
         if owner == self.name:
             self._bring(home, letter, lambda refusal: self.wake(partial(done, not refusal)))
         elif owner in self.links:
@@ -274,6 +280,8 @@ class Node:
 
     def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
         """A client of another node wants something of a shard of ours."""
+        if "edge" in request:
+            return self.courier.opened(link, number, request)
         home = request.get("shard")
         shard = self.shards.get(home) if isinstance(home, str) else None
         if shard is None:
@@ -391,7 +399,7 @@ class Node:
         """Let the catalog have no such queue either, unless it was declared again meanwhile."""
 
         def forget(core: Broker) -> None:
-            mine = self.shards.get(shard.home) is shard and self._owner_of(shard.home) == self.name
+            mine = self.shards.get(shard.home) is shard and self.owner_of(shard.home) == self.name
             if mine and not shard.has_queue(vhost, name):
                 DeleteQueue(vhost, name).apply(core)
 

@@ -14,6 +14,7 @@ from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, Preco
 from leveret.core.topology import Vhost
 from leveret.node.letter import Letter, deliver
 from leveret.node.outbox import VHOST as OUTBOX_VHOST
+from leveret.node.web.edges import Edges, NoEdges
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ LOG = Log("node")
 class Shard:
     """One shard that this node owns."""
 
-    def __init__(self, home: str, hub: Hub) -> None:
-        """Serve the broker of a hub."""
+    def __init__(self, home: str, hub: Hub, edges: Edges | None = None) -> None:
+        """Serve the broker of a hub; `edges` answer requests about it."""
         self.home = home
         self.hub = hub
+        self.edges = edges or NoEdges()
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
 

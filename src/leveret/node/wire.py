@@ -5,7 +5,8 @@
 HELLO   node, cluster, nonce (JSON)                 the first words of both
 PROOF   HMAC-SHA256 of both nonces by the secret    the second ones: whoever does not know the secret gets no further
 OPEN    shard, caller (JSON)                        a client of the sender's wants something of a shard of the other
-DATA    frames of AMQP, either way
+        edge, request (JSON)                        the same by HTTP: see leveret.node.web.parcels
+DATA    frames of AMQP, either way; bodies of requests and answers
 PAUSE, RESUME                                       say no more for a while; go on
 CLOSE   why (text)                                  the end of a conversation, by whoever has nothing more to say
 ASK, ANSWER                                         one message there and one back

@@ -42,15 +42,17 @@ class Web:
     def __init__(
         self,
         options: ServerOptions,
-        broker: Broker,
+        desk: Desk,
+        api: RestApi,
         access: Access,
         admission: Admission,
         audit: Audit,
         clock: Clock,
         throttle: Throttle,
     ) -> None:
-        """Nothing is listened on yet."""
-        self.desk = Desk(broker)
+        """Nothing is listened on yet; `api` is what is not asked of others."""
+        self.desk = desk
+        self._api = api
         self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
         self._throttle = throttle
         self._management: Management | None = None
@@ -59,9 +61,7 @@ class Web:
         self._health: health.Health | None = None
         self._operator: Handler | None = None
         self._console = throttle.wrap(console.Console(Login(self._auth, access, audit)))
-        self._sinks = sinks_of(options, broker)
-        routes = RestApi(self.desk, access, audit, self._sinks).routes()
-        self._rest = self._auth.wrap(throttle.wrap(Router(routes)), OPEN_PATHS)
+        self._rest = self._auth.wrap(throttle.wrap(Router(api.routes())), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         handler = own_pages_only(self._answer, origins)
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
@@ -100,8 +100,7 @@ class Web:
         """Accept no more, and let nobody wait for messages any longer."""
         self.server.stop_listening()
         self.desk.close()
-        if self._sinks is not None:
-            self._sinks.close()
+        self._api.close()
 
     async def drain(self, timeout_s: float) -> int:
         """Answer what was asked; give how many connections did not end in time."""

@@ -92,7 +92,7 @@ class Call:
         self,
         desk: Desk,
         access: Access,
-        audit: Audit,
+        audit: Audit | None,
         scans: Scans,
         sinks: Sinks | None,
         request: Request,
