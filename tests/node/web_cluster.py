@@ -10,10 +10,10 @@ from botocore.config import Config
 
 from leveret.config import ServerOptions
 from leveret.core.broker import Broker
-from leveret.http.throttle import Throttle
 from leveret.net.admission import Admission
 from leveret.node.web.edges import Furnish
 from leveret.server.node_edges import NodeEdges
+from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer
 from leveret.server.web import Web
 from leveret.telemetry.audit import Audit
@@ -41,10 +41,10 @@ class WebNode(OneNode):
         edges.join(self.node)
         self.furnish = edges.furnish
         self.audit = Audit(clock)
-        throttle, admission = Throttle(None, clock), Admission(1_000, 1_000, 1_000)
-        api = edges.api(self.node, self.audit)
-        self.web = Web(options, edges.desk, api, access, admission, self.audit, clock, throttle)
-        self.sqs = SqsServer(options, edges.account, edges.service(self.node, throttle), admission)
+        shared, admission = Shared(options, clock), Admission(1_000, 1_000, 1_000)
+        api = edges.api(self.node, self.audit, shared.idempotency)
+        self.web = Web(options, edges.desk, api, access, admission, self.audit, clock, shared)
+        self.sqs = SqsServer(options, edges.account, edges.service(self.node, shared.throttle), admission)
         self.token = ""
 
     async def start(self) -> None:

@@ -37,8 +37,9 @@ from leveret.server.control import ControlServer
 from leveret.server.node_edges import NodeEdges
 from leveret.server.process import LOG, Server, certificates_of, held, limits_of, noticed, raise_file_limit
 from leveret.server.settings import broker_options
+from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer
-from leveret.server.web import Web, throttle_of
+from leveret.server.web import Web
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import start_logging, stop_logging
 
@@ -107,19 +108,20 @@ class NodeServer(Server):
         self._joined = joined = Joined(self._place, self._catalog, amqp.hub, access, limits, shards, edges.furnish)
         edges.join(joined.node)
         self._handle_signals()
+        shared = Shared(options, guard.clock)
+        sharing = await shared.start(access.users)
         await joined.start(self._addresses())
         await self._add_default_user(joined.node, access)
         site = Site(core, access, partial(self._facts, amqp), cluster=Operations(joined, self._drained))
         audit = Audit(guard.clock, options.data)
         control = ControlServer(partial(_decided, joined.node), site, options.data, audit)
         await control.start()
-        throttle = throttle_of(options, guard.clock)
-        api = edges.api(joined.node, audit)
-        web = Web(options, edges.desk, api, access, admission, audit, guard.clock, throttle)
-        sqs = SqsServer(options, edges.account, edges.service(joined.node, throttle), admission)
+        api = edges.api(joined.node, audit, shared.idempotency)
+        web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared)
+        sqs = SqsServer(options, edges.account, edges.service(joined.node, shared.throttle), admission)
         self._listen(amqp, web, sqs)
         self._announce()
-        running = (self._watch(amqp, edges), self._stay_alive())
+        running = (self._watch(amqp, edges), self._stay_alive(), *sharing)
         background = [noticed(asyncio.create_task(each)) for each in running]
         await self._stopping.wait()
         self._stop_listening(amqp, web, sqs)
@@ -130,6 +132,7 @@ class NodeServer(Server):
         await self._log.close()
         for task in background:
             task.cancel()
+        await shared.stop()
         self._broker.close()
 
     async def _decide(self, verb: Verb) -> Any:

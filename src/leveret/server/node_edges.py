@@ -8,6 +8,7 @@ from leveret.cluster.changes import Change
 from leveret.config import ServerOptions
 from leveret.core.catalog import Kind
 from leveret.embedded.broker import Broker
+from leveret.http.idempotency import Idempotency
 from leveret.http.problem import problem
 from leveret.http.sqs.account import Account
 from leveret.http.throttle import Throttle
@@ -46,9 +47,9 @@ class NodeEdges:
         """Hear what other nodes decide and ask; before the node starts."""
         node.catalog.replica.followers.append(self._hear)
 
-    def api(self, node: Node, audit: Audit) -> NodeApi:
+    def api(self, node: Node, audit: Audit, idempotency: Idempotency) -> NodeApi:
         """REST for clients of the node."""
-        made = NodeApi(self.desk, self._access, audit, node)
+        made = NodeApi(self.desk, self._access, audit, idempotency, node)
         node.edges[ROWS] = Edge(made.rows.answer, problem)
         return made
 

@@ -43,8 +43,9 @@ from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
+from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer, settings_of
-from leveret.server.web import Web, sinks_of, throttle_of
+from leveret.server.web import Web, sinks_of
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
@@ -191,28 +192,30 @@ class Server:
         audit = Audit(guard.clock, options.data)
         alerting = alerting_of(options, guard)
         ground = Site(core, access, partial(self._facts, amqp), alerting)
-        throttle = throttle_of(options, guard.clock)
+        shared = Shared(options, guard.clock)
+        sharing = await shared.start(access.users)
         desk = Desk(self._broker)
-        api = RestApi(desk, access, audit, sinks_of(options, self._broker))
-        web = Web(options, desk, api, access, admission, audit, guard.clock, throttle)
-        site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
+        api = RestApi(desk, access, audit, sinks_of(options, self._broker), shared.idempotency)
+        web = Web(options, desk, api, access, admission, audit, guard.clock, shared)
+        site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._certificates, audit, shared)
         web.manage(site)
         web.operate(RemoteControl(guard, ground, audit))
         control = ControlServer(durably(guard), ground, options.data, audit)
         account = Account(self._broker, access, Desk(self._broker), settings_of(options))
-        sqs = SqsServer(options, account, Service(account, throttle), admission)
+        sqs = SqsServer(options, account, Service(account, shared.throttle), admission)
         self._handle_signals()
         self._listen(amqp, web, sqs)
         await control.start()
         self._announce()
         running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run(), alerting.run(options.alerts_every_s))
-        background = [noticed(asyncio.create_task(each)) for each in running]
+        background = [noticed(asyncio.create_task(each)) for each in (*running, *sharing)]
         await self._stopping.wait()
         self._stop_listening(amqp, web, sqs)
         await self._send_away(amqp, web, sqs)
         await control.stop()
         for task in background:
             task.cancel()
+        await shared.stop()
 
     def _listen(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
         """Let clients in."""

@@ -11,6 +11,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.embedded.options import options_of, unknown_name
 from leveret.journal.store_url import is_url
 from leveret.server import values
+from leveret.shared.redis_url import check_redis_url
 
 PREFIX = "LEVERET_"
 CONFIG = PREFIX + "CONFIG"
@@ -108,6 +109,8 @@ def _check(options: ServerOptions) -> None:
         raise InvalidArgument(f"store is a URL such as postgresql://user@host/database, not {options.store!r}")
     if options.cluster is not None and not (options.store and options.etcd and options.cluster_secret):
         raise InvalidArgument("cluster needs store, etcd and cluster_secret, the same on every node")
+    if options.redis is not None:
+        check_redis_url(options.redis)
     default = ServerOptions()
     if (
         options.default_user not in (None, default.default_user)

@@ -23,12 +23,11 @@ from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Answer, Router
 from leveret.http.server import Context, Handler, HttpServer
-from leveret.http.throttle import Throttle
 from leveret.net.admission import Admission
 from leveret.security.access import Access
-from leveret.security.ratelimit import RateLimit
 from leveret.security.web_tokens import Issuer, WebTokens
 from leveret.server.remote_control import PREFIX, RemoteControl
+from leveret.server.shared import Shared
 from leveret.sink.sinks import Sinks
 from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
@@ -48,13 +47,20 @@ class Web:
         admission: Admission,
         audit: Audit,
         clock: Clock,
-        throttle: Throttle,
+        shared: Shared,
     ) -> None:
         """Nothing is listened on yet; `api` is what is not asked of others."""
         self.desk = desk
         self._api = api
-        self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
-        self._throttle = throttle
+        self._auth = Auth(
+            access,
+            clock,
+            web_tokens_of(options),
+            secrets_in_clear=options.plain_auth_remote,
+            failures=shared.failures("token"),
+        )
+        self._shared = shared
+        self._throttle = throttle = shared.throttle
         self._management: Management | None = None
         self._metrics: metrics.Metrics | None = None
         self._metrics_public = options.metrics_public
@@ -86,7 +92,9 @@ class Web:
         self._management = Management(site, self._auth, throttle.wrap)
         exporter = Exporter(site, lambda: throttle.refused)
         self._metrics = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
-        self._health = health.Health(self.desk.guard, lambda: self.server.draining, site.process.alarm)
+        self._health = health.Health(
+            self.desk.guard, lambda: self.server.draining, site.process.alarm, self._shared.degraded
+        )
 
     def operate(self, control: RemoteControl) -> None:
         """Answer the verbs of operators too."""
@@ -125,12 +133,6 @@ def sinks_of(options: ServerOptions, broker: Broker) -> Sinks | None:
     sinks = Sinks(broker, options.data, limits, options.sink_batches_max)
     sinks.start()
     return sinks
-
-
-def throttle_of(options: ServerOptions, clock: Clock) -> Throttle:
-    """How often one may ask."""
-    limit = RateLimit(options.http_rate_max, options.http_burst_max) if options.http_rate_max else None
-    return Throttle(limit, clock)
 
 
 def web_tokens_of(options: ServerOptions) -> WebTokens | None:

@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from leveret.embedded.broker import VHOST
 from leveret.http.desk import Desk
+from leveret.http.idempotency import KEY_HEADER, Idempotency
 from leveret.http.problem import detail_of
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
@@ -75,13 +76,21 @@ OPERATIONS: tuple[Operation, ...] = (
 class RestApi:
     """Every operation on the broker behind a desk. Requests have their identity by then: see Auth.wrap."""
 
-    def __init__(self, desk: Desk, access: Access, audit: Audit | None, sinks: Sinks | None) -> None:
-        """Use what the server has; without an audit, somebody else notes what is done."""
+    def __init__(
+        self,
+        desk: Desk,
+        access: Access,
+        audit: Audit | None,
+        sinks: Sinks | None,
+        idempotency: Idempotency | None,
+    ) -> None:
+        """Use what the server has; without an audit somebody else notes what is done, and so with keys of requests."""
         self._desk = desk
         self._access = access
         self._audit = audit
         self._scans = Scans(desk)
         self._sinks = sinks
+        self._idempotency = idempotency
 
     def close(self) -> None:
         """Stage and publish no more batches."""
@@ -111,8 +120,16 @@ class RestApi:
         return self.perform(operation, call)
 
     def perform(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
-        """Do what is asked for, if the caller may."""
+        """Do what is asked for, if the caller may; what has a key that no queue remembers, once."""
         self.allow(operation, call)
+        if self._idempotency is None or operation.method == "GET" or operation.keyed:
+            return self.do(operation, call)
+        if KEY_HEADER not in call.request.headers:
+            return self.do(operation, call)
+        return self._idempotency.run(call.request, partial(self.do, operation, call))
+
+    def do(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+        """Do it, if it makes sense."""
         self.read(operation, call)
         return operation.run(call)
 

@@ -19,6 +19,7 @@ import orjson
 from leveret.core.changes import DeleteQueue
 from leveret.core.errors import NotSupported
 from leveret.embedded.outgoing import prepare
+from leveret.http.idempotency import KEY_HEADER
 from leveret.http.response import Response, json_response
 from leveret.http.rest.api import OPERATIONS, REFUSED, RestApi
 from leveret.http.rest.exchanges import publishable, published
@@ -26,13 +27,13 @@ from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.node.web.rows import Rows
 
 if TYPE_CHECKING:
+    from leveret.http.idempotency import Idempotency
     from leveret.node.node import Node
     from leveret.node.web.desk import CatalogDesk
     from leveret.security.access import Access
     from leveret.telemetry.audit import Audit
 
 EDGE = "rest"
-KEYED = b"idempotency-key"
 
 Way = Callable[["NodeApi", Operation, Call], Answer | Awaitable[Answer]]
 
@@ -40,15 +41,14 @@ Way = Callable[["NodeApi", Operation, Call], Answer | Awaitable[Answer]]
 class NodeApi(RestApi):
     """Every operation on the queues of a whole cluster."""
 
-    def __init__(self, desk: CatalogDesk, access: Access, audit: Audit, node: Node) -> None:
+    def __init__(self, desk: CatalogDesk, access: Access, audit: Audit, idempotency: Idempotency, node: Node) -> None:
         """Ask the shards by a node; `desk` is that of definitions."""
-        super().__init__(desk, access, audit, None)
+        super().__init__(desk, access, audit, None, idempotency)
         self.node = node
         self.rows = Rows(node)
 
-    def perform(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+    def do(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
         """Do what is asked for, where it is done."""
-        self.allow(operation, call)
         return WAYS[operation.method, operation.path](self, operation, call)
 
     def home_of(self, call: Call, name: str) -> str | None:
@@ -70,7 +70,7 @@ def in_shard(api: NodeApi, operation: Operation, call: Call) -> Answer | Awaitab
     home = api.home_of(call, named["queue"] if "queue" in named else named["stream"])
     if home is None:
         return here(api, operation, call)
-    again = operation.path in TAKING or KEYED in call.request.headers
+    again = operation.path in TAKING or (operation.keyed and KEY_HEADER in call.request.headers)
     return api.node.courier.ask(home, EDGE, call.request, again)
 
 
@@ -142,7 +142,7 @@ async def spread(api: NodeApi, operation: Operation, call: Call) -> Answer:
     with call.desk.guard as core:
         queues = core.route_through(call.vhost, call.exchange, routing_key, prepared.properties)
         homes = sorted({api.node.home_of(call.vhost, queue.name) for queue in queues})
-    courier, again = api.node.courier, KEYED in call.request.headers
+    courier, again = api.node.courier, KEY_HEADER in call.request.headers
     asking = [_awaited(courier.ask(home, EDGE, call.request, again)) for home in homes]
     answers = [each for each in await asyncio.gather(*asking) if isinstance(each, Response)]
     refused = next((each for each in answers if each.status >= REFUSED), None)

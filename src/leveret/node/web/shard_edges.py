@@ -29,7 +29,7 @@ class ShardEdges:
         self.closed = False
         service = Service(self.account, None)
         self.by_name: Mapping[str, Edge] = {
-            rest.EDGE: Edge(Router(RestApi(self.desk, access, None, None).routes()), problem),
+            rest.EDGE: Edge(Router(RestApi(self.desk, access, None, None, None).routes()), problem),
             sqs.EDGE: Edge(service, service.refuse),
         }
 
