@@ -51,6 +51,7 @@ class Served:
 
     def __init__(self, access: Access | None = None, connect: Any = None, broker: Broker | None = None) -> None:
         self.broker = broker or leveret.open()
+        self.shard: Shard | None = None
         with self.broker.guard as core:
             self.access = access or Access(core, None, cost=CHEAP)
         more = {} if connect is None else {"connect": connect}
@@ -91,7 +92,8 @@ class OneNode:
         """Serve a shard."""
         self.shards[home] = served
         self.node.prepare(home, served.broker.guard.core)
-        self.node.serve(Shard(home, served.server.hub, self.furnish(home, served.broker)))
+        served.shard = served.shard or Shard(home, served.server.hub, self.furnish(home, served.broker))
+        self.node.serve(served.shard)
 
     def hand_over(self, home: str) -> Served:
         """Serve a shard no more, and give what is in it."""

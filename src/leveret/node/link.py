@@ -10,6 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, cast
 
 from leveret.core.errors import AccessRefused, InvalidArgument, LeveretError
@@ -22,6 +23,7 @@ HANDSHAKE_S = 10.0
 BEAT_S = 1.0
 SILENT_BEATS_MAX = 4  # beats of ours, not seconds: a node that stood still itself hears first what has come meanwhile
 UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause
+DOWN = "the link is down"  # why a conversation ends if nobody has ended it
 
 LOG = Log("node")
 
@@ -92,7 +94,7 @@ class Link(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES_HIGH)
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
         hello = {"node": self._peers.name, "cluster": self._peers.cluster, "nonce": self._nonce.hex()}
-        self._say(Kind.HELLO, 0, json.dumps(hello).encode())
+        self._say(Kind.HELLO, 0, json.dumps({**hello, "version": wire.VERSION}).encode())
 
     def data_received(self, data: bytes) -> None:
         """Do what the other node says; what it should not have said ends the link."""
@@ -124,7 +126,7 @@ class Link(asyncio.Protocol):
         conversations, self._conversations = self._conversations, {}
         answers, self._answers = self._answers, {}
         for each in conversations.values():
-            each.ended("the link is down")
+            each.ended(DOWN)
         for answer in answers.values():
             answer(None)
         if was_up:
@@ -195,16 +197,24 @@ class Link(asyncio.Protocol):
         elif message.kind is Kind.OPEN:
             self._open(message.number, message.payload)
         elif message.kind is Kind.ASK:
-            number = message.number
-            self._peers.asked(self, message.payload, lambda answer: self._say(Kind.ANSWER, number, answer))
+            self._answer(message.number, message.payload)
         elif message.kind is Kind.PING:
             return
         elif message.kind is Kind.ANSWER:
             answered = self._answers.pop(message.number, None)
             if answered is not None:
                 answered(message.payload)
-        else:
+        elif message.kind is not Kind.UNKNOWN:
             self._talk(message)
+
+    def _answer(self, number: int, request: bytes) -> None:
+        """Answer a question; one that nobody here understands is refused, and ends nothing."""
+        answer = partial(self._say, Kind.ANSWER, number)
+        try:
+            self._peers.asked(self, request, answer)
+        except Exception as error:  # whatever is wrong with it: others talk on this link, too
+            LOG.warning("question refused", peer=self.peer, reason=error)
+            answer(wire.refusal(error))
 
     def _talk(self, message: Message) -> None:
         """Go on with a conversation; one that has just ended needs to hear nothing more."""
@@ -241,6 +251,7 @@ class Link(asyncio.Protocol):
             told = json.loads(payload)
             cluster, self.peer = str(told["cluster"]), str(told["node"])
             self._their_nonce = bytes.fromhex(told["nonce"])
+            wire.check_version(told.get("version"), self.peer)
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgument(f"no introduction: {error}") from None
         if cluster != self._peers.cluster:

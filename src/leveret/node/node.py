@@ -34,6 +34,7 @@ from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
 from leveret.node.shard import Shard
 from leveret.node.web.courier import Courier
 from leveret.node.web.edges import Edge
+from leveret.node.wire import is_refusal
 from leveret.telemetry.logs import Log
 
 RETRY_S = 0.1
@@ -135,6 +136,8 @@ class Node:
     def serve(self, shard: Shard) -> None:
         """Serve a shard from now on, for which everything is prepared."""
         shard.reconcile(self.catalog.replica)
+        shard.begin()
+        shard.knows = self.knows
         shard.hub.core.leaving = False
         shard.hub.core.gone = partial(self._hear_gone, shard)
         self.shards[shard.home] = shard
@@ -148,6 +151,7 @@ class Node:
         if outbox is not None:
             outbox.close()
         if shard is not None:
+            shard.leave()
             shard.hub.core.leaving = True
             shard.edges.close()
             shard.hub.core.gone = None
@@ -189,6 +193,11 @@ class Node:
 
     # For fronts
 
+    @property
+    def version(self) -> int:
+        """The version of the definitions that clients are served by."""
+        return self.catalog.version
+
     def home_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
         return self.catalog.replica.home_of(vhost, queue)
@@ -222,7 +231,7 @@ class Node:
         owner = self.owner_of(home)
         if owner == self.name and home in self.shards:
             self._served_by[backend] = owner
-            backend.connection.attached(backend, Guest(self.shards[home].hub, caller, backend))
+            backend.connection.attached(backend, Guest(self.shards[home], caller, backend))
         elif owner in self.links:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
@@ -312,11 +321,18 @@ class Node:
             else:
                 self._bring(str(asked.get("shard")), letter, answer)
 
-        if int(asked["version"]) <= self.catalog.version:
+        if self.knows(int(asked["version"]), lambda is_known: known(b"" if is_known else b"no catalog within reach")):
             known(b"")
-            return
+
+    def knows(self, version: int, then: Callable[[bool], None]) -> bool:
+        """Whether this node has a version of the definitions; if not, `then` whether it has it after another look."""
+        if version <= self.catalog.version:
+            return True
         task = asyncio.create_task(self.catalog.catch_up())
-        task.add_done_callback(lambda done: known(b"" if done.exception() is None else str(done.exception()).encode()))
+        self._changing.add(task)
+        task.add_done_callback(self._changing.discard)
+        task.add_done_callback(lambda done: then(not done.cancelled() and done.exception() is None))
+        return False
 
     def _replies_on(self, node: str) -> RemoteReplies | None:
         """Who takes the replies for clients of another node."""
@@ -362,7 +378,7 @@ class Node:
         if waiting:
             await asyncio.wait(waiting.values(), timeout=ASKED_S)
         told = {name: answer.result() for name, answer in waiting.items() if answer.done()}
-        return {name: json.loads(data) for name, data in told.items() if data}
+        return {name: json.loads(data) for name, data in told.items() if data and not is_refusal(data)}
 
     def _ask(self, link: Link, request: bytes) -> asyncio.Future[bytes | None]:
         """What another node answers; None when it is lost meanwhile."""
