@@ -18,11 +18,14 @@ DEBIAN_PACKAGES = {
     "chromium": "chromium",
     "etcd": "etcd-server",
     "initdb": "postgresql",
+    "ip": "iproute2",
     "java": "default-jre-headless",
+    "nft": "nftables",
     "node": "nodejs",
     "npm": "npm",
     "prometheus": "prometheus",
     "promtool": "prometheus",
+    "redis-server": "redis-server",
 }
 NODE_PACKAGES = {"amqplib": "2.3.1", "rabbitmq-client": "5.0.8", "@aws-sdk/client-sqs": "3.1164.0"}
 AWS_CLI = Path(sys.executable).with_name("aws")

@@ -21,20 +21,23 @@ ARROWS: dict[str, set[str]] = {
     "stream": {"core", "journal"} | SHARED,
     "security": {"core"} | SHARED,
     "telemetry": {"core"} | SHARED,
+    "shared": {"core", "security", "telemetry"} | SHARED,
     "cluster": {"core", "journal", "telemetry"} | SHARED,
     "node": EDGE | {"amqp", "http", "embedded", "journal", "cluster"},
     "alerting": {"core", "security", "telemetry", "embedded"} | SHARED,
     "net": EDGE - {"net"},
     "amqp": EDGE,
-    "http": EDGE | {"embedded", "sink", "alerting"},
-    "client": EDGE | {"embedded"},
+    "http": EDGE | {"embedded", "sink", "alerting", "shared"},
+    "client": EDGE | {"embedded", "shared"},
     "cli": EDGE | {"server", "client", "embedded", "journal", "stream", "sink"},
     "__main__": {"cli"},
     "embedded": EDGE | {"journal", "stream"},
     "sink": {"core", "journal", "embedded", "telemetry"} | SHARED,
     "pipeline": {"core", "journal", "stream", "client", "sink"} | SHARED,
     "": EDGE | {"journal", "stream", "embedded", "client"},
-    "server": EDGE | {"journal", "stream", "embedded", "client", "amqp", "http", "sink", "cluster", "node", "alerting"},
+    "server": EDGE
+    | {"journal", "stream", "embedded", "client", "amqp", "http", "sink", "cluster", "node", "alerting"}
+    | {"shared"},
 }
 
 # Whatever makes two runs of the same calls differ, or waits, or leaves the process.

@@ -69,6 +69,13 @@ SERVER_RULES = (
         "warning",
         "the disk takes long to make commits durable",
     ),
+    ServerRule(
+        "redis_away",
+        "leveret_redis_up == 0",
+        300,
+        "warning",
+        "nodes keep limits each for itself: Redis does not answer",
+    ),
 )
 
 

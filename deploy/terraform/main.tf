@@ -10,6 +10,7 @@ module "manifests" {
   replicas      = var.replicas
   store         = var.store
   etcd          = var.etcd
+  redis         = var.redis
   blobs         = var.blobs
   epoch_base    = var.epoch_base
   storage_class = var.storage_class

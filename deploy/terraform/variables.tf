@@ -31,6 +31,12 @@ variable "etcd" {
   type        = list(string)
 }
 
+variable "redis" {
+  description = "URL of the Redis that nodes share limits by, without a password; off is none."
+  type        = string
+  default     = "off"
+}
+
 variable "blobs" {
   description = "URL of the object store for large bodies."
   type        = string

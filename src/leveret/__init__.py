@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from leveret.client.abroker import AsyncRemoteBroker, aconnect
     from leveret.client.broker import RemoteBroker, connect
     from leveret.client.encryption import Cipher
+    from leveret.client.once import AsyncOnce, Once
     from leveret.clock import ManualClock
     from leveret.config import Options
     from leveret.core.errors import (
@@ -72,6 +73,8 @@ else:
         "RemoteBroker": "leveret.client.broker",
         "connect": "leveret.client.broker",
         "Cipher": "leveret.client.encryption",
+        "AsyncOnce": "leveret.client.once",
+        "Once": "leveret.client.once",
         "ManualClock": "leveret.clock",
         "Options": "leveret.config",
         "Broker": "leveret.embedded.broker",
@@ -109,6 +112,7 @@ else:
 __all__ = [
     "AccessRefused",
     "Appended",
+    "AsyncOnce",
     "AsyncRemoteBroker",
     "BlobStoreFailed",
     "Broker",
@@ -134,6 +138,7 @@ __all__ = [
     "MessageTooLarge",
     "NotFound",
     "NotSupported",
+    "Once",
     "Options",
     "Outgoing",
     "Peeked",

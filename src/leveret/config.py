@@ -92,6 +92,8 @@ class ServerOptions(StoreOptions):
     cluster_epoch_base: int = option(
         0, "raised by one on every node when etcd has lost its data or is another one", at_most=(1 << 22) - 1
     )
+    redis: str | None = option(None, "URL of a Redis in which nodes share rate limits, failed logins and answers")
+    redis_password: str = option("", "password of it, if the URL has none; not a flag", secret=True)
     host: str = option("127.0.0.1", "address to listen on; several are separated by commas, 0.0.0.0 is all of IPv4")
     amqp_port: int | None = port(5672, "port for AMQP without TLS; 0 is any free one, off is none")
     amqps_port: int | None = port(5671, "port for AMQP with TLS, opened when there is a certificate; 0 is any free one")

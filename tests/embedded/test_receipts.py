@@ -86,10 +86,11 @@ def test_the_receipt_of_another_broker_is_refused(orders: leveret.Queue) -> None
         orders.ack(receipt)
 
 
-def test_leases_and_their_receipts_end_with_the_process(reopen: Reopen) -> None:
+def test_leases_and_their_receipts_end_with_the_process(reopen: Reopen, clock: leveret.ManualClock) -> None:
     orders = reopen().queue("orders")
     orders.send("x")
     receipt = orders.receive()[0].receipt
+    clock.advance(1)
     orders = reopen().queue("orders")
     orders.receive()
     with pytest.raises(leveret.InvalidReceipt):

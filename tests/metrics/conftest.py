@@ -7,11 +7,14 @@ import pytest
 from tests.metrics.scene import Scrape, busy, scrape
 from tests.server_process import ServerProcess
 
+NOBODY = "redis://:hush@127.0.0.1:1/0"
+
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("metrics")
-    with ServerProcess(folder, "--archive-dir", str(folder / "archive")) as running, busy(running):
+    flags = ["--archive-dir", str(folder / "archive"), "--redis", NOBODY]
+    with ServerProcess(folder, *flags) as running, busy(running):
         yield running
 
 

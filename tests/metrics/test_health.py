@@ -20,6 +20,16 @@ def test_a_running_server_is_well_and_says_so_to_everybody(server: ServerProcess
     assert headers["Cache-Control"] == "no-store"
 
 
+def test_a_server_works_without_the_redis_that_it_should_have(server: ServerProcess) -> None:
+    status, text, _ = fetch(server, "/health/ready")
+    assert (status, json.loads(text)["degraded"]) == (
+        200,
+        ["redis does not answer: limits are kept by each node alone"],
+    )
+    assert "redis does not answer" in server.text
+    assert "hush" not in server.text
+
+
 def asked(health: Health) -> tuple[int, list[str]]:
     answer = health.answer(Request("GET", b"/health/ready", {}, Peer("192.0.2.1", 1)))
     assert isinstance(answer, Response)

@@ -60,6 +60,7 @@ FIRES: list[tuple[str, dict[str, str]]] = [
     ("disk_alarm", {f"rabbitmq_alarms_free_disk_space_watermark{SERVER}": MINUTES}),
     ("journal_full", {f"leveret_journal_full{SERVER}": MINUTES}),
     ("slow_syncs", {SYNC + '"0.524288"}': "0+1x120", SYNC + '"1.048576"}': "0+9x120", SYNC + '"+Inf"}': "0+9x120"}),
+    ("redis_away", {f"leveret_redis_up{SERVER}": "0x120"}),
 ]
 QUIET: list[tuple[str, dict[str, str]]] = [
     ("queue_depth", {metric("messages"): "10000x120"}),
@@ -79,6 +80,7 @@ QUIET: list[tuple[str, dict[str, str]]] = [
     ("stream_lag", {LAG: "1000x120"}),
     ("server_down", {f"up{SERVER}": MINUTES}),
     ("slow_syncs", {SYNC + '"0.004096"}': "0+9x120", SYNC + '"+Inf"}': "0+9x120"}),
+    ("redis_away", {f"leveret_redis_up{SERVER}": MINUTES}),
 ]
 
 

@@ -20,12 +20,13 @@ from leveret.cluster.catalog import Catalog
 from leveret.cluster.catalog_log import MemoryLog
 from leveret.cluster.placement import LOCAL, Placements
 from leveret.embedded.broker import Broker
-from leveret.embedded.guard import Guard
 from leveret.embedded.options import options_of
 from leveret.net.admission import Admission
+from leveret.node.catalog_guard import CatalogGuard
 from leveret.node.front.connection import FrontConnection
 from leveret.node.node import Node
 from leveret.node.shard import Shard
+from leveret.node.web.edges import Furnish, bare
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
@@ -50,6 +51,7 @@ class Served:
 
     def __init__(self, access: Access | None = None, connect: Any = None, broker: Broker | None = None) -> None:
         self.broker = broker or leveret.open()
+        self.shard: Shard | None = None
         with self.broker.guard as core:
             self.access = access or Access(core, None, cost=CHEAP)
         more = {} if connect is None else {"connect": connect}
@@ -64,11 +66,12 @@ class Served:
 class OneNode:
     """A node, its fronts and its shards."""
 
-    def __init__(self, name: str, cluster: "Cluster") -> None:
+    def __init__(self, name: str, cluster: "Cluster", furnish: Furnish) -> None:
         self.name = name
+        self.furnish = furnish
         self.cluster = cluster
         self.catalog = Catalog(cluster.log, name, SHARDS)
-        guard = Guard(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
+        guard = CatalogGuard(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
         self.fronts = Served(connect=self.connect, broker=Broker(guard, options_of({}), b"nobody knows"))
         self.node = Node(name, "test", b"secret", self.catalog, self.fronts.server.hub, cluster)
         self.shards: dict[str, Served] = {}
@@ -89,7 +92,8 @@ class OneNode:
         """Serve a shard."""
         self.shards[home] = served
         self.node.prepare(home, served.broker.guard.core)
-        self.node.serve(Shard(home, served.server.hub))
+        served.shard = served.shard or Shard(home, served.server.hub, self.furnish(home, served.broker))
+        self.node.serve(served.shard)
 
     def hand_over(self, home: str) -> Served:
         """Serve a shard no more, and give what is in it."""
@@ -106,7 +110,9 @@ class OneNode:
 class Cluster:
     """Some nodes, in the loop of a thread."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, furnish: Furnish = bare, member: type[OneNode] = OneNode) -> None:
+        self.furnish = furnish
+        self.member = member
         self.log = MemoryLog()
         self.addresses: dict[str, tuple[str, int]] = {}
         self.owners: dict[str, str] = {}
@@ -126,7 +132,7 @@ class Cluster:
         self.members[name].serve(home, Served(self.members[name].fronts.access))
 
     async def _add(self, name: str) -> None:
-        self.members[name] = OneNode(name, self)
+        self.members[name] = self.member(name, self, self.furnish)
         await self.members[name].start()
 
     async def _linked(self) -> None:

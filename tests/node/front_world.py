@@ -27,6 +27,7 @@ from tests.amqp.client import World
 
 SHARDS = 3
 NODE = "here"
+HOMES = [*map(str, range(SHARDS)), LOCAL + NODE]
 T = TypeVar("T")
 
 
@@ -50,7 +51,7 @@ class FrontWorld(World):
         self.replica = Replica(SHARDS)
         self._soon: deque[Callable[[], None]] = deque()
         super().__init__(limits)
-        self.worlds = {home: World(limits, **options) for home in (*map(str, range(SHARDS)), LOCAL + NODE)}
+        self.worlds = {home: self.shard_world(home, limits, **options) for home in HOMES}
         self.shards = {home: Shard(home, world.hub) for home, world in self.worlds.items()}
         for home, world in self.worlds.items():
             world.hub.access = self.access
@@ -70,6 +71,10 @@ class FrontWorld(World):
     def open(self, path: str | None, **options: Any) -> Broker:
         """The copy of all definitions."""
         return Broker(Guard(self.replica.broker, self.replica.lock, self.clock), options_of({}), b"nobody knows")
+
+    def shard_world(self, home: str, limits: Limits | None, **options: Any) -> World:
+        """The broker of a shard."""
+        return World(limits, **options)
 
     def connect(self, peer: Peer) -> FrontConnection:
         return FrontConnection(self.hub, peer, self)
@@ -96,6 +101,10 @@ class FrontWorld(World):
         self.work()
 
     # What a node does
+
+    @property
+    def version(self) -> int:
+        return 0
 
     def home_of(self, vhost: str, queue: str) -> str:
         return self.replica.home_of(vhost, queue)
@@ -138,7 +147,7 @@ class FrontWorld(World):
         self.work()
 
     def _connect(self, backend: Backend) -> None:
-        guest = self.guests[backend] = Guest(self.shards[backend.home].hub, self.callers[backend], backend)
+        guest = self.guests[backend] = Guest(self.shards[backend.home], self.callers[backend], backend)
         backend.connection.attached(backend, guest)
 
     def detach(self, backend: Backend) -> None:

@@ -1,6 +1,8 @@
 """Real nodes on a real PostgreSQL and a real etcd: what clients see when one of them goes."""
 
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,30 +34,45 @@ def test_a_node_alone_serves_and_comes_back(nodes: Nodes) -> None:
         assert connection.channel().basic_get("q", auto_ack=True)[2] == b"kept"
 
 
-def test_consumers_go_on_when_a_node_is_killed(nodes: Nodes) -> None:
+def test_consumers_go_on_with_what_they_hold_when_a_node_is_killed(nodes: Nodes) -> None:
     nodes.start("a", "b")
     names = [f"q{number}" for number in range(8)]
+    words = [b"0", b"1", b"2", b"3", b"4"]
     with nodes.connect("a") as connection:
-        channel = connection.channel()
+        channel, publisher = connection.channel(), connection.channel()
         for name in names:
             channel.queue_declare(name, durable=True)
-        channel.confirm_delivery()
-        taken: set[bytes] = set()
-
-        def take(channel: Any, method: Any, properties: Any, body: bytes) -> None:
-            taken.add(body)
-            channel.basic_ack(method.delivery_tag)
-
-        for name in names:
-            channel.basic_consume(name, take)
+        publisher.confirm_delivery()
         confirmed: set[bytes] = set()
-        publish(channel, names, b"before", confirmed)
+        for word in words:
+            publish(publisher, names, word, confirmed)
+        came: list[tuple[bytes, int]] = []
+        channel.basic_qos(prefetch_count=10)
+        for name in names:
+            channel.basic_consume(name, lambda c, method, p, body: came.append((body, method.delivery_tag)))
+        wait(connection, lambda: len(came) == len(confirmed))
+        held = came.copy()
+        for _, tag in held[: len(names)]:
+            channel.basic_ack(tag)  # which the owner may not get to write
+        connection.process_data_events(0)
         nodes.kill("b")
-        publish(channel, names, b"after", confirmed)
-        deadline = time.monotonic() + PATIENCE_S
-        while confirmed - taken and time.monotonic() < deadline:
-            connection.process_data_events(0.1)
-        assert confirmed - taken == set()
+        publish(publisher, names, b"after", confirmed)
+        wait(connection, lambda: {body for body, _ in came} == confirmed)
+        for _, tag in held[len(names) :] + came[len(held) :]:
+            channel.basic_ack(tag)
+        counts = Counter(body for body, _ in came if not body.startswith(b"after"))
+        assert set(counts.values()) == {1}
+    with nodes.connect("a") as connection:
+        channel = connection.channel()
+        assert [channel.queue_declare(name, passive=True).method.message_count for name in names] == [0] * len(names)
+
+
+def wait(connection: Any, until: Callable[[], bool]) -> None:
+    """Hear what the server says until something is so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not until():
+        assert time.monotonic() < deadline
+        connection.process_data_events(0.05)
 
 
 def test_nodes_that_call_each_other_by_name_and_under_tls(tmp_path: Path, etcd: EtcdProcess, store_url: str) -> None:

@@ -11,12 +11,15 @@ import uvloop
 
 import leveret
 from leveret.config import ServerOptions
+from leveret.http.desk import Desk
+from leveret.http.rest.api import RestApi
 from leveret.journal.file_store import FileStore
 from leveret.net.admission import Admission
 from leveret.net.listener import bind
 from leveret.security.access import Access
 from leveret.security.passwords import Cost
-from leveret.server.web import Web, throttle_of
+from leveret.server.shared import Shared
+from leveret.server.web import Web, sinks_of
 from leveret.telemetry.audit import Audit
 
 CHEAP = Cost(n=2, r=1, p=1)
@@ -85,8 +88,11 @@ class RestWorld:
         self._stopping = asyncio.Event()
         admission = Admission(5_000, 5_000, 5_000)
         clock = self.broker.guard.clock
-        throttle = throttle_of(self._options, clock)
-        web = Web(self._options, self.broker, self.access, admission, self.audit, clock, throttle)
+        self.shared = shared = Shared(self._options, clock)
+        jobs = [asyncio.create_task(job) for job in await shared.start(self.access.users)]
+        desk = Desk(self.broker)
+        api = RestApi(desk, self.access, self.audit, sinks_of(self._options, self.broker), shared.idempotency)
+        web = Web(self._options, desk, api, self.access, admission, self.audit, clock, shared)
         bound = bind("127.0.0.1", 0)
         self.port: int = bound.getsockname()[1]
         web.listen(bound)
@@ -94,6 +100,9 @@ class RestWorld:
         await self._stopping.wait()
         web.stop_listening()
         await web.drain(0.2)
+        for job in jobs:
+            job.cancel()
+        await self.shared.stop()
         await asyncio.sleep(0.01)  # uvloop closes sockets in the turns of the loop after the connection has ended
 
     @property

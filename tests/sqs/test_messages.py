@@ -1,6 +1,7 @@
 """Sending, receiving, deleting: what standard queues promise."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -369,3 +370,16 @@ def test_the_guards_can_be_switched_off() -> None:
         world.create("orders")
     finally:
         world.end()
+
+
+def test_a_handle_from_before_a_restart_deletes_what_was_not_received_since(tmp_path: Path) -> None:
+    world = World(str(tmp_path))
+    url = world.create("orders")
+    for body in "12":
+        world.send(url, body)
+    one, two = world.receive(url, 2)
+    world.clock.advance(1)
+    world.restart()
+    world.delete(url, one)
+    assert world.bodies(url) == [two["Body"]]
+    world.end()

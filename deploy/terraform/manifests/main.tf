@@ -18,6 +18,7 @@ locals {
     LEVERET_CLUSTER_EPOCH_BASE = tostring(var.epoch_base)
     LEVERET_STORE              = var.store
     LEVERET_ETCD               = join(",", var.etcd)
+    LEVERET_REDIS              = var.redis
     LEVERET_BLOBS              = var.blobs
   }, var.extra_options)
 

@@ -51,6 +51,17 @@ variable "etcd" {
   }
 }
 
+variable "redis" {
+  description = "URL of the Redis that nodes share limits by, without a password; off is none."
+  type        = string
+  default     = "off"
+
+  validation {
+    condition     = var.redis == "off" || can(regex("^rediss?://[^@]+$", var.redis))
+    error_message = "Give a URL of Redis without a password: that one belongs into LEVERET_REDIS_PASSWORD of secrets."
+  }
+}
+
 variable "blobs" {
   description = "URL of the object store for large bodies."
   type        = string

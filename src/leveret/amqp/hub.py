@@ -167,14 +167,18 @@ class Hub:
 
             self.when_durable(confirm)
 
-    def when_durable(self, action: Callable[[], None]) -> None:
-        """Do something when all that was done until now is on the disk; under the guard."""
+    def when_durable(self, action: Callable[[], None], *, lazily: bool = False) -> None:
+        """Do something when all that was done until now is on the disk; under the guard.
+
+        `lazily`: that is in no hurry, so nothing is written earlier than it would be anyway.
+        """
         frame = self.guard.commit()
         if frame <= self.durable_frame:
             action()
             return
         self._waiting.append((frame, action))
-        self.guard.kick()
+        if not lazily:
+            self.guard.kick()
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk, and all before it."""

@@ -70,6 +70,35 @@ cdef class Unacked:
             low += 1
         return found
 
+    def identities(self, uint64_t through, uint64_t after) -> list[tuple[str, bytes]]:
+        """Which messages the deliveries up to a tag, and after the other, are: queues, and records in the order of tags.
+
+        record: | u64 tag | u64 number | u64 published at, in ms | u64 group | u32 deliveries | u8 priority |
+        """
+        cdef Py_ssize_t i = self.end
+        cdef Held held
+        cdef object queue = None
+        cdef bytearray records = bytearray()
+        cdef list found = []
+        while i > self.first and self.slots[i - 1].tag > after:
+            i -= 1
+        for i in range(i, self.end):
+            held = None if self.slots[i].held == NULL else <Held>self.slots[i].held
+            if held is None or held.state != LEASED or held.lease != self.slots[i].lease:
+                continue
+            if self.slots[i].tag > through:
+                break
+            if held.queue is not queue:
+                queue, records = held.queue, bytearray()
+                found.append((queue.name, records))
+            put(records, self.slots[i].tag, 8)
+            put(records, held.entry.seq, 8)
+            put(records, held.entry.enqueued_ms, 8)
+            put(records, held.group, 8)
+            put(records, held.entry.deliveries, 4)
+            put(records, held.entry.priority, 1)
+        return [(name, bytes(each)) for name, each in found]
+
     def take_all(self) -> list[tuple[int, int, Held]]:
         """Every tag, the lease that it stands for, and its message; nothing is left."""
         cdef Py_ssize_t i
@@ -139,3 +168,11 @@ cdef class Unacked:
             self.slots = <Slot*>grown
             self.capacity = max(self.capacity * 2, SLOTS_MIN)
         return 0
+
+
+cdef int put(bytearray out, uint64_t value, int size) except -1:
+    """Add a number, its highest byte first."""
+    cdef int i
+    for i in range(size - 1, -1, -1):
+        out.append((value >> (8 * i)) & 0xFF)
+    return 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leveret.client import calls
-from leveret.embedded.processed import SUFFIX, WINDOW_S
+from leveret.core.names import PROCESSED_SUFFIX
+from leveret.embedded.processed import WINDOW_S
 
 if TYPE_CHECKING:
     from leveret.client.message import RemoteMessage
@@ -19,7 +20,7 @@ class RemoteProcessed:
         """Use the companion of a queue, made if need be."""
         self._source = source
         self._name = name
-        source.broker.queue(source.name + SUFFIX, dedup_window=WINDOW_S, durable=source.durable)
+        source.broker.queue(source.name + PROCESSED_SUFFIX, dedup_window=WINDOW_S, durable=source.durable)
 
     def has(self, message: RemoteMessage) -> bool:
         """Whether a message was handled before."""

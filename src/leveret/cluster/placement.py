@@ -9,6 +9,7 @@ from typing import Any
 
 from leveret.core.arguments import DEAD_LETTER_EXCHANGE, DEAD_LETTER_KEY
 from leveret.core.errors import InvalidArgument
+from leveret.core.names import companion_of
 
 SHARDS = 32
 SHARDS_MAX = 1024  # each costs its owner a connection and a replay
@@ -59,7 +60,8 @@ class Placements:
     """The shard of every queue, and of those that are about to be declared.
 
     A queue and the one that takes its dead letters are in one shard if the two are all there is: a dead letter is then
-    one frame. A queue that takes those of many would draw all of them into one shard, so only the first follows.
+    one frame. A queue that takes those of many would draw all of them into one shard, so only the first follows. What
+    workers of a queue have done is remembered beside it: a message is acknowledged and remembered in one frame.
     """
 
     def __init__(self, shards: int = SHARDS) -> None:
@@ -78,7 +80,9 @@ class Placements:
         target = dead_letter_target(arguments)
         if target is not None and (vhost, target) in self._shards and not self._sources.get((vhost, target)):
             return self._shards[vhost, target]
-        return stable_hash("queue", vhost, name) % self.shards
+        companion = companion_of(name)
+        known = None if companion is None else self._shards.get((vhost, companion))
+        return stable_hash("queue", vhost, companion or name) % self.shards if known is None else known
 
     def put(self, vhost: str, name: str, arguments: Mapping[str, Any] | None, shard: int) -> None:
         """A queue is in a shard."""

@@ -54,6 +54,10 @@ class NoRecords(Recorder):
         """See Recorder."""
         return 0
 
+    def figures(self) -> list[dict[str, int]]:
+        """See Recorder."""
+        return []
+
 
 class StreamNames(NoStreams):
     """The streams of a broker without messages."""

@@ -66,6 +66,7 @@ class Broker(Publisher):
         self.leaving = False  # to be opened elsewhere: no queue goes because its consumers do
         self.gone: Callable[[Queue], None] | None = None  # is told of every queue that is deleted
         self.outbox: deadletter.Outbox | None = None  # has the dead letters for queues of other brokers
+        self.away: deadletter.Away | None = None  # has what is moved to queues of other brokers
         self.salvage = False  # whether queues that lost their definition are kept under another name
 
     # -- queues

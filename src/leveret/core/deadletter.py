@@ -32,6 +32,9 @@ OWNED = frozenset({DEATHS, *(f"x-{which}-death-{fact}" for which in ("first", "l
 Outbox = Callable[[str, str, list[str], Properties], list[tuple[Properties, list[Any]]]]
 """Asked about each dead letter by virtual host, exchange and keys: which other queues get it, and carrying what."""
 
+Away = Callable[[str, str, Properties], tuple[Properties, Any] | None]
+"""Asked about a message that is moved, by virtual host and queue: which queue has it for now, and carrying what."""
+
 
 def bury(
     properties: Properties,

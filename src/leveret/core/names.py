@@ -3,6 +3,7 @@
 from leveret.core.errors import AccessRefused, InvalidArgument
 
 NAME_BYTES_MAX = 255  # an AMQP short string; a longer name could not be told to any client
+PROCESSED_SUFFIX = ".processed"  # of the queue that remembers what workers of another one have done
 RESERVED_PREFIX = "amq."
 CONSUMER_NAME_CHARS_MAX = 128  # names of consumers are kept for ever, and clients choose them
 
@@ -16,6 +17,11 @@ def consumer_name(user: str, given: object) -> str:
     """How the journal knows who takes messages: by user, and by the name that a client gives itself, if it does."""
     name = f"{user}/{given}" if isinstance(given, str) and given else user
     return name[:CONSUMER_NAME_CHARS_MAX]
+
+
+def companion_of(name: str) -> str | None:
+    """The queue whose workers remember in a queue of this name what they have done; None: it is no such memory."""
+    return name.removesuffix(PROCESSED_SUFFIX) if name.endswith(PROCESSED_SUFFIX) else None
 
 
 def check_name(kind: str, name: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leveret.core.dedup import digest
+from leveret.core.names import PROCESSED_SUFFIX
 
 if TYPE_CHECKING:
     from leveret.core.broker import Broker as Core
@@ -16,12 +17,11 @@ if TYPE_CHECKING:
     from leveret.embedded.queue import Queue
 
 WINDOW_S = 7 * 24 * 3600
-SUFFIX = ".processed"
 
 
 def memory_of(source: Queue) -> Queue:
     """The companion of a queue, made if need be."""
-    vhost, name = source.anyway.vhost, source.name + SUFFIX
+    vhost, name = source.anyway.vhost, source.name + PROCESSED_SUFFIX
     return source.broker.queue(name, dedup_window=WINDOW_S, durable=source.durable, vhost=vhost)
 
 

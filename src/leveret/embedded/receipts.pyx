@@ -2,12 +2,12 @@
 
     base64url( queue number 4 | message number 8 | lease 8 | 16 bytes of SipHash over those )
 
-The key is made of the store's secret and of chance at each start: leases end with the process, and so do receipts.
+The key is that of the store, so whoever opens it next reads them, too. Leases end with the process, and the numbers of the
+next ones are higher (see leveret.core.restore): an old receipt names a message, and no delivery that there is.
 Compiled because HTTP writes one and reads one for each message.
 """
 
 import hmac
-import secrets
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_1BYTE_DATA, PyUnicode_New
@@ -26,6 +26,7 @@ cdef enum:
     NO_DIGIT = 255
 
 RECEIPT_CHARS = CHARS
+PURPOSE = b"receipts"
 cdef const char* ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 cdef unsigned char VALUES[256]
 
@@ -79,7 +80,7 @@ cdef class Receipts:
 
     def __init__(self, bytes secret not None) -> None:
         """Use the secret of a store."""
-        self.key = hmac.digest(secret, secrets.token_bytes(32), "sha256")[:KEY_BYTES]
+        self.key = hmac.digest(secret, PURPOSE, "sha256")[:KEY_BYTES]
 
     def write(self, uint32_t queue, uint64_t seq, uint64_t lease) -> str:
         """The receipt of a lease."""
@@ -130,7 +131,7 @@ cdef class Receipts:
         for i in range(RAW_BYTES - FACTS_BYTES):
             difference |= proof[i] ^ raw[FACTS_BYTES + i]
         if difference:
-            return "was not made by this broker since it started"
+            return "was not made by this broker"
         facts.queue = <uint32_t>get(raw, QUEUE_BYTES)
         facts.seq = get(raw + QUEUE_BYTES, 8)
         facts.lease = get(raw + QUEUE_BYTES + 8, 8)

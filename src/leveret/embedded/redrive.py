@@ -16,6 +16,9 @@ from leveret.core.errors import InvalidArgument
 from leveret.core.filters import BLOB, Filter
 from leveret.core.held import Held
 from leveret.core.message import Message as Content
+from leveret.core.properties import Properties
+from leveret.core.properties import content as wire_content
+from leveret.core.publish import route_of
 from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.sweep import STEP, Sweep
 
@@ -76,13 +79,14 @@ class Redrive(Sweep):
 
     def check(self, core: Core) -> None:
         """Refuse a target that is not there."""
-        if self._to is not None:
-            core.topology.vhost(self._source.vhost).queue(self._to)
+        vhost = self._source.vhost
+        if self._to is not None and (core.away is None or core.away(vhost, self._to, Properties()) is None):
+            core.topology.vhost(vhost).queue(self._to)
 
     def take(self, core: Core, held: Held, content: Content) -> None:
         """Put a message into its target and take it out of its source, or leave it where it is."""
-        target = self._target(core, content)
-        if target is not None and target is not self._source and self._publish(core, target, content):
+        name: Any = self._to if self._to is not None else (content.properties.headers or {}).get(FIRST_DEATH)
+        if self._move(core, name, content):
             withdrawn = browse.withdraw(self._source, held)
             assert withdrawn is not None, "what was ready in this hold of the lock still is"
             browse.moved(withdrawn)
@@ -90,19 +94,25 @@ class Redrive(Sweep):
         else:
             self._skipped += 1
 
-    def _target(self, core: Core, content: Content) -> CoreQueue | None:
-        """Where a message goes; None when that queue is not there."""
-        name: Any = self._to if self._to is not None else (content.properties.headers or {}).get(FIRST_DEATH)
-        found: CoreQueue | None = core.topology.vhost(self._source.vhost).queues.get(name)
-        return found
+    def _move(self, core: Core, name: Any, content: Content) -> bool:
+        """Put a message into a queue, here or on its way to another broker; False when it is not there, or full."""
+        vhost = self._source.vhost
+        target: CoreQueue | None = core.topology.vhost(vhost).queues.get(name)
+        if target is not None:
+            wire = content.content, content.header_len
+            return target is not self._source and self._publish(core, target, target.route, wire, content)
+        away = None if core.away is None or not isinstance(name, str) else core.away(vhost, name, content.properties)
+        if away is None:
+            return False
+        carried, keeper = away
+        return self._publish(core, keeper, route_of("", name), wire_content(carried, content.body), content)
 
-    def _publish(self, core: Core, target: CoreQueue, content: Content) -> bool:
+    def _publish(self, core: Core, target: CoreQueue, route: bytes, wire: tuple[bytes, int], content: Content) -> bool:
         """Publish a message again; False when the target is full."""
         seq = core.publish(
             [target],
-            target.route,
-            content.content,
-            content.header_len,
+            route,
+            *wire,
             priority=content.priority,
             persistent=content.flags & PERSISTENT != 0,
             blob=content.flags & BLOB != 0,

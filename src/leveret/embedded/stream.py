@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leveret.core.arguments import PARTITIONS, TIME_MS_MAX
 from leveret.core.errors import BrokerClosed, InvalidArgument, QueueNotFound
 from leveret.core.queue import Queue as CoreQueue
+from leveret.core.streams import Recorder
 from leveret.embedded.bodies import BYTES_TYPE, HEADERS
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.group import Group
@@ -81,13 +82,18 @@ def stream_arguments(
     return {name: value for name, value in given.items() if value is not None}
 
 
-def partition_stats(recorder: StreamRecorder) -> tuple[PartitionStats, ...]:
+def partition_stats(recorder: Recorder | None) -> tuple[PartitionStats, ...]:
     """The figures of each partition of a stream."""
     return tuple(
         PartitionStats(
-            number, log.first_offset, log.committed, log.committed - log.first_offset, log.size_bytes, len(log.segments)
+            each["partition"],
+            each["first_offset"],
+            each["committed_offset"] + 1,
+            each["messages"],
+            each["size_bytes"],
+            each["segments"],
         )
-        for number, log in enumerate(recorder.logs)
+        for each in ([] if recorder is None else recorder.figures())
     )
 
 
@@ -322,7 +328,7 @@ class Stream:
             queue = self.core
             waiters = self.guard.waiters.count(queue)
             published, consumers = queue.counts["published"], len(queue.consumers or ())
-        partitions = partition_stats(self.recorder)
+        partitions = partition_stats(queue.recorder)
         return StreamStats(
             self.name,
             sum(each.records for each in partitions),

@@ -48,7 +48,13 @@ class Auth:
     """Decides who asks; one for each server."""
 
     def __init__(
-        self, access: Access, clock: Clock, web_tokens: WebTokens | None = None, *, secrets_in_clear: bool = False
+        self,
+        access: Access,
+        clock: Clock,
+        web_tokens: WebTokens | None = None,
+        *,
+        secrets_in_clear: bool = False,
+        failures: Failures | None = None,
     ) -> None:
         """`secrets_in_clear`: take passwords and tokens from other machines without TLS as well."""
         self.sessions = Sessions(access.users, clock)
@@ -57,7 +63,7 @@ class Auth:
         self._web_tokens = web_tokens
         self._secrets_in_clear = secrets_in_clear
         self._deciding: Counter[str] = Counter()
-        self._failures = Failures()
+        self._failures = Failures() if failures is None else failures
 
     def wrap(self, handler: Handler, open_paths: frozenset[bytes] = frozenset()) -> Handler:
         """A handler whose requests have an `identity`; the open paths (page, documents, health) need none."""
@@ -154,12 +160,11 @@ class Auth:
         except BadToken as error:
             return self._count(host, str(error))
 
-    async def _refuse_token(self, host: str, reason: str) -> Identity:
-        await asyncio.sleep(self._count(host, reason) / 1000)
-        raise _unauthorized("the token is not accepted")
+    def _refuse_token(self, host: str, reason: str) -> Awaitable[Identity]:
+        return self._decide(host, lambda: self._count(host, reason))
 
     def _count(self, host: str, reason: str) -> int:
-        """Note a bad token; for how long its refusal is held back."""
+        """Note a bad token, in a thread; for how long its refusal is held back."""
         LOG.warning("token refused", peer=host, reason=reason)
         return self._failures.count(origin(host), self._clock.now_ms())
 

@@ -59,7 +59,7 @@ class Desk:
 
     # What waits for the disk
 
-    def change(self, action: Callable[[Core], T]) -> T | Pending[T]:
+    def change(self, action: Callable[[Core], T]) -> T | Awaitable[T]:
         """Do something to the core, under its lock; give the result when it is durable."""
         with self.guard as core:
             result = action(core)

@@ -18,11 +18,18 @@ NO_STORE = (("Cache-Control", "no-store"),)
 class Health:
     """A handler for the paths under /health."""
 
-    def __init__(self, guard: Guard, stopping: Callable[[], bool], alarm: Callable[[], str | None]) -> None:
-        """`stopping` and `alarm` tell about the server that the broker is in."""
+    def __init__(
+        self,
+        guard: Guard,
+        stopping: Callable[[], bool],
+        alarm: Callable[[], str | None],
+        degraded: Callable[[], list[str]] = list,
+    ) -> None:
+        """What tells about the server that the broker is in; a degraded one is as ready as any."""
         self._guard = guard
         self._stopping = stopping
         self._alarm = alarm
+        self._degraded = degraded
         self.answer = Router({("GET", "/health/live"): self._live, ("GET", "/health/ready"): self._ready})
 
     def _live(self, request: Request) -> Response:
@@ -37,6 +44,7 @@ class Health:
         }
         reasons = [reason for reason, failed in failures.items() if failed]
         told = {"status": "failed" if reasons else "ok", "reasons": reasons, "alarm": self._alarm()}
+        told["degraded"] = self._degraded()
         return json_response(told, 503 if reasons else 200, NO_STORE)
 
 

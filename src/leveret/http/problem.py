@@ -1,5 +1,7 @@
 """Refusals as RFC 9457 has them: application/problem+json, by one table from the errors of the core."""
 
+import json
+
 from leveret.core import errors
 from leveret.http.request import Refusal
 from leveret.http.response import REASONS, Headers, Response, json_response
@@ -27,8 +29,8 @@ STATUSES: dict[type[errors.LeveretError], int] = {
     errors.Unreachable: 502,
     errors.BrokerClosed: 503,
     errors.JournalError: 500,
-    errors.JournalFailed: 500,
-    errors.Fenced: 500,
+    errors.JournalFailed: 503,
+    errors.Fenced: 503,
     errors.StoreUnreachable: 503,
     errors.DiskFull: 507,
     errors.BlobStoreFailed: 503,
@@ -54,6 +56,14 @@ def title_of(error: errors.LeveretError) -> str:
     kind = next(base for base in type(error).__mro__ if base in STATUSES)
     words = "".join(f" {letter}" if letter.isupper() else letter for letter in kind.__name__).strip()
     return words.capitalize()
+
+
+def detail_of(answer: Response) -> str:
+    """The sentence of a refusal that is an answer already."""
+    try:
+        return str(json.loads(answer.body)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"refused with {answer.status}"
 
 
 def problem(error: errors.LeveretError) -> Response:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
+from random import random
 from typing import TYPE_CHECKING, Protocol
 
-from leveret.amqp.connection import Connection
-from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.amqp.channel import Channel
+from leveret.amqp.connection import Connection, Peer
+from leveret.amqp.frames import METHOD, FrameWriter
+from leveret.amqp.state import Hold
+from leveret.core.claims import gone
+from leveret.core.errors import BrokerClosed, InvalidReceipt, JournalFailed
+from leveret.core.held import Held
+from leveret.core.queue import Queue
+from leveret.node import claims
 
 if TYPE_CHECKING:
-    from leveret.amqp.hub import Hub
+    from leveret.amqp.subscriber import Subscriber
     from leveret.node.front.connection import Caller
+    from leveret.node.shard import Shard
+
+ACKED, REQUEUED = 0, 1  # how a delivery was settled; else it was rejected
 
 
 class Listener(Protocol):
@@ -26,18 +39,129 @@ class Listener(Protocol):
         """The shard has closed the connection."""
 
 
+class GuestChannel(Channel):
+    """A channel whose deliveries may be older than the owner of the shard."""
+
+    def __init__(self, connection: GuestConnection, number: int) -> None:
+        """Start without consumers."""
+        super().__init__(connection, number)
+        self.named = 0
+        """The last delivery of which the front knows what it is."""
+        self._claimed: dict[str, list[int]] = {}  # by consumer tag
+
+    def claim(self, payload: bytes, shard: Shard) -> None:
+        """Hold what the client holds, under the same tags; what is not there any more can be settled without effect."""
+        name, consumer, delivered = claims.claim_of(payload)
+        queue = self.home.queues.get(name)
+        for each in delivered:
+            held = None if queue is None else shard.unclaimed.claim(queue, each)
+            self.take_up(each.tag, held or gone())
+            self._claimed.setdefault(consumer, []).append(each.tag)
+        self.named = self.last_tag
+
+    def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:
+        """Start to push; what it holds already counts."""
+        super().add_consumer(subscriber, source)
+        self.adopt(subscriber, self._claimed.pop(subscriber.tag, []))
+
+
+class GuestConnection(Connection):
+    """The connection of a guest; it also hears what leveret.node.claims has."""
+
+    def __init__(self, shard: Shard, peer: Peer) -> None:
+        """Wait to be admitted."""
+        super().__init__(shard.hub, peer)
+        self._shard = shard
+
+    def new_channel(self, number: int) -> GuestChannel:
+        """A channel of this connection."""
+        return GuestChannel(self, number)
+
+    def on_method(self, number: int, payload: bytes) -> None:
+        """A method came on an open channel."""
+        if payload.startswith(claims.CLAIM):
+            self.channels[number].claim(payload, self._shard)
+        else:
+            super().on_method(number, payload)
+
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """A frame came on a channel that is not open."""
+        if number or kind != METHOD or not payload.startswith(claims.CLASS):
+            super().on_frame(kind, number, payload)
+        elif payload.startswith(claims.SETTLE):
+            self._settle(payload)
+        elif payload.startswith(claims.VERSION):
+            if not self._shard.knows(claims.number_of(payload), self._learnt):
+                self.hold(Hold.SHARD)
+        elif payload.startswith(claims.MARK):
+            durable = claims.numbered(claims.DURABLE, claims.number_of(payload))
+            self.hub.when_durable(partial(self._tell, durable), lazily=True)
+
+    def _learnt(self, known: bool) -> None:
+        """This node knows the version that it was asked for, or cannot get to know it; not under a lock."""
+        if known:
+            self.hub.finish(self, partial(self.let_go, Hold.SHARD))
+        else:
+            self.abort()
+
+    def _tell(self, payload: bytes) -> None:
+        self.outlet.method(0, payload)
+        self.outlet.note()
+
+    def _settle(self, payload: bytes) -> None:
+        """Settle what was settled before another owner had that on its disks; twice does no harm."""
+        how, name, delivered = claims.settlement_of(payload)
+        queue = None if self.home is None else self.home.queues.get(name)
+        for each in delivered:
+            held = None if queue is None else self._shard.unclaimed.claim(queue, each)
+            if queue is None or held is None:
+                continue
+            with suppress(InvalidReceipt):
+                if how == ACKED:
+                    queue.ack(held, held.lease)
+                elif how == REQUEUED:
+                    self.hub.core.nack(queue, held, held.lease, None, random())
+                else:
+                    queue.reject(held, held.lease)
+
+    def names(self) -> bytes:
+        """Which messages the deliveries are that the front does not know of."""
+        writer = FrameWriter()
+        for channel in self.channels.values():
+            last = channel.last_tag
+            if last > channel.named:
+                for queue, records in channel.unacked.identities(last, channel.named):
+                    writer.method(channel.number, claims.names(queue, records))
+                channel.named = last
+        return writer.take()
+
+    def take_leases(self) -> Iterator[tuple[Held, int]]:
+        """What the channels hold, which they do not any more."""
+        for channel in self.channels.values():
+            for _, lease, held in channel.unacked.take_all():
+                if held.lease == lease and lease:
+                    yield held, lease
+
+    def leave(self) -> None:
+        """Have nothing any more and give nothing back: the next owner of the shard knows what was delivered."""
+        self.outlet.paused = True
+        self._released = True
+        self.channels.clear()
+
+
 class Guest:
     """One client in one shard; the hub of the shard takes it for a socket."""
 
-    def __init__(self, hub: Hub, caller: Caller, listener: Listener) -> None:
+    def __init__(self, shard: Shard, caller: Caller, listener: Listener) -> None:
         """Open a connection."""
-        self._hub = hub
+        self._shard = shard
+        self._hub = shard.hub
         self._listener = listener
         self._held = False
         self._gone = False
-        self._connection = Connection(hub, caller.peer)
+        self._connection = GuestConnection(shard, caller.peer)
         self._connection.socket = self
-        with hub.locked():
+        with self._hub.locked():
             self._connection.admit(caller.user, caller.vhost, caller.client_properties)
 
     # For the client
@@ -59,6 +183,12 @@ class Guest:
         with suppress(JournalFailed, BrokerClosed):  # it has nothing to give back then
             self._hub.lost(self._connection)
 
+    def cut_off(self) -> None:
+        """The node of the client cannot be reached any more: what the client holds is kept for a while."""
+        with suppress(JournalFailed, BrokerClosed), self._hub.locked():
+            self._shard.unclaimed.keep(self._connection.take_leases())
+        self.close()
+
     def _fail(self, error: Exception) -> None:
         if not self._gone:
             self._gone = True
@@ -67,10 +197,10 @@ class Guest:
     # For the shard
 
     def flush(self) -> None:
-        """Hand over what the shard says."""
+        """Hand over what the shard says, and before it which messages there are in it."""
         data = self._connection.take_output()
         if data:
-            self._listener.received(data)
+            self._listener.received(self._connection.names() + data)
         if self._connection.finished:
             self.abort()
         elif self._held is self._connection.wants_input:

@@ -15,6 +15,7 @@ from leveret.journal.table_store import TableStore
 from leveret.net.admission import Admission
 from leveret.node.node import Node
 from leveret.node.shard import Shard
+from leveret.node.web.edges import Furnish, bare
 from leveret.security.access import Access
 from leveret.telemetry.logs import Log
 
@@ -41,18 +42,23 @@ class Hosting:
         limits: Limits,
         open_at: Callable[[int, int], Broker],
         fenced: Callable[[int], None],
+        furnish: Furnish = bare,
     ) -> None:
-        """`open_at` takes a shard and its epoch; `fenced` is told of a shard that has another owner."""
+        """`open_at` takes a shard and its epoch; `fenced` is told of a shard that has another owner.
+
+        `furnish` makes what answers requests of HTTP about a shard.
+        """
         self._node = node
         self._access = access
         self._limits = limits
         self._open_at = open_at
         self._fenced = fenced
+        self._furnish = furnish
         self._served: dict[int, Served] = {}
         self.closed: Callable[[int, int], Awaitable[None]] = _nothing
         """What is done with a shard, closed at an epoch, before others are told that this node has it no more."""
         self._local = self._prepare(LOCAL + node.name, open(), 0)
-        node.serve(Shard(LOCAL + node.name, self._local.server.hub))
+        node.serve(self._shard(LOCAL + node.name, self._local))
 
     def _prepare(self, home: str, broker: Broker, epoch: int) -> Served:
         """Make a broker that is open ready to be served."""
@@ -61,6 +67,9 @@ class Hosting:
             server = AmqpServer(broker.guard, self._access, self._limits, NO_SOCKETS)
             broker.guard.on_durable(server.durable)
         return Served(broker, server, epoch)
+
+    def _shard(self, home: str, served: Served) -> Shard:
+        return Shard(home, served.server.hub, self._furnish(home, served.broker))
 
     # For the coordinator
 
@@ -82,7 +91,7 @@ class Hosting:
         served = self._prepare(str(shard), broker, epoch)
         try:
             # Only now: a queue that its last owner had is in the catalog by the time that he has lost the shard.
-            await self._node.catalog.catch_up(lambda: self._node.serve(Shard(str(shard), served.server.hub)))
+            await self._node.catalog.catch_up(lambda: self._node.serve(self._shard(str(shard), served)))
         except BaseException:
             await self._end(served)
             raise

@@ -23,6 +23,7 @@ from leveret.net.addresses import host_and_port, with_port
 from leveret.node.hosting import Hosting
 from leveret.node.moving import Moving
 from leveret.node.node import Node
+from leveret.node.web.edges import Furnish, bare
 from leveret.security.access import Access
 from leveret.security.mutual_tls import MutualTls
 
@@ -77,7 +78,14 @@ class Joined:
     """A node that is about to join, has joined, or leaves."""
 
     def __init__(
-        self, place: Place, catalog: Catalog, hub: Hub, access: Access, limits: Limits, moving: Moving
+        self,
+        place: Place,
+        catalog: Catalog,
+        hub: Hub,
+        access: Access,
+        limits: Limits,
+        moving: Moving,
+        furnish: Furnish = bare,
     ) -> None:
         """`hub` is that of the fronts, over the copy that the catalog has; `moving` opens shards where they are."""
         self._place = place
@@ -90,7 +98,7 @@ class Joined:
         self.node.tls, self.node.plain_remote = place.tls, place.plain_remote
         self.node.announce = self._announce
         self.moving = moving
-        self.hosting = Hosting(self.node, access, limits, moving.open_at, self._fenced)
+        self.hosting = Hosting(self.node, access, limits, moving.open_at, self._fenced, furnish)
         self.hosting.closed = moving.closed
         self.coordinator: Coordinator | None = None
 

@@ -1,6 +1,6 @@
 """A link between two nodes: one connection, on which both open conversations; each knows that the other has the secret.
 
-dial or accept -> HELLO both ways -> PROOF both ways -> up -> ... -> down: every conversation ends
+dial or accept -> HELLO both ways -> PROOF both ways -> up, PING both ways -> ... -> down: every conversation ends
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, cast
 
 from leveret.core.errors import AccessRefused, InvalidArgument, LeveretError
@@ -19,7 +20,10 @@ from leveret.telemetry.logs import Log
 
 NONCE_BYTES = 16
 HANDSHAKE_S = 10.0
+BEAT_S = 1.0
+SILENT_BEATS_MAX = 4  # beats of ours, not seconds: a node that stood still itself hears first what has come meanwhile
 UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause
+DOWN = "the link is down"  # why a conversation ends if nobody has ended it
 
 LOG = Log("node")
 
@@ -74,7 +78,8 @@ class Link(asyncio.Protocol):
         # Both ends number what they begin, one by odd numbers, the other by even ones.
         self._last_number = 1 if dials else 2
         self._slow = False
-        self._deadline: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._silent_beats = 0
 
     @property
     def is_up(self) -> bool:
@@ -87,12 +92,13 @@ class Link(asyncio.Protocol):
         """Introduce ourselves."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES_HIGH)
-        self._deadline = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
+        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
         hello = {"node": self._peers.name, "cluster": self._peers.cluster, "nonce": self._nonce.hex()}
-        self._say(Kind.HELLO, 0, json.dumps(hello).encode())
+        self._say(Kind.HELLO, 0, json.dumps({**hello, "version": wire.VERSION}).encode())
 
     def data_received(self, data: bytes) -> None:
         """Do what the other node says; what it should not have said ends the link."""
+        self._silent_beats = 0
         try:
             for message in self._reader.feed(data):
                 self._handle(message)
@@ -114,13 +120,13 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The link is down, and everything on it."""
-        if self._deadline is not None:
-            self._deadline.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         was_up, self._transport = self.is_up, None
         conversations, self._conversations = self._conversations, {}
         answers, self._answers = self._answers, {}
         for each in conversations.values():
-            each.ended("the link is down")
+            each.ended(DOWN)
         for answer in answers.values():
             answer(None)
         if was_up:
@@ -131,6 +137,16 @@ class Link(asyncio.Protocol):
         """Hang up."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _beat(self) -> None:
+        """Say that we are there; hang up when the other node says nothing, which TCP would do after minutes."""
+        if self._silent_beats > SILENT_BEATS_MAX:
+            LOG.warning("link silent", peer=self.peer)
+            self.close()
+            return
+        self._silent_beats += 1
+        self._say(Kind.PING, 0)
+        self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     # Conversations
 
@@ -181,14 +197,24 @@ class Link(asyncio.Protocol):
         elif message.kind is Kind.OPEN:
             self._open(message.number, message.payload)
         elif message.kind is Kind.ASK:
-            number = message.number
-            self._peers.asked(self, message.payload, lambda answer: self._say(Kind.ANSWER, number, answer))
+            self._answer(message.number, message.payload)
+        elif message.kind is Kind.PING:
+            return
         elif message.kind is Kind.ANSWER:
             answered = self._answers.pop(message.number, None)
             if answered is not None:
                 answered(message.payload)
-        else:
+        elif message.kind is not Kind.UNKNOWN:
             self._talk(message)
+
+    def _answer(self, number: int, request: bytes) -> None:
+        """Answer a question; one that nobody here understands is refused, and ends nothing."""
+        answer = partial(self._say, Kind.ANSWER, number)
+        try:
+            self._peers.asked(self, request, answer)
+        except Exception as error:  # whatever is wrong with it: others talk on this link, too
+            LOG.warning("question refused", peer=self.peer, reason=error)
+            answer(wire.refusal(error))
 
     def _talk(self, message: Message) -> None:
         """Go on with a conversation; one that has just ended needs to hear nothing more."""
@@ -225,6 +251,7 @@ class Link(asyncio.Protocol):
             told = json.loads(payload)
             cluster, self.peer = str(told["cluster"]), str(told["node"])
             self._their_nonce = bytes.fromhex(told["nonce"])
+            wire.check_version(told.get("version"), self.peer)
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgument(f"no introduction: {error}") from None
         if cluster != self._peers.cluster:
@@ -239,7 +266,8 @@ class Link(asyncio.Protocol):
             raise AccessRefused(f"node '{self.peer}' has another cluster_secret")
         self._known = True
         self._reader.bytes_max = wire.MESSAGE_BYTES_MAX
-        if self._deadline is not None:
-            self._deadline.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._beat()
         LOG.info("link up", peer=self.peer)
         self._peers.up(self)

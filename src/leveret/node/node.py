@@ -32,6 +32,9 @@ from leveret.node.outbox import Outbox
 from leveret.node.replying import RemoteReplies
 from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
 from leveret.node.shard import Shard
+from leveret.node.web.courier import Courier
+from leveret.node.web.edges import Edge
+from leveret.node.wire import is_refusal
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.peers import is_loopback
 from leveret.telemetry.logs import Log
@@ -39,6 +42,7 @@ from leveret.telemetry.logs import Log
 RETRY_S = 0.1
 TOLD_S = 5.0
 ASKED_S = 2.0
+DIAL_S = 2.0
 
 T = TypeVar("T")
 LOG = Log("node")
@@ -80,6 +84,9 @@ class Node:
         self.shards: dict[str, Shard] = {}
         self.links: dict[str, Link] = {}
         self.outboxes: dict[str, Outbox] = {}
+        self.edges: dict[str, Edge] = {}
+        """The APIs of the node itself, for other nodes."""
+        self.courier = Courier(self)
         self._directory = Directory(catalog.replica.placements.shards)
         self._told = 0  # the version that every node within reach has
         self._around: tuple[frozenset[str], frozenset[str]] | None = None
@@ -139,6 +146,8 @@ class Node:
     def serve(self, shard: Shard) -> None:
         """Serve a shard from now on, for which everything is prepared."""
         shard.reconcile(self.catalog.replica)
+        shard.begin()
+        shard.knows = self.knows
         shard.hub.core.leaving = False
         shard.hub.core.gone = partial(self._hear_gone, shard)
         self.shards[shard.home] = shard
@@ -152,7 +161,9 @@ class Node:
         if outbox is not None:
             outbox.close()
         if shard is not None:
+            shard.leave()
             shard.hub.core.leaving = True
+            shard.edges.close()
             shard.hub.core.gone = None
             for guest in list(shard.guests):
                 guest.leave("the shard has another owner")
@@ -184,9 +195,10 @@ class Node:
         calling = None if self.tls is None else self.tls.calling
         try:
             if address is not None and self._may_call(address[0]):
-                await self._loop.create_connection(lambda: Link(self, dials=True), *address, ssl=calling)
+                async with asyncio.timeout(DIAL_S):
+                    await self._loop.create_connection(lambda: Link(self, dials=True), *address, ssl=calling)
         except OSError as error:
-            LOG.info("node not reached", node=name, reason=error)
+            LOG.info("node not reached", node=name, reason=str(error) or "it took too long")
         finally:
             del self._dialing[name]
 
@@ -198,6 +210,11 @@ class Node:
         return False
 
     # For fronts
+
+    @property
+    def version(self) -> int:
+        """The version of the definitions that clients are served by."""
+        return self.catalog.version
 
     def home_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
@@ -229,15 +246,15 @@ class Node:
     def _find(self, backend: Backend) -> None:
         """Attach a backend if its shard is served by somebody who can be reached."""
         caller, home = self._callers[backend], backend.home
-        owner = self._owner_of(home)
+        owner = self.owner_of(home)
         if owner == self.name and home in self.shards:
             self._served_by[backend] = owner
-            backend.connection.attached(backend, Guest(self.shards[home].hub, caller, backend))
+            backend.connection.attached(backend, Guest(self.shards[home], caller, backend))
         elif owner in self.links:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
 
-    def _owner_of(self, home: str) -> str | None:
+    def owner_of(self, home: str) -> str | None:
         """The node that serves a shard."""
         return home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)
 
@@ -254,7 +271,7 @@ class Node:
 
     def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
         """See Office."""
-        owner = self._owner_of(home)
+        owner = self.owner_of(home)
         if owner == self.name:
             self._bring(home, letter, lambda refusal: self.wake(partial(done, not refusal)))
         elif owner in self.links:
@@ -290,6 +307,8 @@ class Node:
 
     def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
         """A client of another node wants something of a shard of ours."""
+        if "edge" in request:
+            return self.courier.opened(link, number, request)
         home = request.get("shard")
         shard = self.shards.get(home) if isinstance(home, str) else None
         if shard is None:
@@ -323,11 +342,18 @@ class Node:
             else:
                 self._bring(str(asked.get("shard")), letter, answer)
 
-        if int(asked["version"]) <= self.catalog.version:
+        if self.knows(int(asked["version"]), lambda is_known: known(b"" if is_known else b"no catalog within reach")):
             known(b"")
-            return
+
+    def knows(self, version: int, then: Callable[[bool], None]) -> bool:
+        """Whether this node has a version of the definitions; if not, `then` whether it has it after another look."""
+        if version <= self.catalog.version:
+            return True
         task = asyncio.create_task(self.catalog.catch_up())
-        task.add_done_callback(lambda done: known(b"" if done.exception() is None else str(done.exception()).encode()))
+        self._changing.add(task)
+        task.add_done_callback(self._changing.discard)
+        task.add_done_callback(lambda done: then(not done.cancelled() and done.exception() is None))
+        return False
 
     def _replies_on(self, node: str) -> RemoteReplies | None:
         """Who takes the replies for clients of another node."""
@@ -373,7 +399,7 @@ class Node:
         if waiting:
             await asyncio.wait(waiting.values(), timeout=ASKED_S)
         told = {name: answer.result() for name, answer in waiting.items() if answer.done()}
-        return {name: json.loads(data) for name, data in told.items() if data}
+        return {name: json.loads(data) for name, data in told.items() if data and not is_refusal(data)}
 
     def _ask(self, link: Link, request: bytes) -> asyncio.Future[bytes | None]:
         """What another node answers; None when it is lost meanwhile."""
@@ -410,7 +436,7 @@ class Node:
         """Let the catalog have no such queue either, unless it was declared again meanwhile."""
 
         def forget(core: Broker) -> None:
-            mine = self.shards.get(shard.home) is shard and self._owner_of(shard.home) == self.name
+            mine = self.shards.get(shard.home) is shard and self.owner_of(shard.home) == self.name
             if mine and not shard.has_queue(vhost, name):
                 DeleteQueue(vhost, name).apply(core)
 

@@ -1,4 +1,4 @@
-"""The outbox of a shard: dead letters for queues of other shards.
+"""The outbox of a shard: dead letters for queues of other shards, and messages that are moved to them.
 
     dies -> [one frame: settled, and in the outbox] -> sent to each shard, which may have it already -> [acknowledged]
 
@@ -74,6 +74,7 @@ class Outbox:
         self.dropped = 0
         """Letters whose queues had gone when they could be sent."""
         core.outbox = self._keep
+        core.away = self._forward
 
     def start(self, hub: Hub) -> None:
         """Send what there is, and what will come."""
@@ -100,6 +101,13 @@ class Outbox:
             return []
         self._wake()
         return [(addressed(properties, vhost), [self._queue(self._core)])]
+
+    def _forward(self, vhost: str, name: str, properties: Properties) -> tuple[Properties, Queue] | None:
+        """See leveret.core.deadletter.Away."""
+        if not self._office.homes(vhost, "", [name], Properties()) - {self._home}:
+            return None
+        self._wake()
+        return addressed(properties, vhost, moved=True), self._queue(self._core)
 
     def _queue(self, core: Broker) -> Queue:
         """The queue, made when it is first needed."""
@@ -163,7 +171,7 @@ class Outbox:
 
     def _send(self, sending: Sending, letter: Letter, wanted: set[str] | None) -> None:
         """Send a letter to those shards that still have queues for it, of the wanted ones (None: of all)."""
-        reached = self._office.homes(letter.vhost, letter.exchange, letter.keys, letter.properties) - {self._home}
+        reached = self._office.homes(letter.vhost, letter.exchange, letter.keys, letter.guide) - {self._home}
         sending.homes = reached if wanted is None else reached & wanted
         if not sending.homes:
             self.dropped += 1

@@ -11,6 +11,7 @@ from leveret.amqp.connection import Peer
 from leveret.core.errors import InvalidArgument, NotFound
 from leveret.node.front.connection import Caller
 from leveret.node.guest import Guest
+from leveret.node.link import DOWN
 
 if TYPE_CHECKING:
     from leveret.node.front.backend import Backend
@@ -65,7 +66,7 @@ class RemoteListener:
         self._link = link
         self._number = number
         self._shard = shard
-        self._guest = Guest(shard.hub, caller, self)
+        self._guest = Guest(shard, caller, self)
         shard.guests.add(self)
 
     # From the link
@@ -79,9 +80,12 @@ class RemoteListener:
         self._guest.pause(paused)
 
     def ended(self, reason: str) -> None:
-        """The client has gone."""
+        """The client has gone, or its node."""
         self._shard.guests.discard(self)
-        self._guest.close()
+        if reason == DOWN:
+            self._guest.cut_off()
+        else:
+            self._guest.close()
 
     # From the guest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leveret.amqp.hub import Hub
@@ -12,8 +13,11 @@ from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed
 from leveret.core.topology import Vhost
+from leveret.node.guest import GuestConnection
 from leveret.node.letter import Letter, deliver
 from leveret.node.outbox import VHOST as OUTBOX_VHOST
+from leveret.node.unclaimed import Unclaimed
+from leveret.node.web.edges import Edges, NoEdges
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -25,12 +29,16 @@ LOG = Log("node")
 class Shard:
     """One shard that this node owns."""
 
-    def __init__(self, home: str, hub: Hub) -> None:
-        """Serve the broker of a hub."""
+    def __init__(self, home: str, hub: Hub, edges: Edges | None = None) -> None:
+        """Serve the broker of a hub; `edges` answer requests about it."""
         self.home = home
         self.hub = hub
+        self.edges = edges or NoEdges()
+        self.unclaimed = Unclaimed(hub.core)
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
+        self.knows: Callable[[int, Callable[[bool], None]], bool] = lambda version, then: True
+        """Whether this node has a version of the catalog; if not it calls, not under a lock, when it has looked."""
 
     def has_queue(self, vhost: str, name: str) -> bool:
         """Whether a queue is here."""
@@ -43,6 +51,20 @@ class Shard:
         with self.hub.locked() as core:
             deliver(core, letter)
             self.hub.when_durable(done)
+
+    def begin(self) -> None:
+        """This node is the new owner: whoever holds messages of the one before it is waited for."""
+        with self.hub.locked():
+            self.unclaimed.hold_back()
+
+    def leave(self) -> None:
+        """This node is no more the owner: nothing is handed out any more, and what clients hold they keep."""
+        with suppress(JournalFailed, BrokerClosed), self.hub.locked():
+            for connection in self.hub.connections:
+                if isinstance(connection, GuestConnection):
+                    self.unclaimed.keep(connection.take_leases())
+                    connection.leave()
+            self.unclaimed.stop()
 
     def follow(self, changes: list[Change], homes: Mapping[tuple[str, str], str]) -> None:
         """Have what was decided for the whole cluster, as far as it concerns this shard."""

@@ -2,24 +2,31 @@
 
     | u32 size of what follows | u8 kind | u32 conversation | payload |
 
-HELLO   node, cluster, nonce (JSON)                 the first words of both
+HELLO   node, cluster, nonce, version (JSON)        the first words of both
 PROOF   HMAC-SHA256 of both nonces by the secret    the second ones: whoever does not know the secret gets no further
 OPEN    shard, caller (JSON)                        a client of the sender's wants something of a shard of the other
-DATA    frames of AMQP, either way
+        edge, request (JSON)                        the same by HTTP: see leveret.node.web.parcels
+DATA    frames of AMQP, and those of claims.py, either way; bodies of requests and answers
 PAUSE, RESUME                                       say no more for a while; go on
 CLOSE   why (text)                                  the end of a conversation, by whoever has nothing more to say
-ASK, ANSWER                                         one message there and one back
+ASK, ANSWER                                         one message there and one back; {"refused": why} answers any question
+PING                                                still there
+
+The version is two numbers. Nodes with the same first one talk to each other, so that they can be upgraded one by one: what
+is new in a later minor version is ignored, or refused in an answer, by those who do not know it.
 """
 
 import hashlib
 import hmac
+import json
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from leveret.core.errors import InvalidArgument
+from leveret.core.errors import AccessRefused, InvalidArgument
 
+VERSION = (1, 0)
 MESSAGE_BYTES_MAX = 64 << 20  # a batch of SQS or REST with the largest bodies
 STRANGER_BYTES_MAX = 4_096  # before the proof
 _HEAD = struct.Struct(">IBI")
@@ -29,6 +36,7 @@ _SIZE_BYTES = 4
 class Kind(IntEnum):
     """What a message is."""
 
+    UNKNOWN = 0
     HELLO = 1
     PROOF = 2
     OPEN = 3
@@ -38,6 +46,7 @@ class Kind(IntEnum):
     CLOSE = 7
     ASK = 8
     ANSWER = 9
+    PING = 10
 
 
 class Message(NamedTuple):
@@ -84,7 +93,26 @@ def _kind(number: int) -> Kind:
     try:
         return Kind(number)
     except ValueError:
-        raise InvalidArgument(f"a message of kind {number} from another node: is it of another version?") from None
+        return Kind.UNKNOWN
+
+
+def refusal(why: object) -> bytes:
+    """The answer to a question that is not understood, or not answered for another reason."""
+    return json.dumps({"refused": str(why)}).encode()
+
+
+def is_refusal(answer: bytes) -> bool:
+    """Whether an answer is that."""
+    return answer.startswith(b'{"refused"')
+
+
+def check_version(told: object, peer: str) -> None:
+    """Refuse to talk to a node with which that would be of no use."""
+    if not isinstance(told, list) or not told or told[0] != VERSION[0]:
+        raise AccessRefused(
+            f"node '{peer}' speaks version {told} between nodes, and this one {list(VERSION)}: upgrade by way of a release "
+            "that speaks both"
+        )
 
 
 def proof(secret: bytes, speaker: str, nonce: bytes, other: bytes) -> bytes:

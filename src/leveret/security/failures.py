@@ -25,6 +25,10 @@ class Failures:
 
     def count(self, key: str, now_ms: int) -> int:
         """Count one failure and say for how many milliseconds to hold the answer back."""
+        return DELAYS_MS[min(self.add(key, now_ms), len(DELAYS_MS)) - 1]
+
+    def add(self, key: str, now_ms: int) -> int:
+        """Count one failure and say how many there were until now."""
         with self._mutex:
             earlier, at_ms = self._counts.pop(key, (0, now_ms))
             if now_ms - at_ms >= FORGOTTEN_MS:
@@ -33,7 +37,7 @@ class Failures:
             self._counts[key] = (earlier + 1, now_ms)
             if len(self._counts) > self._entries_max:
                 del self._counts[next(iter(self._counts))]
-        return DELAYS_MS[min(earlier, len(DELAYS_MS) - 1)]
+        return earlier + 1
 
     def forget(self, key: str) -> None:
         """Start anew, after a success."""

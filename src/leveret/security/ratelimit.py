@@ -36,3 +36,9 @@ class RateLimit:
                 # Put in again at each use, the first one is the one that was idle longest: it is the fullest.
                 del self._buckets[next(iter(self._buckets))]
         return 0 if missing <= 0 else max(1, round(missing / self._per_ms))
+
+    def learn(self, key: str, level: float, now_ms: int) -> None:
+        """Have so many tokens in a bucket, as somebody knows who knows better; one that is not kept stays full."""
+        with self._mutex:
+            if key in self._buckets:
+                self._buckets[key] = (min(level, self._burst), now_ms)

@@ -91,6 +91,11 @@ class Users:
         self._failures_by_name = Failures()
         self._failures_by_origin = Failures()
 
+    def count_failures(self, by_name: Failures, by_origin: Failures) -> None:
+        """Count wrong passwords elsewhere from now on: together with other nodes."""
+        self._failures_by_name = by_name
+        self._failures_by_origin = by_origin
+
     def __len__(self) -> int:
         """How many there are."""
         return len(self._users)

@@ -14,18 +14,17 @@ import uvloop
 
 from leveret.amqp.connection import Peer
 from leveret.amqp.hub import Hub
-from leveret.amqp.replies import Reply
 from leveret.amqp.server import AmqpServer
 from leveret.clock import SystemClock
-from leveret.cluster.catalog import Catalog
+from leveret.cluster.catalog import Catalog, Verb
 from leveret.cluster.postgres_log import PostgresLog
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.embedded.broker import Broker
-from leveret.embedded.guard import Guard
 from leveret.embedded.options import options_of
 from leveret.net.addresses import announced_host
 from leveret.net.admission import Admission
+from leveret.node.catalog_guard import CatalogGuard
 from leveret.node.front.connection import FrontConnection
 from leveret.node.joined import Joined, Place, moving
 from leveret.node.node import Node
@@ -34,15 +33,17 @@ from leveret.security.access import Access
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.passwords import hash_password
 from leveret.security.tls import Certificates
-from leveret.server.addresses import WITH_TLS, Sockets, announced, bound_sockets
+from leveret.server.addresses import Sockets, announced, bound_sockets
 from leveret.server.administration.site import Site
 from leveret.server.control import ControlServer
-from leveret.server.process import CLOSE_TEXT, LOG, Server, certificates_of, held, limits_of, noticed, raise_file_limit
+from leveret.server.node_edges import NodeEdges
+from leveret.server.process import LOG, Server, certificates_of, held, limits_of, noticed, raise_file_limit
 from leveret.server.settings import broker_options
+from leveret.server.shared import Shared
+from leveret.server.sqs import SqsServer
+from leveret.server.web import Web
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import start_logging, stop_logging
-
-AMQP = ("amqp", "amqps")
 
 
 def serve_node(options: ServerOptions) -> int:
@@ -50,10 +51,9 @@ def serve_node(options: ServerOptions) -> int:
     handler = start_logging(options.log_level, options.log_format)
     try:
         certificates = certificates_of(options)
-        with bound_sockets(options) as sockets, held(options):
-            amqp = {name: bound for name, bound in sockets.items() if name in AMQP}
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(NodeServer(options, certificates, amqp).run())
+        loop = uvloop.new_event_loop
+        with bound_sockets(options) as sockets, held(options), asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(NodeServer(options, certificates, sockets).run())
         LOG.info("stopped")
     finally:
         stop_logging(handler)
@@ -97,7 +97,7 @@ class NodeServer(Server):
         self._log = PostgresLog(self._place.store)
         self._catalog = Catalog(self._log, self._place.node, self._place.shards)
         replica = self._catalog.replica
-        guard = Guard(replica.broker, replica.lock, SystemClock())
+        guard = CatalogGuard(replica.broker, replica.lock, SystemClock())
         super().__init__(options, Broker(guard, options_of({}), secrets.token_bytes(32)), certificates, sockets)
         self._joined: Joined | None = None
 
@@ -126,30 +126,47 @@ class NodeServer(Server):
         amqp = AmqpServer(guard, access, limits_of(options), admission, self._connect)
         guard.on_durable(amqp.durable)
         shards = moving(self._place, **broker_options(options))
-        self._joined = joined = Joined(self._place, self._catalog, amqp.hub, access, limits_of(options), shards)
+        edges = NodeEdges(options, self._broker, access, self._decide)
+        limits = limits_of(options)
+        self._joined = joined = Joined(self._place, self._catalog, amqp.hub, access, limits, shards, edges.furnish)
+        edges.join(joined.node)
         self._handle_signals()
+        shared = Shared(options, guard.clock)
+        sharing = await shared.start(access.users)
         await joined.start(announced(self._sockets, self._place.announce))
         await self._add_default_user(joined.node, access)
         site = Site(core, access, partial(self._facts, amqp), cluster=Operations(joined, self._drained))
         audit = Audit(guard.clock, options.data)
         control = ControlServer(partial(_decided, joined.node), site, options.data, audit)
         await control.start()
-        for name, sockets in self._sockets.items():
-            for bound in sockets:
-                amqp.listen(bound, self._current_context if name in WITH_TLS else None)
+        api = edges.api(joined.node, audit, shared.idempotency)
+        web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared)
+        sqs = SqsServer(options, edges.account, edges.service(joined.node, shared.throttle), admission)
+        self._listen(amqp, web, sqs)
         self._announce()
-        alive = noticed(asyncio.create_task(self._stay_alive()))
+        running = (self._watch(amqp, edges), self._stay_alive(), *sharing)
+        background = [noticed(asyncio.create_task(each)) for each in running]
         await self._stopping.wait()
-        amqp.stop_listening()
-        self._supervisor.stopping()
-        LOG.info("stopping", signal=self._signal)
+        self._stop_listening(amqp, web, sqs)
         await control.stop()
         await joined.drain()
-        await amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, options.drain_s)
+        await self._send_away(amqp, web, sqs)
         await joined.stop()
         await self._log.close()
-        alive.cancel()
+        for task in background:
+            task.cancel()
+        await shared.stop()
         self._broker.close()
+
+    async def _decide(self, verb: Verb) -> Any:
+        """Let all nodes have what a verb does."""
+        assert self._joined is not None, "nobody asks before"
+        return await self._joined.node.decide(verb)
+
+    def _is_full(self) -> bool:
+        """Whether the journal of some shard has no room for publishes."""
+        shards = [] if self._joined is None else self._joined.node.shards.values()
+        return any(shard.hub.core.journal.full for shard in shards)
 
     def _drained(self) -> None:
         """An operator wants this node to go, and others have its shards."""

@@ -22,6 +22,7 @@ from leveret.server.addresses import WITH_TLS, Sockets
 from leveret.server.administration import definitions
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.site import Site as Ground
+from leveret.server.shared import Shared
 from leveret.telemetry.audit import Audit
 
 
@@ -51,6 +52,7 @@ def management_site(
     sockets: Sockets,
     certificates: Certificates | None,
     audit: Audit,
+    shared: Shared,
 ) -> Site:
     """Everything that the endpoints use."""
     node = f"leveret@{socket.gethostname()}"
@@ -80,6 +82,7 @@ def management_site(
         audit=audit,
         reports=Reports(options.reports_dir),
         alerts=alerts,
+        redis=shared.redis,
     )
 
 

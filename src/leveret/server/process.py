@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import uvloop
 
@@ -23,6 +23,10 @@ from leveret.amqp.server import AmqpServer
 from leveret.config import ServerOptions
 from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker, open
+from leveret.http.desk import Desk
+from leveret.http.rest.api import RestApi
+from leveret.http.sqs.account import Account
+from leveret.http.sqs.service import Service
 from leveret.journal.disk import Disk
 from leveret.journal.store import Store
 from leveret.journal.store_url import shown
@@ -39,8 +43,9 @@ from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
-from leveret.server.sqs import SqsServer
-from leveret.server.web import Web, throttle_of
+from leveret.server.shared import Shared
+from leveret.server.sqs import SqsServer, settings_of
+from leveret.server.web import Web, sinks_of
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
@@ -149,6 +154,13 @@ def tell_trouble(store: Store | None, before: str | None) -> str | None:
     return trouble
 
 
+class Alarmed(Protocol):
+    """Who lets nobody send while something is short."""
+
+    def set_alarm(self, reason: str | None) -> None:
+        """Refuse sends for a reason, or take them again."""
+
+
 class Server:
     """Everything that runs while clients are served."""
 
@@ -180,27 +192,37 @@ class Server:
         audit = Audit(guard.clock, options.data)
         alerting = alerting_of(options, guard)
         ground = Site(core, access, partial(self._facts, amqp), alerting)
-        throttle = throttle_of(options, guard.clock)
-        web = Web(options, self._broker, access, admission, audit, guard.clock, throttle)
-        site = management_site(options, web.desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
+        shared = Shared(options, guard.clock)
+        sharing = await shared.start(access.users)
+        desk = Desk(self._broker)
+        api = RestApi(desk, access, audit, sinks_of(options, self._broker), shared.idempotency)
+        web = Web(options, desk, api, access, admission, audit, guard.clock, shared)
+        site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._certificates, audit, shared)
         web.manage(site)
         web.operate(RemoteControl(guard, ground, audit))
         control = ControlServer(durably(guard), ground, options.data, audit)
-        sqs = SqsServer(self._broker, access, admission, options, throttle)
+        account = Account(self._broker, access, Desk(self._broker), settings_of(options))
+        sqs = SqsServer(options, account, Service(account, shared.throttle), admission)
         self._handle_signals()
+        self._listen(amqp, web, sqs)
+        await control.start()
+        self._announce()
+        running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run(), alerting.run(options.alerts_every_s))
+        background = [noticed(asyncio.create_task(each)) for each in (*running, *sharing)]
+        await self._stopping.wait()
+        self._stop_listening(amqp, web, sqs)
+        await self._send_away(amqp, web, sqs)
+        await control.stop()
+        for task in background:
+            task.cancel()
+        await shared.stop()
+
+    def _listen(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
+        """Let clients in."""
         for name, sockets in self._sockets.items():
             edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
             for bound in sockets:
                 edge.listen(bound, self._current_context if name in WITH_TLS else None)
-        await control.start()
-        self._announce()
-        running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run(), alerting.run(options.alerts_every_s))
-        background = [noticed(asyncio.create_task(each)) for each in running]
-        await self._stopping.wait()
-        await self._stop(amqp, web, sqs)
-        await control.stop()
-        for task in background:
-            task.cancel()
 
     def _default_user(self) -> tuple[str, str] | None:
         """The first user of an empty broker."""
@@ -257,22 +279,25 @@ class Server:
 
     # In the background
 
-    async def _watch(self, amqp: AmqpServer, sqs: SqsServer) -> None:
+    async def _watch(self, *edges: Alarmed) -> None:
         """Look at memory and disk."""
 
         def tell(reason: str | None) -> None:
-            amqp.set_alarm(reason)
-            sqs.set_alarm(reason)
+            for edge in edges:
+                edge.set_alarm(reason)
 
-        options, guard = self._options, self._broker.guard
+        options = self._options
         limit = memory.limit_bytes(options.memory_limit, memory.available_bytes())
-        full = partial(getattr, guard.core.journal, "full")
-        alarms = Alarms(gauges(options.data, full), limit, options.disk_alarm_bytes, tell)
+        alarms = Alarms(gauges(options.data, self._is_full), limit, options.disk_alarm_bytes, tell)
         trouble: str | None = None
         while True:
             alarms.check()
-            trouble = tell_trouble(guard.store, trouble)
+            trouble = tell_trouble(self._broker.guard.store, trouble)
             await asyncio.sleep(ALARM_CHECK_S)
+
+    def _is_full(self) -> bool:
+        """Whether the journal has no room for publishes."""
+        return self._broker.guard.core.journal.full
 
     async def _stay_alive(self) -> None:
         """Tell the supervisor that the loop turns, if it wants to know."""
@@ -280,12 +305,15 @@ class Server:
             self._supervisor.alive()
             await asyncio.sleep(self._supervisor.watchdog_s)
 
-    async def _stop(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
-        """Send clients away."""
-        for edge in (amqp, web, sqs):
+    def _stop_listening(self, *edges: AmqpServer | Web | SqsServer) -> None:
+        """Let nobody in any more."""
+        for edge in edges:
             edge.stop_listening()
         self._supervisor.stopping()
         LOG.info("stopping", signal=self._signal)
+
+    async def _send_away(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
+        """Send clients away."""
         drain_s = self._options.drain_s
         closed = await asyncio.gather(
             amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, drain_s), web.drain(drain_s), sqs.drain(drain_s)

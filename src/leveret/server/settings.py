@@ -13,6 +13,7 @@ from leveret.journal.store_url import is_url
 from leveret.net.addresses import can_be_called
 from leveret.security.peers import is_loopback
 from leveret.server import values
+from leveret.shared.redis_url import check_redis_url
 
 PREFIX = "LEVERET_"
 CONFIG = PREFIX + "CONFIG"
@@ -110,6 +111,8 @@ def _check(options: ServerOptions) -> None:
         raise InvalidArgument(f"store is a URL such as postgresql://user@host/database, not {options.store!r}")
     if options.cluster is not None:
         _check_node(options)
+    if options.redis is not None:
+        check_redis_url(options.redis)
     default = ServerOptions()
     if (
         options.default_user not in (None, default.default_user)

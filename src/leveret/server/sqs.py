@@ -3,16 +3,12 @@
 import socket
 
 from leveret.config import ServerOptions
-from leveret.embedded.broker import Broker
-from leveret.http.desk import Desk
 from leveret.http.limits import Limits
 from leveret.http.server import Context, HttpServer
 from leveret.http.sqs.account import Account
 from leveret.http.sqs.service import Service
 from leveret.http.sqs.settings import Settings
-from leveret.http.throttle import Throttle
 from leveret.net.admission import Admission
-from leveret.security.access import Access
 from leveret.telemetry.logs import Log
 
 BODY_BYTES_MAX = 8 << 20  # a form with ten messages of together 1 MiB, each byte percent-encoded, and the rest
@@ -20,27 +16,27 @@ BODY_BYTES_MAX = 8 << 20  # a form with ten messages of together 1 MiB, each byt
 LOG = Log("sqs")
 
 
+def settings_of(options: ServerOptions) -> Settings:
+    """What the options say about the port."""
+    return Settings(
+        account=options.sqs_account,
+        region=options.sqs_region,
+        vhost=options.sqs_vhost,
+        auth=options.sqs_auth == "on",
+        guards=options.sqs_guards,
+    )
+
+
 class SqsServer:
     """Listeners, and what their requests share."""
 
-    def __init__(
-        self, broker: Broker, access: Access, admission: Admission, options: ServerOptions, throttle: Throttle
-    ) -> None:
+    def __init__(self, options: ServerOptions, account: Account, service: Service, admission: Admission) -> None:
         """Nothing is listened on yet."""
-        settings = Settings(
-            account=options.sqs_account,
-            region=options.sqs_region,
-            vhost=options.sqs_vhost,
-            auth=options.sqs_auth == "on",
-            guards=options.sqs_guards,
-        )
-        if not settings.auth and options.sqs_port is not None:
+        if not account.settings.auth and options.sqs_port is not None:
             LOG.warning("signatures not checked", advice="sqs_auth is off: everybody who can connect may do everything")
-        self._desk = Desk(broker)
-        self._account = Account(broker, access, self._desk, settings)
-        service = Service(self._account, throttle)
+        self._account = account
         limits = Limits(body_bytes_max=BODY_BYTES_MAX, half_open_max=options.half_open_max)
-        self._http = HttpServer(service, limits, admission, broker.guard.clock, service.refuse)
+        self._http = HttpServer(service, limits, admission, account.guard.clock, service.refuse)
 
     def listen(self, bound: socket.socket, context: Context | None = None) -> None:
         """Accept connections; with a context, by TLS."""
@@ -57,5 +53,5 @@ class SqsServer:
     async def drain(self, timeout_s: float) -> int:
         """Let requests at hand be answered; give how many connections did not end in time."""
         self._account.tasks.close()
-        self._desk.close()
+        self._account.desk.close()
         return await self._http.drain(timeout_s)

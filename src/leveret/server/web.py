@@ -23,12 +23,11 @@ from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Answer, Router
 from leveret.http.server import Context, Handler, HttpServer
-from leveret.http.throttle import Throttle
 from leveret.net.admission import Admission
 from leveret.security.access import Access
-from leveret.security.ratelimit import RateLimit
 from leveret.security.web_tokens import Issuer, WebTokens
 from leveret.server.remote_control import PREFIX, RemoteControl
+from leveret.server.shared import Shared
 from leveret.sink.sinks import Sinks
 from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
@@ -42,26 +41,33 @@ class Web:
     def __init__(
         self,
         options: ServerOptions,
-        broker: Broker,
+        desk: Desk,
+        api: RestApi,
         access: Access,
         admission: Admission,
         audit: Audit,
         clock: Clock,
-        throttle: Throttle,
+        shared: Shared,
     ) -> None:
-        """Nothing is listened on yet."""
-        self.desk = Desk(broker)
-        self._auth = Auth(access, clock, web_tokens_of(options), secrets_in_clear=options.plain_auth_remote)
-        self._throttle = throttle
+        """Nothing is listened on yet; `api` is what is not asked of others."""
+        self.desk = desk
+        self._api = api
+        self._auth = Auth(
+            access,
+            clock,
+            web_tokens_of(options),
+            secrets_in_clear=options.plain_auth_remote,
+            failures=shared.failures("token"),
+        )
+        self._shared = shared
+        self._throttle = throttle = shared.throttle
         self._management: Management | None = None
         self._metrics: metrics.Metrics | None = None
         self._metrics_public = options.metrics_public
         self._health: health.Health | None = None
         self._operator: Handler | None = None
         self._console = throttle.wrap(console.Console(Login(self._auth, access, audit)))
-        self._sinks = sinks_of(options, broker)
-        routes = RestApi(self.desk, access, audit, self._sinks).routes()
-        self._rest = self._auth.wrap(throttle.wrap(Router(routes)), OPEN_PATHS)
+        self._rest = self._auth.wrap(throttle.wrap(Router(api.routes())), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         handler = own_pages_only(self._answer, origins)
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
@@ -86,7 +92,9 @@ class Web:
         self._management = Management(site, self._auth, throttle.wrap)
         exporter = Exporter(site, lambda: throttle.refused)
         self._metrics = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
-        self._health = health.Health(self.desk.guard, lambda: self.server.draining, site.process.alarm)
+        self._health = health.Health(
+            self.desk.guard, lambda: self.server.draining, site.process.alarm, self._shared.degraded
+        )
 
     def operate(self, control: RemoteControl) -> None:
         """Answer the verbs of operators too."""
@@ -100,8 +108,7 @@ class Web:
         """Accept no more, and let nobody wait for messages any longer."""
         self.server.stop_listening()
         self.desk.close()
-        if self._sinks is not None:
-            self._sinks.close()
+        self._api.close()
 
     async def drain(self, timeout_s: float) -> int:
         """Answer what was asked; give how many connections did not end in time."""
@@ -126,12 +133,6 @@ def sinks_of(options: ServerOptions, broker: Broker) -> Sinks | None:
     sinks = Sinks(broker, options.data, limits, options.sink_batches_max)
     sinks.start()
     return sinks
-
-
-def throttle_of(options: ServerOptions, clock: Clock) -> Throttle:
-    """How often one may ask."""
-    limit = RateLimit(options.http_rate_max, options.http_burst_max) if options.http_rate_max else None
-    return Throttle(limit, clock)
 
 
 def web_tokens_of(options: ServerOptions) -> WebTokens | None:

@@ -24,6 +24,12 @@ UNFINISHED = "failed, or was given up by the client: look whether it was done"
 LOG = Log("audit")
 
 
+class Act:
+    """An act that is being done; what came of it, unless it raises something."""
+
+    outcome = "done"
+
+
 class Audit:
     """The acts of one server."""
 
@@ -45,17 +51,18 @@ class Audit:
             self._append(self._directory, json.dumps(row))
 
     @contextmanager
-    def noting(self, by: str, act: str, /, **facts: object) -> Iterator[None]:
+    def noting(self, by: str, act: str, /, **facts: object) -> Iterator[Act]:
         """Note an act at its end: that it was done, why it was refused, or that nobody knows how far it came."""
+        noted = Act()
         try:
-            yield
+            yield noted
         except LeveretError as error:
             self.note(by, act, str(error) or type(error).__name__, **facts)
             raise
         except BaseException:
             self.note(by, act, UNFINISHED, **facts)
             raise
-        self.note(by, act, **facts)
+        self.note(by, act, noted.outcome, **facts)
 
     def recent(self, limit: int = 100) -> list[Mapping[str, Any]]:
         """The last acts, the newest first."""

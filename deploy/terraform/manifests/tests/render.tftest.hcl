@@ -54,6 +54,14 @@ run "a_password_in_the_url_is_refused" {
   expect_failures = [var.store]
 }
 
+run "a_password_in_the_url_of_redis_is_refused" {
+  command = plan
+  variables {
+    redis = "redis://:word@cache:6379/0"
+  }
+  expect_failures = [var.redis]
+}
+
 run "a_single_node_is_refused" {
   command = plan
   variables {

@@ -3,9 +3,11 @@
 Clients and definitions belong to parts that HTTP does not import; whoever starts the server joins them here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from leveret.alerting.service import Alerting
 from leveret.core.queue import Queue
@@ -14,6 +16,9 @@ from leveret.http.management.rates import Rates
 from leveret.http.reports import Reports
 from leveret.security.access import Access
 from leveret.telemetry.audit import Audit
+
+if TYPE_CHECKING:
+    from leveret.shared.redis import Redis
 
 Row = dict[str, Any]
 
@@ -128,3 +133,4 @@ class Site:
     audit: Audit
     reports: Reports
     alerts: Alerting
+    redis: Redis | None = None

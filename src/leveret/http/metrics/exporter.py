@@ -10,13 +10,14 @@ from leveret.http.metrics.figure import Figure
 from leveret.http.metrics.node import NODE
 from leveret.http.metrics.objects import GROUPS, STEP, Find, Objects, Vhosts
 from leveret.http.metrics.own import OWN
+from leveret.http.metrics.redis import REDIS
 from leveret.http.metrics.totals import CHANNELS, GLOBAL, QUEUES
 from leveret.telemetry.exposition import Format
 
 Parts = AsyncGenerator[bytes, None]
 
-WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN)
-BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN)
+WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN, *REDIS)
+BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN, *REDIS)
 """Without those that are told of each object under the same name."""
 
 

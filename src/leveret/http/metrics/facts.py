@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leveret.http.management.site import Process, Site
+    from leveret.shared.redis import Redis
 
 STEP = 5_000  # queues that are looked at in one turn of the loop: about a millisecond
 
@@ -44,6 +45,7 @@ class Facts:
     streams: Streams
     alerts: dict[str, int]
     """How many are firing, by rule."""
+    redis: Redis | None
     tallies: dict[str, Tally] = field(default_factory=dict)
     """By queue type."""
 
@@ -79,6 +81,7 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
             storage=storage,
             streams=look_at_streams(site.desk.guard, core),
             alerts=site.alerts.firing_counts(),
+            redis=site.redis,
             tallies=tallies,
         )
 

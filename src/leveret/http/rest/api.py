@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 
 from leveret.embedded.broker import VHOST
 from leveret.http.desk import Desk
+from leveret.http.idempotency import KEY_HEADER, Idempotency
+from leveret.http.problem import detail_of
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
 from leveret.http.rest import (
@@ -32,6 +34,7 @@ from leveret.security.access import ADMINISTRATOR, Access
 from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import ACTS_MAX, Audit
 
+REFUSED = 400
 PAGE = "docs.html"
 SCRIPT = "docs.js"
 OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js"))
@@ -40,6 +43,7 @@ OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js"))
 
 def audit(call: Call) -> Answer:
     """The last administrative acts."""
+    assert call.audit is not None, "whoever is asked by clients has one"
     return json_response({"acts": call.audit.recent(call.query.get("limit", 100))})
 
 
@@ -72,23 +76,35 @@ OPERATIONS: tuple[Operation, ...] = (
 class RestApi:
     """Every operation on the broker behind a desk. Requests have their identity by then: see Auth.wrap."""
 
-    def __init__(self, desk: Desk, access: Access, audit: Audit, sinks: Sinks | None) -> None:
-        """Use what the server has."""
+    def __init__(
+        self,
+        desk: Desk,
+        access: Access,
+        audit: Audit | None,
+        sinks: Sinks | None,
+        idempotency: Idempotency | None,
+    ) -> None:
+        """Use what the server has; without an audit somebody else notes what is done, and so with keys of requests."""
         self._desk = desk
         self._access = access
         self._audit = audit
         self._scans = Scans(desk)
         self._sinks = sinks
+        self._idempotency = idempotency
+
+    def close(self) -> None:
+        """Stage and publish no more batches."""
+        if self._sinks is not None:
+            self._sinks.close()
 
     def routes(self) -> dict[tuple[str, str], Endpoint]:
         """The table for a router."""
         made: dict[tuple[str, str], Endpoint] = {
             (each.method, each.path): partial(self._run, each) for each in OPERATIONS
         }
-        described = json_response(document(OPERATIONS))
         return {
             **made,
-            ("GET", "/openapi.json"): lambda request: described,
+            ("GET", "/openapi.json"): lambda request: _described(),
             ("GET", "/docs"): partial(_asset, PAGE, "text/html; charset=utf-8"),
             ("GET", "/docs/docs.js"): partial(_asset, SCRIPT, "text/javascript; charset=utf-8"),
         }
@@ -99,20 +115,37 @@ class RestApi:
         if identity is None:
             raise Refusal(401, "nobody is logged in: send credentials")
         call = Call(self._desk, self._access, self._audit, self._scans, self._sinks, request, identity)
-        if operation.audited:
-            return self._audited(operation, call)
-        self._check(operation, call)
+        if operation.audited and self._audit is not None:
+            return self._audited(self._audit, operation, call)
+        return self.perform(operation, call)
+
+    def perform(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+        """Do what is asked for, if the caller may; what has a key that no queue remembers, once."""
+        self.allow(operation, call)
+        if self._idempotency is None or operation.method == "GET" or operation.keyed:
+            return self.do(operation, call)
+        if KEY_HEADER not in call.request.headers:
+            return self.do(operation, call)
+        return self._idempotency.run(call.request, partial(self.do, operation, call))
+
+    def do(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+        """Do it, if it makes sense."""
+        self.read(operation, call)
         return operation.run(call)
 
-    def _check(self, operation: Operation, call: Call) -> None:
-        """Refuse who may not, then what makes no sense."""
-        request, need = call.request, operation.need
+    def allow(self, operation: Operation, call: Call) -> None:
+        """Refuse who may not."""
+        need = operation.need
         if operation.tag is not None:
             call.identity.check_tag(operation.tag)
         if call.vhost != VHOST:
             call.identity.check_vhost(self._access.permissions, call.vhost)
         if need is not None:
-            call.check(need.access, need.kind, request.parameters[need.kind])
+            call.check(need.access, need.kind, call.request.parameters[need.kind])
+
+    def read(self, operation: Operation, call: Call) -> None:
+        """Refuse what makes no sense."""
+        request = call.request
         if operation.body is not None:
             call.body = operation.body.read("the body", json_body(request))
         query = {name: value for name, value in request.query.items() if name != "vhost"} if request.raw_query else {}
@@ -121,14 +154,23 @@ class RestApi:
         elif query:
             raise Refusal(400, f"{request.method} {request.path} takes no query but vhost: leave it out")
 
-    async def _audited(self, operation: Operation, call: Call) -> Answer:
+    async def _audited(self, audit: Audit, operation: Operation, call: Call) -> Answer:
         """Do something that is noted, whether it is allowed or not."""
         facts = {"path": call.request.path, "vhost": call.vhost, "peer": call.request.peer.host}
         act = f"{operation.method} {operation.path}"
-        with self._audit.noting(call.identity.user, act, **facts):
-            self._check(operation, call)
-            answer = operation.run(call)
-            return await answer if isinstance(answer, Awaitable) else answer
+        with audit.noting(call.identity.user, act, **facts) as noted:
+            answer = self.perform(operation, call)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            if isinstance(answer, Response) and answer.status >= REFUSED:
+                noted.outcome = detail_of(answer)
+            return answer
+
+
+@cache
+def _described() -> Response:
+    """What the API is."""
+    return json_response(document(OPERATIONS))
 
 
 def _asset(name: str, content_type: str, request: Request) -> Response:

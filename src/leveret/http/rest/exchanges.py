@@ -7,6 +7,7 @@ from leveret.core.broker import Broker as Core
 from leveret.core.errors import AccessRefused
 from leveret.core.jsonable import decode
 from leveret.embedded.exchange import Exchange
+from leveret.embedded.outgoing import Outgoing
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Choice, Flag, Record, Table, Text, Whole
 from leveret.http.rest.leases import DONE
@@ -63,20 +64,31 @@ async def delete(call: Call) -> Answer:
     return Response(204)
 
 
-async def publish(call: Call) -> Answer:
-    """Publish a message to whatever is bound."""
+def publishable(call: Call) -> tuple[str, Outgoing]:
+    """The routing key and the message of a request, checked for access."""
     body = dict(call.body)
     routing_key = body.pop("routing_key", "")
     check_topic(call, call.exchange, routing_key, "write")
     with call.desk.guard as core:
         if core.topology.vhost(call.vhost).exchange(call.exchange).internal:
             raise AccessRefused(f"exchange '{call.exchange}' is internal: publish to one that is bound to it")
-    message = outgoing(body, idempotency_key(call.request), trace_context(call.request))
+    return routing_key, outgoing(body, idempotency_key(call.request), trace_context(call.request))
+
+
+async def publish(call: Call) -> Answer:
+    """Publish a message to whatever is bound."""
+    routing_key, message = publishable(call)
     options = message._asdict()
     sent = await Exchange(call.desk.broker, call.vhost, call.exchange).apublish(
         routing_key, options.pop("body"), **options
     )
-    return json_response({"message_id": sent, "routed": sent is not None}, 200 if sent is None else 201)
+    return published(sent)
+
+
+def published(message_id: str | None) -> Response:
+    """The answer to one who published."""
+    routed = message_id is not None
+    return json_response({"message_id": message_id, "routed": routed}, 201 if routed else 200)
 
 
 def check_topic(call: Call, exchange: str, key: str, access: Any) -> None:
@@ -105,10 +117,12 @@ def _binding(call: Call) -> tuple[str, str, str, dict[str, Any]]:
 
 def _changed(call: Call, change: Callable[[Core], None]) -> Any:
     """Do something to the core; answer when it is on the disk."""
-    with call.desk.guard as core:
+
+    def changed(core: Core) -> Response:
         change(core)
-        frame = call.desk.guard.commit()
-    return call.desk.when_durable(frame, Response(204))
+        return Response(204)
+
+    return call.desk.change(changed)
 
 
 def bind(call: Call) -> Any:

@@ -109,6 +109,7 @@ OPERATIONS = (
         {201: ("It is on the disk.", ENQUEUED)},
         body=MESSAGE,
         headers=KEY_HELP,
+        keyed=True,
     ),
     Operation(
         "POST",
@@ -131,6 +132,7 @@ OPERATIONS = (
         },
         body=Record("Messages.", {"messages": Listed("Messages.", MESSAGE, BATCH_MAX, required=True)}),
         headers=KEY_HELP,
+        keyed=True,
     ),
     Operation(
         "GET",

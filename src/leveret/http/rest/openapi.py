@@ -5,6 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from leveret.embedded.broker import VHOST
+from leveret.http.idempotency import KEY_HELP
 from leveret.http.problem import PROBLEM
 from leveret.http.response import JSON
 from leveret.http.rest.operation import Operation
@@ -21,7 +22,7 @@ REFUSALS = {
     "409": "It contradicts what there is, or the lease has ended.",
     "413": "The body is too large.",
     "414": "The path and the query are too long.",
-    "422": "This kind of queue or broker does not do that.",
+    "422": "This kind of queue or broker does not do that; or the Idempotency-Key was used with another body.",
     "431": "The headers are too large.",
     "429": "Too many requests, or a limit is reached: wait as long as Retry-After says.",
     "503": "The server is stopping, or has too much to do.",
@@ -94,7 +95,8 @@ def _parameters(operation: Operation) -> Iterable[Json]:
     if operation.tag is None:
         schema = {"type": "string", "minLength": 1, "maxLength": 255, "default": VHOST}
         yield {"name": "vhost", "in": "query", "required": False, "description": VHOST_HELP, "schema": schema}
-    for name, help in operation.headers.items():
+    repeatable = {} if operation.method == "GET" else {"Idempotency-Key": KEY_HELP}
+    for name, help in {**repeatable, **operation.headers}.items():
         schema = {"type": "string", "minLength": 1, "maxLength": 1024}
         yield {"name": name, "in": "header", "required": False, "description": help, "schema": schema}
 

@@ -54,6 +54,8 @@ class Operation(NamedTuple):
     audited: bool = False
     upload: str | None = None
     """What the body is, when it is bytes and no JSON."""
+    keyed: bool = False
+    """Its queues remember Idempotency-Keys, durably: its answers need not be remembered."""
     tag: str | None = None
     """Who may, of those who have tags; for what concerns the whole server."""
 
@@ -92,7 +94,7 @@ class Call:
         self,
         desk: Desk,
         access: Access,
-        audit: Audit,
+        audit: Audit | None,
         scans: Scans,
         sinks: Sinks | None,
         request: Request,

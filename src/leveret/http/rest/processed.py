@@ -3,7 +3,8 @@
 from typing import Any
 
 from leveret.core.errors import InvalidReceipt, QueueNotFound
-from leveret.embedded.processed import SUFFIX, Processed
+from leveret.core.names import PROCESSED_SUFFIX
+from leveret.embedded.processed import Processed
 from leveret.http.problem import problem
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Record, Text
@@ -18,9 +19,11 @@ def _memory(call: Call, name: str) -> Processed:
     """What the workers of that name have done."""
     queue = call.queue
     try:
-        memory = call.desk.queue(queue.name + SUFFIX, call.vhost)
+        memory = call.desk.queue(queue.name + PROCESSED_SUFFIX, call.vhost)
     except QueueNotFound:
-        raise QueueNotFound(f"workers have no memory here: make the queue '{queue.name}{SUFFIX}' first") from None
+        raise QueueNotFound(
+            f"workers have no memory here: make the queue '{queue.name}{PROCESSED_SUFFIX}' first"
+        ) from None
     return Processed(queue, memory, name)
 
 

@@ -25,6 +25,7 @@ from leveret.embedded.bodies import JSON_TYPE
 from leveret.embedded.message import Message, Peeked
 from leveret.embedded.outgoing import NAME_CHARS_MAX, Outgoing
 from leveret.embedded.queue import Queue
+from leveret.http.idempotency import KEY_HEADER
 from leveret.http.request import Request
 from leveret.http.rest.fields import STRICT_DECODER, Field, Number, Record, Schema, Table, Text, Whole
 from leveret.telemetry.trace_context import parse
@@ -34,7 +35,6 @@ SECONDS_MAX = TIME_MS_MAX // 1000
 HEADERS_MAX = 256
 SHORT_CHARS_MAX = 255
 BODY_CHARS_MAX = 1 << 30
-KEY_HEADER = b"idempotency-key"
 
 ATTRIBUTES = {
     "contentType": "content_type",

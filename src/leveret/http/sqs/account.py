@@ -17,8 +17,10 @@ DELETED_MAX = 10_000  # names of queues that were deleted within the last minute
 class Account:
     """One for all requests; to be used in the thread of the loop."""
 
-    def __init__(self, broker: Broker, access: Access, desk: Desk, settings: Settings) -> None:
-        """Take up what a restart has interrupted."""
+    def __init__(
+        self, broker: Broker, access: Access, desk: Desk, settings: Settings, everywhere: Queues | None = None
+    ) -> None:
+        """Take up what a restart has interrupted; `everywhere` are the queues of all brokers, if there are others."""
         self.settings = settings
         self.access = access
         self.desk = desk
@@ -27,9 +29,10 @@ class Account:
         self.receipts = broker.receipts
         self.tag = broker.guard.core.tag
         self.queues = Queues(broker, settings)
+        self.everywhere = everywhere or self.queues
         self.attempts = Attempts()
         self.decisions = Decisions()
-        self.tasks = MoveTasks(self.guard, self.queues, desk)
+        self.tasks = MoveTasks(self.guard, self.everywhere, desk)
         self.deleted_ms: dict[str, int] = {}
         self.alarm: str | None = None
         """What the server is short of; nobody sends then."""

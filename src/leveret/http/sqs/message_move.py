@@ -8,7 +8,7 @@ from leveret.http.sqs.call import Answer, Call
 from leveret.http.sqs.errors import SqsError, invalid
 from leveret.http.sqs.move_tasks import CANCELLING, RUNNING, MoveTask
 from leveret.http.sqs.parameters import number, required
-from leveret.http.sqs.queues import SqsQueue
+from leveret.http.sqs.queues import Queues, SqsQueue
 
 RATE_MAX = 500
 RESULTS_MAX = 10
@@ -23,12 +23,13 @@ def start_message_move_task(call: Call) -> Answer:
     source = _source(call)
     rate = number(given, "MaxNumberOfMessagesPerSecond", RATE_MAX, least=1)
     destination = None
-    with call.account.guard:
-        sources = call.account.queues.sources(source.name)
+    everywhere = call.account.everywhere
+    with everywhere.guard:
+        sources = everywhere.sources(source.name)
     if not sources:
         raise invalid("Source queue must be configured as a Dead Letter Queue.")
     if given.get("DestinationArn"):
-        target = _queue(call, given["DestinationArn"])
+        target = _queue(call, given["DestinationArn"], everywhere)
         destination, sources = target.name, [target]
     for target in sources:
         authorize(call, target, "SendMessage")
@@ -55,17 +56,17 @@ def list_message_move_tasks(call: Call) -> Response:
 
 
 def _source(call: Call) -> SqsQueue:
-    source = _queue(call, required(call.parameters, "SourceArn"))
+    source = _queue(call, required(call.parameters, "SourceArn"), call.account.queues)
     authorize(call, source, "ReceiveMessage")
     return source
 
 
-def _queue(call: Call, arn: str) -> SqsQueue:
+def _queue(call: Call, arn: str, queues: Queues) -> SqsQueue:
     """The queue of an ARN."""
     if arn.count(":") < 5 or not arn.startswith("arn:"):
         raise invalid(NO_ARN)
     name = call.account.settings.queue_of(arn)
-    queue = None if name is None else call.account.queues.find(name)
+    queue = None if name is None else queues.find(name)
     if queue is None:
         raise SqsError("ResourceNotFound", "The resource that you specified for the SourceArn parameter doesn't exist.")
     return queue

@@ -53,6 +53,15 @@ class MoveTask:
         return urlsafe_b64encode(json.dumps({"taskId": self.name, "sourceArn": arn}).encode()).decode()
 
 
+def task_of(handle: str) -> tuple[str, str]:
+    """The name of the task that a handle names, and the ARN of its source."""
+    try:
+        told = json.loads(urlsafe_b64decode(handle))
+        return str(told["taskId"]), str(told["sourceArn"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise invalid("Value for parameter TaskHandle is invalid.") from None
+
+
 class MoveTasks:
     """The tasks of all queues, the newest last."""
 
@@ -100,11 +109,7 @@ class MoveTasks:
 
     def find(self, handle: str) -> MoveTask:
         """The task that a handle names."""
-        try:
-            name = json.loads(urlsafe_b64decode(handle))["taskId"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise invalid("Value for parameter TaskHandle is invalid.") from None
-        task = self._tasks.get(name) if isinstance(name, str) else None
+        task = self._tasks.get(task_of(handle)[0])
         if task is None or task.status not in ACTIVE:
             raise SqsError("ResourceNotFound", "Task does not exist.")
         return task

@@ -74,6 +74,7 @@ class Queues:
     def __init__(self, broker: Broker, settings: Settings) -> None:
         """Use the virtual host of the settings."""
         self._broker = broker
+        self.guard = broker.guard
         self._core = broker.guard.core
         self._settings = settings
         self._known: dict[int, SqsQueue] = {}
@@ -90,6 +91,17 @@ class Queues:
                 self._note_target(row["name"], row["attributes"])
         for queue in self._known.values():
             queue.details = self._details(queue.core)
+        self._version = self._core.catalog.versions[Kind.QUEUE_DETAILS]
+
+    def heard(self, row: dict[str, Any]) -> None:
+        """Something else is said about one queue, by another node."""
+        if row["vhost"] == self._settings.vhost:
+            self._note_target(row["name"], row.get("attributes", {}))
+            home = self._core.topology.vhosts.get(self._settings.vhost)
+            core = None if home is None else home.queues.get(row["name"])
+            known = None if core is None else self._known.get(core.id)
+            if known is not None:
+                known.details = self._details(known.core)
         self._version = self._core.catalog.versions[Kind.QUEUE_DETAILS]
 
     def find(self, name: str) -> SqsQueue | None:

@@ -76,8 +76,8 @@ ACTIONS: dict[str, Callable[[Call], Answer]] = {
 class Service:
     """The handler of the port."""
 
-    def __init__(self, account: Account, throttle: Throttle) -> None:
-        """Serve an account."""
+    def __init__(self, account: Account, throttle: Throttle | None) -> None:
+        """Serve an account; without a throttle, requests whose senders are known already and may ask."""
         self._account = account
         self._throttle = throttle
         self._verifier = Verifier("sqs", account.access.access_keys.find)
@@ -109,8 +109,7 @@ class Service:
 
     def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
         """Do what a request asks for, if its sender may."""
-        caller = self._caller(request)
-        self._throttle.admit(caller.host, caller.user)
+        caller = self._admit(request)
         action, parameters = wire.decode(request)
         on_queue = request.method == "GET" and len(request.raw_path) > 1
         known = action in QUEUE_ACTIONS or (action in ACTIONS and not on_queue)
@@ -119,29 +118,42 @@ class Service:
         check_types(parameters)
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
             parameters["QueueUrl"] = request.raw_path.decode("latin-1")
-        call = Call(self._account, wire, request_id, action, parameters, caller, request)
+        return self.perform(Call(self._account, wire, request_id, action, parameters, caller, request))
+
+    def perform(self, call: Call) -> Answer:
+        """Do what a call asks for."""
+        action = call.action
         function = QUEUE_ACTIONS.get(action)
         if function is not None:
             queue = call.queue()
             authorize(call, queue, action)
             return function(call, queue)
         if action == "CreateQueue":
-            authorize_name(call, required(parameters, "QueueName"), action)
+            authorize_name(call, required(call.parameters, "QueueName"), action)
         return ACTIONS[action](call)
 
-    def _caller_of(self, user: str, host: str, tls: bool) -> Caller:
-        return Caller(user, self._account.settings.user_arn(user), host, tls)
+    def _caller_of(self, user: str | None, host: str, tls: bool) -> Caller:
+        return Caller(user, self._nobody if user is None else self._account.settings.user_arn(user), host, tls)
 
-    def _caller(self, request: Request) -> Caller:
+    def _admit(self, request: Request) -> Caller:
+        """Who sent a request, unless he sends too many."""
+        if self._throttle is None:
+            identity, peer = request.identity, request.peer
+            return self._known_caller(None if identity is None else identity.user, peer.host, peer.tls)
+        caller = self._caller(request, self._throttle)
+        self._throttle.admit(caller.host, caller.user)
+        return caller
+
+    def _caller(self, request: Request, throttle: Throttle) -> Caller:
         """Who sent a request, by its signature."""
         peer = request.peer
         if not self._account.settings.auth:
-            return Caller(None, self._nobody, peer.host, peer.tls)
+            return self._known_caller(None, peer.host, peer.tls)
         signed = SignedRequest(request.method, request.raw_path, request.raw_query, request.headers, request.body)
         try:
             key = self._verifier.verify(signed, self._account.now_ms())
         except SignatureRefused as error:
-            self._throttle.admit(peer.host, None)
+            throttle.admit(peer.host, None)
             LOG.warning("signature refused", peer=peer.host, reason=error.reason)
             raise SqsError(error.reason, str(error)) from None
         return self._known_caller(key.user, peer.host, peer.tls)

@@ -6,11 +6,25 @@ A session is a way to the owner of the shard: a call in this process, or a link 
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from leveret.amqp.codec import decode, encode
 from leveret.amqp.frames import BODY, FRAME_MAX_MAX, HEADER, METHOD, FrameReader, FrameWriter
 from leveret.amqp.methods import ChannelClose, ChannelCloseOk, ConnectionClose, Method
+from leveret.node.claims import (
+    CLASS,
+    DURABLE,
+    MARK,
+    NAMES,
+    VERSION,
+    Name,
+    Settlement,
+    names_of,
+    number_of,
+    numbered,
+    settlements,
+)
 from leveret.node.front.branch import Branch
 
 if TYPE_CHECKING:
@@ -18,6 +32,7 @@ if TYPE_CHECKING:
 
 CHANNEL_MAX = 65_535
 BODY_SIZE_AT = 4
+UNSURE_MAX = 100_000  # the oldest ones are forgotten: if the shard loses them their messages come again
 HAS_CONTENT = frozenset((b"\0\x3c\0\x32", b"\0\x3c\0\x3c", b"\0\x3c\0\x47"))  # basic.return, deliver and get-ok
 
 
@@ -54,6 +69,8 @@ class Backend:
         self._closing: dict[int, int] = {}
         self.busy = False
         """Whether the shard hears nothing for now."""
+        self._unsure: deque[tuple[int, Settlement]] = deque()  # with the mark that says when it is durable
+        self._last_mark = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -62,6 +79,8 @@ class Backend:
         self._reader.tune(FRAME_MAX_MAX, CHANNEL_MAX)
         self._writer = FrameWriter()
         self._arriving: dict[int, Arriving] = {}
+        self._is_marked = False
+        self._version = 0
 
     @property
     def attached(self) -> bool:
@@ -83,7 +102,49 @@ class Backend:
     def flush(self) -> None:
         """Hand over what was said; not under a lock."""
         if self._session is not None and self._writer.pending_bytes:
-            self._session.send(self._writer.take())
+            self._mark()
+            self._session.send(self._preface() + self._writer.take())
+
+    def _preface(self) -> bytes:
+        """What the shard has to know before it hears the rest: queues that are newer than its definitions."""
+        version = self.connection.node.version
+        if version == self._version:
+            return b""
+        self._version = version
+        writer = FrameWriter()
+        writer.method(0, numbered(VERSION, version))
+        return writer.take()
+
+    # Settlements, which are lost with the shard until they are durable
+
+    def settled(self, how: int, names: list[Name]) -> None:
+        """Deliveries are being settled."""
+        self._unsure.extend((self._last_mark + 1, Settlement(how, name)) for name in names)
+        while len(self._unsure) > UNSURE_MAX:
+            self._unsure.popleft()
+
+    def _mark(self) -> None:
+        """Ask when all of them are durable, one question at a time."""
+        if self._unsure and not self._is_marked:
+            self._is_marked = True
+            self._last_mark += 1
+            self._writer.method(0, numbered(MARK, self._last_mark))
+
+    def _durable(self, mark: int) -> None:
+        """Everything up to a mark is durable."""
+        while self._unsure and self._unsure[0][0] <= mark:
+            self._unsure.popleft()
+        self._is_marked = False
+        if self._unsure:
+            self._mark()
+            self.connection.note(self)
+
+    def _settle_again(self) -> None:
+        """Tell the next owner what the one before it may not have written."""
+        unsure = [settlement for _, settlement in self._unsure]
+        self._unsure = deque((self._last_mark + 1, each) for each in unsure)
+        for payload in settlements(unsure):
+            self._writer.method(0, payload)
 
     # In
 
@@ -100,12 +161,21 @@ class Backend:
     def _method(self, number: int, payload: bytes) -> None:
         if payload[:4] in HAS_CONTENT:
             self._arriving[number] = Arriving(payload, [], [])
+        elif payload.startswith(CLASS):
+            self._told(number, payload)
         elif number == 0:
             method = decode(payload)
             if isinstance(method, ConnectionClose):
                 self.connection.refused(method)
         else:
             self._heard(number, decode(payload))
+
+    def _told(self, number: int, payload: bytes) -> None:
+        """The shard says something that is not for the client."""
+        if payload.startswith(NAMES) and number in self.branches and number not in self._closing:
+            self.branches[number].names.update(names_of(payload))
+        elif payload.startswith(DURABLE):
+            self._durable(number_of(payload))
 
     def _part(self, number: int, kind: int, payload: bytes) -> None:
         """A header or a piece of a body; the last one makes it whole."""
@@ -194,8 +264,9 @@ class Backend:
         self._session = None
         self._closing.clear()
         self._reset()
+        self._settle_again()
         for branch in self.branches.values():
-            branch.reopen()
+            branch.reopen(self.connection.held(branch))
 
     def pause(self, paused: bool) -> None:
         """Whether the client takes no more for now."""

@@ -1,13 +1,13 @@
 """The part of a client's channel that is in one shard: a channel there, with the same number.
 
-It is opened when it is first needed, and again when the shard has another owner: consumers begin anew, and what was
-asked and not answered is asked again.
+It is opened when it is first needed, and again when the shard has another owner: consumers go on with what they hold,
+and what was asked and not answered is asked again.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.amqp.codec import encode
@@ -19,6 +19,7 @@ from leveret.amqp.methods import (
     ConfirmSelect,
     Method,
 )
+from leveret.node.claims import Name, claims
 
 if TYPE_CHECKING:
     from leveret.node.front.backend import Backend
@@ -48,6 +49,8 @@ class Branch:
         self.backend = backend
         self.number = number
         self.consumers: dict[str, Consumer] = {}
+        self.names: dict[int, Name] = {}
+        """Which messages deliveries are that are about to come, by their tags."""
         self._prefetch = prefetch
         self._questions: deque[Question] = deque()
         self._open()
@@ -82,6 +85,11 @@ class Branch:
         """Send a message."""
         self.backend.content(self.number, method, content, header_len)
 
+    def settle(self, method: Method, how: int, names: list[Name]) -> None:
+        """Settle deliveries; until the shard has that on its disks, its next owner may have to be told."""
+        self.say(method)
+        self.backend.settled(how, names)
+
     def answered(self, method: Method) -> None:
         """The answer to the oldest question has come."""
         question = self._questions.popleft()
@@ -103,11 +111,14 @@ class Branch:
 
     # Coming and going
 
-    def reopen(self) -> None:
-        """The shard has another owner: everything that it knew of this channel has gone."""
+    def reopen(self, held: Iterable[tuple[str, Name]]) -> None:
+        """The shard has another owner, who is told what there is to know of this channel, and what the client holds."""
         questions = [each for each in self._questions if each.then is not None]
         self._questions.clear()
+        self.names.clear()
         self._open()
+        for claim in claims(held):
+            self.backend.method(self.number, claim)
         asked = {each.method.consumer_tag for each in questions if isinstance(each.method, BasicConsume)}
         for tag, consumer in self.consumers.items():
             if tag not in asked:

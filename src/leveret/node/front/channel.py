@@ -28,7 +28,7 @@ from leveret.node.front.branch import Branch
 from leveret.node.front.confirms import Confirms, Verdict
 from leveret.node.front.handlers import HANDLERS
 from leveret.node.front.publishing import FrontPublish
-from leveret.node.front.tags import Tags
+from leveret.node.front.tags import Delivery, Tags
 
 if TYPE_CHECKING:
     from leveret.node.front.connection import FrontConnection
@@ -170,8 +170,8 @@ class FrontChannel(Channel):
 
     def settle_now(self, tag: int, multiple: bool, how: int) -> None:
         """Tell the shards whose deliveries these are."""
-        for home, inner, many in self.tags.settle(tag, multiple):
-            self.branch_in(home).say(settlement(inner, many, how))
+        for home, inner, many, names in self.tags.settle(tag, multiple):
+            self.branch_in(home).settle(settlement(inner, many, how), how, names)
 
     # From shards
 
@@ -190,12 +190,14 @@ class FrontChannel(Channel):
     def _deliver(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
         """Hand a message to a consumer under a tag of this channel."""
         tag_at = 5 + method[4]
+        inner = int.from_bytes(method[tag_at : tag_at + 8], "big")
+        name = branch.names.pop(inner, None)
         consumer = branch.consumers.get(method[5:tag_at].decode("utf-8", "surrogateescape"))
         if consumer is None:
             return  # cancelled meanwhile; the shard gets it back with the channel
         tag = self.next_tag()
         if not consumer.method.no_ack:
-            self.tags.add(tag, branch.home, int.from_bytes(method[tag_at : tag_at + 8], "big"))
+            self.tags.add(tag, Delivery(branch.home, inner, consumer.method.consumer_tag, name))
         told = method[:tag_at] + tag.to_bytes(8, "big") + method[tag_at + 8 :]
         self.outlet.content(self.number, told, content, header_len)
         self.outlet.note()
@@ -204,7 +206,8 @@ class FrontChannel(Channel):
         """Hand out a message that was asked for."""
         tag = self.next_tag()
         if not self.getting_without_ack:
-            self.tags.add(tag, branch.home, came.delivery_tag)
+            name = branch.names.pop(came.delivery_tag, None)
+            self.tags.add(tag, Delivery(branch.home, came.delivery_tag, "", name))
         self.say_content(replace(came, delivery_tag=tag), content, header_len)
 
     def heard(self, branch: Branch, method: Method) -> None:
@@ -241,7 +244,7 @@ class FrontChannel(Channel):
             self.say(method)
 
     def lost(self, home: str) -> None:
-        """A shard has lost its owner: what was on its way is to be sent again, and what came from it comes again."""
+        """A shard has lost its owner: what was on its way to it is to be sent again."""
         self.tags.lost(home)
         self._tell(self.confirms.lost(home))
         self.check_committed()

@@ -7,7 +7,7 @@ Logging in, permissions and definitions are this node's, from its copy of the ca
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from leveret.amqp.connection import Connection, Peer
@@ -17,6 +17,7 @@ from leveret.amqp.state import Hold, State
 from leveret.amqp.traffic import Traffic
 from leveret.core.changes import Change, DeleteQueue
 from leveret.core.queue import Queue
+from leveret.node.claims import Name
 from leveret.node.front.backend import Backend, Session
 from leveret.node.front.branch import Branch
 from leveret.node.front.channel import FrontChannel
@@ -40,6 +41,10 @@ class Caller(NamedTuple):
 
 class Node(Protocol):
     """What the front needs of its node."""
+
+    @property
+    def version(self) -> int:
+        """The version of the definitions that clients are served by."""
 
     def home_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
@@ -159,7 +164,7 @@ class FrontConnection(Connection):
             self.hub.finish(self, (lambda: self.hold(Hold.SHARD)) if backend.busy else self._let_go)
 
     def lost_backend(self, backend: Backend) -> None:
-        """The way to a shard has ended, and with it what the shard knew of this client."""
+        """The way to a shard has ended; what the shard knew of this client has to be told again."""
         if not self.finished:
             self.hub.finish(self, lambda: self._lost(backend))
 
@@ -168,6 +173,11 @@ class FrontConnection(Connection):
             channel.lost(backend.home)
         backend.detach()
         self.hold(Hold.SHARD)
+
+    def held(self, branch: Branch) -> Iterator[tuple[str, Name]]:
+        """What the client holds of a shard on a channel."""
+        channel: FrontChannel = self.channels[branch.number]
+        return channel.tags.held(branch.home)
 
     def came(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
         """A message came on a channel."""

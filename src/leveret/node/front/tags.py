@@ -3,25 +3,29 @@
 What the client sees is numbered in one row; each shard numbers its own part, in the same order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from leveret.amqp.replies import ProtocolError, Reply
+from leveret.node.claims import Name
 
 
 class Delivery(NamedTuple):
-    """Where a delivery came from: the shard, and the tag that it gave."""
+    """Where a delivery came from: the shard, and the tag that it gave; for which consumer, and what is known of it."""
 
     home: str
     tag: int
+    consumer: str
+    name: Name | None
 
 
 class Settled(NamedTuple):
-    """What is to be settled in a shard: one delivery, or all up to a tag."""
+    """What is to be settled in a shard: one delivery, or all up to a tag; and which messages these are."""
 
     home: str
     tag: int
     multiple: bool
+    names: list[Name]
 
 
 class Tags:
@@ -39,9 +43,9 @@ class Tags:
         """Whether a tag can be settled."""
         return tag in self._deliveries
 
-    def add(self, tag: int, home: str, inner: int) -> None:
+    def add(self, tag: int, delivery: Delivery) -> None:
         """A delivery by a shard, which knows it by another tag."""
-        self._deliveries[tag] = Delivery(home, inner)
+        self._deliveries[tag] = delivery
 
     def through(self, tag: int) -> Iterator[int]:
         """The tags up to this one; 0: all."""
@@ -55,21 +59,33 @@ class Tags:
         if not (multiple and tag == 0) and tag not in self._deliveries:
             raise ProtocolError(Reply.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
         if not multiple:
-            found = self._deliveries.pop(tag)
-            return [] if found is None else [Settled(*found, multiple=False)]
-        highest: dict[str, int] = {}
-        for each in list(self.through(tag)):
-            found = self._deliveries.pop(each)
-            if found is not None:
-                highest[found.home] = found.tag
-        return [Settled(home, inner, multiple=True) for home, inner in highest.items()]
+            return _settled([self._deliveries.pop(tag)], multiple=False)
+        return _settled([self._deliveries.pop(each) for each in list(self.through(tag))], multiple=True)
+
+    def held(self, home: str) -> Iterator[tuple[str, Name]]:
+        """The deliveries of a shard that its next owner can find again, with the tags of their consumers."""
+        for found in self._deliveries.values():
+            if found is not None and found.home == home and found.name is not None:
+                yield found.consumer, found.name
 
     def lost(self, home: str) -> None:
-        """A shard has taken everything back: what the client says about it from now on concerns nobody."""
+        """A shard has lost its owner: what its next one cannot find again comes again, and its tag concerns nobody."""
         for tag, found in self._deliveries.items():
-            if found is not None and found.home == home:
+            if found is not None and found.home == home and found.name is None:
                 self._deliveries[tag] = None
 
     def clear(self) -> None:
         """Everything goes back."""
         self._deliveries.clear()
+
+
+def _settled(deliveries: Iterable[Delivery | None], multiple: bool) -> list[Settled]:
+    """What each shard is to be told; its last delivery stands for those before it."""
+    by_home: dict[str, Settled] = {}
+    for found in deliveries:
+        if found is not None:
+            names = by_home[found.home].names if found.home in by_home else []
+            by_home[found.home] = Settled(found.home, found.tag, multiple, names)
+            if found.name is not None:
+                names.append(found.name)
+    return list(by_home.values())

@@ -1,0 +1,35 @@
+"""Figures of the Redis that nodes share things by; nothing is said where there is none."""
+
+from leveret.http.metrics.facts import Facts
+from leveret.http.metrics.figure import Told, figure
+from leveret.shared.keys import USES
+from leveret.telemetry.exposition import labels
+
+
+def fallbacks(facts: Facts) -> Told:
+    """What was decided by this node alone."""
+    if facts.redis is None:
+        return None
+    return {labels(use=use): facts.redis.fallbacks[use] for use in USES}
+
+
+REDIS = (
+    figure(
+        "leveret_redis_up",
+        "gauge",
+        "1 while the Redis that nodes share limits by answers; no sample without one",
+        lambda f: None if f.redis is None else int(f.redis.up),
+    ),
+    figure(
+        "leveret_redis_errors_total",
+        "counter",
+        "Times that Redis did not answer, or with an error",
+        lambda f: None if f.redis is None else f.redis.errors,
+    ),
+    figure(
+        "leveret_redis_fallbacks_total",
+        "counter",
+        "What a node decided by itself while Redis was away, by use",
+        fallbacks,
+    ),
+)

@@ -1,0 +1,140 @@
+"""What a front and a shard tell each other beside AMQP: which messages deliveries are, and what became of them.
+
+So a client keeps what it holds when the shard changes its owner. These are methods of a class that AMQP does not have:
+
+    NAMES     queue, records                  shard: the deliveries that follow are these messages
+    CLAIM     queue, consumer tag, records    front: its client was given these by another owner and holds them
+    SETTLE    u8 how, queue, records          front: and has settled these, of which that owner may not know
+    MARK      u64 number                      front: it wants to know when all before this is durable
+    DURABLE   u64 number                      shard: all before that mark is
+    VERSION   u64 version                     front: what follows is for one who knows this version of the catalog
+
+Queue and consumer tag are short strings; the record of a delivery is drawn in amqp/unacked.pyx. CLAIM is for the
+channel that had the deliveries, when it is opened again; they keep their tags.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from typing import NamedTuple, TypeVar
+
+from leveret.core.errors import InvalidArgument
+
+CLASS = b"\x6c\x76"
+NAMES, CLAIM, SETTLE, MARK, DURABLE, VERSION = (CLASS + number.to_bytes(2, "big") for number in range(1, 7))
+RECORDS_MAX = 64  # in one method: it fits the smallest frame
+
+T = TypeVar("T")
+
+_METHOD_BYTES = 4
+_NUMBER = struct.Struct(">Q")
+_RECORD = struct.Struct(">QQQQIB")
+
+
+class Name(NamedTuple):
+    """The message of a delivery: its queue, and its record as it came."""
+
+    queue: bytes
+    record: bytes
+
+
+class Delivered(NamedTuple):
+    """A record that was read."""
+
+    tag: int
+    seq: int
+    enqueued_ms: int
+    group: int
+    deliveries: int
+    priority: int
+
+
+class Settlement(NamedTuple):
+    """How a message was settled."""
+
+    how: int
+    name: Name
+
+
+def numbered(method: bytes, number: int) -> bytes:
+    """MARK, DURABLE or VERSION."""
+    return method + _NUMBER.pack(number)
+
+
+def number_of(payload: bytes) -> int:
+    """The reverse."""
+    try:
+        return int(_NUMBER.unpack_from(payload, _METHOD_BYTES)[0])
+    except struct.error as error:
+        raise _unknown(str(error)) from None
+
+
+def names(queue: str, records: bytes) -> bytes:
+    """NAMES."""
+    return NAMES + _short(queue) + records
+
+
+def names_of(payload: bytes) -> Iterator[tuple[int, Name]]:
+    """The reverse: names by delivery tag."""
+    start = _METHOD_BYTES + 1 + payload[_METHOD_BYTES]
+    queue = payload[_METHOD_BYTES:start]
+    for at in range(start, len(payload), _RECORD.size):
+        yield int.from_bytes(payload[at : at + 8], "big"), Name(queue, payload[at : at + _RECORD.size])
+
+
+def claims(held: Iterable[tuple[str, Name]]) -> Iterator[bytes]:
+    """CLAIM, as often as needed: the deliveries of a channel with the tags of their consumers, in the order of tags."""
+    for (consumer, queue), found in groupby(held, lambda each: (each[0], each[1].queue)):
+        for some in _some(found):
+            yield CLAIM + queue + _short(consumer) + b"".join(name.record for _, name in some)
+
+
+def claim_of(payload: bytes) -> tuple[str, str, list[Delivered]]:
+    """The reverse: queue, consumer tag, deliveries."""
+    queue, at = _string(payload, _METHOD_BYTES)
+    consumer, at = _string(payload, at)
+    return queue, consumer, _records(payload, at)
+
+
+def settlements(settled: Iterable[Settlement]) -> Iterator[bytes]:
+    """SETTLE, as often as needed."""
+    for (how, queue), found in groupby(settled, lambda each: (each.how, each.name.queue)):
+        for some in _some(found):
+            yield SETTLE + bytes([how]) + queue + b"".join(each.name.record for each in some)
+
+
+def settlement_of(payload: bytes) -> tuple[int, str, list[Delivered]]:
+    """The reverse: how, queue, deliveries."""
+    queue, at = _string(payload, _METHOD_BYTES + 1)
+    return payload[_METHOD_BYTES], queue, _records(payload, at)
+
+
+def _some(each: Iterator[T]) -> Iterator[list[T]]:
+    """A few at a time."""
+    while some := list(islice(each, RECORDS_MAX)):
+        yield some
+
+
+def _short(text: str) -> bytes:
+    encoded = text.encode("utf-8", "surrogateescape")
+    return bytes([len(encoded)]) + encoded
+
+
+def _string(payload: bytes, at: int) -> tuple[str, int]:
+    """A short string, and where it ends."""
+    end = at + 1 + payload[at] if at < len(payload) else at + 1
+    if end > len(payload):
+        raise _unknown("a name is longer than its frame")
+    return payload[at + 1 : end].decode("utf-8", "surrogateescape"), end
+
+
+def _records(payload: bytes, at: int) -> list[Delivered]:
+    if (len(payload) - at) % _RECORD.size:
+        raise _unknown("half a record")
+    return [Delivered(*each) for each in _RECORD.iter_unpack(payload[at:])]
+
+
+def _unknown(why: str) -> InvalidArgument:
+    return InvalidArgument(f"a claim of another node that nobody understands ({why}): is it of another version?")

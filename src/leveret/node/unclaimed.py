@@ -1,0 +1,82 @@
+"""Deliveries that somebody may still be working on: kept for a while, so that nobody else is given their messages.
+
+When a shard gets another owner its clients come back through their fronts, one after the other, and each says which
+messages it holds. The journal knows what was delivered (up to the last 50 ms): until its holder has come, or can not
+be expected any more, such a message waits. So does a whole queue with a single active consumer, whose order would else
+be lost. What was delivered and is not in the journal yet may be delivered twice, if another client comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from leveret.core.broker import Broker
+from leveret.core.claims import claim, give_up, hold_delivered
+from leveret.core.held import Held
+from leveret.core.queue import Queue
+from leveret.core.timers import Alarm
+from leveret.node.claims import Delivered
+from leveret.node.outbox import VHOST as OUTBOX_VHOST
+
+GRACE_MS = 2_000  # fronts find the next owner in a tenth of that
+KEPT_MAX = 100_000  # of a shard: each is an object in memory; what is over is delivered at once
+
+Key = tuple[int, int]  # queue and message
+
+
+class Unclaimed:
+    """The deliveries of one shard whose holders are waited for."""
+
+    def __init__(self, core: Broker) -> None:
+        """Nothing is kept yet."""
+        self._core = core
+        self._kept: dict[Key, tuple[Held, int]] = {}  # with the number of the lease
+        self._paused: set[Queue] = set()
+        self._alarm = Alarm(core.timers, self._give_up)
+
+    # Under the lock of the shard
+
+    def hold_back(self) -> None:
+        """This owner is new: keep what the journal says was delivered."""
+        for queue in self._core.queues.values():
+            if queue.recorder is None and queue.vhost != OUTBOX_VHOST:
+                found = hold_delivered(queue, KEPT_MAX - len(self._kept))
+                self.keep((held, held.lease) for held in found)
+                if found and queue.policy.single_active_consumer and not queue.paused:
+                    queue.pause()
+                    self._paused.add(queue)
+        self.keep(())
+
+    def keep(self, leases: Iterable[tuple[Held, int]]) -> None:
+        """Keep leased messages whose holders cannot be reached."""
+        for held, lease in leases:
+            self._kept[held.queue.id, held.seq] = held, lease
+        if self._kept:
+            self._alarm.set(self._core.now_ms + GRACE_MS)
+
+    def stop(self) -> None:
+        """This owner is not asked any more: the next one is to wait."""
+        self._alarm.stop()
+
+    def claim(self, queue: Queue, delivered: Delivered) -> Held | None:
+        """Somebody was given a message before; None when it is gone, or another's."""
+        kept, _ = self._kept.get((queue.id, delivered.seq), (None, 0))
+        found = claim(queue, *delivered[1:], kept=kept)
+        if found is not None:
+            self._kept.pop((queue.id, delivered.seq), None)
+        self._resume(queue)
+        return found
+
+    def _resume(self, queue: Queue) -> None:
+        """Let a queue go on if everything of it was claimed."""
+        if queue in self._paused and not any(number == queue.id for number, _ in self._kept):
+            self._paused.discard(queue)
+            queue.pause(False)
+
+    def _give_up(self, now_ms: int) -> None:
+        """Nobody has come for what is left."""
+        kept, self._kept = self._kept, {}
+        for held, lease in kept.values():
+            give_up(held, lease)
+        for queue in tuple(self._paused):
+            self._resume(queue)

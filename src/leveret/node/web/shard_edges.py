@@ -1,0 +1,40 @@
+"""The APIs of one shard: the same code as on a single server, over the broker of the shard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from leveret.embedded.broker import Broker
+from leveret.http.desk import Desk
+from leveret.http.problem import problem
+from leveret.http.rest.api import RestApi
+from leveret.http.router import Router
+from leveret.http.sqs.account import Account
+from leveret.http.sqs.queues import Queues
+from leveret.http.sqs.service import Service
+from leveret.http.sqs.settings import Settings
+from leveret.node.web import rest, sqs
+from leveret.node.web.edges import Edge
+from leveret.security.access import Access
+
+
+class ShardEdges:
+    """REST and SQS; who asks is known by then, and may ask so often."""
+
+    def __init__(self, broker: Broker, access: Access, settings: Settings, everywhere: Queues) -> None:
+        """`everywhere` are the queues of all shards, as SQS knows them."""
+        self.broker: Broker | None = broker
+        self.desk = Desk(broker)
+        self.account = Account(broker, access, self.desk, settings, everywhere)
+        self.closed = False
+        service = Service(self.account, None)
+        self.by_name: Mapping[str, Edge] = {
+            rest.EDGE: Edge(Router(RestApi(self.desk, access, None, None, None).routes()), problem),
+            sqs.EDGE: Edge(service, service.refuse),
+        }
+
+    def close(self) -> None:
+        """See Edges."""
+        self.closed = True
+        self.account.tasks.close()
+        self.desk.close()

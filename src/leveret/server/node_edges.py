@@ -1,0 +1,69 @@
+"""REST and SQS of a node, put together: what its clients ask, and what its shards answer."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from leveret.cluster.catalog import Verb
+from leveret.cluster.changes import Change
+from leveret.config import ServerOptions
+from leveret.core.catalog import Kind
+from leveret.embedded.broker import Broker
+from leveret.http.idempotency import Idempotency
+from leveret.http.problem import problem
+from leveret.http.sqs.account import Account
+from leveret.http.throttle import Throttle
+from leveret.node.node import Node
+from leveret.node.web.desk import CatalogDesk
+from leveret.node.web.edges import Edge
+from leveret.node.web.rest import NodeApi
+from leveret.node.web.rows import EDGE as ROWS
+from leveret.node.web.shard_edges import ShardEdges
+from leveret.node.web.sqs import NodeService
+from leveret.security.access import Access
+from leveret.server.sqs import settings_of
+from leveret.telemetry.audit import Audit
+
+
+class NodeEdges:
+    """What all requests of a node share."""
+
+    def __init__(
+        self, options: ServerOptions, broker: Broker, access: Access, decide: Callable[[Verb], Awaitable[Any]]
+    ) -> None:
+        """`broker` is the copy of the catalog; there is no node yet."""
+        self._access = access
+        self.desk = CatalogDesk(broker, decide)
+        self.account = Account(broker, access, self.desk, settings_of(options))
+        self._furnished: list[ShardEdges] = []
+
+    def furnish(self, home: str, broker: Broker) -> ShardEdges:
+        """The APIs of a shard that the node begins to serve."""
+        made = ShardEdges(broker, self._access, self.account.settings, self.account.queues)
+        made.account.alarm = self.account.alarm
+        self._furnished = [*(each for each in self._furnished if not each.closed), made]
+        return made
+
+    def join(self, node: Node) -> None:
+        """Hear what other nodes decide and ask; before the node starts."""
+        node.catalog.replica.followers.append(self._hear)
+
+    def api(self, node: Node, audit: Audit, idempotency: Idempotency) -> NodeApi:
+        """REST for clients of the node."""
+        made = NodeApi(self.desk, self._access, audit, idempotency, node)
+        node.edges[ROWS] = Edge(made.rows.answer, problem)
+        return made
+
+    def service(self, node: Node, throttle: Throttle) -> NodeService:
+        """SQS for clients of the node."""
+        return NodeService(self.account, throttle, node)
+
+    def set_alarm(self, reason: str | None) -> None:
+        """Refuse sends of SQS into shards of this node for a reason, or take them again."""
+        self.account.alarm = reason
+        for each in self._furnished:
+            each.account.alarm = reason
+
+    def _hear(self, change: Change) -> None:
+        """What SQS knows about a queue was changed by another node."""
+        if change.kind == Kind.QUEUE_DETAILS:
+            self.account.queues.heard(change.definition)

@@ -1,0 +1,82 @@
+"""What nodes share, as the server has it: all of it is of this process alone while there is no Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from leveret.clock import Clock
+from leveret.config import ServerOptions
+from leveret.core.errors import InvalidArgument
+from leveret.http.idempotency import Idempotency
+from leveret.http.throttle import Throttle
+from leveret.security.failures import Failures
+from leveret.security.ratelimit import RateLimit
+from leveret.security.users import Users
+from leveret.shared.answers import Answers
+
+if TYPE_CHECKING:
+    from leveret.shared.redis import Redis
+
+Job = Coroutine[Any, Any, None]
+
+
+class Shared:
+    """Rate limits, failed logins and answers, with Redis or without; in the running loop."""
+
+    def __init__(self, options: ServerOptions, clock: Clock) -> None:
+        """Nothing is asked yet."""
+        self.redis = redis_of(options)
+        self.idempotency = Idempotency(Answers(clock, self.redis))
+        self._jobs: list[Callable[[], Job]] = []
+        self.throttle = Throttle(self._rate_limit(options, clock), clock)
+
+    async def start(self, users: Users) -> list[Job]:
+        """See whether Redis is there, and go on either way; gives what is to run as long as the server does."""
+        if self.redis is not None:
+            await self.redis.probe()
+            users.count_failures(self.failures("name"), self.failures("origin"))
+            self._jobs.append(self.redis.watch)
+        return [job() for job in self._jobs]
+
+    async def stop(self) -> None:
+        """Share nothing any more."""
+        if self.redis is not None:
+            await self.redis.close()
+
+    def degraded(self) -> list[str]:
+        """What is not as it should be, and works nevertheless."""
+        away = self.redis is not None and not self.redis.up
+        return ["redis does not answer: limits are kept by each node alone"] if away else []
+
+    def failures(self, kind: str) -> Failures:
+        """Failures of one kind."""
+        if self.redis is None:
+            return Failures()
+        from leveret.shared.failures import SharedFailures
+
+        return SharedFailures(kind, self.redis)
+
+    def _rate_limit(self, options: ServerOptions, clock: Clock) -> RateLimit | None:
+        """How often one may ask; None: as often as he likes."""
+        rate, burst = options.http_rate_max, options.http_burst_max
+        if not rate:
+            return None
+        if self.redis is None:
+            return RateLimit(rate, burst)
+        from leveret.shared.rate_limit import SharedRateLimit
+
+        limit = SharedRateLimit(rate, burst, self.redis, clock)
+        self._jobs.append(limit.run)
+        return limit
+
+
+def redis_of(options: ServerOptions) -> Redis | None:
+    """The Redis of the options, which is not asked yet."""
+    if options.redis is None:
+        return None
+    try:
+        from leveret.shared.redis import Redis
+    except ModuleNotFoundError:
+        raise InvalidArgument("redis needs a library: pip install 'leveret[redis]'") from None
+    return Redis(options.redis, options.redis_password, options.cluster)

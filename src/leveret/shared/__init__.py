@@ -1,0 +1,1 @@
+"""What all nodes know together: Redis keeps it, and what a node remembers itself takes its place while that is away."""

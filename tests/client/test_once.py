@@ -1,0 +1,166 @@
+"""Work that is done once, however often its message comes: in memory, in Redis, by threads and by tasks."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+import leveret
+from tests.redis_process import RedisProcess
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProcess]:
+    with RedisProcess(tmp_path_factory.mktemp("redis")) as process:
+        yield process
+
+
+@pytest.fixture(params=["memory", "redis"])
+def redis(request: pytest.FixtureRequest) -> str | None:
+    """The URL of an empty Redis, or none."""
+    if request.param == "memory":
+        return None
+    server: RedisProcess = request.getfixturevalue("redis_server")
+    server.command("FLUSHALL")
+    return server.url
+
+
+@pytest.fixture
+def once(redis: str | None) -> Iterator[leveret.Once]:
+    with closing(leveret.Once("billing", redis)) as made:
+        yield made
+
+
+def test_a_message_that_was_worked_on_is_not_fresh_any_more(once: leveret.Once) -> None:
+    for expected in (True, False, False):
+        with once.claim("m1") as fresh:
+            assert fresh is expected
+    with once.claim("m2") as fresh:
+        assert fresh
+
+
+def test_work_that_failed_is_tried_again(once: leveret.Once) -> None:
+    with pytest.raises(ZeroDivisionError), once.claim("m1"):
+        raise ZeroDivisionError
+    with once.claim("m1") as fresh:
+        assert fresh
+
+
+def test_what_another_works_on_is_neither_fresh_nor_done(once: leveret.Once) -> None:
+    with once.claim("m1"), pytest.raises(leveret.ResourceLocked, match="give it back"), once.claim("m1"):
+        pass
+    with once.claim("m1") as fresh:
+        assert not fresh
+
+
+def test_one_of_many_threads_works(once: leveret.Once) -> None:
+    start = threading.Barrier(8)
+
+    def attempt(_: int) -> bool | None:
+        start.wait(20)
+        try:
+            with once.claim("m1") as fresh:
+                return fresh
+        except leveret.ResourceLocked:
+            return None
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(attempt, range(8))).count(True) == 1
+
+
+def test_names_do_the_work_each_once(redis: str | None, once: leveret.Once) -> None:
+    with once.claim("m1"), closing(leveret.Once("mail", redis)) as other, other.claim("m1") as fresh:
+        assert fresh
+
+
+def test_messages_of_a_queue_are_known_by_their_ids(once: leveret.Once) -> None:
+    with leveret.open() as broker:
+        orders = broker.queue("orders")
+        orders.send("a")
+        seen = []
+        for _ in range(2):
+            (message,) = orders.receive()
+            with once.claim(message) as fresh:
+                seen.append(fresh)
+            message.nack(delay=0)
+        assert seen == [True, False]
+
+
+def test_tasks_have_the_same(redis: str | None) -> None:
+    async def scene() -> None:
+        once = leveret.AsyncOnce("billing", redis)
+        with pytest.raises(ZeroDivisionError):
+            async with once.claim("m1"):
+                raise ZeroDivisionError
+        for expected in (True, False):
+            async with once.claim("m1") as fresh:
+                assert fresh is expected
+        async with once.claim("m2"):
+            with pytest.raises(leveret.ResourceLocked):
+                async with once.claim("m2"):
+                    pass
+        await once.close()
+
+    asyncio.run(scene())
+
+
+def test_whoever_crashed_has_a_claim_for_its_lease_only() -> None:
+    clock = leveret.ManualClock()
+    once = leveret.Once("billing", lease=60, keep=600, clock=clock)
+    assert once.begin("m1") is not None
+    clock.advance(60)
+    with once.claim("m1") as fresh:
+        assert fresh
+    clock.advance(599)
+    with once.claim("m1") as fresh:
+        assert not fresh
+    clock.advance(1)
+    with once.claim("m1") as fresh:
+        assert fresh
+
+
+def test_claims_in_redis_end_by_themselves(redis_server: RedisProcess) -> None:
+    redis_server.command("FLUSHALL")
+    with closing(leveret.Once("billing", redis_server.url, lease=60, keep=600)) as once:
+        with once.claim("m1"):
+            assert 0 < redis_server.command("PTTL", "leveret/once/billing/m1") <= 60_000
+        assert 60_000 < redis_server.command("PTTL", "leveret/once/billing/m1") <= 600_000
+
+
+def test_work_that_took_longer_than_its_lease_is_done_all_the_same(redis_server: RedisProcess) -> None:
+    redis_server.command("FLUSHALL")
+    with closing(leveret.Once("billing", redis_server.url)) as once:
+        slow = once.begin("m1")
+        assert slow is not None
+        redis_server.command("DEL", "leveret/once/billing/m1")
+        other = once.begin("m1")
+        assert other is not None
+        once.give_up(slow)  # not his any more
+        with pytest.raises(leveret.ResourceLocked):
+            once.begin("m1")
+        once.done(slow)
+        assert once.begin("m1") is None
+
+
+def test_without_its_redis_nothing_is_claimed() -> None:
+    with closing(leveret.Once("billing", "redis://:hush@127.0.0.1:1/0")) as once:
+        with pytest.raises(leveret.Unreachable, match="does not answer") as refusal, once.claim("m1"):
+            pytest.fail("nobody knows whether this was done")
+        assert "hush" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["", "n" * 1025], ids=["empty", "long"])
+def test_names_and_ids_have_a_length(name: str) -> None:
+    with pytest.raises(leveret.InvalidArgument, match="1 to 1024"):
+        leveret.Once(name)
+    with pytest.raises(leveret.InvalidArgument, match="1 to 1024"), leveret.Once("billing").claim(name):
+        pass
+
+
+@pytest.mark.parametrize("options", [{"lease": 0}, {"keep": 0}], ids=str)
+def test_a_lease_is_a_time(options: dict[str, float]) -> None:
+    with pytest.raises(leveret.InvalidArgument, match="above 0"):
+        leveret.Once("billing", **options)  # type: ignore[arg-type]

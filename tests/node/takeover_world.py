@@ -1,0 +1,113 @@
+"""A front whose shards are on disks: one can lose its owner as in a power cut, and get another one."""
+
+from functools import partial
+from pathlib import Path
+from shutil import copytree, rmtree
+from typing import Any
+
+from leveret.amqp.limits import Limits
+from leveret.node.outbox import Outbox
+from leveret.node.shard import Shard
+from tests.amqp.client import World
+from tests.node.front_world import FrontWorld, place
+
+HOME = "0"
+SEGMENT_BYTES = 1 << 16
+NAME = next(name for name in (f"q{number}" for number in range(100)) if place(name) == HOME)
+
+
+class DiskWorld(World):
+    """A broker on a disk."""
+
+    slow = False
+    """Whether it hears nothing of its disk."""
+
+    def work(self) -> None:
+        while self.jobs:
+            self.jobs.popleft()()
+        if not self.slow:
+            self.write()
+
+    def write(self) -> None:
+        """Everything until now is on the disk, and the hub knows it."""
+        store = self.broker.guard.store
+        assert store is not None
+        store.commit.flush()
+        while self.hub.durable_frame < self.broker.guard.durable_frame:
+            self.hub.durable(self.frames.get(timeout=10))
+
+
+class TakeoverWorld(FrontWorld):
+    """A front, and a shard that may have several owners, one after the other."""
+
+    def __init__(self, disk: Path) -> None:
+        self._disk = disk
+        self._owners = 0
+        self._gone: list[World] = []
+        super().__init__()
+
+    def shard_world(self, home: str, limits: Limits | None, **options: Any) -> World:
+        if home != HOME:
+            return World(limits, **options)
+        return DiskWorld(limits, str(self._path), sync="never", spare_bytes=0, segment_bytes=SEGMENT_BYTES)
+
+    @property
+    def _path(self) -> Path:
+        return self._disk / str(self._owners)
+
+    @property
+    def _image(self) -> Path:
+        """What the next owner finds."""
+        return self._disk / str(self._owners + 1)
+
+    @property
+    def disk(self) -> DiskWorld:
+        """The shard that is on a disk."""
+        found = self.worlds[HOME]
+        assert isinstance(found, DiskWorld)
+        return found
+
+    @property
+    def leased(self) -> int:
+        """What is held in its queue."""
+        leased: int = self.disk.core.topology.vhost("/").queues[NAME].leased
+        return leased
+
+    def freeze(self) -> None:
+        """From now on nothing gets to the disk of the shard."""
+        self.disk.slow = True
+        copytree(self._path, self._image)
+
+    def thaw(self) -> None:
+        """Now it does."""
+        rmtree(self._image)
+        self.disk.slow = False
+        self.work()
+
+    def lose(self) -> None:
+        """The owner of the shard is killed."""
+        if not self.disk.slow:
+            self.freeze()
+        self._owners += 1
+        self._gone.append(self.worlds[HOME])
+        world = self.worlds[HOME] = self.shard_world(HOME, None)
+        world.hub.access = self.access
+        world.core.gone = partial(self._hear_gone, HOME)
+        self.shards[HOME] = Shard(HOME, world.hub)
+        self.shards[HOME].begin()
+        self.outboxes[HOME] = Outbox(HOME, world.core, self)
+        self.outboxes[HOME].start(world.hub)
+        for backend in [each for each in self.guests if each.home == HOME]:
+            del self.guests[backend]
+            backend.lost("its owner was killed")
+        self.work()
+
+    def take_over(self) -> None:
+        """The owner of the shard is killed, and everybody finds the next one."""
+        self.lose()
+        self.reattach()
+
+    def close(self) -> None:
+        super().close()
+        for world in self._gone:
+            world.close()

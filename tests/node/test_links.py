@@ -1,0 +1,132 @@
+"""Two nodes that talk to each other, of the same version or not."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from leveret.core.errors import InvalidArgument
+from leveret.node import wire
+from leveret.node.link import Conversation, Link
+from leveret.node.wire import Kind
+
+
+class Side:
+    """A node, and its end of the wire."""
+
+    cluster = "test"
+    secret = b"between us"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sent = bytearray()
+        self.hung_up = False
+        self.is_up = False
+
+    # What a link asks of its node
+
+    def up(self, link: Link) -> None:
+        self.is_up = True
+
+    def down(self, link: Link) -> None:
+        self.is_up = False
+
+    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
+        raise InvalidArgument("nothing is here")
+
+    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
+        asked = json.loads(request)
+        answer(b"yes, " + asked["known"].encode())
+
+    # What it asks of its transport
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def abort(self) -> None:
+        self.hung_up = True
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high
+
+
+class Wire:
+    """Two nodes and a link between them."""
+
+    def __init__(self, version: tuple[int, int]) -> None:
+        """One of them speaks another version."""
+        self.sides = Side("a"), Side("b")
+        self.links = [Link(side, dials=side is self.sides[0]) for side in self.sides]
+        own, wire.VERSION = wire.VERSION, version
+        try:
+            self.links[0].connection_made(self.sides[0])  # type: ignore[arg-type]
+        finally:
+            wire.VERSION = own
+        self.links[1].connection_made(self.sides[1])  # type: ignore[arg-type]
+        self.carry()
+
+    def carry(self) -> None:
+        """Bring everything to the other side, until one has hung up."""
+        while any(side.sent for side in self.sides) and not any(side.hung_up for side in self.sides):
+            for side, link in zip(self.sides, reversed(self.links), strict=True):
+                data = bytes(side.sent)
+                side.sent.clear()
+                link.data_received(data)
+
+    def ask(self, request: bytes) -> bytes | None:
+        answers: list[bytes | None] = []
+        self.links[0].ask(request, answers.append)
+        self.carry()
+        return answers[0]
+
+    def close(self) -> None:
+        for link in self.links:
+            link.connection_lost(None)
+
+
+def test_a_node_of_a_later_minor_version_is_talked_to() -> None:
+    async def meet() -> None:
+        met = Wire((wire.VERSION[0], wire.VERSION[1] + 1))
+        assert all(side.is_up for side in met.sides)
+        assert met.ask(b'{"known": "indeed"}') == b"yes, indeed"
+        met.close()
+
+    asyncio.run(meet())
+
+
+@pytest.mark.parametrize("version", [(wire.VERSION[0] + 1, 0), (0, 9)])
+def test_a_node_of_another_major_version_is_not(version: tuple[int, int]) -> None:
+    async def meet() -> None:
+        met = Wire(version)
+        assert met.sides[1].hung_up
+        assert not any(side.is_up for side in met.sides)
+        met.close()
+
+    asyncio.run(meet())
+
+
+@pytest.mark.parametrize("request_", [b'{"unknown": 1}', b"no JSON", b"[]", b"7", b'{"known": 7}'])
+def test_a_question_that_nobody_understands_is_refused_and_ends_nothing(request_: bytes) -> None:
+    async def meet() -> None:
+        met = Wire(wire.VERSION)
+        answer = met.ask(request_)
+        assert answer is not None
+        assert wire.is_refusal(answer)
+        assert met.ask(b'{"known": "still"}') == b"yes, still"
+        assert not any(side.hung_up for side in met.sides)
+        met.close()
+
+    asyncio.run(meet())
+
+
+def test_a_message_of_a_kind_that_is_not_known_yet_is_ignored() -> None:
+    async def meet() -> None:
+        met = Wire(wire.VERSION)
+        met.sides[0].write(wire.encode(Kind.UNKNOWN, 7, b"from the future").replace(b"\0\0\0\0\7", b"\xc8\0\0\0\7"))
+        met.carry()
+        assert met.ask(b'{"known": "still"}') == b"yes, still"
+        met.close()
+
+    asyncio.run(meet())

@@ -1,0 +1,91 @@
+"""A real Redis in a process of its own, for tests: on a free port, its data in a folder, stopped by its pid."""
+
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+import redis
+
+from tests.parts import need_program
+
+PATIENCE_S = 20
+POLL_S = 0.01
+
+
+def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server wait for Redis as long as tests do: this machine may have other things to do."""
+    for name in ("TIMEOUT_S", "PROBE_TIMEOUT_S", "THREAD_TIMEOUT_S"):
+        monkeypatch.setattr(f"leveret.shared.redis.{name}", PATIENCE_S)
+
+
+class RedisProcess:
+    """One Redis; `start` again after `kill`: it comes back at the same port, and has forgotten everything."""
+
+    def __init__(self, folder: Path, *flags: str, password: str | None = None) -> None:
+        """A Redis that is not started yet."""
+        need_program("redis-server")
+        self._folder = folder
+        self._flags = [*flags, *(("--requirepass", password) if password else ())]
+        self._password = password
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port: int = free.getsockname()[1]
+        secret = f":{password}@" if password else ""
+        self.url = f"redis://{secret}127.0.0.1:{self.port}/0"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Start it and wait until it answers."""
+        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)]
+        command += ["--save", "", "--appendonly", "no", *self._flags]
+        with (self._folder / "redis.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"Redis did not start:\n{(self._folder / 'redis.log').read_text()}")
+            time.sleep(POLL_S)
+        return self
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.command("PING"))
+        except redis.ConnectionError:
+            return False
+
+    def command(self, *words: str | int) -> Any:
+        """Run a command as an administrator."""
+        with redis.Redis("127.0.0.1", self.port, password=self._password) as client:
+            return client.execute_command(*words)
+
+    @property
+    def key_names(self) -> list[str]:
+        """Every key that there is."""
+        return sorted(key.decode() for key in self.command("KEYS", "*"))
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process is not None, "Redis is not running"
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        assert self._process is not None, "Redis is not running"
+        self.signal(signal.SIGKILL)
+        self._process.wait(PATIENCE_S)
+        self._process = None
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it if it runs."""
+        if self._process is not None:
+            self.kill()

@@ -1,0 +1,165 @@
+"""Redis that answers, and Redis that does not: nobody waits for it, and it comes back by itself."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from leveret.core.errors import InvalidArgument
+from leveret.shared.redis import CONNECTIONS_MAX, Redis
+from leveret.shared.redis_url import check_redis_url, shown_redis_url
+from tests.redis_process import PATIENCE_S, RedisProcess
+
+ECHO = "redis.call('SET', KEYS[1], ARGV[1]) return ARGV[1]"
+
+
+@asynccontextmanager
+async def asked(url: str, password: str = "") -> AsyncIterator[Redis]:
+    """Redis as a server has it, probed once."""
+    redis = Redis(url, password, "test")
+    try:
+        await redis.probe()
+        yield redis
+    finally:
+        await redis.close()
+
+
+def test_a_script_answers_about_each_of_many_keys(redis_server: RedisProcess) -> None:
+    async def scene() -> None:
+        async with asked(redis_server.url) as redis:
+            assert await redis.run("answer", ECHO, "one", "a") == b"a"
+            assert await redis.run_many("answer", ECHO, [(str(key), key) for key in range(3)]) == [b"0", b"1", b"2"]
+            assert await redis.run_many("answer", ECHO, []) == []
+            assert (redis.up, redis.errors, redis.fallbacks.total()) == (True, 0, 0)
+
+    asyncio.run(scene())
+    assert "leveret/test/one" in redis_server.key_names
+
+
+def test_a_key_of_another_type_concerns_nobody_else(redis_server: RedisProcess) -> None:
+    redis_server.command("LPUSH", "leveret/test/list", "x")
+
+    async def scene() -> None:
+        async with asked(redis_server.url) as redis:
+            script = "return redis.call('INCR', KEYS[1])"
+            assert await redis.run_many("login", script, [("list",), ("number",)]) == [None, 1]
+            assert (redis.up, redis.errors, redis.fallbacks["login"]) == (True, 1, 1)
+
+    asyncio.run(scene())
+    assert redis_server.command("LLEN", "leveret/test/list") == 1
+
+
+def test_a_redis_that_is_killed_and_started_again_comes_back(
+    mortal_redis: RedisProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "leveret")
+
+    async def scene() -> None:
+        async with asked(mortal_redis.url) as redis:
+            mortal_redis.kill()
+            assert await redis.run("answer", ECHO, "a", "x") is None
+            for _ in range(3):
+                await redis.probe()
+                assert await redis.run("answer", ECHO, "a", "x") is None
+            assert not redis.up
+            assert redis.trouble is not None
+            mortal_redis.start()
+            await redis.probe()
+            assert await redis.run("answer", ECHO, "a", "x") == b"x"
+
+    asyncio.run(scene())
+    assert [record.message for record in caplog.records].count("redis answers") == 2
+    assert "open sesame" not in caplog.text + str([vars(record) for record in caplog.records])
+
+
+def test_one_that_hangs_is_asked_once_and_then_left_alone(
+    mortal_redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leveret.shared.redis.TIMEOUT_S", 0.1)
+
+    async def scene() -> None:
+        async with asked(mortal_redis.url) as redis:
+            mortal_redis.signal(signal.SIGSTOP)
+            many = [redis.run("answer", ECHO, str(key), "x") for key in range(10 * CONNECTIONS_MAX)]
+            assert set(await asyncio.gather(*many)) == {None}
+            # Those who waited for a place did not ask any more.
+            assert 1 <= redis.errors <= CONNECTIONS_MAX
+            assert redis.fallbacks["answer"] == len(many)
+            mortal_redis.signal(signal.SIGCONT)
+            await redis.probe()
+            monkeypatch.setattr("leveret.shared.redis.TIMEOUT_S", PATIENCE_S)
+            assert await redis.run("answer", ECHO, "a", "x") == b"x"
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("hurt", "cure"),
+    [
+        (("REPLICAOF", "127.0.0.1", 1), ("REPLICAOF", "NO", "ONE")),
+        (("CONFIG", "SET", "maxmemory", 1), ("CONFIG", "SET", "maxmemory", 0)),
+    ],
+    ids=["it only reads after a failover", "it is full"],
+)
+def test_one_that_takes_no_writes_is_away_until_it_does(
+    redis_server: RedisProcess, hurt: tuple[str | int, ...], cure: tuple[str | int, ...]
+) -> None:
+    async def scene() -> None:
+        async with asked(redis_server.url) as redis:
+            redis_server.command(*hurt)
+            try:
+                await redis.probe()
+                assert not redis.up
+            finally:
+                redis_server.command(*cure)
+            await redis.probe()
+            assert redis.up
+
+    asyncio.run(scene())
+
+
+def test_the_password_is_in_the_url_or_beside_it(mortal_redis: RedisProcess) -> None:
+    bare = mortal_redis.url.replace(":open sesame@", "")
+
+    async def up(url: str, password: str = "") -> bool:
+        async with asked(url, password) as redis:
+            return redis.up
+
+    assert asyncio.run(up(mortal_redis.url))
+    assert asyncio.run(up(bare, "open sesame"))
+    assert not asyncio.run(up(bare, "open barley"))
+    assert not asyncio.run(up(bare))
+
+
+def test_a_thread_may_ask_too(redis_server: RedisProcess, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with asked(redis_server.url) as redis:
+            assert await asyncio.to_thread(redis.run_in_thread, "login", ECHO, "a", "x") == b"x"
+            redis.up = False
+            assert await asyncio.to_thread(redis.run_in_thread, "login", ECHO, "a", "x") is None
+            assert redis.fallbacks["login"] == 1
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("url", ["", "http://h", "redis://", "redis://h:0", "redis://h:x", "redis://:hush@h/one"])
+def test_what_is_no_url_of_redis_is_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(InvalidArgument, match="redis://host:6379/0") as refusal:
+        check_redis_url(url)
+    assert "hush" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:hush@h:1/2?socket_timeout=1", "redis://h:1/2"),
+        ("rediss://me:hush@[::1]", "rediss://[::1]"),
+        ("redis://h", "redis://h"),
+    ],
+)
+def test_a_url_is_logged_without_secrets(url: str, shown: str) -> None:
+    assert shown_redis_url(check_redis_url(url)) == shown
