@@ -1,8 +1,8 @@
 """Copying a shard from one database to another, by its owner, under the epoch that he has.
 
-    begin     the shard is taken over in the target at the same epoch, and emptied there
-    sealed    segments that will not change any more are copied, while the shard is still written to
-    finish    nobody writes any more: the other segments, large bodies, the checkpoint, and the row
+    begin         the shard is taken over in the target at the same epoch, and emptied there
+    copy_ahead    what there is is copied, while more is written
+    finish        nobody writes any more: the end of the log, large bodies, the checkpoint, and the row
 
 Rows are copied as they are, so that the target has the same bytes. Every change of the target names the epoch: a copy
 whose owner is not the owner any more does nothing. What an unfinished one leaves there is removed by the next.
@@ -12,7 +12,7 @@ can take that for a shard which never had any.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -76,7 +76,10 @@ class ShardCopy:
         self._shard = shard
         self._owner = owner
         self._values: Values = {"shard": Int8(shard), "epoch": Int8(epoch)}
-        self._copied: set[int] = set()
+        self._ends: dict[int, int] = {}
+        """How far each segment is copied."""
+        self._growing = 0
+        """Segments below this one do not change any more, and were copied whole."""
         self._cancelled = threading.Event()
 
     def begin(self) -> None:
@@ -88,15 +91,19 @@ class ShardCopy:
         empty(self._target, self._shard, self._values)
         self._set(Extent(0, 1, "", meta))
 
-    def sealed(self) -> None:
-        """Copy the segments that are complete, and what large bodies there are."""
-        for number in self._extent().segments[:-1]:
+    def copy_ahead(self) -> None:
+        """Copy what there is of the log, and what large bodies there are."""
+        extent = self._extent()
+        for number in extent.segments:
             try:
                 self._copy_segment(number)
+                if number < extent.segment:
+                    self._compare(self._segment(number))
             except JournalFailed:
                 if number >= self._extent().oldest:
                     raise
                 # It had nothing alive in it, and was removed meanwhile.
+        self._growing = extent.segment
         self._copy_blobs()
 
     def finish(self) -> None:
@@ -104,15 +111,15 @@ class ShardCopy:
         done(self._source, lambda run: owned(run, self._values))
         extent = self._extent()
         for number in extent.segments:
-            if number not in self._copied:
+            if number >= self._growing:
                 self._copy_segment(number)
+                self._compare(self._segment(number))
         if extent.checkpoint:
             self._copy_checkpoint(extent.checkpoint)
+            self._compare(extent.checkpoint)
         self._copy_blobs()
-        drop(self._target, [self._segment(number) for number in self._copied.difference(extent.segments)], self._values)
-        for table in [*map(self._segment, extent.segments), *filter(None, [extent.checkpoint])]:
-            if self._weight(self._source, table) != self._weight(self._target, table):
-                raise JournalFailed(f"the copy of {table} is not as heavy as the table: move the shard again")
+        gone = self._ends.keys() - set(extent.segments)
+        drop(self._target, [self._segment(number) for number in gone], self._values)
         self._set(extent)
 
     def cancel(self) -> None:
@@ -146,26 +153,29 @@ class ShardCopy:
         return f"leveret_segment_{self._shard}_{number}"
 
     def _copy_segment(self, number: int) -> None:
-        """Copy one segment, as a whole or not at all."""
-        table = self._segment(number)
+        """Copy what one segment has by now and the target has not, as a whole or not at all."""
+        table, start = self._segment(number), self._ends.get(number, FIRST_START)
 
-        def copy(run: Run) -> None:
+        def copy(run: Run) -> int:
             owned(run, self._values)
-            for statement in CREATE_SEGMENT:
+            for statement in CREATE_SEGMENT if start == FIRST_START else ():
                 run(statement.format(table=table), None)
-            for rows in self._batches(table):
+            end = start
+            while rows := self._fetch(FETCH.format(table=table), {"start": Int8(end), "size": Int8(BATCH_BYTES)}):
                 starts, seqs, epochs, datas = map(list, zip(*rows, strict=True))
                 run(STORE.format(table=table), {"starts": starts, "seqs": seqs, "epochs": epochs, "datas": datas})
+                end = starts[-1] + len(datas[-1])
+            return end
 
-        done(self._target, copy)
-        self._copied.add(number)
+        self._ends[number] = done(self._target, copy)
 
-    def _batches(self, table: str) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a segment, some at a time; each begins where the one before it ends."""
-        start = FIRST_START
-        while rows := self._fetch(FETCH.format(table=table), {"start": Int8(start), "size": Int8(BATCH_BYTES)}):
-            yield rows
-            start = rows[-1][0] + len(rows[-1][3])
+    def _compare(self, table: str) -> None:
+        """Refuse a copy that is not like the original."""
+        weights = [
+            done(each, lambda run: run(WEIGHT.format(table=table), {})[1]) for each in (self._source, self._target)
+        ]
+        if weights[0] != weights[1]:
+            raise JournalFailed(f"the copy of {table} is not as heavy as the table: move the shard again")
 
     def _copy_checkpoint(self, table: str) -> None:
         """Copy the checkpoint, part by part."""
@@ -208,9 +218,6 @@ class ShardCopy:
         if self._cancelled.is_set():
             raise StoreUnreachable("the node stops: move the shard again when somebody has it")
         return done(self._source, lambda run: run(statement, values)[1])
-
-    def _weight(self, session: Session, table: str) -> tuple[Any, ...]:
-        return done(session, lambda run: run(WEIGHT.format(table=table), {})[1][0])
 
 
 def sweep(url: str, shard: int, owner: str, epoch: int) -> None:

@@ -1,6 +1,6 @@
 """Shards of a node that change their group: copied while they are served, then for a moment by nobody.
 
-    serving: copy what is complete --> closed: copy the rest --> switch --> let go of the shard --> taken over, there
+    serving: copy what there is --> closed: copy the rest --> switch --> let go of the shard --> taken over, there
 
 A move that fails, wherever, ends in the same way: the node lets go of the shard, and whoever takes it over is told by
 the groups where it is. What it leaves in the other group is removed by the next move to there.
@@ -128,7 +128,7 @@ class Moving:
 
     async def _moved(self, shard: int, move: Move) -> None:
         await asyncio.to_thread(move.copy.begin)
-        await asyncio.to_thread(move.copy.sealed)
+        await asyncio.to_thread(move.copy.copy_ahead)
         move.prepared = True
         self.retake(shard)
         async with asyncio.timeout(CLOSED_S):
