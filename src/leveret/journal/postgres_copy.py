@@ -216,7 +216,7 @@ class ShardCopy:
     def _fetch(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
         """Rows of the source, unless the copy was cancelled."""
         if self._cancelled.is_set():
-            raise StoreUnreachable("the node stops: move the shard again when somebody has it")
+            raise StoreUnreachable("the copy was given up: move the shard again")
         return done(self._source, lambda run: run(statement, values)[1])
 
 
