@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -40,7 +40,7 @@ class FakeCopy:
     """A copy that is made when it may be."""
 
     go = threading.Event()
-    done: list[str] = []
+    done: ClassVar[list[str]] = []
 
     def __init__(self, *place: object) -> None: ...
 
