@@ -51,7 +51,8 @@ def database(standby: bool) -> Iterator[PostgresServer]:
 
 
 def last_frame(primary: PostgresServer, schema: str) -> int:
-    ((number,),) = primary.sql(f"select last_seq from {schema}.leveret_shard")
+    ((segment,),) = primary.sql(f"select segment from {schema}.leveret_shard")
+    ((number,),) = primary.sql(f"select max(seq) from {schema}.leveret_segment_0_{segment}")
     return int(str(number))
 
 

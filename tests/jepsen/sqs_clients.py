@@ -18,7 +18,7 @@ ACCOUNT = "000000000000"
 FIFO = ".fifo"
 BATCH = 10
 POLL_S = 1  # a receiver that waits hears soon that its node is gone
-VISIBILITY_S = 5
+VISIBILITY_S = 3
 AGAIN = "ApproximateReceiveCount"
 
 
