@@ -77,8 +77,16 @@ class ServerOptions(StoreOptions):
     cluster: str | None = option(None, "name of the cluster that this server is a node of; needs store and etcd")
     node: str | None = option(None, "name of this node in its cluster; default: the name of the machine")
     etcd: str | None = option(None, "URLs of etcd, which decides who has which shard; by commas")
+    announce: str | None = option(
+        None,
+        "host at which others reach this node; default: the first of host, or the machine's name if that is all",
+    )
     cluster_port: int = option(25_672, "port at which other nodes are heard; 0 is any free one", at_most=65_535)
     cluster_secret: str = option("", "what all nodes of a cluster know and nobody else; not a flag", secret=True)
+    cluster_tls_cert: str | None = option(None, "file with the certificate that this node shows to others, in PEM")
+    cluster_tls_key: str | None = option(None, "file with the key of that certificate")
+    cluster_tls_ca: str | None = option(None, "file with the certificates that those of others are checked against")
+    cluster_plain: bool = option(False, "let nodes on several machines speak with each other without TLS")
     cluster_shards: int = option(32, "parts that queues are spread over; never changes", at_least=1, at_most=1_024)
     cluster_lease_s: int = option(4, "time after which the shards of a silent node are taken", at_least=1, at_most=60)
     cluster_epoch_base: int = option(

@@ -256,6 +256,23 @@ def test_a_release_whose_answer_was_lost_is_tried_again() -> None:
     assert world.step() == [release]
 
 
+def test_a_shard_is_let_go_of_and_taken_again_at_once_by_the_same_node() -> None:
+    world = active()
+    before = world.node.epoch(0)
+    world.node.retake(0)
+    assert world.step() == [Drain(0)]
+    revision = world.view.owners[0].revision
+    world.node.drained(0)
+    assert world.step() == [Release(0, revision, "a")]
+    world.revision += 1
+    world.node.released(0, world.revision, world.now_ms)
+    hint = KEYS.successor(0)
+    world.view.apply([Event(hint, world.revision, KeyValue(hint, "a", world.revision, world.revision, 0))])
+    assert world.step() == [Campaign(0, 0)]
+    assert world.activate() > before
+    assert world.step(60_000) == []  # once
+
+
 def test_the_named_successor_comes_first() -> None:
     mine = next(shard for shard, node in assignment(32, ["a", "b", "c"]).items() if node == "c")
     world = World("b", "c", shards=32)

@@ -93,7 +93,7 @@ def _variables(text: str, example: str) -> Iterator[str]:
 def _broker(name: str, service: dict[str, Any]) -> Iterator[str]:
     environ = {key: VARIABLE.sub(EXAMPLE, value) for key, value in service["environment"].items()}
     yield from refused(environ, f"compose.yaml, {name}")
-    if environ["LEVERET_NODE"] != name or not environ["LEVERET_HOST"].startswith(f"{name},"):
+    if environ["LEVERET_NODE"] != name or environ["LEVERET_ANNOUNCE"] != name:
         yield f"compose.yaml, {name}: other nodes are told another name"
     inner = {int(port.rsplit(":", 1)[1]) for port in service["ports"]}
     if inner - set(default_ports().values()):

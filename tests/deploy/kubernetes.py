@@ -1,5 +1,6 @@
 """The manifests: valid by Kubernetes' own schemas, and what they name of each other and of Leveret exists."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +14,9 @@ FOLDER = DEPLOY / "kubernetes"
 LIST = "kustomization"
 VERSIONS = ("1.30", "1.34")
 """Of Kubernetes: the oldest and the newest that manifests are checked for."""
-FIELDS = {"metadata.name": "leveret-0", "status.podIP": "10.0.0.7"}
-MADE_ELSEWHERE = {"leveret-tls"}
+FIELDS = {"metadata.name": "leveret-0"}
+VARIABLE = re.compile(r"\$\((\w+)\)")
+MADE_ELSEWHERE = {"leveret-tls", "leveret-cluster-tls"}
 HTTP_PATHS = {"/health/live", "/health/ready"}
 
 Manifest = dict[str, Any]
@@ -128,6 +130,8 @@ def nodes(found: dict[str, Manifest]) -> Iterator[str]:
         yield "statefulset.yaml: nodes have more rights than they need"
     if float(found["configmap"]["data"]["LEVERET_DRAIN_S"]) + 10 >= pod["terminationGracePeriodSeconds"]:
         yield "statefulset.yaml: nodes are killed before they have drained"
+    if not environment(found)["LEVERET_ANNOUNCE"].endswith("." + found["statefulset"]["spec"]["serviceName"]):
+        yield "statefulset.yaml: other nodes are told a name that no service gives"
     known = {command.name for command in commands()}
     for probe in (container[f"{kind}Probe"] for kind in ("startup", "readiness", "liveness")):
         if "exec" in probe and (probe["exec"]["command"][0] != "leveret" or probe["exec"]["command"][1] not in known):
@@ -146,5 +150,5 @@ def environment(found: dict[str, Manifest]) -> dict[str, str]:
     environ = dict(found["configmap"]["data"]) | dict.fromkeys(found["secret"]["stringData"], EXAMPLE)
     for each in container["env"]:
         value = each.get("value") or FIELDS[each["valueFrom"]["fieldRef"]["fieldPath"]]
-        environ[each["name"]] = value.replace("$(POD_IP)", FIELDS["status.podIP"])
+        environ[each["name"]] = VARIABLE.sub(lambda found: environ[found[1]], value)
     return environ

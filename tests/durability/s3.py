@@ -18,6 +18,14 @@ class Bucket(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.objects: dict[str, bytes] = {}
+        self.environ = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.server_address[1]}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "someone",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+        }
+        """What lets obstore find it."""
         self.broken = False
         self.refused = 0
 

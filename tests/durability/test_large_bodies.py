@@ -25,11 +25,8 @@ class Place(NamedTuple):
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """An S3 server that obstore finds by itself."""
     with s3() as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_address[1]}")
-        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "someone")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        for name, value in server.environ.items():
+            monkeypatch.setenv(name, value)
         yield server
 
 
@@ -101,6 +98,28 @@ def test_a_store_that_fails_harms_nobody_else(bucket: Bucket, life: Life) -> Non
     life.until(lambda: bucket.refused > refused)  # to delete
     bucket.broken = False
     life.until(lambda: not bucket.objects)
+
+
+def test_a_broker_opens_without_its_store_and_forgets_nothing(bucket: Bucket, life: Life) -> None:
+    life.open(blobs="s3://bucket").queue("orders").send(LARGE)
+    life.kill()
+    bucket.broken = True
+    orders = life.open(blobs="s3://bucket").queue("orders")
+    orders.send("small")
+    bucket.broken = False
+    large, small = orders.receive(2)
+    assert (large.data, small.body) == (LARGE, "small")
+    orders.ack_many([large, small])
+    life.until(lambda: not bucket.objects)
+
+
+def test_an_orphan_in_a_bucket_is_swept(bucket: Bucket, life: Life) -> None:
+    life.open(blobs="s3://bucket/large").queue("orders").send(LARGE)
+    (path,) = bucket.objects
+    life.kill()
+    bucket.objects[path.rpartition("/")[0] + "/20260131-" + "0" * 32] = LARGE
+    life.open(blobs="s3://bucket/large")
+    assert list(bucket.objects) == [path]
 
 
 def test_an_orphan_of_a_killed_process_is_swept(life: Life) -> None:

@@ -40,7 +40,7 @@ class Nodes:
             folder.mkdir(exist_ok=True)
             machine = self.machines.setdefault(name, Machine(name))
             flags = ["--node", name, "--host", machine.address, *self._flags]
-            environ = {"LEVERET_CLUSTER_SECRET": "between us", **machine.environ}
+            environ = {"LEVERET_CLUSTER_SECRET": "between us", "LEVERET_CLUSTER_PLAIN": "true", **machine.environ}
             self._servers[name] = ServerProcess(folder, *flags, environ=environ, prefix=machine.prefix).start()
         for name in names:
             self._wait_for_links(name)

@@ -8,6 +8,8 @@ from leveret.core.errors import InvalidArgument
 from leveret.server.settings import OPTIONS, broker_options, flag, server_options, variable
 from leveret.server.values import VALUE_CHARACTERS_MAX, parse
 
+NODE = {"cluster": "shop", "store": "postgresql:///x", "etcd": "http://127.0.0.1:1", "cluster_secret": "us"}
+
 
 def written(tmp_path: Path, text: str) -> str:
     path = tmp_path / "leveret.toml"
@@ -120,11 +122,29 @@ def test_a_file_that_is_missing_or_too_long_is_refused(tmp_path: Path) -> None:
         ({"default_user": "admin"}, "default_password of its own"),
         ({"amqp_port": "off"}, "no port to listen on"),
         ({"blob_bytes": "0"}, "blob_bytes must be positive"),
+        ({"cluster": "shop"}, "cluster needs store"),
+        ({**NODE, "announce": "10.0.0.1:5672"}, "announce is a host"),
+        ({**NODE, "announce": "0.0.0.0"}, "announce is a host"),
+        ({**NODE, "cluster_tls_cert": "cert.pem"}, "cluster_tls_ca belong together"),
+        ({**NODE, "host": "0.0.0.0"}, "would not be encrypted"),
+        ({**NODE, "host": "broker1,127.0.0.1"}, "would not be encrypted"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(flags: dict[str, str], advice: str) -> None:
     with pytest.raises(InvalidArgument, match=advice):
         server_options(flags, {})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"announce": "::1"},
+        {"host": "0.0.0.0", "announce": "a.nodes", "cluster_plain": "true"},
+        {"host": "10.0.0.1", **{f"cluster_tls_{name}": "file.pem" for name in ("cert", "key", "ca")}},
+    ],
+)
+def test_a_node_may_be_reached_from_elsewhere_by_tls_or_where_that_is_allowed(more: dict[str, str]) -> None:
+    assert server_options({**NODE, **more}, {}).cluster == "shop"
 
 
 def test_every_default_can_be_written_down() -> None:

@@ -8,7 +8,8 @@ from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.output import as_json, print_table
 
 MEMBERS = ("node", "linked", "draining", "shards", "definitions", "addresses.amqp", "addresses.amqps", "addresses.link")
-SHARDS = ("shard", "owner", "epoch", "state", "queues")
+GROUPS = ("group", "shards", "trouble", "url")
+SHARDS = ("shard", "group", "owner", "epoch", "state", "queues")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -23,6 +24,20 @@ def configure_drain(parser: ArgumentParser) -> None:
     configure(parser)
 
 
+def configure_add(parser: ArgumentParser) -> None:
+    """The arguments of `add-shard-group`."""
+    parser.add_argument("store", metavar="URL", help="of a PostgreSQL database that is empty, without a password")
+    parser.add_argument("--shards", type=int, metavar="N", help="how many go there; default: its fair share")
+    configure(parser)
+
+
+def configure_move(parser: ArgumentParser) -> None:
+    """The arguments of `move-shard`."""
+    parser.add_argument("shard", type=int, help="the number of the shard")
+    parser.add_argument("group", type=int, help="the number of its new group")
+    configure(parser)
+
+
 def asked(given: Namespace, verb: str, **arguments: Any) -> Any:
     """What the node says."""
     with target.operator(given) as operator:
@@ -30,7 +45,7 @@ def asked(given: Namespace, verb: str, **arguments: Any) -> Any:
 
 
 def status(given: Namespace) -> int:
-    """Print two tables."""
+    """Print three tables."""
     told = asked(given, "cluster.status")
     if given.json:
         print(as_json(told))
@@ -38,6 +53,8 @@ def status(given: Namespace) -> int:
     print(f"cluster {told['cluster']}, as node {told['node']} sees it\n")
     known = {name for member in told["members"] for name in member["addresses"]}
     print_table(told["members"], [name for name in MEMBERS if "." not in name or name.partition(".")[2] in known])
+    print()
+    print_table(told["groups"], GROUPS)
     print()
     print_table(told["shards"], SHARDS)
     return 0
@@ -60,9 +77,32 @@ def rebalance(given: Namespace) -> int:
     return 0
 
 
+def add_shard_group(given: Namespace) -> int:
+    """Print which shards will move."""
+    told = asked(given, "cluster.add-shard-group", url=given.store, shards=given.shards)
+    if given.json:
+        print(as_json(told))
+        return 0
+    moving = ", ".join(map(str, told["shards"]))
+    print(f"group {told['group']} is {told['url']}")
+    print(f"shards {moving} move there, one by one" if moving else "no shards move there")
+    for warning in told["warnings"]:
+        print(f"warning: {warning}")
+    return 0
+
+
+def move_shard(given: Namespace) -> int:
+    """Print where it is."""
+    told = asked(given, "cluster.move-shard", shard=given.shard, group=given.group)
+    print(as_json(told) if given.json else f"shard {told['shard']} is in group {told['group']}")
+    return 0
+
+
 WORDS = (
     Word("status", "show nodes and shards", configure, status),
     Word("drain", "give the shards of a node to others, then stop it", configure_drain, drain),
     Word("rebalance", "move shards to the nodes that should have them, now", configure, rebalance),
+    Word("add-shard-group", "add a database, and move shards there", configure_add, add_shard_group),
+    Word("move-shard", "move one shard to another database", configure_move, move_shard),
 )
 COMMAND = Command("cluster", "look at a cluster, let a node go, move shards", worded(WORDS), run_word)

@@ -109,6 +109,11 @@ class Coordinator:
         except Unreachable as error:
             log.warning("etcd was not told that this node leaves", reason=error)
 
+    def retake(self, shard: int) -> None:
+        """Let go of a shard of this node, and take it over again at another epoch."""
+        self.ownership.retake(shard)
+        self._woken()
+
     def rebalance(self) -> None:
         """Let shards go to the nodes that should have them, now."""
         self.ownership.rebalance(self.now_ms())

@@ -55,6 +55,8 @@ class Tenure:
     epoch: int = 0
     fenced: bool = False
     checking: bool = False
+    retaking: bool = False
+    """Whether this node lets go of the shard only to take it over again."""
     successor: str = ""
     vacant_ms: int | None = None
     """Since when nobody has the key."""
@@ -128,6 +130,10 @@ class Ownership:
         self._look_at_members(now_ms)
         self._rebalance_at_ms = now_ms
 
+    def retake(self, shard: int) -> None:
+        """Let go of a shard as soon as it is active, to take it over again at another epoch."""
+        self._tenures[shard].retaking = True
+
     def fenced(self, shard: int) -> None:
         """The journal of a shard has another epoch: somebody else has it."""
         self._tenures[shard].fenced = True
@@ -156,7 +162,7 @@ class Ownership:
         tenure = self._answered(shard, Phase.TAKING)
         if taken:
             tenure.phase = Phase.ACTIVE
-            tenure.fenced = False
+            tenure.fenced = tenure.retaking = False
             tenure.pause_ms = RETRY_MS
             tenure.retry_ms = 0
             self.appended(shard, now_ms)
@@ -203,7 +209,8 @@ class Ownership:
         """The answer to Release: the revision after it, or 0 when nobody knows."""
         tenure = self._answered(shard, Phase.RELEASING)
         tenure.phase = Phase.IDLE
-        tenure.retry_ms = max(tenure.retry_ms, now_ms + RETRY_MS)
+        again = tenure.successor == self.node
+        tenure.retry_ms = now_ms if again else max(tenure.retry_ms, now_ms + RETRY_MS)
         tenure.vacant_ms = None
         if revision:
             self.view.wrote(shard, revision, None)
@@ -270,8 +277,11 @@ class Ownership:
     def _successor(self, tenure: Tenure, now_ms: int) -> str | None:
         """Who should get a shard from this node now; None when it stays. A leaving node may have nobody to name."""
         moving = sum(each.phase in MOVING for each in self._tenures)
+        retaking, tenure.retaking = tenure.retaking, False
         if self.draining:
             return self._assigned.get(tenure.shard, "") if moving < DRAINS_MAX else None
+        if retaking:
+            return self.node
         if moving or self._rebalance_at_ms is None or now_ms < self._rebalance_at_ms:
             return None
         # One by one: only while every shard has an active owner.

@@ -73,10 +73,6 @@ class Placements:
         self._targets: dict[Name, str] = {}
         self._sources: dict[Name, dict[str, None]] = {}
 
-    def shard_of(self, vhost: str, name: str) -> int | None:
-        """Where a queue is; None when there is none."""
-        return self._shards.get((vhost, name))
-
     def choose(self, vhost: str, name: str, arguments: Mapping[str, Any] | None) -> int:
         """Where a new queue should be."""
         for source in self._sources.get((vhost, name), ()):

@@ -13,8 +13,11 @@ from leveret.journal.blobs import Blobs, BlobStore, LocalBlobs, RemoteBlobs
 from leveret.journal.disk import Disk
 from leveret.journal.store import Store
 from leveret.journal.store_url import is_url
+from leveret.telemetry.logs import Log
 
 DIRECTORY = "blobs"
+
+LOG = Log("embedded")
 
 
 def open_blobs(place: str, options: Options, store: Store, shard: int) -> BlobStore:
@@ -36,8 +39,13 @@ class LargeBodies:
         self._blobs = Blobs(place, store.options.keys)
         self._journal = store.journal
         self._core = core
-        if self._blobs.names():
-            self._blobs.sweep(core.count_blobs(), store.confirm_owner)
+        try:
+            if self._blobs.names():
+                self._blobs.sweep(core.count_blobs(), store.confirm_owner)
+        except BlobStoreFailed as error:
+            # Small messages need no blob store. Orphans are found by the next one who opens this.
+            LOG.warning("large bodies not swept", reason=error)
+            core.count_blobs()
 
     def close(self) -> None:
         """Let go of the blob store."""

@@ -116,9 +116,11 @@ class RemoteBlobs:
         place = f"{url.rstrip('/')}/{prefix}"
         try:
             if place.startswith("file:"):
-                self._store = from_url(place, mkdir=True)
+                self._store = self._listed = from_url(place, mkdir=True)
             else:
                 self._store = from_url(place, retry_config={"max_retries": RETRIES, "retry_timeout": RETRY_TIME})
+                # Whoever opens a broker waits for the list, and can do without.
+                self._listed = from_url(place, retry_config={"max_retries": 0, "retry_timeout": RETRY_TIME})
         except (BaseError, ValueError) as error:
             raise InvalidArgument(f"blobs is no URL of an object store: {_first_line(error)}") from None
 
@@ -143,7 +145,7 @@ class RemoteBlobs:
     def names(self) -> list[str]:
         """All blobs."""
         with _telling("list", self._error):
-            return [str(meta["path"]) for batch in self._store.list() for meta in batch]
+            return [str(meta["path"]) for batch in self._listed.list() for meta in batch]
 
     def close(self) -> None:
         """Connections are kept by the library."""

@@ -96,7 +96,7 @@ class PostgresTable:
 
     def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
         """See Table."""
-        self._log.transact(_create)
+        self._log.transact(create)
         self._log.run(ADD, self._values(meta=meta))
         # Never `epoch + 1` in the statement: one that lands late would fence those who have taken over since.
         taken = self.shard().epoch + 1 if epoch is None else epoch
@@ -254,7 +254,7 @@ class PostgresTable:
                 self._upkeep.run(f"drop table if exists {name}")
 
 
-def _create(run: Run) -> None:
+def create(run: Run) -> None:
     """Make the table of shards; those who do it at the same time wait for each other."""
     run(f"select pg_advisory_xact_lock({SCHEMA_LOCK})", None)
     run(CREATE, None)

@@ -10,11 +10,22 @@ from typing import Any
 from leveret.core.errors import BlobStoreFailed, MessageTooLarge
 from leveret.journal.disk import Bytes
 from leveret.journal.postgres import UPKEEP_TIMEOUT_MS
-from leveret.journal.postgres_session import Session, Values
+from leveret.journal.postgres_session import Run, Session, Values
 from leveret.journal.table import Unknown
 
 BODY_BYTES_MAX = 512 << 20
 """PostgreSQL holds no value of a GiB, and needs room around one while it takes it."""
+
+
+def blob_table(shard: int) -> str:
+    """The table with the large bodies of a shard."""
+    return f"leveret_blob_{shard}"
+
+
+def create_blobs(run: Run, table: str) -> None:
+    """Make that table if need be."""
+    run(f"create table if not exists {table} (key text primary key, data bytea not null)", None)
+    run(f"alter table {table} alter data set storage external", None)
 
 
 class PostgresBlobs:
@@ -22,10 +33,9 @@ class PostgresBlobs:
 
     def __init__(self, url: str, shard: int) -> None:
         """Use the table of a shard that this process owns; it is made if need be."""
-        self._table = f"leveret_blob_{shard}"
+        self._table = blob_table(shard)
         self._session = Session(url, UPKEEP_TIMEOUT_MS)
-        self._run(f"create table if not exists {self._table} (key text primary key, data bytea not null)")
-        self._run(f"alter table {self._table} alter data set storage external")
+        create_blobs(lambda statement, values: (0, self._run(statement, values)), self._table)
 
     def put(self, key: str, body: Bytes) -> None:
         """Store a new blob durably."""

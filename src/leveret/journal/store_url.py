@@ -1,6 +1,10 @@
 """Where a log is: the path of a directory, or the URL of a database."""
 
+import re
+
 SCHEMES = ("postgresql://", "postgres://")
+PASSWORD = re.compile(r"(?<=[?&]password=)[^&]*|(?<=[?&]sslpassword=)[^&]*")
+USER_PASSWORD = re.compile(r"^(\w+://[^/?:@]*):[^/?]*@")
 
 
 def is_url(place: str) -> bool:
@@ -10,8 +14,4 @@ def is_url(place: str) -> bool:
 
 def shown(place: str) -> str:
     """A place as it may be logged: without a password."""
-    scheme, _, rest = place.partition("://")
-    user, at, server = rest.partition("@")
-    if not is_url(place) or not at:
-        return place
-    return f"{scheme}://{user.partition(':')[0]}@{server}"
+    return PASSWORD.sub("", USER_PASSWORD.sub(r"\1@", place)) if is_url(place) else place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from leveret.amqp.limits import Limits
@@ -55,6 +55,8 @@ class Hosting:
         self._fenced = fenced
         self._furnish = furnish
         self._served: dict[int, Served] = {}
+        self.closed: Callable[[int, int], Awaitable[None]] = _nothing
+        """What is done with a shard, closed at an epoch, before others are told that this node has it no more."""
         self._local = self._prepare(LOCAL + node.name, open(), 0)
         node.serve(self._shard(LOCAL + node.name, self._local))
 
@@ -96,6 +98,11 @@ class Hosting:
         self._served[shard] = served
         return True
 
+    def troubles(self) -> dict[int, str | None]:
+        """The shards that are open, each with the reason why its database does not take what is sent, if so."""
+        stores = {shard: served.broker.guard.store for shard, served in self._served.items()}
+        return {shard: None if store is None else store.trouble for shard, store in stores.items()}
+
     async def check(self, shard: int, epoch: int) -> bool:
         """Whether the journal of a shard still has this epoch."""
         served = self._served.get(shard)
@@ -107,7 +114,10 @@ class Hosting:
 
     async def drain(self, shard: int) -> None:
         """Finish what was begun, write a checkpoint, serve the shard no more."""
+        served = self._served.get(shard)
         await self._close(shard)
+        if served is not None:
+            await self.closed(shard, served.epoch)
 
     async def drop(self, shard: int) -> None:
         """Serve a shard no more: it is somebody else's."""
@@ -138,3 +148,7 @@ class Hosting:
         served.broker.guard.on_durable(lambda frame: None)
         await asyncio.sleep(0)
         await asyncio.to_thread(served.broker.close)
+
+
+async def _nothing(shard: int, epoch: int) -> None:
+    """Do nothing."""

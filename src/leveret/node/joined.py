@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,17 +16,19 @@ from leveret.cluster.etcd import Etcd
 from leveret.cluster.keys import Member
 from leveret.cluster.membership import Membership
 from leveret.cluster.placement import SHARDS
+from leveret.cluster.shard_groups import ShardGroups
 from leveret.embedded.broker import Broker, open_shard
 from leveret.journal.table_store import Claim
+from leveret.net.addresses import host_and_port, with_port
 from leveret.node.hosting import Hosting
+from leveret.node.moving import Moving
 from leveret.node.node import Node
 from leveret.node.web.edges import Furnish, bare
 from leveret.security.access import Access
+from leveret.security.mutual_tls import MutualTls
 
 LINK = "link"  # the address at which other nodes are heard
 DRAIN_S = 10.0  # for others to take the shards of a node that leaves
-
-Opening = Callable[[int, int], Broker]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,12 @@ class Place:
     store: str
     etcd: tuple[str, ...]
     host: str = "127.0.0.1"
+    announce: str = "127.0.0.1"
+    """The host that others call."""
     port: int = 0
+    tls: MutualTls | None = None
+    """What links to other nodes are encrypted with."""
+    plain_remote: bool = False
     shards: int = SHARDS
     ttl_s: int = 4
     epoch_base: int = 0
@@ -60,8 +67,7 @@ class View:
     def address_of(self, node: str) -> tuple[str, int] | None:
         """Where a node is heard."""
         member = None if self.membership is None else self.membership.members.get(node)
-        host, _, port = ("" if member is None else member.addresses.get(LINK, "")).rpartition(":")
-        return (host, int(port)) if host else None
+        return None if member is None else host_and_port(member.addresses.get(LINK, ""))
 
     def nodes(self) -> list[str]:
         """Who is there."""
@@ -78,24 +84,29 @@ class Joined:
         hub: Hub,
         access: Access,
         limits: Limits,
-        open_: Opening,
+        moving: Moving,
         furnish: Furnish = bare,
     ) -> None:
-        """`hub` is that of the fronts, over the copy that the catalog has; `open_` opens a shard at an epoch."""
+        """`hub` is that of the fronts, over the copy that the catalog has; `moving` opens shards where they are."""
         self._place = place
         self._etcd = Etcd(place.etcd)
         self._view = View()
         self._hints: set[asyncio.Task[None]] = set()
+        self.closing: list[Callable[[], Awaitable[None]]] = []
+        """What else has to end before this node leaves."""
         self.node = Node(place.node, place.cluster, place.secret, catalog, hub, self._view)
+        self.node.tls, self.node.plain_remote = place.tls, place.plain_remote
         self.node.announce = self._announce
-        self.hosting = Hosting(self.node, access, limits, open_, self._fenced, furnish)
+        self.moving = moving
+        self.hosting = Hosting(self.node, access, limits, moving.open_at, self._fenced, furnish)
+        self.hosting.closed = moving.closed
         self.coordinator: Coordinator | None = None
 
     async def start(self, addresses: Mapping[str, str]) -> None:
         """Join; `addresses` are those that clients use, by protocol."""
         place = self._place
         port = await self.node.start(place.host, place.port)
-        member = Member(place.node, {**addresses, LINK: f"{place.host}:{port}"})
+        member = Member(place.node, {**addresses, LINK: with_port(place.announce, port)})
         self.coordinator = Coordinator(
             self._etcd,
             place.cluster,
@@ -107,6 +118,8 @@ class Joined:
             on_catalog=self.node.catalog.hint,
         )
         self._view.membership = self.coordinator.view
+        self.moving.retake = self.coordinator.retake
+        await self.moving.learn()
         await self.coordinator.join()
 
     async def drain(self) -> None:
@@ -118,10 +131,13 @@ class Joined:
 
     async def stop(self) -> None:
         """Leave."""
+        for close in self.closing:
+            await close()
         if self.coordinator is not None:
             await self.coordinator.leave()
         await self.node.stop()
         await self.hosting.stop()
+        await self.moving.close()
         await self._etcd.close()
 
     def _fenced(self, shard: int) -> None:
@@ -136,10 +152,10 @@ class Joined:
             task.add_done_callback(self._hints.discard)
 
 
-def opening(place: Place, **options: Any) -> Opening:
-    """How shards of a place are opened: one journal in PostgreSQL each, which fails alone."""
+def moving(place: Place, **options: Any) -> Moving:
+    """How shards of a place are opened and moved: one journal in PostgreSQL each, which fails alone."""
 
-    def open_at(shard: int, epoch: int) -> Broker:
-        return open_shard(place.store, shard, Claim(place.node, epoch), **{**options, "on_failure": "raise"})
+    def open_in(url: str, shard: int, epoch: int) -> Broker:
+        return open_shard(url, shard, Claim(place.node, epoch), **{**options, "on_failure": "raise"})
 
-    return open_at
+    return Moving(place.node, ShardGroups(place.store, place.cluster), open_in)

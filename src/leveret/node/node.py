@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -23,6 +22,7 @@ from leveret.core.queue import Queue
 from leveret.node import letter as letters
 from leveret.node import replying
 from leveret.node.directory import Directory
+from leveret.node.errands import Errands
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
 from leveret.node.guest import Guest
@@ -35,6 +35,8 @@ from leveret.node.shard import Shard
 from leveret.node.web.courier import Courier
 from leveret.node.web.edges import Edge
 from leveret.node.wire import is_refusal
+from leveret.security.mutual_tls import MutualTls
+from leveret.security.peers import is_loopback
 from leveret.telemetry.logs import Log
 
 RETRY_S = 0.1
@@ -73,6 +75,12 @@ class Node:
         """Told of each new version that this node has made."""
         self.questions: dict[str, Callable[[], Any]] = {}
         """What other nodes may ask, beside versions: each gives what is fit for JSON."""
+        self.tls: MutualTls | None = None
+        """What links are encrypted with; None: they are not, and lead to this machine only."""
+        self.plain_remote = False
+        """Whether they may lead elsewhere nevertheless."""
+        self.errands = Errands()
+        """What other nodes may let this one do."""
         self.shards: dict[str, Shard] = {}
         self.links: dict[str, Link] = {}
         self.outboxes: dict[str, Outbox] = {}
@@ -97,9 +105,10 @@ class Node:
 
     # Coming and going
 
-    async def start(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
+    async def start(self, host: str, port: int) -> int:
         """Listen for other nodes, and learn what there is; gives the port."""
-        self._server = await self._loop.create_server(lambda: Link(self, dials=False), host, port, ssl=context)
+        accepting = None if self.tls is None else self.tls.accepting
+        self._server = await self._loop.create_server(lambda: Link(self, dials=False), host, port, ssl=accepting)
         self.catalog.listeners.append(self._follow)
         self.catalog.replica.followers.append(self._know)
         await self.catalog.catch_up()
@@ -114,6 +123,7 @@ class Node:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.catalog.close()
+        await self.errands.close()
         for shard in self.shards.values():
             shard.hub.core.gone = None
         for outbox in self.outboxes.values():
@@ -182,14 +192,22 @@ class Node:
     async def _dial(self, name: str) -> None:
         """Call a node, of which the one with the lower name calls."""
         address = self._owners.address_of(name)
+        calling = None if self.tls is None else self.tls.calling
         try:
-            if address is not None:
+            if address is not None and self._may_call(address[0]):
                 async with asyncio.timeout(DIAL_S):
-                    await self._loop.create_connection(lambda: Link(self, dials=True), *address)
+                    await self._loop.create_connection(lambda: Link(self, dials=True), *address, ssl=calling)
         except OSError as error:
             LOG.info("node not reached", node=name, reason=str(error) or "it took too long")
         finally:
             del self._dialing[name]
+
+    def _may_call(self, host: str) -> bool:
+        """Whether what is said to a host cannot be read on the way, or may be."""
+        if self.tls is not None or self.plain_remote or is_loopback(host):
+            return True
+        LOG.warning("node not called", host=host, reason="no TLS", advice="give cluster_tls_cert, or cluster_plain")
+        return False
 
     # For fronts
 
@@ -300,13 +318,16 @@ class Node:
     def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
         """Another node wants us to know a version of the definitions, and to have a dead letter if it sends one.
 
-        Or it has a question, or a reply for a client of ours.
+        Or it has a question or an errand, or a reply for a client of ours.
         """
         head, _, wire = request.partition(b"\n")
         asked = json.loads(head)
         question = self.questions.get(str(asked.get("question")))
         if question is not None:
             answer(json.dumps(question()).encode())
+            return
+        if "errand" in asked:
+            self.errands.run(asked, answer)
             return
         if "reply" in asked:
             answer(b"" if replying.hand_over(self.hub, asked, wire) else b"lost")

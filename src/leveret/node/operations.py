@@ -1,4 +1,4 @@
-"""What an operator sees of a cluster through one of its nodes, and what he lets it do: status, drain, rebalance."""
+"""What an operator sees of a cluster through one of its nodes, and what he lets it do: drain, rebalance, groups."""
 
 import asyncio
 from collections import Counter
@@ -10,6 +10,7 @@ from leveret.cluster.keys import Owner
 from leveret.cluster.ownership import Phase
 from leveret.cluster.placement import assignment
 from leveret.core.errors import PreconditionFailed, Unreachable
+from leveret.node.group_operations import GroupOperations
 from leveret.node.joined import Joined
 
 DRAIN_S = 50.0  # less than the time for which a command waits
@@ -25,20 +26,37 @@ class Operations:
         self._coordinator: Coordinator = joined.coordinator
         self._node = joined.node
         self._stop = stop
+        self._hosting = joined.hosting
+        self._moving = joined.moving
+        self._groups = GroupOperations(joined.node, joined.coordinator, joined.moving)
+        joined.closing.append(self._groups.close)
         self._node.questions |= {REPORT: self._report, REBALANCE: self._rebalance}
 
     # What operators ask for
 
     async def status(self) -> dict[str, Any]:
         """Who is there, and who has which shard; what another node knows of itself is None when it does not answer."""
-        reports = {self._node.name: self._report(), **await self._node.ask_all(REPORT)}
+        reports = await self._reports()
+        groups = _groups(reports)
         return {
             "cluster": self._node.cluster,
             "node": self._node.name,
             "definitions": self._node.catalog.version,
             "members": self._members(reports),
-            "shards": self._shards(reports),
+            "groups": self._groups.table(groups, _troubles(reports)),
+            "shards": self._shards(reports, groups),
         }
+
+    async def _reports(self) -> dict[str, Any]:
+        return {self._node.name: self._report(), **await self._node.ask_all(REPORT)}
+
+    async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
+        """Add a database, and let some shards go there; they move one by one after this."""
+        return await self._groups.add(url, shards, _groups(await self._reports()))
+
+    async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
+        """Move one shard to another group."""
+        return await self._groups.move(shard, group)
 
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         """Give all shards to others, then stop; one that is to stay goes on to serve clients, by others' shards."""
@@ -69,7 +87,11 @@ class Operations:
         phases = {str(shard): ownership.phase(shard) for shard in range(self._coordinator.shard_count)}
         busy = {shard: phase.name.lower() for shard, phase in phases.items() if phase is not Phase.IDLE}
         counts = dict(self._coordinator.counts)
-        return {"definitions": self._node.catalog.version, "phases": busy, "counts": counts}
+        stores = {
+            str(shard): {"group": self._moving.group_of(shard), "trouble": trouble}
+            for shard, trouble in self._hosting.troubles().items()
+        }
+        return {"definitions": self._node.catalog.version, "phases": busy, "counts": counts, "stores": stores}
 
     def _rebalance(self) -> int:
         """Move what should be elsewhere; give how many shards of all nodes that are."""
@@ -96,7 +118,7 @@ class Operations:
             for name, member in sorted(view.members.items())
         ]
 
-    def _shards(self, reports: dict[str, Any]) -> list[dict[str, Any]]:
+    def _shards(self, reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
         queues = Counter(self._node.catalog.replica.homes.values())
         rows = []
         for shard in range(self._coordinator.shard_count):
@@ -107,6 +129,7 @@ class Operations:
                     "owner": None if owner is None else owner.node,
                     "epoch": None if owner is None else owner.epoch,
                     "state": _state(shard, owner, reports),
+                    "group": groups.get(shard),
                     "queues": queues[str(shard)],
                 }
             )
@@ -119,3 +142,18 @@ def _state(shard: int, owner: Owner | None, reports: dict[str, Any]) -> str:
         return "vacant"
     told = reports.get(owner.node, {}).get("phases", {}).get(str(shard))
     return str(told) if told else "active" if owner.epoch else "taking"
+
+
+def _stores(reports: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """What the nodes say of the databases of the shards that they have open."""
+    return [(int(shard), told) for report in reports.values() for shard, told in report.get("stores", {}).items()]
+
+
+def _groups(reports: dict[str, Any]) -> dict[int, int]:
+    """The group of each shard that somebody has open."""
+    return {shard: told["group"] for shard, told in _stores(reports) if told["group"] is not None}
+
+
+def _troubles(reports: dict[str, Any]) -> dict[int, str]:
+    """Why a group does not take what is sent, as somebody says who sends."""
+    return {told["group"]: told["trouble"] for _, told in _stores(reports) if told["trouble"] is not None}

@@ -32,10 +32,10 @@ class Certificates:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # A client could make the server work for ever by asking for new keys.
         context.options |= ssl.OP_NO_RENEGOTIATION
-        _read(lambda: context.load_cert_chain(self.cert, self.key), f"the certificate {self.cert}")
+        read(lambda: context.load_cert_chain(self.cert, self.key), f"the certificate {self.cert}")
         if self.client_ca is not None:
             client_ca = self.client_ca
-            _read(lambda: context.load_verify_locations(client_ca), f"the certificates of {client_ca}")
+            read(lambda: context.load_verify_locations(client_ca), f"the certificates of {client_ca}")
             context.verify_mode = ssl.CERT_REQUIRED if self.verify_client else ssl.CERT_OPTIONAL
         return context
 
@@ -73,7 +73,7 @@ def _parts(data: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def _read(load: Any, what: str) -> None:
+def read(load: Any, what: str) -> None:
     """Load a file; say what is wrong with it."""
     try:
         load()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from leveret.config import ServerOptions
+from leveret.net.addresses import with_port
 from leveret.net.listener import bind
 from leveret.server.exits import CannotListen
 
@@ -50,5 +51,9 @@ def _bound(host: str, port: int) -> socket.socket:
 
 def address(bound: socket.socket) -> str:
     """The address of a socket as people write it."""
-    host, port = bound.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return with_port(*bound.getsockname()[:2])
+
+
+def announced(sockets: Sockets, host: str) -> dict[str, str]:
+    """Where clients of other machines come to, by protocol."""
+    return {name: with_port(host, bound[0].getsockname()[1]) for name, bound in sockets.items()}

@@ -19,19 +19,21 @@ from leveret.clock import SystemClock
 from leveret.cluster.catalog import Catalog, Verb
 from leveret.cluster.postgres_log import PostgresLog
 from leveret.config import ServerOptions
-from leveret.core.errors import InvalidArgument
+from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.embedded.broker import Broker
 from leveret.embedded.options import options_of
+from leveret.net.addresses import announced_host
 from leveret.net.admission import Admission
 from leveret.node.catalog_guard import CatalogGuard
 from leveret.node.front.connection import FrontConnection
-from leveret.node.joined import Joined, Place, opening
+from leveret.node.joined import Joined, Place, moving
 from leveret.node.node import Node
 from leveret.node.operations import Operations
 from leveret.security.access import Access
+from leveret.security.mutual_tls import MutualTls
 from leveret.security.passwords import hash_password
 from leveret.security.tls import Certificates
-from leveret.server.addresses import Sockets, bound_sockets
+from leveret.server.addresses import Sockets, announced, bound_sockets
 from leveret.server.administration.site import Site
 from leveret.server.control import ControlServer
 from leveret.server.node_edges import NodeEdges
@@ -62,18 +64,28 @@ def place_of(options: ServerOptions) -> Place:
     """Which node of which cluster the options name."""
     if options.cluster is None or options.store is None or options.etcd is None:
         raise InvalidArgument("a node needs the options cluster, store and etcd")
+    host = options.host.split(",")[0].strip()
     return Place(
         node=options.node or socket.gethostname(),
         cluster=options.cluster,
         secret=options.cluster_secret.encode(),
         store=options.store,
         etcd=tuple(each.strip() for each in options.etcd.split(",")),
-        host=options.host.split(",")[0],
+        host=host,
+        announce=options.announce or announced_host(host),
         port=options.cluster_port,
+        tls=tls_of(options),
+        plain_remote=options.cluster_plain,
         shards=options.cluster_shards,
         ttl_s=options.cluster_lease_s,
         epoch_base=options.cluster_epoch_base,
     )
+
+
+def tls_of(options: ServerOptions) -> MutualTls | None:
+    """What nodes speak with each other under, if there are certificates."""
+    files = (options.cluster_tls_cert, options.cluster_tls_key, options.cluster_tls_ca)
+    return MutualTls(*(str(each) for each in files)) if all(files) else None
 
 
 class NodeServer(Server):
@@ -93,6 +105,17 @@ class NodeServer(Server):
         assert self._joined is not None, "nobody is let in before"
         return self._joined.node.connect(peer)
 
+    def _reload(self) -> None:
+        """Read the certificates of links again, too."""
+        super()._reload()
+        if self._place.tls is not None:
+            try:
+                self._place.tls.reload()
+            except LeveretError as error:
+                LOG.error("certificates not read again", of="links", reason=error)
+            else:
+                LOG.info("certificates read again", of="links")
+
     async def run(self) -> None:
         """Serve until a signal comes."""
         options, guard = self._options, self._broker.guard
@@ -102,7 +125,7 @@ class NodeServer(Server):
         admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
         amqp = AmqpServer(guard, access, limits_of(options), admission, self._connect)
         guard.on_durable(amqp.durable)
-        shards = opening(self._place, **broker_options(options))
+        shards = moving(self._place, **broker_options(options))
         edges = NodeEdges(options, self._broker, access, self._decide)
         limits = limits_of(options)
         self._joined = joined = Joined(self._place, self._catalog, amqp.hub, access, limits, shards, edges.furnish)
@@ -110,7 +133,7 @@ class NodeServer(Server):
         self._handle_signals()
         shared = Shared(options, guard.clock)
         sharing = await shared.start(access.users)
-        await joined.start(self._addresses())
+        await joined.start(announced(self._sockets, self._place.announce))
         await self._add_default_user(joined.node, access)
         site = Site(core, access, partial(self._facts, amqp), cluster=Operations(joined, self._drained))
         audit = Audit(guard.clock, options.data)

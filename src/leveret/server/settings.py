@@ -10,6 +10,8 @@ from leveret.config import ServerOptions, StoreOptions
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.options import options_of, unknown_name
 from leveret.journal.store_url import is_url
+from leveret.net.addresses import can_be_called
+from leveret.security.peers import is_loopback
 from leveret.server import values
 from leveret.shared.redis_url import check_redis_url
 
@@ -107,8 +109,8 @@ def _check(options: ServerOptions) -> None:
         raise InvalidArgument("jwt_issuer and jwt_keys belong together: give both, or none")
     if options.store is not None and not is_url(options.store):
         raise InvalidArgument(f"store is a URL such as postgresql://user@host/database, not {options.store!r}")
-    if options.cluster is not None and not (options.store and options.etcd and options.cluster_secret):
-        raise InvalidArgument("cluster needs store, etcd and cluster_secret, the same on every node")
+    if options.cluster is not None:
+        _check_node(options)
     if options.redis is not None:
         check_redis_url(options.redis)
     default = ServerOptions()
@@ -119,3 +121,20 @@ def _check(options: ServerOptions) -> None:
         # The well-known password is harmless only with the name that is let in from this machine alone.
         raise InvalidArgument("default_user needs a default_password of its own")
     options_of(broker_options(options))
+
+
+def _check_node(options: ServerOptions) -> None:
+    """Refuse what cannot be a node."""
+    if not (options.store and options.etcd and options.cluster_secret):
+        raise InvalidArgument("cluster needs store, etcd and cluster_secret, the same on every node")
+    if options.announce is not None and not can_be_called(options.announce):
+        raise InvalidArgument(f"announce is a host that others can call, without a port, not {options.announce!r}")
+    files = (options.cluster_tls_cert, options.cluster_tls_key, options.cluster_tls_ca)
+    if any(files) and not all(files):
+        raise InvalidArgument("cluster_tls_cert, cluster_tls_key and cluster_tls_ca belong together: give all, or none")
+    host = options.host.split(",")[0].strip()
+    if not (all(files) or options.cluster_plain or is_loopback(host)):
+        raise InvalidArgument(
+            f"what nodes tell each other at {host} would not be encrypted: give cluster_tls_cert, cluster_tls_key and "
+            "cluster_tls_ca, or cluster_plain where nobody else is on that network"
+        )

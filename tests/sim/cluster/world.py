@@ -141,6 +141,13 @@ def leave(world: World, name: str) -> None:
     world.loop.after(world.loop.random.randrange(2_000, 12_000), lambda: revive(world, name))
 
 
+def rebalance(world: World, name: str) -> None:
+    """An operator lets shards go where they should be, and one of them be taken anew where it is."""
+    node = world.nodes[name]
+    node.ownership.rebalance(node.now_ms())
+    node.ownership.retake(node.now_ms() % SHARDS)
+
+
 def etcd_outage(world: World, name: str) -> None:
     """etcd does not answer for a while."""
     world.registry.up = False
@@ -159,7 +166,7 @@ FAULT_KINDS: dict[str, Callable[[World, str], None]] = {
     "kill": kill,
     "stop": lambda world, name: world.nodes[name].stop(world.loop.random.randrange(500, 10_000)),
     "leave": leave,
-    "rebalance": lambda world, name: world.nodes[name].ownership.rebalance(world.nodes[name].now_ms()),
+    "rebalance": rebalance,
     "lose lease": lambda world, name: world.registry.revoke(world.nodes[name].ownership.lease),
     "etcd outage": etcd_outage,
     "stall": lambda world, name: world.database.stall(world.loop.random.randrange(500, 5_000)),

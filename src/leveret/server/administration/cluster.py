@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import Any
 
-from leveret.core.errors import PreconditionFailed
+from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.server.administration.site import Cluster, Site, Verb
 
 
@@ -29,4 +29,22 @@ def rebalance(site: Site) -> Awaitable[dict[str, Any]]:
     return joined(site).rebalance()
 
 
-VERBS: dict[str, Verb] = {"cluster.status": status, "cluster.drain": drain, "cluster.rebalance": rebalance}
+def add_shard_group(site: Site, url: str, shards: int | None = None) -> Awaitable[dict[str, Any]]:
+    """Add a database, and let some shards go there: so many, or its fair share."""
+    if shards is not None and shards < 0:
+        raise InvalidArgument(f"{shards} shards cannot be moved: give 0 or more")
+    return joined(site).add_shard_group(url, shards)
+
+
+def move_shard(site: Site, shard: int, group: int) -> Awaitable[dict[str, Any]]:
+    """Move one shard to another group."""
+    return joined(site).move_shard(shard, group)
+
+
+VERBS: dict[str, Verb] = {
+    "cluster.status": status,
+    "cluster.drain": drain,
+    "cluster.rebalance": rebalance,
+    "cluster.add-shard-group": add_shard_group,
+    "cluster.move-shard": move_shard,
+}

@@ -27,6 +27,12 @@ class Cluster(Protocol):
     async def rebalance(self) -> dict[str, Any]:
         """Let shards go to the nodes that should have them."""
 
+    async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
+        """Add a database, and let some shards go there."""
+
+    async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
+        """Move one shard to another group."""
+
 
 @dataclass(frozen=True, slots=True)
 class Site:

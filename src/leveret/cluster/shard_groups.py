@@ -1,0 +1,208 @@
+"""The groups of a cluster: databases that have shards, and which of them has which.
+
+    leveret_group       | id | url |                             in group 0; without passwords
+    leveret_home        | shard | epoch | group_id | origin |    in group 0; no row: group 0
+    leveret_group_of    | cluster | number |                     in every group: whose it is, and which one
+
+Group 0 is the store that nodes are started with; it also has the definitions. A shard is moved by its owner: he copies
+its log to another group, and then changes the row here, which is the only truth about where a shard is.
+
+Whoever takes a shard over claims its row first, at his epoch, and is told the group. A move changes the row only while
+it has the epoch of the mover. So a claim either comes first, and the move comes to nothing, or it comes later, and is
+told the new group: there is never an owner in each. `origin` is where the tables of before the move still lie; the
+next owner removes them after he has opened the new ones, and no other move begins before.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8
+
+from leveret.core.errors import InvalidArgument, PreconditionFailed, StoreUnreachable, TooMany
+from leveret.journal.postgres_session import Run, Session
+from leveret.journal.store_url import is_url
+from leveret.journal.table import Unknown
+
+TIMEOUT_MS = 10_000
+URL_CHARACTERS_MAX = 2_000
+GROUPS_MAX = 1_000  # nodes are told all of them, and hold them in memory
+PASSWORDS = ("password", "sslpassword")
+SCHEMA_LOCK = 0x6C657667
+"""Of those who create the tables, or add a group, at the same time."""
+LOCK = f"select pg_advisory_xact_lock({SCHEMA_LOCK})"
+CREATE_MARK = (
+    "create table if not exists leveret_group_of (id int primary key, cluster text not null, number int not null)"
+)
+CREATE = (
+    "create table if not exists leveret_group (id int primary key, url text not null unique)",
+    """create table if not exists leveret_home (
+        shard int primary key, epoch bigint not null, group_id int not null, origin int)""",
+    CREATE_MARK,
+)
+MARK = "insert into leveret_group_of values (0, %(cluster)s, %(number)s) on conflict (id) do nothing"
+MARKED = "select cluster, number from leveret_group_of where id = %(id)s"
+CLAIM = """
+    insert into leveret_home as home values (%(shard)s, %(epoch)s, 0, null)
+    on conflict (shard) do update set epoch = excluded.epoch where home.epoch <= excluded.epoch
+    returning group_id, origin"""
+SWITCH = """
+    update leveret_home set group_id = %(target)s, origin = group_id
+    where shard = %(shard)s and epoch = %(epoch)s and origin is null and group_id <> %(target)s"""
+SWEPT = "update leveret_home set origin = null where shard = %(shard)s and epoch = %(epoch)s"
+ALL = "select id, url from leveret_group where id > %(id)s order by id"
+ADD = "insert into leveret_group values (%(id)s, %(url)s)"
+FACTS = """
+    select current_setting('server_version_num')::int / 10000, current_setting('synchronous_standby_names'),
+        to_regclass('leveret_group_of') is not null, to_regclass('leveret_shard') is not null
+    where %(id)s = 0"""
+
+Answer = TypeVar("Answer")
+
+
+class Group(NamedTuple):
+    """A database that has shards."""
+
+    number: int
+    url: str
+
+
+class Home(NamedTuple):
+    """Where a shard is, and where else tables of it lie that nobody needs."""
+
+    group: Group
+    origin: Group | None
+
+
+class Facts(NamedTuple):
+    """What a database says of itself."""
+
+    version: int
+    standbys: str
+    """Those that a commit waits for; empty: none."""
+    cluster: str | None
+    """Whose group it is; None: nobody's."""
+    number: int
+    shards: int
+    """How many it has rows of."""
+
+
+class ShardGroups:
+    """The groups of one cluster. Every method may raise StoreUnreachable; it may have been done then, or not."""
+
+    def __init__(self, store: str, cluster: str) -> None:
+        """Those whose group 0 is a store; connections are made when they are needed."""
+        self._first = Group(0, store)
+        self._cluster = cluster
+        self._session = Session(store, TIMEOUT_MS)
+        self._created = False
+
+    def close(self) -> None:
+        """End the connection."""
+        self._session.close()
+
+    def claim(self, shard: int, epoch: int) -> Home | None:
+        """Where a shard is for its owner at an epoch; None: somebody has claimed it at a higher one."""
+        values = {"shard": Int8(shard), "epoch": Int8(epoch)}
+
+        def claim(run: Run) -> Home | None:
+            rows = run(CLAIM, values)[1]
+            groups = {group.number: group for group in self._all(run)}
+            return Home(groups[rows[0][0]], groups.get(rows[0][1])) if rows else None
+
+        return self._done(claim)
+
+    def switch(self, shard: int, epoch: int, target: int) -> bool:
+        """Let a shard be in another group, where a copy of it is; False: its owner has another epoch by now."""
+        values = {"shard": Int8(shard), "epoch": Int8(epoch), "target": Int8(target)}
+        return self._done(lambda run: run(SWITCH, values)[0] == 1)
+
+    def swept(self, shard: int, epoch: int) -> None:
+        """Nothing of a shard lies in its origin any more."""
+        self._done(lambda run: run(SWEPT, {"shard": Int8(shard), "epoch": Int8(epoch)}))
+
+    def all(self) -> list[Group]:
+        """All of them, by number."""
+        return self._done(self._all)
+
+    def _all(self, run: Run) -> list[Group]:
+        return [self._first, *(Group(*row) for row in run(ALL, {"id": Int8(0)})[1])]
+
+    def add(self, url: str) -> Group:
+        """Record a group, and mark its database as one; once more is no error."""
+        check_url(url)
+        facts = facts_of(url)
+
+        def add(run: Run) -> Group:
+            run(LOCK, None)
+            known = self._all(run)
+            found = next((group for group in known if group.number and group.url == url), None)
+            _check_free(facts, self._cluster, -1 if found is None else found.number)
+            if found is None:
+                if len(known) >= GROUPS_MAX:
+                    raise TooMany(f"a cluster has at most {GROUPS_MAX} groups")
+                found = Group(known[-1].number + 1, url)
+                run(ADD, {"id": Int8(found.number), "url": url})
+            return found
+
+        group = self._done(add)
+        mark(group.url, self._cluster, group.number)
+        return group
+
+    def _done(self, work: Callable[[Run], Answer]) -> Answer:
+        """Do something in one transaction, and first of all create the tables."""
+        try:
+            if not self._created:
+                self._session.transact(lambda run: [run(each, None) for each in (LOCK, *CREATE)])
+                self._session.run(MARK, {"cluster": self._cluster, "number": Int8(0)})
+                self._created = True
+            return self._session.transact(work)
+        except Unknown as unknown:
+            raise StoreUnreachable(f"group 0 in PostgreSQL does not answer: {unknown}; try again later") from unknown
+
+
+def check_url(url: str) -> None:
+    """Refuse what is not to be recorded: everybody who may look at the cluster sees it."""
+    if not is_url(url) or len(url) > URL_CHARACTERS_MAX:
+        raise InvalidArgument(f"a group is a URL such as postgresql://user@host/database, not {url[:100]!r}")
+    Session(url, TIMEOUT_MS)  # raises for what cannot be read
+    if any(conninfo_to_dict(url).get(name) for name in PASSWORDS):
+        raise InvalidArgument("the URL of a group has no password: give it to every node by PGPASSFILE or PGPASSWORD")
+
+
+def facts_of(url: str) -> Facts:
+    """Ask a database what it is; StoreUnreachable: it cannot be reached from here."""
+    session = Session(url, TIMEOUT_MS)
+    try:
+        version, standbys, marked, has_shards = session.run(FACTS, {"id": Int8(0)})[1][0]
+        marks = session.run(MARKED, {"id": Int8(0)})[1] if marked else []
+        shards = session.run("select count(*) from leveret_shard")[1][0][0] if has_shards else 0
+        cluster, number = marks[0] if marks else (None, 0)
+        return Facts(version, standbys, cluster, number, shards)
+    except Unknown as unknown:
+        raise StoreUnreachable(f"the database of the group cannot be reached: {unknown}") from unknown
+    finally:
+        session.close()
+
+
+def mark(url: str, cluster: str, number: int) -> None:
+    """Let a database know which group it is."""
+    session = Session(url, TIMEOUT_MS)
+    try:
+        session.transact(lambda run: [run(each, None) for each in (LOCK, CREATE_MARK)])
+        session.run(MARK, {"cluster": cluster, "number": Int8(number)})
+        marked = session.run(MARKED, {"id": Int8(0)})[1][0]
+    except Unknown as unknown:
+        raise StoreUnreachable(f"the database of the group was not marked: {unknown}; try again") from unknown
+    finally:
+        session.close()
+    if marked != (cluster, number):
+        raise PreconditionFailed(f"the database has become group {marked[1]} of '{marked[0]}' meanwhile")
+
+
+def _check_free(facts: Facts, cluster: str, number: int) -> None:
+    """Refuse a database that somebody else has messages in, or that is another group of this cluster."""
+    if facts.cluster is None and facts.shards:
+        raise PreconditionFailed("the database has the messages of a broker: give one that is empty")
+    if facts.cluster is not None and (facts.cluster, facts.number) != (cluster, number):
+        raise PreconditionFailed(f"the database is group {facts.number} of the cluster '{facts.cluster}' already")

@@ -1,0 +1,161 @@
+"""What operators do to the groups of a cluster, through any of its nodes: add one, move a shard to another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from leveret.cluster.coordinator import Coordinator
+from leveret.cluster.shard_groups import Facts, check_url, facts_of
+from leveret.core.errors import InvalidArgument, LeveretError, PreconditionFailed, Unreachable
+from leveret.journal.store_url import shown
+from leveret.node.errands import send
+from leveret.node.moving import Moving
+from leveret.node.node import Node
+from leveret.telemetry.logs import Log
+
+REACH, LEARN, MOVE = "reach", "learn", "move"
+REACH_S = 20.0
+MOVE_S = 3600.0  # of one shard that a node moves for another one: gigabytes take their time
+WAIT_S = 50.0  # less than the time for which a command waits
+RETRIES, RETRY_S = 10, 2.0
+
+LOG = Log("node")
+
+
+class GroupOperations:
+    """The groups for the operators of one node."""
+
+    def __init__(self, node: Node, coordinator: Coordinator, moving: Moving) -> None:
+        """Speak for a node that has joined."""
+        self._node = node
+        self._coordinator = coordinator
+        self._moving = moving
+        self._tasks: set[asyncio.Task[Any]] = set()
+        node.errands.works |= {REACH: self._reach, LEARN: self._learn, MOVE: self._move}
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # What operators ask for
+
+    async def add(self, url: str, count: int | None, groups: Mapping[int, int]) -> dict[str, Any]:
+        """Add a group, then move some shards there, one by one after this; `groups` says where shards are now."""
+        check_url(url)
+        mine = await asyncio.to_thread(facts_of, url)
+        for name in [name for name in self._coordinator.view.members if name != self._node.name]:
+            try:
+                await send(self._node.links.get(name), REACH, {"url": url}, REACH_S)
+            except LeveretError as error:
+                raise PreconditionFailed(f"node '{name}' does not reach the group: {error}") from error
+        group = await asyncio.to_thread(self._moving.groups.add, url)
+        await self._learn({})
+        for link in self._node.links.values():
+            self._begin(send(link, LEARN, {}, REACH_S))
+        first = await asyncio.to_thread(facts_of, self._moving.known[0].url)
+        chosen = share(groups, len(self._moving.known), group.number, count)
+        self._begin(self._move_all(chosen, group.number))
+        return {"group": group.number, "url": shown(url), "shards": chosen, "warnings": warnings(mine, first)}
+
+    async def move(self, shard: int, group: int) -> dict[str, Any]:
+        """Move a shard to another group; return when it is there."""
+        if not 0 <= shard < self._coordinator.shard_count:
+            raise InvalidArgument(f"there is no shard {shard}: they are 0 to {self._coordinator.shard_count - 1}")
+        task = self._begin(self._ask_owner(shard, group))
+        try:
+            await asyncio.wait_for(asyncio.shield(task), WAIT_S)
+        except TimeoutError:
+            raise Unreachable(
+                f"shard {shard} is still on its way: `leveret cluster status` tells when it is there"
+            ) from None
+        return {"shard": shard, "group": group}
+
+    # Groups as they are shown
+
+    def table(self, groups: Mapping[int, int], troubles: Mapping[int, str]) -> list[dict[str, Any]]:
+        """All groups that are known here, with how many shards they have and whether they answer."""
+        counts = Counter(groups.values())
+        return [
+            {"group": number, "shards": counts[number], "trouble": troubles.get(number), "url": shown(group.url)}
+            for number, group in sorted(self._moving.known.items())
+        ]
+
+    # What other nodes ask for
+
+    async def _reach(self, about: dict[str, Any]) -> None:
+        await asyncio.to_thread(facts_of, str(about.get("url")))
+
+    async def _learn(self, about: dict[str, Any]) -> None:
+        await self._moving.learn()
+
+    async def _move(self, about: dict[str, Any]) -> None:
+        await self._moving.move(int(about["shard"]), int(about["group"]))
+
+    # Moves
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Do something after this; what is refused is said in the log as well."""
+        task: asyncio.Task[Any] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_noticed)
+        return task
+
+    async def _ask_owner(self, shard: int, group: int) -> None:
+        """Let the owner of a shard move it."""
+        owner = self._coordinator.view.owners.get(shard)
+        if owner is None or not owner.epoch:
+            raise Unreachable(f"nobody serves shard {shard} just now: try again in a moment")
+        about = {"shard": shard, "group": group}
+        if owner.node == self._node.name:
+            await self._move(about)
+        else:
+            await send(self._node.links.get(owner.node), MOVE, about, MOVE_S)
+
+    async def _move_all(self, shards: list[int], group: int) -> None:
+        """Move shards one by one; one that cannot be moved now has some more chances."""
+        for shard in shards:
+            for attempt in range(RETRIES):
+                try:
+                    await self._ask_owner(shard, group)
+                    break
+                except PreconditionFailed:
+                    break  # it is there already
+                except LeveretError as error:
+                    LOG.warning("shard not moved yet", shard=shard, group=group, attempt=attempt, reason=error)
+                    await asyncio.sleep(RETRY_S)
+
+
+def share(groups: Mapping[int, int], group_count: int, target: int, count: int | None) -> list[int]:
+    """The shards that a group should get: from those that have most, until it has its fair share, or some more."""
+    left = dict(groups)
+    wanted = len(groups) // group_count - list(groups.values()).count(target) if count is None else count
+    chosen: list[int] = []
+    while len(chosen) < wanted:
+        counts = Counter(group for group in left.values() if group != target)
+        if not counts:
+            break
+        fullest = max(counts, key=lambda group: (counts[group], -group))
+        chosen.append(max(shard for shard, group in left.items() if group == fullest))
+        del left[chosen[-1]]
+    return chosen
+
+
+def warnings(added: Facts, first: Facts) -> list[str]:
+    """What an operator should know about a group before it has messages."""
+    found = []
+    if not added.standbys:
+        found.append("no standby confirms its commits: what it has is lost with its disk (synchronous_standby_names)")
+    if added.version != first.version:
+        found.append(f"it is PostgreSQL {added.version}, and group 0 is {first.version}")
+    return found
+
+
+def _noticed(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        LOG.warning("not done", reason=task.exception())

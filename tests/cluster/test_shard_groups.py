@@ -1,0 +1,226 @@
+"""Which database has a shard, and shards on their way from one to another: whoever dies where, there is one truth."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+import leveret
+from leveret.cluster.shard_groups import URL_CHARACTERS_MAX, Group, Home, ShardGroups
+from leveret.core.errors import Fenced, InvalidArgument, JournalFailed, LeveretError, PreconditionFailed
+from leveret.embedded.broker import Broker, open_shard
+from leveret.journal.postgres_copy import ShardCopy, sweep
+from leveret.journal.store_url import shown
+from leveret.journal.table_store import Claim
+from tests.postgres_server import PostgresServer
+
+SHARD = 3
+LARGE = b"L" * 400_000
+
+
+class World(NamedTuple):
+    """A cluster with two databases."""
+
+    groups: ShardGroups
+    urls: list[str]
+
+    def open(self, epoch: int) -> Broker:
+        """The shard, taken over where it is."""
+        home = self.groups.claim(SHARD, epoch)
+        assert home is not None
+        return open_shard(home.group.url, SHARD, Claim("a", epoch), on_failure="raise", segment_bytes=100_000)
+
+    def steps(self, epoch: int, source: int, target: int) -> list[Callable[[], object]]:
+        """What a mover does, one after the other."""
+        copy = ShardCopy(self.urls[source], self.urls[target], SHARD, "a", epoch)
+
+        def switch() -> None:
+            copy.close()
+            if not self.groups.switch(SHARD, epoch, target):
+                raise Fenced("another owner")
+
+        return [copy.begin, copy.sealed, copy.finish, switch]
+
+    def move(self, epoch: int, source: int, target: int) -> None:
+        """All of it, of a shard that nobody serves."""
+        for step in self.steps(epoch, source, target):
+            step()
+
+
+@pytest.fixture
+def world(postgres: PostgresServer) -> Iterator[World]:
+    urls = [postgres.new_url(f"group_{secrets.token_hex(8)}") for _ in range(2)]
+    groups = ShardGroups(urls[0], "test")
+    groups.add(urls[1])
+    yield World(groups, urls)
+    groups.close()
+
+
+def send(broker: Broker, first: int, count: int) -> None:
+    """Messages with numbers, of which some fill a segment."""
+    queue = broker.queue("q", dead_letter="dead")
+    for number in range(first, first + count):
+        queue.send(b"%06d" % number + b"x" * 5_000)
+
+
+def numbers(broker: Broker) -> list[int]:
+    """The messages that are there, without taking them."""
+    return [int(bytes(message.body)[:6]) for message in broker.queue("q").browse(limit=1_000)]
+
+
+# Where a shard is
+
+
+def test_a_shard_is_where_its_row_says_for_whoever_claims_it(world: World) -> None:
+    first, second = (Group(number, url) for number, url in enumerate(world.urls))
+    groups = world.groups
+    assert groups.all() == [first, second]
+    assert groups.claim(SHARD, 10) == Home(first, None)
+    assert groups.claim(SHARD, 10) == Home(first, None)  # an answer may have been lost
+    assert groups.claim(SHARD, 9) is None
+    assert groups.switch(SHARD, 10, 1)
+    assert groups.claim(SHARD, 12) == Home(second, first)
+
+
+def test_a_move_whose_owner_was_replaced_changes_nothing(world: World) -> None:
+    world.groups.claim(SHARD, 10)
+    assert world.groups.claim(SHARD, 12) is not None
+    assert not world.groups.switch(SHARD, 10, 1)
+    assert world.groups.claim(SHARD, 13) == Home(Group(0, world.urls[0]), None)
+
+
+def test_no_move_begins_before_the_one_before_it_is_swept(world: World) -> None:
+    groups = world.groups
+    groups.claim(SHARD, 10)
+    assert groups.switch(SHARD, 10, 1)
+    assert not groups.switch(SHARD, 10, 0)
+    groups.swept(SHARD, 10)
+    assert groups.switch(SHARD, 10, 0)
+    assert groups.claim(SHARD + 1, 1) == Home(Group(0, world.urls[0]), None)
+
+
+@pytest.mark.parametrize(
+    ("url", "advice"),
+    [
+        ("postgresql://leveret:hush@db/leveret", "PGPASSFILE"),
+        ("postgresql://leveret@db/leveret?password=hush", "PGPASSFILE"),
+        ("mysql://db/leveret", "postgresql://user@host"),
+        ("postgresql://db/" + "x" * URL_CHARACTERS_MAX, "postgresql://user@host"),
+        ("postgresql://db/leveret?hots=a", "cannot be read"),
+    ],
+)
+def test_a_group_is_a_url_without_a_password(world: World, url: str, advice: str) -> None:
+    with pytest.raises(InvalidArgument, match=advice) as raised:
+        world.groups.add(url)
+    assert "hush" not in str(raised.value)
+
+
+def test_a_database_that_somebody_uses_is_not_a_new_group(world: World, postgres: PostgresServer) -> None:
+    assert world.groups.add(world.urls[1]).number == 1  # once more
+    with pytest.raises(PreconditionFailed, match="group 0 of the cluster 'test' already"):
+        world.groups.add(world.urls[0])
+    with pytest.raises(PreconditionFailed, match="group 1 of the cluster 'test' already"):
+        world.groups.add(world.urls[1] + "&application_name=other")
+    used = postgres.new_url(f"used_{secrets.token_hex(8)}")
+    leveret.open(used).close()
+    with pytest.raises(PreconditionFailed, match="has the messages of a broker"):
+        world.groups.add(used)
+    with pytest.raises(LeveretError, match="cannot be reached"):
+        world.groups.add("postgresql:///x?host=/nowhere")
+
+
+def test_a_password_is_never_shown() -> None:
+    told = shown("postgresql://ada:hu:sh@db:5432/x?connect_timeout=1&password=hush&sslpassword=hush")
+    assert told == "postgresql://ada@db:5432/x?connect_timeout=1&password=&sslpassword="
+    assert shown("postgresql:///x?host=/run/a:b@c") == "postgresql:///x?host=/run/a:b@c"
+
+
+# Shards on their way
+
+
+def test_a_shard_has_all_that_it_had_and_goes_on(world: World) -> None:
+    copying = world.steps(10, 0, 1)
+    with world.open(10) as broker:
+        send(broker, 0, 50)
+        broker.queue("large").send(LARGE)
+        for step in copying[:2]:
+            step()  # while it is served
+        send(broker, 50, 50)
+        broker.queue("large").send(LARGE[1:])
+    for step in copying[2:]:
+        step()
+    with world.open(12) as broker:
+        assert numbers(broker) == list(range(100))
+        sweep(world.urls[0], SHARD, "a", 12)
+        world.groups.swept(SHARD, 12)
+        send(broker, 100, 1)
+    with pytest.raises(JournalFailed, match="does not exist"):
+        open_shard(world.urls[0], SHARD, Claim("a", 13), on_failure="raise")  # not taken for an empty one
+    world.groups.claim(SHARD, 14)
+    open_shard(world.urls[1], SHARD, Claim("a", 14), on_failure="raise").close()
+    world.move(14, 1, 0)  # and back
+    with world.open(16) as broker:
+        assert numbers(broker) == list(range(101))
+        large = broker.queue("large")
+        assert [message.body for message in large.receive(2)] == [LARGE, LARGE[1:]]
+
+
+def test_what_was_settled_during_a_move_is_not_copied(world: World) -> None:
+    copying = world.steps(10, 0, 1)
+    with world.open(10) as broker:
+        send(broker, 0, 100)
+        copying[0]()
+        copying[1]()
+        for message in broker.queue("q").receive(99):
+            message.ack()
+        broker.flush()
+        store = broker.guard.store
+        assert store is not None
+        store.checkpoint()
+        while store.housekeep():
+            pass
+        assert store.meta.oldest > 1
+    for step in copying[2:]:
+        step()
+    with world.open(12) as broker:
+        assert numbers(broker) == [99]
+
+
+@pytest.mark.parametrize("done", range(5))
+def test_a_mover_that_dies_anywhere_leaves_one_truth(world: World, done: int) -> None:
+    with world.open(10) as broker:
+        send(broker, 0, 30)
+    steps = world.steps(10, 0, 1)
+    for step in steps[:done]:
+        step()
+    with world.open(12) as broker:  # by whoever notices it
+        home = world.groups.claim(SHARD, 12)
+        assert home is not None
+        assert home.group.number == (1 if done == 4 else 0)
+        assert numbers(broker) == list(range(30))
+        send(broker, 30, 1)
+        for step in steps[done:]:  # it was only slow
+            with pytest.raises(Fenced):
+                step()
+        send(broker, 31, 1)
+        assert numbers(broker) == list(range(32))
+    if done < 4:
+        world.move(12, 0, 1)  # what the first one left there is no hindrance
+    with world.open(14) as broker:
+        assert numbers(broker) == list(range(32))
+
+
+def test_a_stale_owner_writes_neither_here_nor_there(world: World) -> None:
+    stale = world.open(10)
+    send(stale, 0, 3)
+    world.open(11).close()
+    world.move(11, 0, 1)
+    with pytest.raises(LeveretError):
+        send(stale, 3, 1)
+    stale.close()
+    with world.open(12) as broker:
+        assert numbers(broker) == [0, 1, 2]
+        sweep(world.urls[0], SHARD, "a", 12)
+        with pytest.raises(Fenced):
+            sweep(world.urls[0], SHARD, "a", 11)

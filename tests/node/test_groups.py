@@ -1,0 +1,211 @@
+"""Shards move between two PostgreSQL servers while clients publish and consume, and while nodes die."""
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pika
+import pika.exceptions
+import pytest
+
+from leveret.cli import main
+from leveret.core.errors import InvalidArgument, LeveretError, NotFound, PreconditionFailed
+from leveret.node.group_operations import share
+from tests.cluster.etcd_process import EtcdProcess
+from tests.node.processes import SHARDS, Nodes
+from tests.postgres_server import PostgresServer
+from tests.server_process import TRACEBACK
+
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+NAMES = [f"q{number}" for number in range(8)]  # some in every shard
+PATIENCE_S = 60
+
+
+class Load:
+    """Publishes with confirms and consumes, through one node each, and begins anew whenever that is needed."""
+
+    def __init__(self, nodes: Nodes, publishing: str, consuming: str) -> None:
+        self._nodes = nodes
+        self._stop = threading.Event()
+        self.confirmed: set[bytes] = set()
+        self.taken: set[bytes] = set()
+        self.confirms = 0
+        self._threads = [
+            threading.Thread(target=self._again, args=(self._publish, publishing)),
+            threading.Thread(target=self._again, args=(self._consume, consuming)),
+        ]
+
+    def _again(self, work: Callable[[Any], None], node: str) -> None:
+        while not self._stop.is_set():
+            with suppress(pika.exceptions.AMQPError, OSError), self._nodes.connect(node) as connection:
+                work(connection)
+
+    def _publish(self, connection: Any) -> None:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        while not self._stop.is_set():
+            body = b"%d" % self.confirms
+            with suppress(pika.exceptions.NackError):
+                channel.basic_publish("", NAMES[self.confirms % len(NAMES)], body, PERSISTENT, mandatory=True)
+                self.confirmed.add(body)
+                self.confirms += 1
+
+    def _consume(self, connection: Any) -> None:
+        channel = connection.channel()
+
+        def take(channel: Any, method: Any, properties: Any, body: bytes) -> None:
+            self.taken.add(body)
+            channel.basic_ack(method.delivery_tag)
+
+        for name in NAMES:
+            channel.basic_consume(name, take)
+        while not self._stop.is_set():
+            connection.process_data_events(0.1)
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many more messages are confirmed."""
+        wanted, deadline = self.confirms + count, time.monotonic() + PATIENCE_S
+        while self.confirms < wanted:
+            assert time.monotonic() < deadline, f"{self.confirms} of {wanted} confirmed"
+            time.sleep(0.02)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        for thread in self._threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            for thread in self._threads:
+                thread.join()
+
+    def lost(self, node: str) -> set[bytes]:
+        """What was confirmed and neither taken nor is still there."""
+        with self._nodes.connect(node) as connection:
+            channel = connection.channel()
+            for name in NAMES:
+                while (found := channel.basic_get(name, auto_ack=True))[0] is not None:
+                    self.taken.add(found[2])
+        return self.confirmed - self.taken
+
+
+@pytest.fixture(scope="module")
+def second() -> Iterator[PostgresServer]:
+    """Another server, for a second group."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdProcess, postgres: PostgresServer) -> Iterator[Nodes]:
+    """Two nodes, which the tests here share: what one of them leaves is where the next one begins."""
+    store = postgres.new_url(f"groups_{secrets.token_hex(8)}")
+    with Nodes(tmp_path_factory.mktemp("nodes"), etcd.url, store) as made:
+        made.start("a", "b")
+        with made.connect("a") as connection:
+            for name in NAMES:
+                connection.channel().queue_declare(name, durable=True)
+        yield made
+
+
+def groups(nodes: Nodes, name: str) -> list[int | None]:
+    """The group of each shard."""
+    return [row["group"] for row in nodes.operate(name, "cluster.status")["shards"]]
+
+
+def wait_for_groups(nodes: Nodes, name: str, wanted: Callable[[list[int | None]], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not wanted(found := groups(nodes, name)):
+        assert time.monotonic() < deadline, (found, nodes.log(name)[-4_000:])
+        time.sleep(0.05)
+
+
+def test_shards_move_to_a_new_group_under_load(
+    nodes: Nodes, second: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, data = second.new_url("second"), nodes.data("a")
+    wait_for_groups(nodes, "a", lambda found: found == [0] * SHARDS)
+    load = Load(nodes, "a", "b")
+    with load.running():
+        load.wait_for(50)
+        assert main.main(["cluster", "add-shard-group", url, "--data", data]) == 0
+        told = capsys.readouterr().out
+        assert "group 1 is postgresql://" in told
+        assert "shards 3, 2 move there, one by one" in told
+        assert "no standby confirms its commits" in told
+        wait_for_groups(nodes, "b", lambda found: found == [0, 0, 1, 1])
+        load.wait_for(50)
+        assert main.main(["cluster", "move-shard", "0", "1", "--data", data]) == 0
+        assert "shard 0 is in group 1" in capsys.readouterr().out
+        load.wait_for(50)
+        wait_for_groups(nodes, "a", lambda found: found == [1, 0, 1, 1])
+    assert load.lost("a") == set()
+
+    assert main.main(["cluster", "status", "--json", "--data", nodes.data("b")]) == 0
+    rows = json.loads(capsys.readouterr().out)["groups"]
+    assert [(row["group"], row["shards"], row["trouble"]) for row in rows] == [(0, 1, None), (1, 3, None)]
+    assert main.main(["cluster", "status", "--data", nodes.data("b")]) == 0
+    assert url in capsys.readouterr().out
+
+    for wrong, refused in (((SHARDS, 1), InvalidArgument), ((0, 9), NotFound), ((0, 1), PreconditionFailed)):
+        with pytest.raises(refused):
+            nodes.operate("a", "cluster.move-shard", shard=wrong[0], group=wrong[1])
+    with pytest.raises(PreconditionFailed, match="group 1 of the cluster"):
+        nodes.operate("b", "cluster.add-shard-group", url=url + "&application_name=x")
+    assert TRACEBACK not in nodes.log("a") + nodes.log("b")
+
+
+def test_nothing_is_lost_when_a_node_dies_during_a_move(nodes: Nodes, second: PostgresServer) -> None:
+    url = second.new_url("third")
+    group = nodes.operate("a", "cluster.add-shard-group", url=url, shards=0)["group"]
+    load = Load(nodes, "a", "a")
+    with load.running():
+        mover = threading.Thread(target=move, args=(nodes, shard_of(nodes, "b"), group))
+        mover.start()
+        load.wait_for(10)
+        nodes.kill("b")
+        mover.join()
+        wait_for_groups(nodes, "a", lambda found: None not in found)
+        load.wait_for(20)
+    assert load.lost("a") == set()
+    assert TRACEBACK not in nodes.log("a")
+
+
+def move(nodes: Nodes, shard: int, group: int) -> None:
+    """Move a shard, if that can be done."""
+    with suppress(LeveretError):
+        nodes.operate("a", "cluster.move-shard", shard=shard, group=group)
+
+
+def shard_of(nodes: Nodes, name: str) -> int:
+    """A shard that a node has, when it has got one."""
+    nodes.operate(name, "cluster.rebalance")
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        for row in nodes.operate("a", "cluster.status")["shards"]:
+            if (row["owner"], row["state"]) == (name, "active"):
+                return int(row["shard"])
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("placed", "group_count", "target", "count", "chosen"),
+    [
+        ([0] * 32, 2, 1, None, list(range(31, 15, -1))),
+        ([0] * 16 + [1] * 16, 3, 2, None, [15, 31, 14, 30, 13, 29, 12, 28, 11, 27]),
+        ([0, 0, 1, 1], 2, 1, None, []),
+        ([0, 0, 0, 1], 2, 1, 2, [2, 1]),
+        ([0, 1], 2, 1, 5, [0]),
+        ([0, 0], 2, 1, 0, []),
+    ],
+)
+def test_a_group_gets_its_share_from_those_that_have_most(
+    placed: list[int], group_count: int, target: int, count: int | None, chosen: list[int]
+) -> None:
+    assert share(dict(enumerate(placed)), group_count, target, count) == chosen
