@@ -92,7 +92,8 @@ class OneNode:
         """Serve a shard."""
         self.shards[home] = served
         self.node.prepare(home, served.broker.guard.core)
-        served.shard = served.shard or Shard(home, served.server.hub, self.furnish(home, served.broker))
+        served.shard = served.shard or Shard(home, served.server.hub)
+        served.shard.edges = self.furnish(home, served.broker)
         self.node.serve(served.shard)
 
     def hand_over(self, home: str) -> Served:
