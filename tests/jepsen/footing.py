@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from tests.machine import Machine
@@ -17,7 +17,7 @@ Faults = dict[str, Callable[["World"], None]]
 class Footing(Protocol):
     """PostgreSQL, etcd and what else there is."""
 
-    nodes: Mapping[str, Machine]
+    nodes: dict[str, Machine]
     """Where each node runs."""
     faults: Faults
     left_out: dict[str, str]

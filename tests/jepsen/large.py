@@ -23,8 +23,10 @@ from tests.jepsen.network import Network
 from tests.jepsen.patroni import Trio
 from tests.jepsen.world import World
 from tests.machine import Machine
+from tests.redis_process import RedisProcess
 
 KEEPERS = "def"
+SHARED = "r"
 JUMP_S = (20, 60)
 CUT_S = (1.0, 8.0)
 
@@ -35,7 +37,7 @@ class Large:
     def __init__(self, folder: Path, nodes: str) -> None:
         """Nothing runs yet."""
         self._folder = folder
-        self.network = Network([*nodes, *KEEPERS])
+        self.network = Network([*nodes, *KEEPERS, SHARED])
         self.nodes: dict[str, Machine] = {}
         self._names = list(nodes)
         self._clocks: dict[str, FakeClock] = {}
@@ -49,6 +51,8 @@ class Large:
             "kill an etcd": lambda world: self._kill_etcds(world, 1),
             "kill two etcds": lambda world: self._kill_etcds(world, 2),
             "pause all etcds": self._pause_etcds,
+            "kill Redis": self._kill_redis,
+            "pause Redis": self._pause_redis,
             "kill two nodes": kill_two,
             "clock forward": lambda world: self._jump(world, 1),
             "clock back": lambda world: self._jump(world, -1),
@@ -73,7 +77,7 @@ class Large:
     @property
     def flags(self) -> list[str]:
         """See Footing."""
-        return ["--plain-auth-remote"]
+        return ["--plain-auth-remote", "--redis", self._redis.url]
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
         """See Footing."""
@@ -129,11 +133,25 @@ class Large:
         for etcd in self._etcds.values():
             etcd.signal(signal.SIGCONT)
 
+    # Faults of Redis
+
+    def _kill_redis(self, world: World) -> None:
+        """Redis ends, and has forgotten everything when it comes back."""
+        self._redis.kill()
+        world.away()
+        self._redis.start()
+
+    def _pause_redis(self, world: World) -> None:
+        """Redis stands still."""
+        self._redis.signal(signal.SIGSTOP)
+        world.away()
+        self._redis.signal(signal.SIGCONT)
+
     # Cuts
 
     def _cuts(self) -> Faults:
         return {
-            "cut a node off": self._cutting(lambda world, node: ["", *self._others(node), *KEEPERS]),
+            "cut a node off": self._cutting(lambda world, node: ["", *self._others(node), *KEEPERS, SHARED]),
             "cut a node from nodes": self._cutting(lambda world, node: self._others(node)),
             "cut a node from the primary": self._cutting(lambda world, node: [self._primary()]),
             "cut two nodes, one way": self._cutting(
@@ -155,7 +173,7 @@ class Large:
         """The primary is there and reaches nobody: nothing it still commits may count."""
         former = self._primary()
         others = [name for name in KEEPERS if name != former]
-        self.network.cut(former, [*self._names, *others, ""])
+        self.network.cut(former, [*self._names, *others, SHARED, ""])
         self.postgres.wait_for_another(former)
         self.network.heal()
         self.postgres.wait()
@@ -179,6 +197,7 @@ class Large:
         with ExitStack() as stack:
             stack.enter_context(self.network)
             self._start_etcds(stack)
+            self._redis = stack.enter_context(RedisProcess(self._folder, machine=self.network.machines[SHARED]))
             keepers = [self.network.machines[name] for name in KEEPERS]
             self.postgres = Trio(self._folder, keepers, self.etcd.split(","))
             stack.callback(self.postgres.close)

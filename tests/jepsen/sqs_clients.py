@@ -18,7 +18,7 @@ ACCOUNT = "000000000000"
 FIFO = ".fifo"
 BATCH = 10
 POLL_S = 1  # a receiver that waits hears soon that its node is gone
-VISIBILITY_S = 5
+VISIBILITY_S = 3
 AGAIN = "ApproximateReceiveCount"
 
 
@@ -77,7 +77,11 @@ class Sender(Wanderer[SqsLink]):
 
     def _send(self, client: SqsLink, queue: str, line: str, message: str) -> None:
         """Send a message; the group of a FIFO queue remembers its name, so that it is not there twice."""
-        group = {"MessageGroupId": line, "MessageDeduplicationId": message} if queue.endswith(FIFO) else {}
+        group = (
+            {"MessageGroupId": line, "MessageDeduplicationId": message.replace(" ", "-")}
+            if queue.endswith(FIFO)
+            else {}
+        )
         self.history.note(line, PUBLISH, INVOKE, queue, message)
         try:
             client.ask("SendMessage", queue, MessageBody=message, **group)

@@ -67,6 +67,7 @@ class Broker(Publisher):
         self.gone: Callable[[Queue], None] | None = None  # is told of every queue that is deleted
         self.outbox: deadletter.Outbox | None = None  # has the dead letters for queues of other brokers
         self.away: deadletter.Away | None = None  # has what is moved to queues of other brokers
+        self.kept: Callable[[Queue, int], Held | None] | None = None  # gives what is kept for old receipts
         self.salvage = False  # whether queues that lost their definition are kept under another name
 
     # -- queues

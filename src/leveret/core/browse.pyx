@@ -121,13 +121,27 @@ def discarded(Held held not None) -> None:
 
 
 def ack_waiting(Queue queue not None, uint64_t seq) -> bool:
-    """Settle a message that was done after its lease had ended; False when it does not wait in the queue."""
+    """Settle a message that was done after its lease had ended, or the process that knew of it; False: it is not there."""
     cdef Held held = None if queue.held is None else queue.held.get(seq)
-    if held is None or held.state != GIVEN_BACK:
+    if held is None:
+        held = remove_any(queue, seq)
+    else:
+        held = queue.remove(seq, held.entry.priority, held.group)
+    if held is None:
         return False
     queue.counters.acked += 1
-    queue.settle(queue.remove(seq, held.entry.priority, held.group), ACKED)
+    queue.settle(held, ACKED)
     return True
+
+
+cdef Held remove_any(Queue queue, uint64_t seq):
+    """Take a waiting message out of whatever lane it stands in; None when it is in none."""
+    cdef Entry entry
+    cdef Fifo fifo
+    for fifo in queue.ready.fifos() if queue.ready is not None else ():
+        if fifo.lane is not None and fifo.lane.find(seq, &entry):
+            return queue.remove(seq, entry.priority, (<Group>fifo).key if isinstance(fifo, Group) else 0)
+    return None
 
 
 def depth_by_priority(Queue queue not None) -> dict[int, int]:

@@ -15,6 +15,7 @@ from leveret.core.ready cimport Fifo, Group
 cdef enum:
     LANE_DELIVERIES_MAX = 254       # a cell counts no further
     LEASES_PER_MS_BITS = 20
+    LOST_SEQS_MAX = 1 << 24         # numbers that were given and are not in the journal: publishers wait long before
 
 
 cdef class Restorable(Engine):
@@ -214,6 +215,9 @@ cdef class Restorable(Engine):
         self.groups = {}
         # A receipt from before must not fit a lease of today: no broker hands out a million in each millisecond.
         self.last_lease = self.now_ms << LEASES_PER_MS_BITS
+        # And it must not name another message than the one that it was for, if that got lost before it was durable.
+        if self.last_seq:
+            self.last_seq += LOST_SEQS_MAX
         for queue in self.queues.values():
             (<Queue>queue).use()
         return self.live_segments()

@@ -24,7 +24,7 @@ from leveret.journal.store_url import is_url
 from leveret.journal.table_store import Claim, TableStore
 from leveret.journal.verify import Damage
 from leveret.journal.verify import verify as verify_directory
-from leveret.stream.home import FileHome, MemoryHome, NoHome
+from leveret.stream.home import FileHome, Home, MemoryHome, TableHome
 from leveret.stream.options import StreamOptions
 from leveret.stream.store import StreamStore, no_blobs
 from leveret.stream.verify import verify_partition
@@ -121,25 +121,29 @@ def _open_file(path: str, options: Options, clock: Clock, lock: threading.Lock) 
     return store
 
 
+def stream_home(path: str, store: Store, shard: int) -> Home:
+    """Where the streams beside a log are."""
+    if isinstance(store, TableStore):
+        from leveret.journal.postgres_files import PostgresFiles
+
+        return TableHome(PostgresFiles(path, shard, store.epoch))
+    return FileHome(Path(path) / STREAMS)
+
+
 def open_streams(
     core: Broker,
-    path: str | None,
+    home: Home | None,
     options: Options,
     keys: Keys | None = None,
     fetch: Callable[[bytes], bytes] = no_blobs,
 ) -> StreamStore:
-    """The streams of a core, beside its log or, without a path, in memory; `fetch` gets large bodies.
-
-    A log in a database has no place for them: streams are files.
-    """
-    if path is None:
+    """The streams of a core, beside its log or, without a home, in memory; `fetch` gets large bodies."""
+    if home is None:
         return StreamStore(core, MemoryHome(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES))
-    if is_url(path):
-        return StreamStore(core, NoHome(), StreamOptions())
     chosen = StreamOptions(
         sync=options.sync, interval_ms=options.interval_ms, keys=keys or Keys(), salvage=options.salvage
     )
-    return StreamStore(core, FileHome(Path(path) / STREAMS), chosen, fetch)
+    return StreamStore(core, home, chosen, fetch)
 
 
 def journal_options(options: Options) -> JournalOptions:

@@ -33,6 +33,7 @@ class Unclaimed:
         self._kept: dict[Key, tuple[Held, int]] = {}  # with the number of the lease
         self._paused: set[Queue] = set()
         self._alarm = Alarm(core.timers, self._give_up)
+        core.kept = self.give
 
     # Under the lock of the shard
 
@@ -66,6 +67,12 @@ class Unclaimed:
             self._kept.pop((queue.id, delivered.seq), None)
         self._resume(queue)
         return found
+
+    def give(self, queue: Queue, seq: int) -> Held | None:
+        """Somebody has a receipt of a message that is kept; None when it is not."""
+        held, _ = self._kept.pop((queue.id, seq), (None, 0))
+        self._resume(queue)
+        return held
 
     def _resume(self, queue: Queue) -> None:
         """Let a queue go on if everything of it was claimed."""

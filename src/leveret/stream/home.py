@@ -2,6 +2,8 @@
 
     streams/17/0/       the first partition of stream 17
 
+Beside a log in PostgreSQL they are rows of a table.
+
 A directory is made before the definition of its stream is durable, and removed after its deletion is: what a crash
 leaves in between has no definition, and goes when the broker is opened.
 """
@@ -11,9 +13,10 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
-from leveret.core.errors import NotSupported
 from leveret.journal.disk import Disk
+from leveret.journal.table_files import Files, Place
 from leveret.stream.memory import MemoryDisk
+from leveret.stream.table_disk import TableDisk
 
 
 class Home(Protocol):
@@ -30,6 +33,9 @@ class Home(Protocol):
 
     def remove(self, stream: int) -> None:
         """Remove a stream with everything in it."""
+
+    def close(self) -> None:
+        """Let go of what is open beside files."""
 
 
 class MemoryHome:
@@ -49,13 +55,36 @@ class MemoryHome:
     def remove(self, stream: int) -> None:
         """See Home."""
 
+    def close(self) -> None:
+        """See Home."""
 
-class NoHome(MemoryHome):
-    """No directories at all."""
+
+class TableHome:
+    """Directories in a database, of a shard that this process owns."""
+
+    def __init__(self, files: Files) -> None:
+        """Use a table, which is made with the first stream."""
+        self._files = files
 
     def partition(self, stream: int, number: int) -> Disk:
-        """Refuse it: a stream in memory would lose what was confirmed."""
-        raise NotSupported("streams are files, and this store is in PostgreSQL: use a queue, or a server on files")
+        """See Home."""
+        self._files.make()
+        return TableDisk(self._files, Place(stream, number))
+
+    def numbers(self) -> list[int]:
+        """See Home."""
+        return self._files.streams()
+
+    def sync(self, stream: int) -> None:
+        """What is in the table is durable."""
+
+    def remove(self, stream: int) -> None:
+        """See Home."""
+        self._files.remove_stream(stream)
+
+    def close(self) -> None:
+        """See Home."""
+        self._files.close()
 
 
 class FileHome:
@@ -83,3 +112,6 @@ class FileHome:
     def remove(self, stream: int) -> None:
         """See Home."""
         shutil.rmtree(self._path / str(stream), ignore_errors=True)
+
+    def close(self) -> None:
+        """See Home."""

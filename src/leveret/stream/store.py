@@ -204,6 +204,7 @@ class StreamStore:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.close(now_ms)
+            self._home.close()
 
     def abandon(self) -> None:
         """Let go of the files and leave everything as it is."""
@@ -212,6 +213,7 @@ class StreamStore:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.abandon()
+            self._home.close()
 
 
 @contextmanager

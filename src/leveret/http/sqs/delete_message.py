@@ -36,12 +36,15 @@ def delete_message_batch(call: Call, queue: SqsQueue) -> Answer:
 def _delete(call: Call, queue: SqsQueue, given: Parameters) -> None:
     """Settle a message. A handle that was used before is no error; neither is an old one, but for FIFO queues."""
     seq, lease = read_handle(call, queue, given)
-    core = queue.core
+    core, kept = queue.core, call.account.core.kept
     try:
-        held = core.find_lease(seq, lease)
-    except InvalidReceipt:
-        if queue.fifo and core.has_held(seq):
-            raise refused(given["ReceiptHandle"], "The receipt handle has expired.") from None
-        browse.ack_waiting(core, seq)
+        core.ack(core.find_lease(seq, lease), lease)
         return
-    core.ack(held, lease)
+    except InvalidReceipt:
+        held = None if kept is None else kept(core, seq)
+    if held is not None:
+        core.ack(held, held.lease)
+    elif queue.fifo and core.has_held(seq):
+        raise refused(given["ReceiptHandle"], "The receipt handle has expired.")
+    else:
+        browse.ack_waiting(core, seq)

@@ -1,0 +1,69 @@
+"""Real nodes on a real PostgreSQL and a real etcd: what clients of REST and SQS see when one of them is killed."""
+
+import base64
+import json
+import threading
+from http.client import HTTPConnection
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from tests.node.processes import Nodes
+
+KEY, SECRET = "AKIAEXAMPLEEXAMPLE", "secret/with+signs"
+BASIC = "Basic " + base64.b64encode(b"guest:guest").decode()
+TIMEOUT_S = 60
+
+
+def ask(nodes: Nodes, node: str, line: str, body: Any = None) -> Any:
+    """What a request of REST gives that succeeds."""
+    method, path = line.split(" ", 1)
+    connection = HTTPConnection("127.0.0.1", nodes.web_port(node, "http"), timeout=TIMEOUT_S)
+    try:
+        data = None if body is None else json.dumps(body)
+        connection.request(method, path, data, {"Authorization": BASIC, "Connection": "close"})
+        answer = connection.getresponse()
+        text = answer.read()
+        assert answer.status < 300, text
+        return json.loads(text) if text else None
+    finally:
+        connection.close()
+
+
+def sqs(nodes: Nodes, node: str) -> Any:
+    """A client that tries again, as boto3 does."""
+    keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
+    config = Config(retries={"max_attempts": 5})
+    return boto3.client("sqs", endpoint_url=f"http://127.0.0.1:{nodes.web_port(node, 'sqs')}", config=config, **keys)
+
+
+def test_clients_go_on_when_the_owner_is_killed(nodes: Nodes) -> None:
+    nodes.start("a", "b")  # the first one has all shards for a while
+    nodes.operate("a", "keys.add", user="guest", id=KEY, secret=SECRET)
+    client = sqs(nodes, "b")
+    url = client.create_queue(QueueName="orders")["QueueUrl"]
+    for body in ("one", "two"):
+        client.send_message(QueueUrl=url, MessageBody=body)
+    (one,) = client.receive_message(QueueUrl=url)["Messages"]
+    ask(nodes, "b", "PUT /queues/jobs", {})
+    assert {row["name"]: row["ready"] for row in ask(nodes, "b", "GET /queues")["queues"]} == {"jobs": 0, "orders": 1}
+    got: list[str] = []
+
+    def wait() -> None:
+        asked = {"wait_seconds": 50}
+        got.extend(each["payload"] for each in ask(nodes, "b", "POST /queues/jobs/dequeue", asked)["messages"])
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    while ask(nodes, "b", "GET /queues/jobs/stats")["waiters"] < 1:
+        pass
+    nodes.kill("a")
+    client.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+    (two,) = client.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1)["Messages"]
+    assert two["Body"] == "two"
+    ask(nodes, "b", "POST /queues/jobs/messages", {"payload": "still here"})
+    waiting.join()
+    assert got == ["still here"]
+    client.close()
+    assert nodes.stop("b") == 0
