@@ -80,7 +80,7 @@ sim: $(VENV)/.dev  ## crash the journal at many points; SEED=n replays, POINTS=n
 sim-cluster: $(VENV)/.dev  ## let clusters meet faults in virtual time; SEED=n replays, SEEDS=n sets how many
 	$(PY) -m tests.sim.cluster --seed $(SEED) --seeds $(SEEDS)
 
-jepsen: $(VENV)/.dev  ## let a real cluster of three nodes meet faults, and check what clients saw; FAULTS=n, SEED=n
+jepsen: $(VENV)/.dev $(VENV)/.parts  ## let a real cluster of three nodes meet faults, and check what clients saw; FAULTS=n, SEED=n; root: network cuts, too
 	@$(PY) -m tests.jepsen --seed $(SEED) --faults $(FAULTS) $(ARGS)
 
 kill: $(VENV)/.dev  ## kill a server under load again and again; SECONDS=n says for how long

@@ -2,7 +2,8 @@
 
 PostgreSQL runs on this machine with fsync on, alone and then with a standby that every commit waits for (it has the
 same disk, so the two share what it can do). One producer with confirms and one consumer with acknowledgements, bodies
-of 200 bytes; each commit is one row. Then come several nodes: see cluster_nodes.py. QUICK=1 takes a minute.
+of 200 bytes; each commit is one row. Then come several nodes: see cluster_nodes.py. It takes
+ten minutes, and two with QUICK=1.
 """
 
 import os
@@ -15,7 +16,7 @@ from bench.amqp.brokers import SERVE, Target, start_leveret
 from bench.amqp.cases import latencies, rates
 from bench.amqp.load import Options, run_load
 from bench.cluster_nodes import measure_nodes
-from bench.measure import report
+from bench.measure import progress, report
 from tests.postgres_server import PostgresServer
 
 BODY_BYTES = 200
@@ -29,6 +30,8 @@ LOADS: dict[str, Options] = {
     "1,000 messages/s": {"rate": 1_000},
     "20,000 messages/s": {"rate": GOAL_PER_S, "window": 10_000, "prefetch": 10_000},
 }
+KILLS = 3 if QUICK else 20
+REQUESTS = 1_000 if QUICK else 8_000
 SETTINGS = {"fsync": "on", "shared_buffers": "256MB", "max_wal_size": "2GB"}
 
 
@@ -48,7 +51,8 @@ def database(standby: bool) -> Iterator[PostgresServer]:
 
 
 def last_frame(primary: PostgresServer, schema: str) -> int:
-    ((number,),) = primary.sql(f"select last_seq from {schema}.leveret_shard")
+    ((segment,),) = primary.sql(f"select segment from {schema}.leveret_shard")
+    ((number,),) = primary.sql(f"select max(seq) from {schema}.leveret_segment_0_{segment}")
     return int(str(number))
 
 
@@ -77,9 +81,10 @@ def main() -> None:
             serve = f"{SERVE} --store '{url}' --http-port 0 --sqs-port 0"
             with start_leveret(serve, Path(name)) as target:
                 for load_name, load in LOADS.items():
+                    progress(f"{load_name}{', with a standby' if standby else ''}")
                     measure(primary, target, schema, standby, load_name, load)
     with database(standby=False) as primary, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
-        measure_nodes(primary, Path(name), INTERVAL, kills=3 if QUICK else 20)
+        measure_nodes(primary, Path(name), INTERVAL, KILLS, REQUESTS)
 
 
 if __name__ == "__main__":

@@ -22,18 +22,25 @@ PAYLOAD = "x" * 256
 PORT = re.compile(r"http=[\d.]+:(\d+)")
 
 
-class Server:
-    """A server process."""
+class Requests:
+    """What is asked of one port."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int, token: str) -> None:
+    def __init__(self, port: int, token: str) -> None:
         self.port = port
         self.token = token
-        self._process = process
         self._head = f" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
 
     def request(self, line: str, body: Any = None) -> bytes:
         data = b"" if body is None else json.dumps(body).encode()
         return f"{line}{self._head}Content-Length: {len(data)}\r\n\r\n".encode() + data
+
+
+class Server(Requests):
+    """A server process."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int, token: str) -> None:
+        super().__init__(port, token)
+        self._process = process
 
     def cpu_seconds(self) -> float:
         with open(f"/proc/{self._process.pid}/stat") as stat:

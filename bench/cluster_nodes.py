@@ -1,4 +1,4 @@
-"""Three nodes on one PostgreSQL and one etcd: a client at the owner of its queue, and at another node; kills.
+"""Three nodes on one PostgreSQL and one etcd: clients at the owner of their queue, and at another node; kills.
 
 A gap is the time from the SIGKILL of the owner until a client of another node has a message confirmed. A node is
 killed only when all three are there; the lease is the one that nodes have by default.
@@ -12,7 +12,8 @@ from pathlib import Path
 from bench.amqp.brokers import Target, greeting
 from bench.amqp.cases import latencies, rates
 from bench.amqp.load import Options, run_load
-from bench.measure import report
+from bench.cluster_http import REST_QUEUE, SQS_QUEUE, measure_rest, measure_sqs
+from bench.measure import progress, report
 from leveret.amqp import methods as m
 from leveret.cluster.placement import SHARDS, Placements, assignment
 from leveret.config import ServerOptions
@@ -24,7 +25,7 @@ from tests.postgres_server import PostgresServer
 
 NAMES = ("a", "b", "c")
 SCHEMA = "nodes"
-QUEUE = "bench"
+QUEUE = "traffic"
 BODY_BYTES = 200
 LOADS: dict[str, Options] = {
     "window 1,000": {"window": 1_000},
@@ -37,7 +38,7 @@ POLL_S = 0.2
 GOAL_GAP_S = 5.0
 
 
-def measure_nodes(primary: PostgresServer, folder: Path, interval: Options, kills: int) -> None:
+def measure_nodes(primary: PostgresServer, folder: Path, interval: Options, kills: int, requests: int) -> None:
     """Start the nodes, load them, kill them."""
     store = primary.new_url(SCHEMA)
     lease_s = ServerOptions().cluster_lease_s
@@ -45,11 +46,15 @@ def measure_nodes(primary: PostgresServer, folder: Path, interval: Options, kill
         nodes.start(*NAMES)
         settle(primary)
         with connect(nodes, NAMES[0]) as client:
-            client.call(1, m.QueueDeclare(QUEUE, durable=True))
+            for queue in (QUEUE, REST_QUEUE):
+                client.call(1, m.QueueDeclare(queue, durable=True))
             client.leave()
         for name, load in LOADS.items():
             measure_paths(primary, nodes, {**interval, **load}, name)
-        gaps = sorted(gap(primary, nodes) for _ in range(kills))
+        progress("SQS and REST")
+        measure_sqs(nodes, paths_to(primary, SQS_QUEUE), requests)
+        measure_rest(nodes, paths_to(primary, REST_QUEUE), requests)
+        gaps = sorted(gap(primary, nodes, number) for number in range(1, kills + 1))
     report(
         "cluster_failover",
         kills=kills,
@@ -77,18 +82,23 @@ def settle(primary: PostgresServer) -> None:
         time.sleep(POLL_S)
 
 
-def owner(primary: PostgresServer) -> str:
-    """The node that owns the shard of the queue."""
-    shard = Placements(SHARDS).choose("/", QUEUE, None)
+def owner(primary: PostgresServer, queue: str) -> str:
+    """The node that owns the shard of a queue."""
+    shard = Placements(SHARDS).choose("/", queue, None)
     ((name,),) = primary.sql(f"select owner from {SCHEMA}.leveret_shard where id = {shard}")
     return str(name)
 
 
+def paths_to(primary: PostgresServer, queue: str) -> dict[str, str]:
+    """The node at which a queue is, and another one."""
+    local = owner(primary, queue)
+    return {"local": local, "proxied": next(each for each in NAMES if each != local)}
+
+
 def measure_paths(primary: PostgresServer, nodes: Nodes, load: Options, name: str) -> None:
     """The same load through the owner of a queue and through another node."""
-    local = owner(primary)
-    other = next(each for each in NAMES if each != local)
-    for path, node in (("local", local), ("proxied", other)):
+    for path, node in paths_to(primary, QUEUE).items():
+        progress(f"{name}, {path}")
         port = nodes.port(node)
         target = Target("127.0.0.1", port, greeting("127.0.0.1", port))
         result = run_load(target, {"queue": QUEUE, "body": BODY_BYTES, **load})
@@ -97,9 +107,10 @@ def measure_paths(primary: PostgresServer, nodes: Nodes, load: Options, name: st
         report("cluster_nodes", path=path, load=name, body_bytes=BODY_BYTES, **known)
 
 
-def gap(primary: PostgresServer, nodes: Nodes) -> float:
+def gap(primary: PostgresServer, nodes: Nodes, number: int) -> float:
     """Kill the owner of the queue; give the seconds until a client of another node is served, and start it again."""
-    killed = owner(primary)
+    progress(f"kill {number}")
+    killed = owner(primary, QUEUE)
     other = random.choice([each for each in NAMES if each != killed])
     with connect(nodes, other) as client:
         client.call(1, m.ConfirmSelect())

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import resource
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,11 @@ def timed() -> Iterator[Span]:
     finally:
         span.seconds = time.perf_counter() - wall
         span.cpu_seconds = _cpu_seconds() - cpu
+
+
+def progress(text: str) -> None:
+    """Tell a person who waits what is being measured."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def rss_bytes() -> int:

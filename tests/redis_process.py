@@ -11,10 +11,12 @@ from typing import Any, Self
 import pytest
 import redis
 
+from tests.machine import Machine
 from tests.parts import need_program
 
 PATIENCE_S = 20
 POLL_S = 0.01
+HERE = Machine("here")
 
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,21 +28,24 @@ def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
 class RedisProcess:
     """One Redis; `start` again after `kill`: it comes back at the same port, and has forgotten everything."""
 
-    def __init__(self, folder: Path, *flags: str, password: str | None = None) -> None:
+    def __init__(self, folder: Path, *flags: str, password: str | None = None, machine: Machine = HERE) -> None:
         """A Redis that is not started yet."""
         need_program("redis-server")
         self._folder = folder
+        self._machine = machine
         self._flags = [*flags, *(("--requirepass", password) if password else ())]
         self._password = password
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
         secret = f":{password}@" if password else ""
-        self.url = f"redis://{secret}127.0.0.1:{self.port}/0"
+        self.url = f"redis://{secret}{machine.address}:{self.port}/0"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         """Start it and wait until it answers."""
-        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)]
+        host = self._machine.address
+        command = [*self._machine.prefix, "redis-server", "--port", str(self.port), "--bind", host]
+        command += ["--protected-mode", "no", "--dir", str(self._folder)]
         command += ["--save", "", "--appendonly", "no", *self._flags]
         with (self._folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -59,7 +64,7 @@ class RedisProcess:
 
     def command(self, *words: str | int) -> Any:
         """Run a command as an administrator."""
-        with redis.Redis("127.0.0.1", self.port, password=self._password) as client:
+        with redis.Redis(self._machine.address, self.port, password=self._password) as client:
             return client.execute_command(*words)
 
     @property

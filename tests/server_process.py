@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,11 +29,14 @@ PORT = re.compile(r"\b(amqps?|https?|sqs(?:\+tls)?)\W+[\d.]+:(\d+)")
 class ServerProcess:
     """One server; `start` again after `kill` or `stop` to see what it kept."""
 
-    def __init__(self, folder: Path, *flags: str, environ: dict[str, str] | None = None) -> None:
-        """A server with its data in a folder; it is not started yet."""
+    def __init__(
+        self, folder: Path, *flags: str, environ: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+    ) -> None:
+        """A server with its data in a folder; it is not started yet. `prefix` is what its command begins with."""
         self.data = folder / "data"
         self.ports: dict[str, int] = {}
         self._flags = flags
+        self._prefix = prefix
         self._environ = {key: value for key, value in os.environ.items() if not key.startswith("LEVERET_")}
         self._environ |= {"PYTHONPATH": PACKAGES, **(environ or {})}
         self._process: subprocess.Popen[bytes] | None = None
@@ -44,7 +47,7 @@ class ServerProcess:
 
     def start(self, *flags: str) -> Self:
         """Start it and wait until it is ready; these flags come after those of the constructor."""
-        command = [sys.executable, "-m", "leveret", "serve", "--data", str(self.data), *FREE_PORTS]
+        command = [*self._prefix, sys.executable, "-m", "leveret", "serve", "--data", str(self.data), *FREE_PORTS]
         self._log_bytes = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             # In a session of its own: an interrupt from the keyboard is for whoever started it.

@@ -60,8 +60,8 @@ class Link(Protocol):
 class SocketLink:
     """A blocking socket."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self.socket = socket.create_connection((host, port), PATIENCE_S)
+    def __init__(self, host: str, port: int, patience_s: float = PATIENCE_S) -> None:
+        self.socket = socket.create_connection((host, port), patience_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, data: bytes) -> None:
@@ -213,10 +213,16 @@ class Client:
         return self.expect(0, m.ConnectionTune)
 
     def open(
-        self, vhost: str = "/", *, channels: tuple[int, ...] = (1,), channel_max: int = 2047, frame_max: int = 131_072
+        self,
+        vhost: str = "/",
+        *,
+        login: tuple[str, str] = ("guest", "guest"),
+        channels: tuple[int, ...] = (1,),
+        channel_max: int = 2047,
+        frame_max: int = 131_072,
     ) -> Self:
         """Everything up to open channels, without heartbeats."""
-        self.log_in()
+        self.log_in(*login)
         self.send(0, m.ConnectionTuneOk(channel_max, frame_max, 0), m.ConnectionOpen(vhost))
         self.expect(0, m.ConnectionOpenOk)
         for channel in channels:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,30 +29,49 @@ def free_ports(count: int) -> list[int]:
 class EtcdProcess:
     """One etcd; `start` again after `kill` to see what it kept."""
 
-    def __init__(self, folder: Path, *flags: str, scheme: str = "http") -> None:
-        """An etcd with its data in a folder; it is not started yet."""
+    def __init__(
+        self, folder: Path, *flags: str, scheme: str = "http", host: str = "127.0.0.1", prefix: Sequence[str] = ()
+    ) -> None:
+        """An etcd with its data in a folder; it is not started yet. `prefix` is what its command begins with."""
         need_program("etcd")
         self._folder = folder
         self._flags = flags
+        self._prefix = prefix
         client, peer = free_ports(2)
-        self.url = f"{scheme}://127.0.0.1:{client}"
-        self._peer = f"http://127.0.0.1:{peer}"
+        self.url = f"{scheme}://{host}:{client}"
+        self._peer = f"http://{host}:{peer}"
+        self.members = [self]
+        """All of its cluster, itself too; to be changed before the first start."""
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> Self:
-        """Start it and wait until it answers."""
-        command = ["etcd", "--data-dir", str(self._folder / "etcd"), "--logger", "zap", "--log-outputs", "stderr"]
+    @property
+    def name(self) -> str:
+        """What it is called in its cluster."""
+        return f"etcd{self._peer.rpartition(':')[2]}"
+
+    def launch(self) -> None:
+        """Start it; a member of several answers when most of them are there."""
+        command = [*self._prefix, "etcd", "--data-dir", str(self._folder / "etcd"), "--name", self.name]
+        command += ["--logger", "zap", "--log-outputs", "stderr"]
         command += ["--listen-client-urls", self.url, "--advertise-client-urls", self.url]
         command += ["--listen-peer-urls", self._peer, "--initial-advertise-peer-urls", self._peer]
-        command += ["--initial-cluster", f"default={self._peer}", *self._flags]
+        command += ["--initial-cluster", ",".join(f"{each.name}={each._peer}" for each in self.members), *self._flags]
         environ = {**os.environ, "ETCD_UNSUPPORTED_ARCH": os.uname().machine}
         with (self._folder / "etcd.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environ, start_new_session=True)
+
+    def wait(self) -> None:
+        """Wait until it answers."""
         deadline = time.monotonic() + PATIENCE_S
         while not self._listens():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"etcd did not start:\n{self.log}")
             time.sleep(POLL_S)
+
+    def start(self) -> Self:
+        """Start it and wait until it answers."""
+        self.launch()
+        self.wait()
         return self
 
     def _listens(self) -> bool:

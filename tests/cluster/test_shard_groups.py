@@ -41,7 +41,7 @@ class World(NamedTuple):
             if not self.groups.switch(SHARD, epoch, target):
                 raise Fenced("another owner")
 
-        return [copy.begin, copy.sealed, copy.finish, switch]
+        return [copy.begin, copy.copy_ahead, copy.finish, switch]
 
     def move(self, epoch: int, source: int, target: int) -> None:
         """All of it, of a shard that nobody serves."""

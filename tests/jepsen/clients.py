@@ -1,79 +1,35 @@
-"""Clients that publish and consume through any node, go to the next one when theirs is lost, and write everything down.
+"""Clients of AMQP that publish and consume through any node.
 
 A body is the line of its publisher and a number, "p0.3 17": a line is one connection, in which order is promised.
 """
 
 import itertools
-import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from leveret.amqp import methods as m
 from leveret.core.properties import Properties
 from tests.amqp.wire import Client, Ended
 from tests.jepsen.history import DELIVER, FAIL, INVOKE, OK, PUBLISH, UNKNOWN, History
+from tests.jepsen.wanderer import Connect, Gone, Wanderer
 
 PREFETCH = 50
 BURST = 12
-PAUSE_S = 0.05  # between bursts, and before another attempt to connect
-PATIENCE_S = 5.0  # then a client goes to another node
 PERSISTENT = Properties(delivery_mode=2)
 
-Connect = Callable[[int], Client]
-"""Connects to the node of a number, modulo their count."""
 
-
-class Gone(Exception):
-    """The server closes the connection or the channel, and says why."""
-
-
-class Wanderer(threading.Thread):
-    """A client in a thread of its own."""
-
-    def __init__(self, name: str, connect: Connect, first: int, history: History) -> None:
-        super().__init__(name=name, daemon=True)
-        self._connect = connect
-        self._first = first
-        self.history = history
-        self.ended = threading.Event()
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        """Talk to one node after the other."""
-        try:
-            for life in itertools.count():
-                if self.ended.is_set():
-                    return
-                self._live(life)
-        except BaseException as error:
-            self.error = error
-
-    def _live(self, life: int) -> None:
-        """Talk until the node is gone."""
-        try:
-            with self._connect(self._first + life) as client:
-                self.talk(client, life)
-        except (Ended, Gone, OSError):
-            self.ended.wait(PAUSE_S)
-
-    def talk(self, client: Client, life: int) -> None:
-        """Do what this client is for, on a connection with an open channel."""
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """Let it finish what it does, and wait for that."""
-        self.ended.set()
-        self.join(2 * PATIENCE_S)
-        assert not self.is_alive(), f"{self.name} does not end"
-        assert self.error is None, f"{self.name}: {self.error!r}"
-
-
-class Publisher(Wanderer):
+class Publisher(Wanderer[Client]):
     """Publishes to all queues in turn, a burst at a time, and waits for what becomes of it."""
 
-    def __init__(self, name: str, connect: Connect, first: int, history: History, queues: Sequence[str]) -> None:
+    lost = (Ended, Gone, OSError)
+
+    def __init__(
+        self, name: str, connect: Connect[Client], first: int, history: History, queues: Sequence[str], pause_s: float
+    ) -> None:
+        """`pause_s` is the time between two bursts."""
         super().__init__(name, connect, first, history)
         self._queues = queues
+        self._pause_s = pause_s
 
     def talk(self, client: Client, life: int) -> None:
         client.call(1, m.ConfirmSelect())
@@ -89,7 +45,7 @@ class Publisher(Wanderer):
                     client.publish(1, m.BasicPublish("", queue), PERSISTENT, f"{line} {number}".encode())
                 while waiting:
                     self._hear(client.any_method()[1], line, waiting)
-                self.ended.wait(PAUSE_S)
+                self.ended.wait(self._pause_s)
         finally:
             for number, queue in waiting:
                 self.history.note(line, PUBLISH, UNKNOWN, queue, f"{line} {number}")
@@ -105,10 +61,12 @@ class Publisher(Wanderer):
             self.history.note(line, PUBLISH, outcome, queue, f"{line} {number}")
 
 
-class Consumer(Wanderer):
+class Consumer(Wanderer[Client]):
     """Takes everything out of one queue."""
 
-    def __init__(self, name: str, connect: Connect, first: int, history: History, queue: str) -> None:
+    lost = (Ended, Gone, OSError)
+
+    def __init__(self, name: str, connect: Connect[Client], first: int, history: History, queue: str) -> None:
         super().__init__(name, connect, first, history)
         self._queue = queue
 

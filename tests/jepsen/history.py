@@ -3,7 +3,8 @@
 {"at_s": 1.204, "who": "p0.1", "what": "publish", "outcome": "invoke", "queue": "q3", "message": "p0.1 17"}
 
 A publish is invoked, and then ok (confirmed), fail (refused: it may or may not be there) or unknown (nobody answered).
-A delivery is ok; `again` says that the broker calls it a redelivery. A fault is invoked, and ok when it is over.
+A delivery is ok; `again` says that the broker calls it a redelivery. That a message is settled is written down only
+where the broker answers to it. A fault is invoked, and ok when it is over.
 """
 
 import json
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-PUBLISH, DELIVER, FAULT = "publish", "deliver", "fault"
+PUBLISH, DELIVER, SETTLE, FAULT = "publish", "deliver", "settle", "fault"
 INVOKE, OK, FAIL, UNKNOWN = "invoke", "ok", "fail", "unknown"
 
 
@@ -54,6 +55,12 @@ class History:
             if self._file is not None:
                 self._file.write(json.dumps(operation._asdict()) + "\n")
         return operation
+
+    @property
+    def length(self) -> int:
+        """How many there are."""
+        with self._lock:
+            return len(self._operations)
 
     def since(self, position: int = 0) -> list[Operation]:
         """What was written down from a position on."""

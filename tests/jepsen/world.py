@@ -1,90 +1,116 @@
-"""A cluster of three nodes on a pair of PostgreSQL and one etcd, its clients, and the faults that they meet."""
+"""A cluster of nodes on a footing, its clients, and the faults that they meet."""
 
 import random
-import signal
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from leveret.amqp import methods as m
 from tests.amqp.wire import Client, SocketLink
-from tests.cluster.etcd_process import EtcdProcess
-from tests.jepsen.clients import PATIENCE_S, Consumer, Publisher
+from tests.jepsen.clients import Consumer, Publisher
+from tests.jepsen.footing import Faults, Footing
 from tests.jepsen.history import DELIVER, FAULT, INVOKE, OK, PUBLISH, History
-from tests.jepsen.pair import Pair
-from tests.node.processes import LEASE_S, Nodes
+from tests.jepsen.sqs_clients import Receiver, Sender, SqsLink
+from tests.jepsen.wanderer import PATIENCE_S
+from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.server_process import TRACEBACK
 
-NODES = ("a", "b", "c")
-QUEUES = tuple(f"q{number}" for number in range(6))
+AMQP_QUEUES = tuple(f"q{number}" for number in range(6))
+STANDARD_QUEUES = ("s0", "s1")
+FIFO_QUEUES = ("s2.fifo", "s3.fifo")
+SQS_QUEUES = STANDARD_QUEUES + FIFO_QUEUES
+QUEUES = AMQP_QUEUES + SQS_QUEUES
 AWAY_S = (0.2, 3.0 * LEASE_S)  # some faults are over before a lease ends, others are not
 SCHEMA = "jepsen"
+LOGIN = ("hare", "quick")  # guest would be let in from this machine only
 HEAL_S = 60.0
-CONFIRMED_MIN = 20  # of each queue, before the next fault
-POLL_S = 0.02
+REST_S = 150.0  # until all has come: what a lost answer has leased stays so for as long as a clock had been ahead
+CONFIRMED_MIN = 10  # of each queue, before the next fault
+POLL_S = 0.05
 
 
 class World:
     """Everything that runs; a fault is one call of `meet`."""
 
-    def __init__(self, folder: Path, seed: int, history: History) -> None:
+    def __init__(
+        self, folder: Path, footing: Footing, faults: Faults, seed: int, history: History, pause_s: float
+    ) -> None:
+        """`pause_s` is how long clients rest between two bursts."""
         self.folder = folder
+        self.footing = footing
+        self.faults = faults
         self.history = history
         self.chance = random.Random(seed)
-        self.stack = ExitStack()
-        self.etcd = EtcdProcess(folder)
-        self.postgres = Pair()
-        self.publishers: list[Publisher] = []
-        self.consumers: list[Consumer] = []
+        self.names = list(footing.nodes)
         self.complaints: list[str] = []
+        self._pause_s = pause_s
+        self._stack = ExitStack()
+        self._publishers: list[Publisher | Sender] = []
+        self._consumers: list[Consumer | Receiver] = []
 
     def __enter__(self) -> Self:
+        footing = self.footing
         with ExitStack() as stack:
-            stack.enter_context(self.postgres)
-            stack.enter_context(self.etcd)
-            self.nodes = stack.enter_context(Nodes(self.folder, self.etcd.url, self.postgres.new_url(SCHEMA)))
-            self.nodes.start(*NODES)
+            flags = ["--sqs-auth", "off", "--default-user", LOGIN[0], *footing.flags]
+            nodes = Nodes(self.folder, footing.etcd, footing.store(SCHEMA), SHARDS, LEASE_S, *flags)
+            for name, machine in footing.nodes.items():
+                environ = {**machine.environ, "LEVERET_DEFAULT_PASSWORD": LOGIN[1]}
+                nodes.machines[name] = replace(machine, environ=environ)
+            self.nodes = stack.enter_context(nodes)
+            self.nodes.start(*self.names)
             stack.callback(self._end_clients)
             self._start_clients()
-            self.stack = stack.pop_all()
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stack.close()
+        self._stack.close()
 
     # Clients
 
     def connect(self, number: int) -> Client:
-        """A client with one open channel."""
-        port = self.nodes.port(NODES[number % len(NODES)])
-        link = SocketLink("127.0.0.1", port)
-        link.socket.settimeout(PATIENCE_S)
+        """A client of AMQP with one open channel."""
+        name = self.names[number % len(self.names)]
+        link = SocketLink(self.footing.nodes[name].address, self.nodes.port(name), PATIENCE_S)
         try:
-            return Client(link).open()
+            return Client(link).open(login=LOGIN)
         except BaseException:
             link.close()
             raise
 
+    def connect_sqs(self, number: int) -> SqsLink:
+        """A client of SQS."""
+        name = self.names[number % len(self.names)]
+        return SqsLink(self.footing.nodes[name].address, self.nodes.ports(name)["sqs"])
+
     def _start_clients(self) -> None:
         with self.connect(0) as client:
-            for queue in QUEUES:
+            for queue in AMQP_QUEUES:
                 client.call(1, m.QueueDeclare(queue, durable=True))
             client.leave()
-        for number, queue in enumerate(QUEUES):
-            self.consumers.append(Consumer(f"c{number}", self.connect, number, self.history, queue))
-        for number in range(len(NODES)):
-            self.publishers.append(Publisher(f"p{number}", self.connect, number, self.history, QUEUES))
-        for each in [*self.consumers, *self.publishers]:
+        with self.connect_sqs(0) as link:
+            for queue in SQS_QUEUES:
+                link.create(queue)
+        history, pause_s = self.history, self._pause_s
+        for number, queue in enumerate(AMQP_QUEUES):
+            self._consumers.append(Consumer(f"c{number}", self.connect, number, history, queue))
+        for number, queue in enumerate(SQS_QUEUES):
+            self._consumers.append(Receiver(f"r{number}", self.connect_sqs, number, history, queue))
+        for number in range(len(self.names)):
+            self._publishers.append(Publisher(f"p{number}", self.connect, number, history, AMQP_QUEUES, pause_s))
+            sender = Sender(f"s{number}", self.connect_sqs, number, history, SQS_QUEUES, pause_s / 4)
+            self._publishers.append(sender)
+        for each in [*self._consumers, *self._publishers]:
             each.start()
 
     def _end_clients(self) -> None:
-        for each in [*self.publishers, *self.consumers]:
+        for each in [*self._publishers, *self._consumers]:
             each.ended.set()
 
     # Faults
@@ -92,14 +118,14 @@ class World:
     def meet(self, kind: str) -> None:
         """Let a fault happen and be over, and wait until every queue takes messages again."""
         self.history.note(kind, FAULT, INVOKE)
-        FAULTS[kind](self)
+        self.faults[kind](self)
         self.history.note(kind, FAULT, OK)
         self.look()
         self.wait_for_confirms(kind)
 
     def wait_for_confirms(self, after: str) -> None:
         """Wait until every queue has confirmed some messages from now on."""
-        position = len(self.history.since())
+        position = self.history.length
         deadline = time.monotonic() + HEAL_S
         while (missing := self._silent(position)) and time.monotonic() < deadline:
             time.sleep(POLL_S)
@@ -113,7 +139,7 @@ class World:
 
     def look(self) -> None:
         """Complain about nodes that ended by themselves or met what they did not expect; start what has ended."""
-        for name in NODES:
+        for name in self.names:
             for line in self.nodes.log(name).splitlines():
                 if TRACEBACK in line and line not in self.complaints:
                     self.complaints.append(line)
@@ -124,90 +150,29 @@ class World:
 
     def owner(self) -> str:
         """A node that owns a shard: a fault of one that has none would say little."""
-        rows = self.postgres.primary.sql(
-            f"select distinct owner from {SCHEMA}.leveret_shard where owner <> '' order by owner"
-        )
+        rows = self.footing.sql(f"select distinct owner from {SCHEMA}.leveret_shard where owner <> '' order by owner")
         return str(self.chance.choice(rows)[0])
 
-    def away(self) -> None:
+    def away(self, shortest_s: float = AWAY_S[0], longest_s: float = AWAY_S[1]) -> None:
         """The time that a fault lasts."""
-        time.sleep(self.chance.uniform(*AWAY_S))
+        time.sleep(self.chance.uniform(shortest_s, longest_s))
 
     def finish(self) -> None:
         """Publish no more; wait until all that was confirmed has come, and everybody has ended."""
-        for publisher in self.publishers:
+        for publisher in self._publishers:
             publisher.end()
-        deadline = time.monotonic() + HEAL_S
-        while self._missing() and time.monotonic() < deadline:
-            time.sleep(POLL_S)
-        for consumer in self.consumers:
-            consumer.ended.set()
-        for consumer in self.consumers:
-            consumer.end()
-
-    def _missing(self) -> set[tuple[str, str]]:
+        deadline = time.monotonic() + REST_S
         operations = self.history.since()
-        safe = {(each.queue, each.message) for each in operations if each.what == PUBLISH and each.outcome == OK}
-        return safe - {(each.queue, each.message) for each in operations if each.what == DELIVER}
-
-
-def kill(world: World) -> None:
-    """A node ends as by a power cut, and comes back."""
-    name = world.owner()
-    world.nodes.kill(name)
-    world.away()
-    world.nodes.start(name)
-
-
-def pause(world: World) -> None:
-    """A node stands still, and goes on as if nothing had been."""
-    name = world.owner()
-    world.nodes.signal(name, signal.SIGSTOP)
-    world.away()
-    world.nodes.signal(name, signal.SIGCONT)
-
-
-def roll(world: World) -> None:
-    """Every node is restarted, one after the other."""
-    for name in NODES:
-        code = world.nodes.stop(name)
-        if code:
-            world.complaints.append(f"node {name} ended with {code}")
-        world.nodes.start(name)
-
-
-def crash_postgres(world: World) -> None:
-    """PostgreSQL ends without a checkpoint, and comes back."""
-    world.postgres.primary.crash()
-    world.away()
-    world.postgres.primary.start()
-
-
-def fail_over(world: World) -> None:
-    """The primary ends for good; its standby takes its place, and gets a standby itself."""
-    world.postgres.fail_over()
-
-
-def kill_etcd(world: World) -> None:
-    """etcd ends as by a power cut, and comes back."""
-    world.etcd.kill()
-    world.away()
-    world.etcd.start()
-
-
-def pause_etcd(world: World) -> None:
-    """etcd stands still."""
-    world.etcd.signal(signal.SIGSTOP)
-    world.away()
-    world.etcd.signal(signal.SIGCONT)
-
-
-FAULTS: dict[str, Callable[[World], None]] = {
-    "kill a node": kill,
-    "pause a node": pause,
-    "rolling restart": roll,
-    "crash PostgreSQL": crash_postgres,
-    "fail PostgreSQL over": fail_over,
-    "kill etcd": kill_etcd,
-    "pause etcd": pause_etcd,
-}
+        missing = {(each.queue, each.message) for each in operations if each.what == PUBLISH and each.outcome == OK}
+        position = 0
+        while time.monotonic() < deadline:
+            come = self.history.since(position)
+            position += len(come)
+            missing -= {(each.queue, each.message) for each in come if each.what == DELIVER}
+            if not missing:
+                break
+            time.sleep(POLL_S)
+        for consumer in self._consumers:
+            consumer.ended.set()
+        for consumer in self._consumers:
+            consumer.end()

@@ -10,6 +10,7 @@ from typing import Any, Self
 import pika
 
 from leveret.server.control_client import connect
+from tests.machine import Machine
 from tests.server_process import ServerProcess
 
 SHARDS = 4
@@ -24,6 +25,8 @@ class Nodes:
     def __init__(
         self, folder: Path, etcd: str, store: str, shards: int = SHARDS, lease_s: int = LEASE_S, *flags: str
     ) -> None:
+        """None runs yet; `machines` may be filled before one is started, all others run here."""
+        self.machines: dict[str, Machine] = {}
         self._folder = folder
         self._flags = ["--cluster", f"test-{secrets.token_hex(4)}", "--etcd", etcd, "--store", store]
         self._flags += ["--cluster-port", "0", "--cluster-shards", str(shards), "--cluster-lease-s", str(lease_s)]
@@ -35,8 +38,10 @@ class Nodes:
         for name in names:
             folder = self._folder / name
             folder.mkdir(exist_ok=True)
-            environ = {"LEVERET_CLUSTER_SECRET": "between us"}
-            self._servers[name] = ServerProcess(folder, "--node", name, *self._flags, environ=environ).start()
+            machine = self.machines.setdefault(name, Machine(name))
+            flags = ["--node", name, "--host", machine.address, *self._flags]
+            environ = {"LEVERET_CLUSTER_SECRET": "between us", "LEVERET_CLUSTER_PLAIN": "true", **machine.environ}
+            self._servers[name] = ServerProcess(folder, *flags, environ=environ, prefix=machine.prefix).start()
         for name in names:
             self._wait_for_links(name)
 

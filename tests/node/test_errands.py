@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from leveret.core.errors import InvalidArgument, LeveretError, NotFound, Unreachable
+from leveret.core.errors import LeveretError, NotFound, NotSupported, Unreachable
 from leveret.node.errands import Errands, send
 from leveret.node.link import Link
+from leveret.node.wire import refusal
 
 
 class Direct:
@@ -23,7 +24,10 @@ class Direct:
         if self._lost:
             answered(None)
         elif self._errands is not None:
-            self._errands.run(json.loads(request), answered)
+            try:
+                self._errands.run(json.loads(request), answered)
+            except LeveretError as error:
+                answered(refusal(error))  # as a link does
 
 
 def sent(link: Direct | None, errand: str = "double", timeout_s: float = 10) -> Any:
@@ -59,7 +63,7 @@ def test_a_refusal_is_raised_as_what_it_was(errands: Errands) -> None:
         sent(Direct(errands), "refuse")
     with pytest.raises(LeveretError, match="its log says why"):
         sent(Direct(errands), "fail")
-    with pytest.raises(InvalidArgument, match="another version"):
+    with pytest.raises(NotSupported, match="different versions"):
         sent(Direct(errands), "unheard of")
 
 

@@ -1,8 +1,8 @@
 """Copying a shard from one database to another, by its owner, under the epoch that he has.
 
-    begin     the shard is taken over in the target at the same epoch, and emptied there
-    sealed    segments that will not change any more are copied, while the shard is still written to
-    finish    nobody writes any more: the other segments, large bodies, the checkpoint, and the row
+    begin         the shard is taken over in the target at the same epoch, and emptied there
+    copy_ahead    what there is is copied, while more is written
+    finish        nobody writes any more: the end of the log, large bodies, the checkpoint, and the row
 
 Segments of streams are copied likewise: those with an index are complete.
 
@@ -84,7 +84,10 @@ class ShardCopy:
         self._shard = shard
         self._owner = owner
         self._values: Values = {"shard": Int8(shard), "epoch": Int8(epoch)}
-        self._copied: set[int] = set()
+        self._ends: dict[int, int] = {}
+        """How far each segment is copied."""
+        self._growing = 0
+        """Segments below this one do not change any more, and were copied whole."""
         self._copied_streams: set[SegmentKey] = set()
         self._cancelled = threading.Event()
 
@@ -97,15 +100,19 @@ class ShardCopy:
         empty(self._target, self._shard, self._values)
         self._set(Extent(0, 1, "", meta))
 
-    def sealed(self) -> None:
-        """Copy the segments that are complete, and what large bodies there are."""
-        for number in self._extent().segments[:-1]:
+    def copy_ahead(self) -> None:
+        """Copy what there is of the log, and what large bodies there are."""
+        extent = self._extent()
+        for number in extent.segments:
             try:
                 self._copy_segment(number)
+                if number < extent.segment:
+                    self._compare(self._segment(number))
             except JournalFailed:
                 if number >= self._extent().oldest:
                     raise
                 # It had nothing alive in it, and was removed meanwhile.
+        self._growing = extent.segment
         self._copy_streams(complete=True)
         self._copy_blobs()
 
@@ -114,17 +121,18 @@ class ShardCopy:
         done(self._source, lambda run: owned(run, self._values))
         extent = self._extent()
         for number in extent.segments:
-            if number not in self._copied:
+            if number >= self._growing:
                 self._copy_segment(number)
+                self._compare(self._segment(number))
         if extent.checkpoint:
             self._copy_checkpoint(extent.checkpoint)
+            self._compare(extent.checkpoint)
         self._copy_streams(complete=False)
+        for segment in self._copied_streams:
+            self._compare(table_of(self._shard, segment))
         self._copy_blobs()
-        drop(self._target, [self._segment(number) for number in self._copied.difference(extent.segments)], self._values)
-        streams = [table_of(self._shard, segment) for segment in self._copied_streams]
-        for table in [*map(self._segment, extent.segments), *streams, *filter(None, [extent.checkpoint])]:
-            if self._weight(self._source, table) != self._weight(self._target, table):
-                raise JournalFailed(f"the copy of {table} is not as heavy as the table: move the shard again")
+        gone = self._ends.keys() - set(extent.segments)
+        drop(self._target, [self._segment(number) for number in gone], self._values)
         self._set(extent)
 
     def cancel(self) -> None:
@@ -158,19 +166,21 @@ class ShardCopy:
         return f"leveret_segment_{self._shard}_{number}"
 
     def _copy_segment(self, number: int) -> None:
-        """Copy one segment, as a whole or not at all."""
-        table = self._segment(number)
+        """Copy what one segment has by now and the target has not, as a whole or not at all."""
+        table, start = self._segment(number), self._ends.get(number, FIRST_START)
 
-        def copy(run: Run) -> None:
+        def copy(run: Run) -> int:
             owned(run, self._values)
-            for statement in CREATE_SEGMENT:
+            for statement in CREATE_SEGMENT if start == FIRST_START else ():
                 run(statement.format(table=table), None)
-            for rows in self._batches(table, "start, seq, epoch, data", FIRST_START):
+            end = start
+            for rows in self._batches(table, "start, seq, epoch, data", start):
                 starts, seqs, epochs, datas = map(list, zip(*rows, strict=True))
                 run(STORE.format(table=table), {"starts": starts, "seqs": seqs, "epochs": epochs, "datas": datas})
+                end = starts[-1] + len(datas[-1])
+            return end
 
-        done(self._target, copy)
-        self._copied.add(number)
+        self._ends[number] = done(self._target, copy)
 
     def _batches(self, table: str, columns: str, start: int) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a segment, some at a time; each begins where the one before it ends."""
@@ -229,6 +239,14 @@ class ShardCopy:
         done(self._target, remove)
         self._copied_streams.remove(segment)
 
+    def _compare(self, table: str) -> None:
+        """Refuse a copy that is not like the original."""
+        weights = [
+            done(each, lambda run: run(WEIGHT.format(table=table), {})[1]) for each in (self._source, self._target)
+        ]
+        if weights[0] != weights[1]:
+            raise JournalFailed(f"the copy of {table} is not as heavy as the table: move the shard again")
+
     def _copy_checkpoint(self, table: str) -> None:
         """Copy the checkpoint, part by part."""
 
@@ -268,11 +286,8 @@ class ShardCopy:
     def _fetch(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
         """Rows of the source, unless the copy was cancelled."""
         if self._cancelled.is_set():
-            raise StoreUnreachable("the node stops: move the shard again when somebody has it")
+            raise StoreUnreachable("the copy was given up: move the shard again")
         return done(self._source, lambda run: run(statement, values)[1])
-
-    def _weight(self, session: Session, table: str) -> tuple[Any, ...]:
-        return done(session, lambda run: run(WEIGHT.format(table=table), {})[1][0])
 
 
 def sweep(url: str, shard: int, owner: str, epoch: int) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from leveret.core import errors
-from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
+from leveret.core.errors import InvalidArgument, LeveretError, NotSupported, Unreachable
 from leveret.node.link import Link
 from leveret.telemetry.logs import Log
 
@@ -34,7 +34,7 @@ class Errands:
         """Do what another node asks for, then answer."""
         work, about = self.works.get(str(asked["errand"])), asked.get("about")
         if work is None or not isinstance(about, dict):
-            raise InvalidArgument(f"nobody runs the errand {asked['errand']!r}: is the other node of another version?")
+            raise InvalidArgument("nobody here knows it: are the nodes of different versions?")
         task = asyncio.create_task(_done(work(about), answer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -76,6 +76,8 @@ async def send(link: Link | None, errand: str, about: dict[str, Any], timeout_s:
     if data is None:
         raise Unreachable("the link to the node was lost: it may still do it")
     told = json.loads(data)
+    if "refused" in told:
+        raise NotSupported(f"the node does not run the errand '{errand}': {told['refused']}")
     if "error" in told:
         raise _error(str(told["error"]), str(told.get("message")))
     return told["result"]

@@ -1,6 +1,6 @@
 """A link between two nodes: one connection, on which both open conversations; each knows that the other has the secret.
 
-dial or accept -> HELLO both ways -> PROOF both ways -> up -> ... -> down: every conversation ends
+dial or accept -> HELLO both ways -> PROOF both ways -> up, PING both ways -> ... -> down: every conversation ends
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from leveret.telemetry.logs import Log
 
 NONCE_BYTES = 16
 HANDSHAKE_S = 10.0
+BEAT_S = 1.0
+SILENT_BEATS_MAX = 4  # beats of ours, not seconds: a node that stood still itself hears first what has come meanwhile
 UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause
 DOWN = "the link is down"  # why a conversation ends if nobody has ended it
 
@@ -78,7 +80,8 @@ class Link(asyncio.Protocol):
         self._slow = False
         self.received_bytes = 0
         self.sent_bytes = 0
-        self._deadline: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._silent_beats = 0
 
     @property
     def is_up(self) -> bool:
@@ -91,13 +94,14 @@ class Link(asyncio.Protocol):
         """Introduce ourselves."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES_HIGH)
-        self._deadline = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
+        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
         hello = {"node": self._peers.name, "cluster": self._peers.cluster, "nonce": self._nonce.hex()}
         self._say(Kind.HELLO, 0, json.dumps({**hello, "version": wire.VERSION}).encode())
 
     def data_received(self, data: bytes) -> None:
         """Do what the other node says; what it should not have said ends the link."""
         self.received_bytes += len(data)
+        self._silent_beats = 0
         try:
             for message in self._reader.feed(data):
                 self._handle(message)
@@ -119,8 +123,8 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The link is down, and everything on it."""
-        if self._deadline is not None:
-            self._deadline.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         was_up, self._transport = self.is_up, None
         conversations, self._conversations = self._conversations, {}
         answers, self._answers = self._answers, {}
@@ -136,6 +140,16 @@ class Link(asyncio.Protocol):
         """Hang up."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _beat(self) -> None:
+        """Say that we are there; hang up when the other node says nothing, which TCP would do after minutes."""
+        if self._silent_beats > SILENT_BEATS_MAX:
+            LOG.warning("link silent", peer=self.peer)
+            self.close()
+            return
+        self._silent_beats += 1
+        self._say(Kind.PING, 0)
+        self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     # Conversations
 
@@ -189,6 +203,8 @@ class Link(asyncio.Protocol):
             self._open(message.number, message.payload)
         elif message.kind is Kind.ASK:
             self._answer(message.number, message.payload)
+        elif message.kind is Kind.PING:
+            return
         elif message.kind is Kind.ANSWER:
             answered = self._answers.pop(message.number, None)
             if answered is not None:
@@ -255,7 +271,8 @@ class Link(asyncio.Protocol):
             raise AccessRefused(f"node '{self.peer}' has another cluster_secret")
         self._known = True
         self._reader.bytes_max = wire.MESSAGE_BYTES_MAX
-        if self._deadline is not None:
-            self._deadline.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._beat()
         LOG.info("link up", peer=self.peer)
         self._peers.up(self)

@@ -43,6 +43,7 @@ from leveret.telemetry.logs import Log
 RETRY_S = 0.1
 TOLD_S = 5.0
 ASKED_S = 2.0
+DIAL_S = 2.0
 
 T = TypeVar("T")
 LOG = Log("node")
@@ -201,9 +202,10 @@ class Node:
         calling = None if self.tls is None else self.tls.calling
         try:
             if address is not None and self._may_call(address[0]):
-                await self._loop.create_connection(lambda: Link(self, dials=True), *address, ssl=calling)
+                async with asyncio.timeout(DIAL_S):
+                    await self._loop.create_connection(lambda: Link(self, dials=True), *address, ssl=calling)
         except OSError as error:
-            LOG.info("node not reached", node=name, reason=error)
+            LOG.info("node not reached", node=name, reason=str(error) or "it took too long")
         finally:
             del self._dialing[name]
 

@@ -10,6 +10,7 @@ DATA    frames of AMQP, and those of claims.py, either way; bodies of requests a
 PAUSE, RESUME                                       say no more for a while; go on
 CLOSE   why (text)                                  the end of a conversation, by whoever has nothing more to say
 ASK, ANSWER                                         one message there and one back, or {"refused": why}
+PING                                                still there
 
 The version is two numbers. Nodes with the same first one talk to each other, so that they can be upgraded one by one:
 what is new in a later minor version is ignored, or refused in an answer, by those who do not know it.
@@ -45,6 +46,7 @@ class Kind(IntEnum):
     CLOSE = 7
     ASK = 8
     ANSWER = 9
+    PING = 10
 
 
 class Message(NamedTuple):

@@ -1,0 +1,77 @@
+"""A footing that is there in seconds: a PostgreSQL with its standby, and one etcd."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.cluster.etcd_process import EtcdProcess
+from tests.jepsen.footing import Faults
+from tests.jepsen.pair import Pair
+from tests.jepsen.world import World
+from tests.machine import Machine
+
+
+class Small:
+    """See Footing."""
+
+    def __init__(self, folder: Path, nodes: str) -> None:
+        """Nothing runs yet."""
+        self.nodes = {name: Machine(name) for name in nodes}
+        self.postgres = Pair()
+        self._etcd = EtcdProcess(folder)
+        self._stack = ExitStack()
+        self.left_out: dict[str, str] = {}
+        self.flags: list[str] = []
+        self.faults: Faults = {
+            "crash PostgreSQL": self._crash,
+            "fail PostgreSQL over": lambda _: self.postgres.fail_over(),
+            "kill etcd": self._kill_etcd,
+            "pause etcd": self._pause_etcd,
+        }
+
+    def store(self, schema: str) -> str:
+        """See Footing."""
+        return self.postgres.new_url(schema)
+
+    @property
+    def etcd(self) -> str:
+        """See Footing."""
+        return self._etcd.url
+
+    def sql(self, statement: str) -> list[tuple[object, ...]]:
+        """See Footing."""
+        return self.postgres.primary.sql(statement)
+
+    def _crash(self, world: World) -> None:
+        """PostgreSQL ends without a checkpoint, and comes back."""
+        self.postgres.primary.crash()
+        world.away()
+        self.postgres.primary.start()
+
+    def _kill_etcd(self, world: World) -> None:
+        """etcd ends as by a power cut, and comes back."""
+        self._etcd.kill()
+        world.away()
+        self._etcd.start()
+
+    def _pause_etcd(self, world: World) -> None:
+        """etcd stands still."""
+        self._etcd.signal(signal.SIGSTOP)
+        world.away()
+        self._etcd.signal(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.postgres)
+            stack.enter_context(self._etcd)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
