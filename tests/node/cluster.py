@@ -163,11 +163,18 @@ class Cluster:
 
         return self.run(called())
 
-    def connect(self, name: str, user: str = "guest", password: str = "guest") -> pika.BlockingConnection:
+    def connect(
+        self, name: str, user: str = "guest", password: str = "guest", vhost: str = "/"
+    ) -> pika.BlockingConnection:
         """A client of a node."""
         credentials = pika.PlainCredentials(user, password)
         port = self.members[name].port
-        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, credentials=credentials))
+        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, vhost, credentials))
+
+    def sweep(self) -> None:
+        """What every node does once a second."""
+        for member in self.members.values():
+            self.call(member.fronts.server.hub.sweep)
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
         """Look until something holds."""

@@ -65,6 +65,7 @@ class FrontWorld(World):
         self.guests: dict[Backend, Guest] = {}
         self.callers: dict[Backend, Caller] = {}
         self._identities = 0
+        self.version = 0
         self.deaf = False
         """Whether nobody hears what shards say."""
 
@@ -101,10 +102,6 @@ class FrontWorld(World):
         self.work()
 
     # What a node does
-
-    @property
-    def version(self) -> int:
-        return 0
 
     def home_of(self, vhost: str, queue: str) -> str:
         return self.replica.home_of(vhost, queue)

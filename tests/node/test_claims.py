@@ -422,6 +422,17 @@ def test_what_is_no_claim_is_refused(payload: bytes) -> None:
         claims.number_of(claims.MARK + payload)
 
 
+def test_claims_out_of_order_are_refused(world: TakeoverWorld, client: Client) -> None:
+    publish(client, b"one")
+    consume(client)
+    client.received()
+    backend = next(each for each in world.guests if each.home == HOME)
+    record = (1).to_bytes(8, "big") + bytes(29)
+    backend.method(1, next(claims.claims([("c", claims.Name(b"\x01q", record))])))
+    world.work()
+    assert client.next(ChannelClose).reply_code == 406
+
+
 def test_many_claims_are_several_methods() -> None:
     record = bytes(37)
     held = [("c", claims.Name(b"\x01q", record))] * (claims.RECORDS_MAX + 1)

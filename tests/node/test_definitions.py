@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pika.exceptions import ChannelClosedByBroker, ProbableAuthenticationError
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker, ProbableAuthenticationError
 
 from leveret.cluster.placement import LOCAL
 from leveret.core.changes import DeclareQueue, DeleteQueue
@@ -15,7 +15,7 @@ from leveret.core.policy import Policy
 from leveret.node.shard import Shard
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
-from tests.node.cluster import SHARDS, Cluster, Served, name_in
+from tests.node.cluster import PATIENCE_S, SHARDS, Cluster, Served, name_in
 
 
 @pytest.fixture
@@ -42,6 +42,66 @@ def queues_everywhere(cluster: Cluster) -> list[set[str]]:
         return found
 
     return cluster.call(look)
+
+
+def test_a_queue_is_usable_where_its_definition_is_not_known_yet(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def tell_nobody(version: int) -> None:
+        return
+
+    monkeypatch.setattr(cluster.members["a"].node, "_tell", tell_nobody)
+    with cluster.connect("a") as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for number in range(3):
+            name = name_in(1, f"new{number}-")
+            channel.queue_declare(name, arguments={"x-max-length": 5})
+            channel.basic_publish("", name, b"there", mandatory=True)
+            assert channel.basic_get(name)[2] == b"there"
+
+
+def test_who_is_deleted_on_one_node_has_to_leave_the_others(cluster: Cluster) -> None:
+    access = cluster.members["a"].fronts.access
+    decide(cluster, "a", lambda core: access.add_user("ada", hash_password("secret", CHEAP)))
+    decide(cluster, "a", lambda core: access.set_permission("ada", "/", ".*", ".*", ".*"))
+    connection = cluster.connect("b", "ada", "secret")
+    for shard in range(SHARDS):
+        connection.channel().queue_declare(name_in(shard, "hers"))
+    decide(cluster, "a", lambda core: access.delete_user("ada"))
+    cluster.sweep()
+    with pytest.raises(ConnectionClosedByBroker, match="user 'ada' is deleted"):
+        connection.process_data_events(PATIENCE_S)
+
+
+def test_a_vhost_that_is_deleted_on_one_node_loses_its_clients_on_all(cluster: Cluster) -> None:
+    access = cluster.members["a"].fronts.access
+    decide(cluster, "a", lambda core: access.declare_vhost("v"))
+    decide(cluster, "a", lambda core: access.set_permission("guest", "v", ".*", ".*", ".*"))
+    connection = cluster.connect("b", vhost="v")
+    channel = connection.channel()
+    for name in ("q0", "q1", "q2", "q3"):
+        channel.queue_declare(name)
+        channel.basic_consume(name, lambda *delivery: None)
+    decide(cluster, "a", lambda core: access.delete_vhost("v"))
+    cluster.sweep()
+    with pytest.raises(ConnectionClosedByBroker, match="vhost 'v' is deleted"):
+        connection.process_data_events(PATIENCE_S)
+    with cluster.connect("b") as other:
+        assert other.channel().queue_declare("", exclusive=True)
+
+
+def test_a_permission_that_is_taken_on_one_node_is_gone_on_the_others(cluster: Cluster) -> None:
+    access = cluster.members["a"].fronts.access
+    with cluster.connect("b") as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        name = name_in(0, "theirs")
+        channel.queue_declare(name)
+        channel.basic_publish("", name, b"may")
+        decide(cluster, "a", lambda core: access.set_permission("guest", "/", ".*", "", ".*"))
+        with pytest.raises(ChannelClosedByBroker, match="403"):
+            channel.basic_publish("", name, b"may not")
 
 
 def test_a_user_of_one_node_logs_in_at_another_until_he_is_deleted(cluster: Cluster) -> None:

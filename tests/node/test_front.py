@@ -1,6 +1,6 @@
 """Clients of a node whose queues are in several shards: they see one broker."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -17,6 +17,7 @@ from leveret.amqp.methods import (
     BasicQosOk,
     BasicReturn,
     ChannelClose,
+    ChannelCloseOk,
     ConfirmSelect,
     ConfirmSelectOk,
     QueueBind,
@@ -184,6 +185,22 @@ def test_a_question_is_asked_again(world: FrontWorld, client: Client) -> None:
     client.next(BasicGetEmpty)
 
 
+def test_a_channel_is_closed_though_its_shard_has_gone(world: FrontWorld, client: Client) -> None:
+    name = NAMES[0]
+    client.open_channel(2)
+    client.send(BasicGet(name), 2)
+    client.next(BasicGetEmpty)
+    world.deaf = True
+    client.send(ChannelClose(200, "", 0, 0), 2)
+    assert client.nothing()
+    world.deaf = False
+    lose(world, world.home_of("/", name))
+    client.next(ChannelCloseOk, 2)
+    world.reattach()
+    client.open_channel(2)
+    client.call(QueueDeclare(name, passive=True), QueueDeclareOk, 2)
+
+
 def test_what_was_on_its_way_is_refused(world: FrontWorld, client: Client) -> None:
     name = NAMES[0]
     client.call(ConfirmSelect(), ConfirmSelectOk)
@@ -193,6 +210,56 @@ def test_what_was_on_its_way_is_refused(world: FrontWorld, client: Client) -> No
     world.deaf = False
     lose(world, world.home_of("/", name))
     assert client.next(BasicNack) == BasicNack(1, False, False)
+
+
+def test_an_owner_that_may_have_lost_its_shard_delivers_nothing(world: FrontWorld, client: Client) -> None:
+    name = NAMES[0]
+    shard = world.shards[world.home_of("/", name)]
+    client.call(BasicConsume(name, "c"), BasicConsumeOk)
+    proofs = [False]
+    shard.is_proven = lambda: proofs[0]
+    client.publish(name, body=b"whose is it")
+    shard.look()
+    world.work()
+    assert client.nothing()
+    proofs[0] = True
+    shard.look()
+    world.work()
+    assert client.next_content(BasicDeliver).body == b"whose is it"
+
+
+def test_a_shard_that_knows_older_definitions_learns_first(world: FrontWorld, client: Client) -> None:
+    name = NAMES[0]
+    looks: list[Callable[[bool], None]] = []
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    client.publish(name)
+    client.received()
+    world.version = 7
+    asked: list[int] = []
+
+    def knows(version: int, then: Callable[[bool], None]) -> bool:
+        asked.append(version)
+        looks.append(then)
+        return False
+
+    shard = world.shards[world.home_of("/", name)]
+    shard.knows = knows
+    client.publish(name)
+    assert (asked, client.nothing()) == ([7], True)
+    looks[0](True)
+    world.work()
+    assert client.next(BasicAck) == BasicAck(2, False)
+    client.publish(name)
+    assert client.next(BasicAck) == BasicAck(3, False)
+    world.version = 8
+    client.publish(name)
+    looks[1](False)  # it cannot get to know: its clients look for it again
+    world.work()
+    assert client.next(BasicNack) == BasicNack(4, False, False)
+    shard.knows = lambda version, then: True
+    world.reattach()
+    client.publish(name)
+    assert client.next(BasicAck) == BasicAck(5, False)
 
 
 def leased(world: FrontWorld) -> int:

@@ -273,6 +273,16 @@ class Channel(Traffic):
 
     # Consumers
 
+    def limit(self, prefetch: int) -> None:
+        """How much all consumers together may be given and not settle; 0: no limit."""
+        self.prefetch = prefetch
+        self.resume()
+
+    @property
+    def consumer_count(self) -> int:
+        """How many there are, but for the one that takes replies."""
+        return len(self.subscribers)
+
     def has_consumer(self, tag: str) -> bool:
         """Whether a tag is taken."""
         return tag in self.subscribers or (self.reply_consumer is not None and self.reply_consumer.tag == tag)

@@ -363,27 +363,6 @@ cdef class Traffic:
         if problem is not None:
             raise problem
 
-    def take_up(self, uint64_t tag, Held held not None) -> None:
-        """Have a delivery that was made by another owner of its queue; its tag is larger than all before it."""
-        self.unacked.push(tag, held)
-        self.last_tag = tag
-
-    def adopt(self, Consumer consumer not None, list tags not None) -> None:
-        """Let a consumer have the deliveries that it was given by another owner of its queue."""
-        cdef Queue queue = <Queue>consumer.queue
-        cdef Py_ssize_t index
-        cdef Held held
-        for tag in tags:
-            index = self.unacked.find(tag)
-            held = None if index < 0 else <Held>self.unacked.slots[index].held
-            if held is None or held.state != LEASED or held.lease != self.unacked.slots[index].lease:
-                continue
-            held.consumer = consumer
-            consumer.unacked += 1
-            self.pushed += 1
-        if queue.single_active and consumer.unacked and queue.active.unacked == 0:
-            queue.active = consumer     # as it was before
-
     cdef bint saturated(self) noexcept:
         """Whether the consumers of this channel have as many messages as they may have together."""
         return self.prefetch != 0 and self.pushed >= self.prefetch

@@ -119,9 +119,9 @@ class Coordinator:
         self.ownership.fenced(shard)
         self._woken()
 
-    def appended(self, shard: int, sent_ms: int) -> None:
-        """The journal of a shard took an append; `sent_ms` is by now_ms."""
-        self.ownership.appended(shard, sent_ms)
+    def proven(self, shard: int) -> bool:
+        """Whether nobody else can have a shard of this node now."""
+        return self.ownership.proven(shard, self.now_ms())
 
     async def hint(self, version: int) -> None:
         """Tell the other nodes that the catalog has a new version; those who do not hear it look now and then."""

@@ -39,6 +39,7 @@ def claim(
     if entry.enqueued_ms != enqueued_ms or entry.deliveries > deliveries:
         return None
     held = hold_again(queue, seq, priority, group) if kept is None else kept
+    held.consumer = None        # of the channel that had it before
     if deliveries > entry.deliveries:
         held.entry.deliveries = deliveries
         if held.entry.place.segment:
@@ -55,16 +56,18 @@ def hold_delivered(Queue queue not None, uint32_t count_max) -> list[Held]:
     cdef uint32_t fresh
     cdef list found = []
     for held in (queue.held or {}).values():
-        if held.state == GIVEN_BACK and held.entry.deliveries:
+        if held.state == GIVEN_BACK and held.entry.deliveries and len(found) < count_max:
             found.append((held.entry.seq, held.entry.priority, held.group))
     for fifo in queue.ready.fifos() if queue.ready is not None else ():
         group = (<Group>fifo).key if isinstance(fifo, Group) else 0
         fresh = entry.seq = 0
-        while fresh < FRESH_MAX and fifo.lane is not None and fifo.lane.after(entry.seq, &entry):
+        while fifo.lane is not None and fresh < FRESH_MAX and len(found) < count_max:
+            if not fifo.lane.after(entry.seq, &entry):
+                break
             fresh = 0 if entry.deliveries else fresh + 1
             if entry.deliveries:
                 found.append((entry.seq, entry.priority, group))
-    return [hold_again(queue, *each) for each in found[:count_max]]
+    return [hold_again(queue, *each) for each in found]
 
 
 def give_up(Held held not None, uint64_t lease) -> None:

@@ -9,11 +9,12 @@ from random import random
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.amqp.channel import Channel
+from leveret.amqp.claimed import adopt, take_up
 from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.frames import METHOD, FrameWriter
 from leveret.amqp.state import Hold
 from leveret.core.claims import gone
-from leveret.core.errors import BrokerClosed, InvalidReceipt, JournalFailed
+from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, JournalFailed
 from leveret.core.held import Held
 from leveret.core.queue import Queue
 from leveret.node import claims
@@ -54,15 +55,17 @@ class GuestChannel(Channel):
         name, consumer, delivered = claims.claim_of(payload)
         queue = self.home.queues.get(name)
         for each in delivered:
+            if each.tag <= self.last_tag:
+                raise InvalidArgument(f"delivery {each.tag} is claimed after {self.last_tag}: is it another version?")
             held = None if queue is None else shard.unclaimed.claim(queue, each)
-            self.take_up(each.tag, held or gone())
+            take_up(self, each.tag, held or gone())
             self._claimed.setdefault(consumer, []).append(each.tag)
         self.named = self.last_tag
 
     def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:
         """Start to push; what it holds already counts."""
         super().add_consumer(subscriber, source)
-        self.adopt(subscriber, self._claimed.pop(subscriber.tag, []))
+        adopt(self, subscriber, self._claimed.pop(subscriber.tag, []))
 
 
 class GuestConnection(Connection):
@@ -198,6 +201,8 @@ class Guest:
 
     def flush(self) -> None:
         """Hand over what the shard says, and before it which messages there are in it."""
+        if not self._shard.may_tell(self):
+            return
         data = self._connection.take_output()
         if data:
             self._listener.received(self._connection.names() + data)

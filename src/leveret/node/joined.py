@@ -15,7 +15,7 @@ from leveret.cluster.coordinator import Coordinator
 from leveret.cluster.etcd import Etcd
 from leveret.cluster.keys import Member
 from leveret.cluster.membership import Membership
-from leveret.cluster.placement import SHARDS
+from leveret.cluster.placement import LOCAL, SHARDS
 from leveret.embedded.broker import Broker, open_shard
 from leveret.journal.table_store import Claim
 from leveret.node.hosting import Hosting
@@ -88,6 +88,7 @@ class Joined:
         self._hints: set[asyncio.Task[None]] = set()
         self.node = Node(place.node, place.cluster, place.secret, catalog, hub, self._view)
         self.node.announce = self._announce
+        self.node.is_proven = self._is_proven
         self.hosting = Hosting(self.node, access, limits, open_, self._fenced, furnish)
         self.coordinator: Coordinator | None = None
 
@@ -127,6 +128,10 @@ class Joined:
     def _fenced(self, shard: int) -> None:
         if self.coordinator is not None:
             self.coordinator.fenced(shard)
+
+    def _is_proven(self, home: str) -> bool:
+        """Whether nobody else can have a shard of this node; its local one is its own."""
+        return home.startswith(LOCAL) or (self.coordinator is not None and self.coordinator.proven(int(home)))
 
     def _announce(self, version: int) -> None:
         """Let those who are not linked to this node know of a new version of the catalog."""

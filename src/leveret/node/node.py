@@ -70,6 +70,8 @@ class Node:
         self.hub = hub
         self.announce: Callable[[int], None] = lambda version: None
         """Told of each new version that this node has made."""
+        self.is_proven: Callable[[str], bool] = lambda home: True
+        """Whether nobody else can have a shard of this node now."""
         self.questions: dict[str, Callable[[], Any]] = {}
         """What other nodes may ask, beside versions: each gives what is fit for JSON."""
         self.shards: dict[str, Shard] = {}
@@ -137,6 +139,7 @@ class Node:
         shard.reconcile(self.catalog.replica)
         shard.begin()
         shard.knows = self.knows
+        shard.is_proven = partial(self.is_proven, shard.home)
         shard.hub.core.leaving = False
         shard.hub.core.gone = partial(self._hear_gone, shard)
         self.shards[shard.home] = shard
@@ -174,6 +177,8 @@ class Node:
                     self._dialing[name] = asyncio.create_task(self._dial(name))
             self.look()
             self._look_for_orphans()
+            for shard in list(self.shards.values()):
+                shard.look()
             for outbox in list(self.outboxes.values()):
                 outbox.retry()
             await asyncio.sleep(RETRY_S)

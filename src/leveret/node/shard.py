@@ -13,7 +13,7 @@ from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed
 from leveret.core.topology import Vhost
-from leveret.node.guest import GuestConnection
+from leveret.node.guest import Guest, GuestConnection
 from leveret.node.letter import Letter, deliver
 from leveret.node.outbox import VHOST as OUTBOX_VHOST
 from leveret.node.unclaimed import Unclaimed
@@ -37,6 +37,9 @@ class Shard:
         self.unclaimed = Unclaimed(hub.core)
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
+        self.is_proven: Callable[[], bool] = lambda: True
+        """Whether nobody else can have the shard now."""
+        self._doubtful: list[Guest] = []
         self.knows: Callable[[int, Callable[[bool], None]], bool] = lambda version, then: True
         """Whether this node has a version of the catalog; if not it calls, not under a lock, when it has looked."""
 
@@ -56,6 +59,24 @@ class Shard:
         """This node is the new owner: whoever holds messages of the one before it is waited for."""
         with self.hub.locked():
             self.unclaimed.hold_back()
+
+    def may_tell(self, guest: Guest) -> bool:
+        """Whether clients may be told anything; if not, a guest is asked again as soon as they may.
+
+        A node that stood still may have lost the shard without knowing it. What it says then is not confirmed by any
+        append: it would be delivered by the next owner as well.
+        """
+        if self.is_proven():
+            return True
+        self._doubtful.append(guest)
+        return False
+
+    def look(self) -> None:
+        """Tell clients what had to wait; not under a lock."""
+        if self._doubtful and self.is_proven():
+            doubtful, self._doubtful = self._doubtful, []
+            for guest in doubtful:
+                guest.flush()
 
     def leave(self) -> None:
         """This node is no more the owner: nothing is handed out any more, and what clients hold they keep."""

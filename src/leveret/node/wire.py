@@ -9,10 +9,10 @@ OPEN    shard, caller (JSON)                        a client of the sender's wan
 DATA    frames of AMQP, and those of claims.py, either way; bodies of requests and answers
 PAUSE, RESUME                                       say no more for a while; go on
 CLOSE   why (text)                                  the end of a conversation, by whoever has nothing more to say
-ASK, ANSWER                                         one message there and one back; {"refused": why} answers any question
+ASK, ANSWER                                         one message there and one back, or {"refused": why}
 
-The version is two numbers. Nodes with the same first one talk to each other, so that they can be upgraded one by one: what
-is new in a later minor version is ignored, or refused in an answer, by those who do not know it.
+The version is two numbers. Nodes with the same first one talk to each other, so that they can be upgraded one by one:
+what is new in a later minor version is ignored, or refused in an answer, by those who do not know it.
 """
 
 import hashlib
@@ -108,8 +108,8 @@ def check_version(told: object, peer: str) -> None:
     """Refuse to talk to a node with which that would be of no use."""
     if not isinstance(told, list) or not told or told[0] != VERSION[0]:
         raise AccessRefused(
-            f"node '{peer}' speaks version {told} between nodes, and this one {list(VERSION)}: upgrade by way of a release "
-            "that speaks both"
+            f"node '{peer}' speaks version {told} between nodes, and this one {list(VERSION)}: stop all nodes of the "
+            "earlier release first"
         )
 
 

@@ -1,8 +1,10 @@
 """Clients of a cluster: publishers, consumers that acknowledge or reject, and the forwarders of dead letters."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from leveret.node.claims import Delivered
 from tests.sim.cluster.database import Database
 from tests.sim.cluster.history import History
 from tests.sim.cluster.loop import Loop, Process
@@ -13,6 +15,7 @@ from tests.sim.cluster.table import LOST, Once
 PATIENCE_MS = 5_000
 REJECTED = 0.3
 LOST_SHARE = 0.01
+ATTEMPTS = 8
 
 
 class Unanswered(Exception):
@@ -80,16 +83,28 @@ def consumer(cluster: Cluster, process: Process, shard: int) -> None:
     while True:
         found = take(cluster, process, shard, WORK)
         if found is not None:
-            host, held, lease, message = found
+            host, held, lease, known, message = found
             verb = "reject" if cluster.loop.random.random() < REJECTED else "ack"
             told = cluster.history.rejected if verb == "reject" else cluster.history.acknowledged
             try:
-                if cluster.ask(process, host, "settle", WORK, held, lease, verb):
-                    cluster.history.confirmed(told, message)
+                settled = cluster.ask(process, host, "settle", WORK, held, lease, verb)
             except Unanswered:
                 cluster.history.counts["unanswered"] += 1
+                settled = settle_again(cluster, process, shard, known, verb)
+            if settled:
+                cluster.history.confirmed(told, message)
         else:
             process.sleep(cluster.loop.random.randrange(100, 600))
+
+
+def settle_again(cluster: Cluster, process: Process, shard: int, known: Delivered, verb: str) -> bool:
+    """Settle a message with whoever owns the shard by now; False when nobody has answered."""
+    for _ in range(ATTEMPTS):
+        process.sleep(cluster.loop.random.randrange(100, 600))
+        with suppress(Unanswered):
+            cluster.history.counts["settled again"] += 1
+            return bool(cluster.ask(process, cluster.owner(shard)[1], "settle_again", WORK, known, verb))
+    return False
 
 
 def forwarder(cluster: Cluster, process: Process, shard: int) -> None:
@@ -100,7 +115,7 @@ def forwarder(cluster: Cluster, process: Process, shard: int) -> None:
         if found is None:
             process.sleep(cluster.loop.random.randrange(100, 600))
             continue
-        host, held, lease, message = found
+        host, held, lease, _, message = found
         try:
             if cluster.ask(process, cluster.owner(target)[1], "publish", DEAD, message, f"{shard}:{message}"):
                 cluster.ask(process, host, "settle", OUTBOX, held, lease, "ack")
@@ -119,8 +134,8 @@ def take(cluster: Cluster, process: Process, shard: int, queue: str) -> Any:
         return None
     if found is None:
         return None
-    held, lease, message = found
+    held, lease, known, message = found
     if queue == WORK:
         current = cluster.database.states[shard].shard.epoch == host.epoch
         cluster.history.took(message, current)
-    return host, held, lease, message
+    return host, held, lease, known, message

@@ -9,11 +9,13 @@ look-not-barrier    after an unknown outcome the row of the shard is read, witho
 believe-refusal     after an unknown outcome the frame is sent again, and a refusal taken to mean that it is there
 early-confirm       clients are answered before the commit
 no-dedup            dead letters from another shard are taken however often they come
+forget-settled      what clients settled with the owner before is not settled again
 """
 
 from typing import NamedTuple
 
 from leveret.journal.table import Row, Shard
+from leveret.node.claims import Delivered
 from tests.sim.cluster.database import State
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.shard import ShardHost
@@ -105,6 +107,14 @@ class NoDedup(ShardHost):
         return super().publish(name, message)
 
 
+class ForgetSettled(ShardHost):
+    """Believes that the owner before it has written everything."""
+
+    def settle_again(self, name: str, known: Delivered, verb: str) -> bool:
+        """Do nothing."""
+        return True
+
+
 def with_table(table: type[SimTable]) -> type[Node]:
     """A node whose journals are in such a table."""
     return type(table.__name__, (Node,), {"table_class": table})
@@ -132,6 +142,7 @@ MUTANTS = {
     "believe-refusal": Mutant(with_table(BelieveRefusal), 18),
     "early-confirm": Mutant(with_host(EarlyConfirm), 16),
     "no-dedup": Mutant(with_host(NoDedup), 6),
+    "forget-settled": Mutant(with_host(ForgetSettled), 16),
 }
 
 

@@ -14,6 +14,8 @@ from leveret.core.queue import Queue
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
 from leveret.journal.table_store import Claim, TableStore
+from leveret.node.claims import Delivered
+from leveret.node.unclaimed import Unclaimed
 from tests.sim.cluster.loop import Process
 from tests.sim.cluster.table import SimTable
 
@@ -60,6 +62,8 @@ class ShardHost:
         self.broker.tick(self._clock())
         for name, arguments in ARGUMENTS.items():
             self.broker.declare_queue("/", name, arguments)
+        self.unclaimed = Unclaimed(self.broker)
+        self.unclaimed.hold_back()
         self.store.commit.flush()
 
     def opened(self, table: SimTable, journal: FileJournal, claim: Claim) -> TableStore:
@@ -161,10 +165,11 @@ class ShardHost:
         wire, header_len = content(Properties(), message.encode())
         return self.broker.send(self.queue(name), wire, header_len, key=None if key is None else digest(key))
 
-    def take(self, name: str) -> tuple[Held, int, str] | None:
-        """The next message of a queue, with its lease."""
+    def take(self, name: str) -> tuple[Held, int, Delivered, str] | None:
+        """The next message of a queue, with its lease and what the next owner knows it by."""
         for held in self.queue(name).take(1, LEASE_MS):
-            return held, held.lease, held.message.body.decode()
+            known = Delivered(1, held.seq, held.enqueued_ms, held.group, held.deliveries, held.priority)
+            return held, held.lease, known, held.message.body.decode()
         return None
 
     def settle(self, name: str, held: Held, lease: int, verb: str) -> bool:
@@ -174,3 +179,9 @@ class ShardHost:
         except LeveretError:
             return False
         return True
+
+    def settle_again(self, name: str, known: Delivered, verb: str) -> bool:
+        """Settle a message of which nobody knows whether it is settled; False when it is somebody else's by now."""
+        queue = self.queue(name)
+        held = self.unclaimed.claim(queue, known)
+        return self.settle(name, held, held.lease, verb) if held is not None else not queue.has_held(known.seq)

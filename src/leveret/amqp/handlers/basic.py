@@ -24,6 +24,7 @@ from leveret.amqp.replying import ReplyConsumer
 from leveret.amqp.subscriber import Subscriber
 from leveret.core import consumer_arguments
 from leveret.core.errors import PreconditionFailed, TooMany
+from leveret.core.queue import Queue
 from leveret.core.queue_types import check_get
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ def qos(channel: Channel, method: BasicQos) -> None:
     if method.prefetch_size:
         raise ProtocolError(Reply.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
     if method.global_qos:
-        channel.prefetch = method.prefetch_count
-        channel.resume()
+        channel.limit(method.prefetch_count)
     else:
         channel.consumer_prefetch = method.prefetch_count
     channel.say(BasicQosOk())
@@ -44,17 +44,11 @@ def qos(channel: Channel, method: BasicQos) -> None:
 
 def consume(channel: Channel, method: BasicConsume) -> None:
     """Push the messages of a queue from now on."""
-    tag = method.consumer_tag or consumer_tag()
-    if channel.has_consumer(tag):
-        raise ProtocolError(Reply.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
-    if len(channel.subscribers) >= channel.hub.limits.consumers_per_channel_max:
-        raise TooMany(f"the channel has {len(channel.subscribers)} consumers: cancel some, or open another channel")
+    tag = new_tag(channel, method)
     if method.queue == REPLY_TO:
         consume_replies(channel, method, tag)
         return
-    name = channel.queue_name(method.queue)
-    channel.authorize("basic.consume", {"queue": name})
-    source = channel.queue(name)
+    source = consumed_queue(channel, method)
     if source.recorder is not None:
         consume_stream(channel, method, source, source.recorder, tag)
     else:
@@ -72,6 +66,23 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         channel.add_consumer(subscriber, source)
     # Written before the lock is let go, and only then the queue begins to push.
     channel.answer(method.nowait, BasicConsumeOk(tag))
+
+
+def new_tag(channel: Channel, method: BasicConsume) -> str:
+    """The tag of a consumer that is to begin."""
+    tag = method.consumer_tag or consumer_tag()
+    if channel.has_consumer(tag):
+        raise ProtocolError(Reply.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
+    if channel.consumer_count >= channel.hub.limits.consumers_per_channel_max:
+        raise TooMany(f"the channel has {channel.consumer_count} consumers: cancel some, or open another channel")
+    return tag
+
+
+def consumed_queue(channel: Channel, method: BasicConsume) -> Queue:
+    """The queue that it wants to consume, if it may."""
+    name = channel.queue_name(method.queue)
+    channel.authorize("basic.consume", {"queue": name})
+    return channel.queue(name)
 
 
 def consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:

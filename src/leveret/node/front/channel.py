@@ -267,6 +267,17 @@ class FrontChannel(Channel):
 
     # Consumers
 
+    def limit(self, prefetch: int) -> None:
+        """How much all consumers together may be given and not settle; each shard counts for itself."""
+        self.prefetch = prefetch
+        for branch in self.branches.values():
+            branch.limit(prefetch)
+
+    @property
+    def consumer_count(self) -> int:
+        """How many there are, in whatever shard."""
+        return len(self.consumers)
+
     def has_consumer(self, tag: str) -> bool:
         """Whether a tag is taken."""
         return tag in self.consumers or super().has_consumer(tag)

@@ -173,6 +173,7 @@ class FrontConnection(Connection):
             channel.lost(backend.home)
         backend.detach()
         self.hold(Hold.SHARD)
+        self.branch_closed()  # no shard that is gone says so any more
 
     def held(self, branch: Branch) -> Iterator[tuple[str, Name]]:
         """What the client holds of a shard on a channel."""

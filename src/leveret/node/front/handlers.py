@@ -14,8 +14,6 @@ from leveret.amqp.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
-    BasicQos,
-    BasicQosOk,
     BasicRecover,
     BasicRecoverAsync,
     BasicRecoverOk,
@@ -30,10 +28,9 @@ from leveret.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
-from leveret.amqp.names import REPLY_TO, consumer_tag
+from leveret.amqp.names import REPLY_TO
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.core.changes import DeleteQueue
-from leveret.core.errors import TooMany
 from leveret.node.front.branch import Consumer
 from leveret.node.front.transaction import FrontTransaction
 
@@ -42,32 +39,13 @@ if TYPE_CHECKING:
     from leveret.node.front.channel import FrontChannel
 
 
-def qos(channel: FrontChannel, method: BasicQos) -> None:
-    """Limit what is pushed; each shard counts for itself."""
-    if method.prefetch_size:
-        raise ProtocolError(Reply.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
-    if method.global_qos:
-        channel.prefetch = method.prefetch_count
-        for branch in channel.branches.values():
-            branch.limit(method.prefetch_count)
-    else:
-        channel.consumer_prefetch = method.prefetch_count
-    channel.say(BasicQosOk())
-
-
 def consume(channel: FrontChannel, method: BasicConsume) -> None:
     """Push the messages of a queue from now on."""
-    tag = method.consumer_tag or consumer_tag()
-    if channel.has_consumer(tag):
-        raise ProtocolError(Reply.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
-    if len(channel.consumers) >= channel.hub.limits.consumers_per_channel_max:
-        raise TooMany(f"the channel has {len(channel.consumers)} consumers: cancel some, or open another channel")
+    tag = basic.new_tag(channel, method)
     if method.queue == REPLY_TO:
         basic.consume_replies(channel, method, tag)
         return
-    name = channel.queue_name(method.queue)
-    channel.authorize("basic.consume", {"queue": name})
-    channel.queue(name)
+    name = basic.consumed_queue(channel, method).name
     branch = channel.consumers[tag] = channel.branch(name)
     asked = replace(method, queue=name, consumer_tag=tag, nowait=False)
     begun = channel.awaited(lambda _: channel.answer(method.nowait, BasicConsumeOk(tag)))
@@ -184,7 +162,6 @@ def commit(channel: FrontChannel, method: TxCommit) -> None:
 
 HANDLERS: Handlers = {
     **SINGLE,
-    BasicQos: qos,
     BasicConsume: consume,
     BasicCancel: cancel,
     BasicGet: get,
