@@ -87,10 +87,7 @@ class Broker(Journaled):
             check_equivalent(existing.arguments or {}, arguments or {}, name, vhost)
             existing.use()
             return existing
-        if server_named:
-            check_server_named(arguments)
-        else:
-            check_new_name("queue", name)
+        check_server_named(arguments) if server_named else check_new_name("queue", name)
         if len(self.queues) >= QUEUES_MAX:
             raise TooMany(f"there are {QUEUES_MAX} queues: delete some")
         kind = self.kinds.of(arguments, name, vhost)
