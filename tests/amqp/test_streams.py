@@ -34,7 +34,6 @@ from leveret.amqp.methods import (
     QueuePurge,
 )
 from leveret.core.properties import Properties
-from leveret.stream import table_pages
 from tests.amqp.client import Client, Received, World
 
 WHERE = "queue 's' in vhost '/'"
@@ -481,28 +480,3 @@ def test_nobody_waits_for_a_slow_disk_under_the_lock(world: World, monkeypatch: 
         done(job())
         found += bodies(client)
     assert [body.split()[0] for body in found] == [str(number) for number in range(20)]
-
-
-def test_old_records_in_a_database_are_fetched_elsewhere(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_pages, "PAGE_BYTES", 1 << 10)
-    monkeypatch.setattr(table_pages, "PAGES_MAX", 4)
-    first = World(path=store_url)
-    client = first.client()
-    declare(client)
-    sent = [str(number) * 50 for number in range(100)]
-    publish(client, *sent)
-    first.close()
-    second = World(path=store_url)
-    fetched = []
-    elsewhere = second.hub.elsewhere
-
-    def fetch(job: Any, done: Any) -> None:
-        fetched.append(job)
-        elsewhere(job, done)
-
-    monkeypatch.setattr(second.hub, "elsewhere", fetch)
-    client = second.client()
-    consume(client, x_stream_offset="first")
-    assert bodies(client) == sent
-    assert fetched
-    second.close()
