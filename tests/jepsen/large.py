@@ -77,7 +77,7 @@ class Large:
     @property
     def flags(self) -> list[str]:
         """See Footing."""
-        return ["--plain-auth-remote", "--redis", self._redis.url]
+        return ["--plain-auth-remote", "--cluster-plain", "--redis", self._redis.url]
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
         """See Footing."""
