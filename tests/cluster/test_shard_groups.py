@@ -187,6 +187,48 @@ def test_what_was_settled_during_a_move_is_not_copied(world: World) -> None:
         assert numbers(broker) == [99]
 
 
+@pytest.mark.parametrize("ahead", [True, False])
+def test_streams_go_with_their_shard(world: World, postgres: PostgresServer, ahead: bool) -> None:
+    records = [bytes([number]) * 20_000 for number in range(100)]
+    copying = world.steps(10, 0, 1)
+    with world.open(10) as broker:
+        kept = broker.stream("kept", partitions=2)
+        short = broker.stream("short", segment_bytes=1 << 20, max_bytes=1 << 20)
+        gone = broker.stream("gone")
+        for stream in (kept, short, gone):
+            stream.send_many(records[:50])
+        copying[0]()
+        if ahead:
+            copying[1]()
+        kept.send_many(records[50:])
+        short.send_many(records)  # the first segments go
+        gone.delete()
+        broker.stream("late").send(b"late")
+        before = {stream.name: read(stream) for stream in broker.streams()}
+    for step in copying[2:]:
+        step()
+    with world.open(12) as broker:
+        assert {stream.name: read(stream) for stream in broker.streams()} == before
+        assert sorted(before) == ["kept", "late", "short"]
+        assert sorted(before["kept"]) == records
+        assert len(before["short"]) < 150
+        broker.stream("kept").send(b"more")
+        sweep(world.urls[0], SHARD, "a", 12)
+    left = "select tablename from pg_tables where tablename ~ '_{}(_|$)' and schemaname = '{}'"
+    schema = world.urls[0].rpartition("%3D")[2]
+    assert postgres.sql(left.format(SHARD, schema)) == []
+
+
+def read(stream: leveret.Stream) -> list[bytes]:
+    """All records of a stream."""
+    found: list[bytes] = []
+    for partition in range(stream.partitions):
+        with stream.reader(partition, "first") as reader:
+            while records := reader.read(1_000):
+                found += [record.data for record in records]
+    return found
+
+
 @pytest.mark.parametrize("done", range(5))
 def test_a_mover_that_dies_anywhere_leaves_one_truth(world: World, done: int) -> None:
     with world.open(10) as broker:

@@ -2,7 +2,7 @@
 
     begin         the shard is taken over in the target at the same epoch, and emptied there
     copy_ahead    what there is is copied, while more is written
-    finish        nobody writes any more: the end of the log, large bodies, the checkpoint, and the row
+    finish        nobody writes any more: the end of the log, large bodies, streams, the checkpoint, and the row
 
 Rows are copied as they are, so that the target has the same bytes. Every change of the target names the epoch: a copy
 whose owner is not the owner any more does nothing. What an unfinished one leaves there is removed by the next.
@@ -21,7 +21,9 @@ from psycopg.types.numeric import Int8
 from leveret.core.errors import Fenced, JournalFailed, StoreUnreachable
 from leveret.journal.postgres import ADD, CREATE_SEGMENT, TABLES, TAKE, UPKEEP_TIMEOUT_MS, create
 from leveret.journal.postgres_blobs import blob_table, create_blobs
+from leveret.journal.postgres_files import stream_table
 from leveret.journal.postgres_session import Run, Session, Values
+from leveret.journal.postgres_stream_copy import StreamCopy
 from leveret.journal.table import FIRST_START, Unknown
 
 BATCH_BYTES = 4 << 20
@@ -81,6 +83,7 @@ class ShardCopy:
         self._growing = 0
         """Segments below this one do not change any more, and were copied whole."""
         self._cancelled = threading.Event()
+        self._streams = StreamCopy(shard, self._fetch, self._look, self._change)
 
     def begin(self) -> None:
         """Own the shard in the target, with nothing in it."""
@@ -105,6 +108,8 @@ class ShardCopy:
                 # It had nothing alive in it, and was removed meanwhile.
         self._growing = extent.segment
         self._copy_blobs()
+        if self._has(stream_table(self._shard)):
+            self._streams.copy_ahead()
 
     def finish(self) -> None:
         """Copy the rest, after which the target has all that the source has."""
@@ -118,6 +123,8 @@ class ShardCopy:
             self._copy_checkpoint(extent.checkpoint)
             self._compare(extent.checkpoint)
         self._copy_blobs()
+        if self._has(stream_table(self._shard)):
+            self._streams.finish()
         gone = self._ends.keys() - set(extent.segments)
         drop(self._target, [self._segment(number) for number in gone], self._values)
         self._set(extent)
@@ -194,7 +201,7 @@ class ShardCopy:
     def _copy_blobs(self) -> None:
         """Copy the large bodies that the target has not; those that nobody names are swept when it is opened."""
         table = blob_table(self._shard)
-        if not done(self._source, lambda run: tables(run, table)):
+        if not self._has(table):
             return
         done(self._target, lambda run: create_blobs(run, table))
         known = {key for (key,) in done(self._target, lambda run: run(f"select key from {table}", {})[1])}
@@ -202,22 +209,35 @@ class ShardCopy:
             if key not in known:
                 self._copy_blob(table, key)
 
+    def _has(self, table: str) -> bool:
+        """Whether the source has a table."""
+        return bool(done(self._source, partial(tables, pattern=table)))
+
+    def _change(self, work: Callable[[Run], object]) -> None:
+        """Do something to the target, as its owner."""
+
+        def change(run: Run) -> None:
+            owned(run, self._values)
+            work(run)
+
+        done(self._target, change)
+
     def _copy_blob(self, table: str, key: str) -> None:
         """Copy one, unless it was deleted meanwhile."""
         rows = self._fetch(f"select data from {table} where key = %(key)s", {"key": key})
-
-        def copy(run: Run) -> None:
-            owned(run, self._values)
-            run(f"insert into {table} values (%(key)s, %(data)b)", {"key": key, "data": rows[0][0]})
-
+        statement = f"insert into {table} values (%(key)s, %(data)b)"
         if rows:
-            done(self._target, copy)
+            self._change(lambda run: run(statement, {"key": key, "data": rows[0][0]}))
 
     def _fetch(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
         """Rows of the source, unless the copy was cancelled."""
         if self._cancelled.is_set():
             raise StoreUnreachable("the copy was given up: move the shard again")
         return done(self._source, lambda run: run(statement, values)[1])
+
+    def _look(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
+        """Rows of the target."""
+        return done(self._target, lambda run: run(statement, values)[1])
 
 
 def sweep(url: str, shard: int, owner: str, epoch: int) -> None:
@@ -259,7 +279,12 @@ def overtaken() -> Fenced:
 
 def empty(session: Session, shard: int, values: Values) -> None:
     """Remove all tables of a shard, and leave its row."""
-    patterns = (f"leveret_segment_{shard}_%", f"leveret_checkpoint_{shard}_%", blob_table(shard))
+    patterns = (
+        f"leveret_segment_{shard}_%",
+        f"leveret_checkpoint_{shard}_%",
+        blob_table(shard),
+        stream_table(shard),
+    )
     for pattern in patterns:
         drop(session, done(session, partial(tables, pattern=pattern)), values)
 

@@ -53,12 +53,17 @@ STREAMS = "select distinct stream from {table}"
 REMOVE_STREAM = "delete from {table} where stream = %(stream)s"
 
 
+def stream_table(shard: int) -> str:
+    """The table with the streams of a shard."""
+    return f"leveret_stream_{shard}"
+
+
 class PostgresFiles:
     """The files of the streams of one shard that this process owns; Files says what the methods do."""
 
     def __init__(self, url: str, shard: int, epoch: int) -> None:
         """Use the table of the shard, which is made with its first stream."""
-        self._table = f"leveret_stream_{shard}"
+        self._table = stream_table(shard)
         self._values: Values = {"shard": Int8(shard), "epoch": Int8(epoch)}
         self._writing = Session(url, UPKEEP_TIMEOUT_MS)
         self._reading = Session(url, READ_TIMEOUT_MS)
