@@ -189,7 +189,7 @@ def test_what_was_settled_during_a_move_is_not_copied(world: World) -> None:
 
 @pytest.mark.parametrize("ahead", [True, False])
 def test_streams_go_with_their_shard(world: World, postgres: PostgresServer, ahead: bool) -> None:
-    records = [bytes([number]) * 20_000 for number in range(100)]
+    records = [secrets.token_bytes(20_000) for _ in range(100)]
     copying = world.steps(10, 0, 1)
     with world.open(10) as broker:
         kept = broker.stream("kept", partitions=2)
@@ -201,7 +201,9 @@ def test_streams_go_with_their_shard(world: World, postgres: PostgresServer, ahe
         if ahead:
             copying[1]()
         kept.send_many(records[50:])
-        short.send_many(records)  # the first segments go
+        short.send_many(records)
+        assert broker.guard.streams is not None
+        broker.guard.streams.retain(broker.guard.clock.now_ms())  # the first segments go
         gone.delete()
         broker.stream("late").send(b"late")
         before = {stream.name: read(stream) for stream in broker.streams()}
@@ -210,7 +212,7 @@ def test_streams_go_with_their_shard(world: World, postgres: PostgresServer, ahe
     with world.open(12) as broker:
         assert {stream.name: read(stream) for stream in broker.streams()} == before
         assert sorted(before) == ["kept", "late", "short"]
-        assert sorted(before["kept"]) == records
+        assert sorted(before["kept"]) == sorted(records)
         assert len(before["short"]) < 150
         broker.stream("kept").send(b"more")
         sweep(world.urls[0], SHARD, "a", 12)
