@@ -14,7 +14,6 @@ from leveret.amqp.methods import (
     BasicCancel,
     BasicGetOk,
     BasicNack,
-    BasicReject,
     BasicReturn,
     ChannelClose,
     Method,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DELIVER = b"\0\x3c\0\x3c"
-ACKED, REQUEUED = 0, 1  # how a delivery is settled; else it is rejected
 
 
 class FrontChannel(Channel):
@@ -170,8 +168,14 @@ class FrontChannel(Channel):
 
     def settle_now(self, tag: int, multiple: bool, how: int) -> None:
         """Tell the shards whose deliveries these are."""
-        for home, inner, many, names in self.tags.settle(tag, multiple):
-            self.branch_in(home).settle(settlement(inner, many, how), how, names)
+        if not multiple:
+            found = self.tags.take(tag)
+            if found is not None:
+                names = () if found.name is None else (found.name,)
+                self.branch_in(found.home).settle(found.tag, False, how, names)
+            return
+        for home, inner, many in self.tags.take_through(tag):
+            self.branch_in(home).settle(inner, True, how, many)
 
     # From shards
 
@@ -309,15 +313,6 @@ class FrontChannel(Channel):
         """Wait for no answer of a shard any more."""
         for _ in range(branch.abandon()):
             self.front.go_on()
-
-
-def settlement(tag: int, multiple: bool, how: int) -> Method:
-    """What a shard is told about a delivery."""
-    if how == ACKED:
-        return BasicAck(tag, multiple)
-    if multiple:
-        return BasicNack(tag, True, how == REQUEUED)
-    return BasicReject(tag, how == REQUEUED)
 
 
 def method_ids(method: Method) -> tuple[int, int]:
