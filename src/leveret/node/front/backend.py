@@ -75,6 +75,7 @@ class Backend:
         """Whether the shard hears nothing for now."""
         self._unsure: deque[tuple[int, int, Name]] = deque()  # the mark that says when it is durable, how, which
         self._last_mark = 0
+        self._is_noted = False
         self._reset()
 
     def _reset(self) -> None:
@@ -93,18 +94,25 @@ class Backend:
 
     # Out
 
+    def _note(self) -> None:
+        """Something is to be sent: the connection needs to hear that once in a turn."""
+        if not self._is_noted:
+            self._is_noted = True
+            self.connection.note(self)
+
     def method(self, number: int, payload: bytes) -> None:
         """Send a method."""
         self._writer.method(number, payload)
-        self.connection.note(self)
+        self._note()
 
     def content(self, number: int, method: bytes, content: bytes, header_len: int) -> None:
         """Send a method with content."""
         self._writer.content(number, method, content, header_len)
-        self.connection.note(self)
+        self._note()
 
     def flush(self) -> None:
         """Hand over what was said; not under a lock."""
+        self._is_noted = False
         if self._session is not None and self._writer.pending_bytes:
             self._mark()
             self._session.send(self._preface() + self._writer.take())
@@ -142,7 +150,7 @@ class Backend:
         self._is_marked = False
         if self._unsure:
             self._mark()
-            self.connection.note(self)
+            self._note()
 
     def _settle_again(self) -> None:
         """Tell the next owner what the one before it may not have written."""
@@ -201,7 +209,7 @@ class Backend:
         """A method without content came on a channel."""
         if isinstance(method, ChannelClose):
             self._writer.method(number, encode(ChannelCloseOk()))
-            self.connection.note(self)
+            self._note()
         if number in self._closing:
             if isinstance(method, ChannelClose | ChannelCloseOk):
                 self._closed(number)
@@ -262,7 +270,7 @@ class Backend:
     def attach(self, session: Session) -> None:
         """There is a way to the shard: what was said meanwhile is sent."""
         self._session = session
-        self.connection.note(self)
+        self._note()
 
     def detach(self) -> None:
         """The shard has lost its owner, and with it all that it knew of this client: tell the next one."""
