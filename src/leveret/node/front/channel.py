@@ -54,6 +54,7 @@ class FrontChannel(Channel):
         self.confirms = Confirms()
         self.getting_without_ack = False
         self._asked = (0, 0)
+        self._counts = dict.fromkeys(("acks", "gets", "redeliveries"), 0)
         self._commits: list[Callable[[], None]] = []
 
     # To shards
@@ -166,7 +167,9 @@ class FrontChannel(Channel):
         if self.transaction is not None:
             self.transaction.settle(tag, multiple, how)
         else:
+            held = len(self.tags)
             self.settle_now(tag, multiple, how)
+            self._counts["acks"] += held - len(self.tags) if how == ACKED else 0
 
     def settle_now(self, tag: int, multiple: bool, how: int) -> None:
         """Tell the shards whose deliveries these are."""
@@ -196,12 +199,15 @@ class FrontChannel(Channel):
         tag = self.next_tag()
         if not consumer.method.no_ack:
             self.tags.add(tag, branch.home, int.from_bytes(method[tag_at : tag_at + 8], "big"))
+        self._counts["redeliveries"] += method[tag_at + 8] & 1
         told = method[:tag_at] + tag.to_bytes(8, "big") + method[tag_at + 8 :]
         self.outlet.content(self.number, told, content, header_len)
         self.outlet.note()
 
     def _got(self, branch: Branch, came: BasicGetOk, content: bytes, header_len: int) -> None:
         """Hand out a message that was asked for."""
+        self._counts["gets"] += 1
+        self._counts["redeliveries"] += came.redelivered
         tag = self.next_tag()
         if not self.getting_without_ack:
             self.tags.add(tag, branch.home, came.delivery_tag)
@@ -262,7 +268,27 @@ class FrontChannel(Channel):
                 self.front.go_on()
                 then()
 
-    # Consumers
+    # What operators see: what a single server counts in Traffic
+
+    @property
+    def confirmed(self) -> int:
+        """Publishes of which the client was told what became of them."""
+        return self.published - len(self.confirms)
+
+    @property
+    def acks(self) -> int:
+        """Deliveries that were acknowledged."""
+        return self._counts["acks"]
+
+    @property
+    def gets(self) -> int:
+        """Messages that were asked for one by one."""
+        return self._counts["gets"]
+
+    @property
+    def redeliveries(self) -> int:
+        """Deliveries of what had been delivered before."""
+        return self._counts["redeliveries"]
 
     @property
     def consumer_count(self) -> int:
@@ -273,6 +299,8 @@ class FrontChannel(Channel):
     def unacked_count(self) -> int:
         """How many deliveries of all shards are not settled."""
         return len(self.tags)
+
+    # Consumers
 
     def has_consumer(self, tag: str) -> bool:
         """Whether a tag is taken."""
