@@ -21,6 +21,7 @@ from leveret.amqp.methods import (
     ConfirmSelect,
     Method,
 )
+from leveret.amqp.transaction import ACKED, REQUEUED
 from leveret.node.claims import Name, claims
 from leveret.node.front.reading import Reading
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 Then = Callable[[Method], None]
 
-
-ACKED, REQUEUED = 0, 1  # how a delivery is settled; else it is rejected
 
 _SETTLEMENT = struct.Struct(">IQB")
 _ACK, _NACK = 0x003C0050, 0x003C0078

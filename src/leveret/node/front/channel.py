@@ -21,6 +21,7 @@ from leveret.amqp.methods import (
     QueueDeclareOk,
 )
 from leveret.amqp.traffic import Route
+from leveret.amqp.transaction import ACKED
 from leveret.core.changes import Change
 from leveret.core.queue import Queue
 from leveret.node.front.branch import Branch
