@@ -129,11 +129,17 @@ def test_every_exit_code_of_a_server_is_documented() -> None:
     assert [int(row[0]) for row in table("server.md", "exit codes")] == sorted({0, *EXIT_CODES.values()})
 
 
-def test_every_event_of_a_server_is_documented() -> None:
-    parts = ("alerting", "amqp", "http", "net", "server")
-    sources = [path.read_text() for part in parts for path in files(".py", under=f"src/leveret/{part}")]
-    logged = {event for text in sources for event in re.findall(r'(?:LOG\.\w+|\blog)\(\s*"([^"]+)"', text)}
-    assert {row[0] for row in table("server.md", "events")} == {code(event) for event in logged}
+EVENTS = {
+    "server.md": ("alerting", "amqp", "http", "net", "server", "telemetry"),
+    "cluster.md": ("node", "shared"),
+}
+
+
+@pytest.mark.parametrize("page", EVENTS)
+def test_every_event_in_the_log_is_documented(page: str) -> None:
+    sources = [path.read_text() for part in EVENTS[page] for path in files(".py", under=f"src/leveret/{part}")]
+    logged = {event for text in sources for event in re.findall(r'(?:LOG\.\w+|_log\.\w+|\blog)\(\s*"([^"]+)"', text)}
+    assert {event for row in table(page, "events") for event in row[0].split(", ")} == {code(event) for event in logged}
 
 
 @pytest.mark.parametrize("name", COLUMNS_FOR_SPARK)

@@ -190,6 +190,28 @@ def test_clients_are_listed_and_sent_away_by_any_node(cluster: ManagedCluster) -
     assert api.call("DELETE", f"/connections/{quote(row['name'])}").status == 404
 
 
+def test_a_channel_counts_what_it_does_in_whatever_shards(cluster: ManagedCluster) -> None:
+    emptied(cluster)
+    with cluster.connect("a") as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for name in NAMES:
+            channel.basic_publish("", name, b"x")
+        channel.basic_publish("", "nowhere", b"x")
+        for name in NAMES[:2]:
+            channel.basic_ack(channel.basic_get(name)[0].delivery_tag)
+            assert channel.basic_get(name) == (None, None, None)
+        channel.basic_get(NAMES[2])
+        connection.process_data_events(0)
+        told = cluster.api("b").get("/channels")[0]
+    stats = {name: told["message_stats"][name] for name in ("publish", "confirm", "get", "ack", "redeliver")}
+    assert stats == {"publish": 5, "confirm": 5, "get": 3, "ack": 2, "redeliver": 0}
+    assert (told["messages_unconfirmed"], told["messages_unacknowledged"]) == (0, 1)
+    text = cluster.ask("a", "GET /metrics").json.decode()
+    for line in ("get_empty_total 2", "messages_acked_total 2", "messages_unroutable_dropped_total 1"):
+        assert f"\nrabbitmq_channel_{line}\n" in text
+
+
 def wait_for_the_end(connection: BlockingConnection) -> None:
     while True:
         connection.process_data_events(1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import random
 
+from leveret.amqp.transaction import ACKED, REQUEUED
 from leveret.core.broker import Broker
 from leveret.core.claims import claim, give_up, hold_delivered
 from leveret.core.errors import JournalFailed, LeveretError
@@ -24,7 +25,6 @@ from leveret.telemetry.logs import Log
 GRACE_MS = 2_000  # fronts find the next owner in a tenth of that
 KEPT_MAX = 100_000  # of a shard: each is an object in memory; what is over is delivered at once
 
-ACKED, REQUEUED = 0, 1  # how a delivery was settled; else it was rejected
 
 LOG = Log("node")
 

@@ -115,7 +115,7 @@ class FrontConnection(Connection):
     def _send(self) -> None:
         """Send what was said, once to each shard."""
         noted, self._noted = self._noted, []
-        for backend in dict.fromkeys(noted):
+        for backend in noted:
             backend.flush()
 
     def wait(self) -> None:

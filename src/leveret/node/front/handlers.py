@@ -81,6 +81,7 @@ def get(channel: FrontChannel, method: BasicGet) -> None:
 
     def given(answer: Method) -> None:
         if not hasattr(answer, "delivery_tag"):  # a message is handed out when its content is here
+            channel.empty_gets += 1
             channel.say(answer)
 
     channel.ask(channel.branch(name), BasicGet(name, method.no_ack), given)
