@@ -194,9 +194,9 @@ class ShardCopy:
         there = self._stream_segments()
         for segment in self._copied_streams - set(there):
             self._forget_stream(segment)
-        last = {(segment.stream, segment.partition): segment for segment in there}
+        last = set({(segment.stream, segment.partition): segment for segment in there}.values())
         for segment in there:
-            if segment in self._copied_streams or (complete and segment in last.values()):
+            if segment in self._copied_streams or (complete and segment in last):
                 continue
             try:
                 self._copy_stream(segment)
