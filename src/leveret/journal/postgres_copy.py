@@ -4,7 +4,7 @@
     copy_ahead    what there is is copied, while more is written
     finish        nobody writes any more: the end of the log, large bodies, the checkpoint, and the row
 
-Segments of streams are copied likewise: those with an index are complete.
+Segments of streams are copied likewise: those that another one follows in their partition are complete.
 
 Rows are copied as they are, so that the target has the same bytes. Every change of the target names the epoch: a copy
 whose owner is not the owner any more does nothing. What an unfinished one leaves there is removed by the next.
@@ -191,23 +191,24 @@ class ShardCopy:
 
     def _copy_streams(self, *, complete: bool) -> None:
         """Copy the segments of streams that the target has not; `complete`: of those that will not change any more."""
-        there = dict(self._stream_segments())
-        for segment in self._copied_streams - there.keys():
+        there = self._stream_segments()
+        for segment in self._copied_streams - set(there):
             self._forget_stream(segment)
-        for segment, indexed in there.items():
-            if segment in self._copied_streams or (complete and not indexed):
+        last = set({(segment.stream, segment.partition): segment for segment in there}.values())
+        for segment in there:
+            if segment in self._copied_streams or (complete and segment in last):
                 continue
             try:
                 self._copy_stream(segment)
             except JournalFailed:
-                if segment in dict(self._stream_segments()):
+                if segment in self._stream_segments():
                     raise
                 # It was too old, and was removed meanwhile.
 
-    def _stream_segments(self) -> Iterator[tuple[SegmentKey, bool]]:
-        """The segments of streams that there are, and whether each has an index."""
-        for *key, indexed in self._fetch(postgres_streams.SEGMENTS, {"shard": Int8(self._shard)}):
-            yield SegmentKey(*key), indexed
+    def _stream_segments(self) -> list[SegmentKey]:
+        """The segments of streams that there are, in the order of their offsets."""
+        rows = self._fetch(postgres_streams.SEGMENTS, {"shard": Int8(self._shard)})
+        return [SegmentKey(*key) for *key, _ in rows]
 
     def _copy_stream(self, segment: SegmentKey) -> None:
         """Copy one segment of a stream, as a whole or not at all."""
