@@ -33,7 +33,9 @@ from leveret.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
-from leveret.core.errors import InvalidArgument
+from leveret.core import claims as claiming
+from leveret.core.errors import InvalidArgument, StoreUnreachable
+from leveret.core.held import Held
 from leveret.node import claims
 from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
@@ -218,6 +220,30 @@ def test_what_nobody_claims_is_delivered_again_in_its_order(world: TakeoverWorld
     world.pass_ms(GRACE_MS)
     got = [(each.body, each.method.redelivered) for each in gets(other, 3)]
     assert got == [(b"one", True), (b"two", True), (b"three", False)]
+
+
+def test_what_cannot_be_given_back_now_is_later_and_holds_up_nothing_else(
+    world: TakeoverWorld, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(client, b"one", b"two")
+    consume(client)
+    taken(client)
+    world.lose()
+    world.hub.lost(client.connection)
+    refused: list[int] = []
+
+    def give_up(held: Held, lease: int) -> None:
+        if not refused:
+            refused.append(held.seq)
+            raise StoreUnreachable("PostgreSQL does not answer")
+        claiming.give_up(held, lease)
+
+    monkeypatch.setattr("leveret.node.unclaimed.give_up", give_up)
+    world.pass_ms(GRACE_MS)
+    other = client_of(world)
+    assert depth(other) == 1
+    world.pass_ms(GRACE_MS)
+    assert [each.body for each in gets(other, 2)] == [b"one", b"two"]
 
 
 def gets(client: Client, count: int) -> list[Any]:

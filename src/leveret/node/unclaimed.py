@@ -109,8 +109,15 @@ class Unclaimed:
 
     def _give_up(self, now_ms: int) -> None:
         """Nobody has come for what is left."""
-        kept, self._kept = self._kept, {}
-        for held, lease in kept.values():
-            give_up(held, lease)
+        for key, (held, lease) in tuple(self._kept.items()):
+            try:
+                give_up(held, lease)
+            except JournalFailed:
+                raise
+            except LeveretError as error:  # it has died meanwhile, and cannot be read: that is tried again
+                LOG.warning("message not given back", queue=held.queue.name, reason=error)
+                self._alarm.set(now_ms + GRACE_MS)
+            else:
+                del self._kept[key]
         for queue in tuple(self._paused):
             self._resume(queue)
