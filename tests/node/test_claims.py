@@ -361,6 +361,19 @@ def test_a_queue_with_a_single_active_consumer_goes_on_when_nobody_claims(world:
     assert list(taken(other)) == [b"one", b"two"]
 
 
+def test_the_next_active_consumer_waits_for_one_that_cannot_be_reached(world: TakeoverWorld) -> None:
+    client = client_of(world, **{"x-single-active-consumer": True})
+    publish(client, b"one", b"two", b"three")
+    consume(client, prefetch=2)
+    taken(client)
+    other = world.client()
+    consume(other, tag="o")
+    cut_off(world, client)
+    assert other.nothing()
+    world.pass_ms(GRACE_MS)
+    assert list(taken(other)) == [b"one", b"two", b"three"]
+
+
 def test_an_exclusive_consumer_goes_on_alone(world: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     consume(client, exclusive=True)
