@@ -38,7 +38,8 @@ SIZES = """
 WINDOW = f"""
     select substring(data from greatest(%(start)s - start, 0)::int + 1 for (%(end)s - greatest(%(start)s, start))::int)
     from {{table}} where {OF_FILE} and start < %(end)s
-    and start >= coalesce((select max(start) from {{table}} where {OF_FILE} and start <= %(start)s), 0) order by start"""
+    and start >= coalesce((select max(start) from {{table}} where {OF_FILE} and start <= %(start)s), 0)
+    order by start"""
 CUT = (
     f"delete from {{table}} where {OF_FILE} and start >= %(size)s",
     f"""update {{table}} set data = substring(data for (%(size)s - start)::int)
