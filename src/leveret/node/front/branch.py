@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.amqp.codec import encode
@@ -19,6 +20,9 @@ from leveret.amqp.methods import (
     ConfirmSelect,
     Method,
 )
+from leveret.core.consumer_arguments import OFFSET, PARTITION
+from leveret.core.properties import decode_header
+from leveret.core.tables import Long
 from leveret.node.claims import Name, claims
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ class Consumer(NamedTuple):
 
     method: BasicConsume
     prefetch: int
+    reads_stream: bool = False
 
 
 class Branch:
@@ -51,6 +56,8 @@ class Branch:
         self.consumers: dict[str, Consumer] = {}
         self.names: dict[int, Name] = {}
         """Which messages deliveries are that are about to come, by their tags."""
+        self.read: dict[str, bytes] = {}
+        """The content header of the last record that each consumer of a stream was given."""
         self._prefetch = prefetch
         self._questions: deque[Question] = deque()
         self._open()
@@ -122,7 +129,8 @@ class Branch:
         asked = {each.method.consumer_tag for each in questions if isinstance(each.method, BasicConsume)}
         for tag, consumer in self.consumers.items():
             if tag not in asked:
-                self.consume(consumer, None)
+                method = resumed(consumer.method, self.read.get(tag))
+                self.consume(consumer._replace(method=method), None)
         for question in questions:
             if isinstance(question.method, BasicConsume):
                 self.consume(self.consumers[question.method.consumer_tag], question.then)
@@ -138,3 +146,15 @@ class Branch:
         waited = sum(each.then is not None for each in self._questions)
         self._questions.clear()
         return waited
+
+
+def resumed(method: BasicConsume, last: bytes | None) -> BasicConsume:
+    """How a consumer of a stream goes on after the last record that it was given.
+
+    One that reads several partitions at once has no single place to go on at: it begins again where it began.
+    """
+    headers = {} if last is None else decode_header(last).headers or {}
+    offset = headers.get(OFFSET)
+    if not isinstance(offset, int) or (PARTITION in headers and PARTITION not in method.arguments):
+        return method
+    return replace(method, arguments={**method.arguments, OFFSET: Long(offset + 1)})

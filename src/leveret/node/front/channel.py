@@ -195,6 +195,8 @@ class FrontChannel(Channel):
         consumer = branch.consumers.get(method[5:tag_at].decode("utf-8", "surrogateescape"))
         if consumer is None:
             return  # cancelled meanwhile; the shard gets it back with the channel
+        if consumer.reads_stream:
+            branch.read[consumer.method.consumer_tag] = content[:header_len]
         tag = self.next_tag()
         if not consumer.method.no_ack:
             self.tags.add(tag, Delivery(branch.home, inner, consumer.method.consumer_tag, name))

@@ -45,11 +45,11 @@ def consume(channel: FrontChannel, method: BasicConsume) -> None:
     if method.queue == REPLY_TO:
         basic.consume_replies(channel, method, tag)
         return
-    name = basic.consumed_queue(channel, method).name
-    branch = channel.consumers[tag] = channel.branch(name)
-    asked = replace(method, queue=name, consumer_tag=tag, nowait=False)
+    queue = basic.consumed_queue(channel, method)
+    branch = channel.consumers[tag] = channel.branch(queue.name)
+    asked = replace(method, queue=queue.name, consumer_tag=tag, nowait=False)
     begun = channel.awaited(lambda _: channel.answer(method.nowait, BasicConsumeOk(tag)))
-    branch.consume(Consumer(asked, channel.consumer_prefetch), begun)
+    branch.consume(Consumer(asked, channel.consumer_prefetch, queue.recorder is not None), begun)
 
 
 def cancel(channel: FrontChannel, method: BasicCancel) -> None:
