@@ -18,7 +18,7 @@ const COLUMNS = [
   { label: "Queues", numeric: true, show: (row) => count(row.queues) },
   { label: "Epoch", numeric: true, optional: true, show: (row) => count(row.epoch) },
 ];
-const GROUP = { label: "PostgreSQL", optional: true, show: (row) => String(row.group) };
+const GROUP = { label: "PostgreSQL", optional: true, numeric: true, show: (row) => count(row.group) };
 const OF_MEMBERS = [
   { label: "Shards", numeric: true, show: (row) => count(row.member?.shards) },
   { label: "Definitions", numeric: true, optional: true, show: (row) => count(row.member?.definitions) },
@@ -28,8 +28,8 @@ const ACTION = { label: "Action", narrow: true, show: (row) => (drains(row) ? bu
 const OF_PROCESS = new Set(["Files", "Disk free", "Version"]); // its own page has them
 
 /** The table of shards. */
-export function shardsOf({ shards }) {
-  const columns = shards.some((row) => "group" in row) ? [...COLUMNS, GROUP] : COLUMNS;
+export function shardsOf({ groups = [] }) {
+  const columns = groups.length > 1 ? [...COLUMNS, GROUP] : COLUMNS;
   return tableOf({ caption: "Shards", columns, key: (row) => String(row.shard), empty: "There are none." });
 }
 
