@@ -22,6 +22,10 @@ class FakeClock:
         with self._path.open("r+b") as file:
             file.write((ahead_s * SECOND_NS).to_bytes(8, "little", signed=True))
 
+    def is_used_by(self, pid: int) -> bool:
+        """Whether a process has it."""
+        return str(self._path) in Path(f"/proc/{pid}/maps").read_text()
+
     @property
     def environ(self) -> dict[str, str]:
         """What its programs are started with."""

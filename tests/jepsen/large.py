@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -77,7 +77,7 @@ class Large:
     @property
     def flags(self) -> list[str]:
         """See Footing."""
-        return ["--plain-auth-remote", "--redis", self._redis.url]
+        return ["--plain-auth-remote", "--cluster-plain", "--redis", self._redis.url]
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
         """See Footing."""
@@ -163,19 +163,27 @@ class Large:
     def _cutting(self, targets: Callable[[World, str], list[str]], *, both: bool = True) -> Callable[[World], None]:
         def fault(world: World) -> None:
             node = world.owner()
-            self.network.cut(node, targets(world, node), both=both)
-            world.away(*CUT_S)
-            self.network.heal()
+            with self._cut(node, targets(world, node), both=both):
+                world.away(*CUT_S)
 
         return fault
+
+    @contextmanager
+    def _cut(self, source: str, targets: list[str], *, both: bool = True) -> Iterator[None]:
+        """Let nothing pass for a while."""
+        self.network.cut(source, targets, both=both)
+        try:
+            yield
+        finally:
+            dropped = self.network.heal()
+        assert dropped, f"nobody noticed that {source} was cut off"
 
     def _cut_primary(self, world: World) -> None:
         """The primary is there and reaches nobody: nothing it still commits may count."""
         former = self._primary()
         others = [name for name in KEEPERS if name != former]
-        self.network.cut(former, [*self._names, *others, SHARED, ""])
-        self.postgres.wait_for_another(former)
-        self.network.heal()
+        with self._cut(former, [*self._names, *others, SHARED, ""]):
+            self.postgres.wait_for_another(former)
         self.postgres.wait()
 
     def _others(self, node: str) -> list[str]:
@@ -185,7 +193,9 @@ class Large:
 
     def _jump(self, world: World, sign: int) -> None:
         """The clock of a node is wrong for a while."""
-        clock = self._clocks[world.owner()]
+        name = world.owner()
+        clock = self._clocks[name]
+        assert clock.is_used_by(world.nodes.pid(name)), f"node {name} does not look at its clock"
         clock.set(sign * world.chance.randint(*JUMP_S))
         world.away(2.0, 5.0)
         clock.set(0)

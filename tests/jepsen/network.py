@@ -8,6 +8,7 @@ not allowed all machines have the address of this one, and `why_uncut` says why 
 """
 
 import os
+import re
 import secrets
 import subprocess
 from collections.abc import Sequence
@@ -19,21 +20,24 @@ from tests.machine import Machine
 from tests.parts import DEBIAN_PACKAGES, program
 
 NEEDED = ("ip", "nft")
+PACKETS = re.compile(r"packets (\d+)")
 RULES = """
 table ip cuts {
+    counter dropped { }
     set from { type ipv4_addr; }
     set to { type ipv4_addr; }
-    chain in { type filter hook input priority 0; ip saddr @from drop; }
-    chain out { type filter hook output priority 0; ip daddr @to drop; }
+    chain in { type filter hook input priority 0; ip saddr @from counter name dropped drop; }
+    chain out { type filter hook output priority 0; ip daddr @to counter name dropped drop; }
 }
 """
 
 
-def run(*command: str, text: str = "") -> None:
-    """Run a command to its end."""
+def run(*command: str, text: str = "") -> str:
+    """Run a command to its end; give what it said."""
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 class Network:
@@ -87,11 +91,15 @@ class Network:
         for side in ("to", "from") if both else ("to",):
             run(*self.machines[source].prefix, "nft", "add", "element", "ip", "cuts", side, f"{{ {addresses} }}")
 
-    def heal(self) -> None:
-        """Let everything pass again."""
+    def heal(self) -> int:
+        """Let everything pass again; give how many packets were dropped."""
+        dropped = 0
         for machine in self.machines.values():
             for side in ("to", "from"):
                 run(*machine.prefix, "nft", "flush", "set", "ip", "cuts", side)
+            told = PACKETS.search(run(*machine.prefix, "nft", "reset", "counter", "ip", "cuts", "dropped"))
+            dropped += int(told[1]) if told else 0
+        return dropped
 
 
 def _why_not() -> str | None:

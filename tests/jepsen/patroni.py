@@ -195,10 +195,17 @@ class Trio:
         self.wait_for_another(former)
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
-        """Run a statement on the primary."""
-        with psycopg.connect(self.url(), autocommit=True) as connection:
-            cursor = connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
+        """Run a statement on the primary, when there is one."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                with psycopg.connect(self.url(), autocommit=True) as connection:
+                    cursor = connection.execute(statement.encode())
+                    return cursor.fetchall() if cursor.description else []
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_S)
 
     def close(self) -> None:
         """End all."""
