@@ -1,9 +1,14 @@
 """Faults of nodes, whatever they stand on."""
 
 import signal
+import threading
+from contextlib import suppress
 
+from leveret.core.errors import LeveretError
 from tests.jepsen.footing import Faults
 from tests.jepsen.world import World
+
+SECOND = "second"  # the schema that is another group
 
 
 def kill(world: World) -> None:
@@ -40,8 +45,33 @@ def roll(world: World) -> None:
         world.nodes.start(name)
 
 
+def move(world: World) -> None:
+    """A shard goes to another database, and half of the time its owner dies on the way."""
+    told = world.nodes.operate(world.chance.choice(world.names), "cluster.status")
+    asked = told["node"]
+    if len(told["groups"]) == 1:
+        world.nodes.operate(asked, "cluster.add-shard-group", url=world.footing.store(SECOND), shards=0)
+    row = world.chance.choice([row for row in told["shards"] if row["owner"] and row["group"] is not None])
+    mover = threading.Thread(target=_move, args=(world, asked, row["shard"], 1 - row["group"]))
+    mover.start()
+    world.away(0.0, 0.5)
+    dies = world.chance.random() < 0.5
+    if dies:
+        world.nodes.kill(row["owner"])
+    mover.join()
+    if dies:
+        world.nodes.start(row["owner"])
+
+
+def _move(world: World, asked: str, shard: int, group: int) -> None:
+    """Let a shard be moved; whether it is depends on who dies when."""
+    with suppress(LeveretError, OSError):
+        world.nodes.operate(asked, "cluster.move-shard", shard=shard, group=group)
+
+
 NODE_FAULTS: Faults = {
     "kill a node": kill,
     "pause a node": pause,
     "rolling restart": roll,
+    "move a shard": move,
 }
