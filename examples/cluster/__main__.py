@@ -10,7 +10,7 @@ from examples.cluster.machine import running
 from tests.node.processes import Nodes
 
 HOW = """\
-Three nodes run on one PostgreSQL and one etcd; their data is removed at the end.
+Three nodes run on one PostgreSQL, one etcd and one Redis; their data is removed at the end.
 
 {places}
 

@@ -2,7 +2,9 @@
 
     begin         the shard is taken over in the target at the same epoch, and emptied there
     copy_ahead    what there is is copied, while more is written
-    finish        nobody writes any more: the end of the log, large bodies, streams, the checkpoint, and the row
+    finish        nobody writes any more: the end of the log, large bodies, the checkpoint, and the row
+
+Segments of streams are copied likewise: those that another one follows in their partition are complete.
 
 Rows are copied as they are, so that the target has the same bytes. Every change of the target names the epoch: a copy
 whose owner is not the owner any more does nothing. What an unfinished one leaves there is removed by the next.
@@ -12,18 +14,20 @@ can take that for a shard which never had any.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from psycopg.types.numeric import Int8
 
 from leveret.core.errors import Fenced, JournalFailed, StoreUnreachable
-from leveret.journal.postgres import ADD, CREATE_SEGMENT, TABLES, TAKE, UPKEEP_TIMEOUT_MS, create
+from leveret.journal import postgres_streams
+from leveret.journal.postgres import ADD, CREATE_SEGMENT, TAKE, UPKEEP_TIMEOUT_MS, create
 from leveret.journal.postgres_blobs import blob_table, create_blobs
-from leveret.journal.postgres_files import stream_table
+from leveret.journal.postgres_rows import tables
 from leveret.journal.postgres_session import Run, Session, Values
-from leveret.journal.postgres_stream_copy import StreamCopy
+from leveret.journal.postgres_streams import table_of, values_of
+from leveret.journal.stream_table import SegmentKey
 from leveret.journal.table import FIRST_START, Unknown
 
 BATCH_BYTES = 4 << 20
@@ -39,11 +43,13 @@ GONE = """
     update leveret_shard set segment = greatest(segment, 1), checkpoint = ''
     where id = %(shard)s and epoch = %(epoch)s"""
 FETCH = """
-    select start, seq, epoch, data from {table}
+    select {columns} from {table}
     where start >= %(start)s and start < %(start)s + %(size)s order by start"""
 STORE = """
     insert into {table} select * from
     unnest(%(starts)s::bigint[], %(seqs)s::bigint[], %(epochs)s::bigint[], %(datas)b::bytea[])"""
+STORE_STREAM = "insert into {table} select * from unnest(%(starts)s::bigint[], %(datas)b::bytea[])"
+FORGET_STREAMS = "delete from leveret_stream where shard = %(shard)s"
 WEIGHT = "select count(*), coalesce(sum(length(data)), 0)::bigint from {table}"
 CREATE_PARTS = (
     "drop table if exists {table}",
@@ -82,8 +88,8 @@ class ShardCopy:
         """How far each segment is copied."""
         self._growing = 0
         """Segments below this one do not change any more, and were copied whole."""
+        self._copied_streams: set[SegmentKey] = set()
         self._cancelled = threading.Event()
-        self._streams = StreamCopy(shard, self._fetch, self._look, self._change)
 
     def begin(self) -> None:
         """Own the shard in the target, with nothing in it."""
@@ -107,9 +113,8 @@ class ShardCopy:
                     raise
                 # It had nothing alive in it, and was removed meanwhile.
         self._growing = extent.segment
+        self._copy_streams(complete=True)
         self._copy_blobs()
-        if self._has(stream_table(self._shard)):
-            self._streams.copy_ahead()
 
     def finish(self) -> None:
         """Copy the rest, after which the target has all that the source has."""
@@ -122,9 +127,10 @@ class ShardCopy:
         if extent.checkpoint:
             self._copy_checkpoint(extent.checkpoint)
             self._compare(extent.checkpoint)
+        self._copy_streams(complete=False)
+        for segment in self._copied_streams:
+            self._compare(table_of(self._shard, segment))
         self._copy_blobs()
-        if self._has(stream_table(self._shard)):
-            self._streams.finish()
         gone = self._ends.keys() - set(extent.segments)
         drop(self._target, [self._segment(number) for number in gone], self._values)
         self._set(extent)
@@ -168,13 +174,71 @@ class ShardCopy:
             for statement in CREATE_SEGMENT if start == FIRST_START else ():
                 run(statement.format(table=table), None)
             end = start
-            while rows := self._fetch(FETCH.format(table=table), {"start": Int8(end), "size": Int8(BATCH_BYTES)}):
+            for rows in self._batches(table, "start, seq, epoch, data", start):
                 starts, seqs, epochs, datas = map(list, zip(*rows, strict=True))
                 run(STORE.format(table=table), {"starts": starts, "seqs": seqs, "epochs": epochs, "datas": datas})
                 end = starts[-1] + len(datas[-1])
             return end
 
         self._ends[number] = done(self._target, copy)
+
+    def _batches(self, table: str, columns: str, start: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a segment, some at a time; each begins where the one before it ends."""
+        statement = FETCH.format(table=table, columns=columns)
+        while rows := self._fetch(statement, {"start": Int8(start), "size": Int8(BATCH_BYTES)}):
+            yield rows
+            start = rows[-1][0] + len(rows[-1][-1])
+
+    def _copy_streams(self, *, complete: bool) -> None:
+        """Copy the segments of streams that the target has not; `complete`: of those that will not change any more."""
+        there = self._stream_segments()
+        for segment in self._copied_streams - set(there):
+            self._forget_stream(segment)
+        last = set({(segment.stream, segment.partition): segment for segment in there}.values())
+        for segment in there:
+            if segment in self._copied_streams or (complete and segment in last):
+                continue
+            try:
+                self._copy_stream(segment)
+            except JournalFailed:
+                if segment in self._stream_segments():
+                    raise
+                # It was too old, and was removed meanwhile.
+
+    def _stream_segments(self) -> list[SegmentKey]:
+        """The segments of streams that there are, in the order of their offsets."""
+        rows = self._fetch(postgres_streams.SEGMENTS, {"shard": Int8(self._shard)})
+        return [SegmentKey(*key) for *key, _ in rows]
+
+    def _copy_stream(self, segment: SegmentKey) -> None:
+        """Copy one segment of a stream, as a whole or not at all."""
+        table, values = table_of(self._shard, segment), values_of(self._shard, segment)
+        index = self._fetch(postgres_streams.INDEX, values)
+
+        def copy(run: Run) -> None:
+            owned(run, self._values)
+            run(postgres_streams.ADD, values)
+            if index and index[0][0] is not None:
+                run(postgres_streams.SET_INDEX, {**values, "data": index[0][0]})
+            for statement in postgres_streams.CREATE_SEGMENT:
+                run(statement.format(table=table), None)
+            for rows in self._batches(table, "start, data", 0):
+                starts, datas = map(list, zip(*rows, strict=True))
+                run(STORE_STREAM.format(table=table), {"starts": starts, "datas": datas})
+
+        done(self._target, copy)
+        self._copied_streams.add(segment)
+
+    def _forget_stream(self, segment: SegmentKey) -> None:
+        """Let the target not have a segment that was removed from the source meanwhile."""
+
+        def remove(run: Run) -> None:
+            owned(run, self._values)
+            run(postgres_streams.REMOVE, values_of(self._shard, segment))
+            run(f"drop table {table_of(self._shard, segment)}", None)
+
+        done(self._target, remove)
+        self._copied_streams.remove(segment)
 
     def _compare(self, table: str) -> None:
         """Refuse a copy that is not like the original."""
@@ -201,7 +265,7 @@ class ShardCopy:
     def _copy_blobs(self) -> None:
         """Copy the large bodies that the target has not; those that nobody names are swept when it is opened."""
         table = blob_table(self._shard)
-        if not self._has(table):
+        if not done(self._source, lambda run: tables(run, table)):
             return
         done(self._target, lambda run: create_blobs(run, table))
         known = {key for (key,) in done(self._target, lambda run: run(f"select key from {table}", {})[1])}
@@ -209,35 +273,22 @@ class ShardCopy:
             if key not in known:
                 self._copy_blob(table, key)
 
-    def _has(self, table: str) -> bool:
-        """Whether the source has a table."""
-        return bool(done(self._source, partial(tables, pattern=table)))
-
-    def _change(self, work: Callable[[Run], object]) -> None:
-        """Do something to the target, as its owner."""
-
-        def change(run: Run) -> None:
-            owned(run, self._values)
-            work(run)
-
-        done(self._target, change)
-
     def _copy_blob(self, table: str, key: str) -> None:
         """Copy one, unless it was deleted meanwhile."""
         rows = self._fetch(f"select data from {table} where key = %(key)s", {"key": key})
-        statement = f"insert into {table} values (%(key)s, %(data)b)"
+
+        def copy(run: Run) -> None:
+            owned(run, self._values)
+            run(f"insert into {table} values (%(key)s, %(data)b)", {"key": key, "data": rows[0][0]})
+
         if rows:
-            self._change(lambda run: run(statement, {"key": key, "data": rows[0][0]}))
+            done(self._target, copy)
 
     def _fetch(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
         """Rows of the source, unless the copy was cancelled."""
         if self._cancelled.is_set():
             raise StoreUnreachable("the copy was given up: move the shard again")
         return done(self._source, lambda run: run(statement, values)[1])
-
-    def _look(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
-        """Rows of the target."""
-        return done(self._target, lambda run: run(statement, values)[1])
 
 
 def sweep(url: str, shard: int, owner: str, epoch: int) -> None:
@@ -279,19 +330,15 @@ def overtaken() -> Fenced:
 
 def empty(session: Session, shard: int, values: Values) -> None:
     """Remove all tables of a shard, and leave its row."""
-    patterns = (
-        f"leveret_segment_{shard}_%",
-        f"leveret_checkpoint_{shard}_%",
-        blob_table(shard),
-        stream_table(shard),
-    )
-    for pattern in patterns:
+    kinds = ("segment", "checkpoint", "stream")
+    for pattern in (*(f"leveret_{kind}_{shard}_%" for kind in kinds), blob_table(shard)):
         drop(session, done(session, partial(tables, pattern=pattern)), values)
 
+    def forget(run: Run) -> None:
+        owned(run, values)
+        run(FORGET_STREAMS, {"shard": Int8(shard)})
 
-def tables(run: Run, pattern: str) -> list[str]:
-    """The tables with names like a pattern, in which an underscore stands for itself."""
-    return [name for (name,) in run(TABLES, {"pattern": pattern.replace("_", "\\_")})[1]]
+    done(session, forget)
 
 
 def drop(session: Session, names: list[str], values: Values) -> None:

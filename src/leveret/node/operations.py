@@ -79,6 +79,46 @@ class Operations:
         asked = await self._node.ask_all(REBALANCE)
         return {"shards": self._rebalance(), "nodes": sorted([self._node.name, *asked])}
 
+    # What others look at
+
+    @property
+    def draining(self) -> bool:
+        """Whether this node gives its shards away."""
+        return self._coordinator.member.draining
+
+    @property
+    def links(self) -> list[str]:
+        """The nodes within reach."""
+        return sorted(self._node.links)
+
+    @property
+    def successors(self) -> list[str]:
+        """The nodes within reach that would take its shards."""
+        return [node for node in self._coordinator.view.staying if node in self._node.links]
+
+    def figures(self) -> dict[str, Any]:
+        """What scrapes tell of the part that this node has in its cluster."""
+        owners = self._coordinator.view.owners
+        return {
+            **self._coordinator.counts,
+            "shards": len(self._coordinator.ownership.serving()),
+            "vacant": self._coordinator.shard_count - len(owners),
+            "definitions": self._node.catalog.version,
+            "links": {name: name in self._node.links for name in self._others()},
+            "link_bytes": self._node.link_bytes(),
+            "forwarded": self._node.courier.forwarded,
+            "outbox": sum(outbox.depth for outbox in self._node.outboxes.values()),
+            "etcd_trouble": int(self._coordinator.trouble is not None),
+            "store_trouble": int(self._store_trouble() is not None),
+        }
+
+    def _others(self) -> list[str]:
+        return sorted(name for name in self._coordinator.view.members if name != self._node.name)
+
+    def _store_trouble(self) -> str | None:
+        """Why PostgreSQL does not take what a shard writes."""
+        return next((trouble for trouble in self._hosting.troubles().values() if trouble is not None), None)
+
     # What other nodes ask for
 
     def _report(self) -> dict[str, Any]:
@@ -91,7 +131,15 @@ class Operations:
             str(shard): {"group": self._moving.group_of(shard), "trouble": trouble}
             for shard, trouble in self._hosting.troubles().items()
         }
-        told = {"phases": busy, "counts": counts, "stores": stores, "groups": self._groups.known()}
+        troubles = {"etcd": self._coordinator.trouble, "postgresql": self._store_trouble()}
+        told = {
+            "phases": busy,
+            "counts": counts,
+            "stores": stores,
+            "groups": self._groups.known(),
+            "troubles": troubles,
+            "links": self.links,
+        }
         return {"definitions": self._node.catalog.version, **told}
 
     def _rebalance(self) -> int:
@@ -114,6 +162,8 @@ class Operations:
                 "shards": owned[name],
                 "definitions": reports.get(name, {}).get("definitions"),
                 "counts": reports.get(name, {}).get("counts"),
+                "troubles": reports.get(name, {}).get("troubles"),
+                "links": reports.get(name, {}).get("links"),
                 "addresses": dict(member.addresses),
             }
             for name, member in sorted(view.members.items())

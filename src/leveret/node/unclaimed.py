@@ -9,17 +9,24 @@ be lost. What was delivered and is not in the journal yet may be delivered twice
 from __future__ import annotations
 
 from collections.abc import Iterable
+from random import random
 
+from leveret.amqp.transaction import ACKED, REQUEUED
 from leveret.core.broker import Broker
 from leveret.core.claims import claim, give_up, hold_delivered
+from leveret.core.errors import JournalFailed, LeveretError
 from leveret.core.held import Held
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.core.timers import Alarm
 from leveret.node.claims import Delivered
-from leveret.node.outbox import VHOST as OUTBOX_VHOST
+from leveret.telemetry.logs import Log
 
 GRACE_MS = 2_000  # fronts find the next owner in a tenth of that
 KEPT_MAX = 100_000  # of a shard: each is an object in memory; what is over is delivered at once
+
+
+LOG = Log("node")
 
 Key = tuple[int, int]  # queue and message
 
@@ -40,7 +47,7 @@ class Unclaimed:
     def hold_back(self) -> None:
         """This owner is new: keep what the journal says was delivered."""
         for queue in self._core.queues.values():
-            if queue.recorder is None and queue.vhost != OUTBOX_VHOST:
+            if queue.recorder is None and queue.vhost != INTERNAL_VHOST:
                 found = hold_delivered(queue, KEPT_MAX - len(self._kept))
                 self.keep((held, held.lease) for held in found)
                 if found and queue.policy.single_active_consumer and not queue.paused:
@@ -73,6 +80,26 @@ class Unclaimed:
         held, _ = self._kept.pop((queue.id, seq), (None, 0))
         self._resume(queue)
         return held
+
+    def settle(self, queue: Queue, delivered: Delivered, how: int) -> bool:
+        """Settle what somebody was given before; False when it is another's, or cannot be settled now."""
+        held = self.claim(queue, delivered)
+        if held is None:
+            return not queue.has_held(delivered.seq)
+        try:
+            if how == ACKED:
+                queue.ack(held, held.lease)
+            elif how == REQUEUED:
+                self._core.nack(queue, held, held.lease, None, random())
+            else:
+                queue.reject(held, held.lease)
+        except JournalFailed:
+            raise
+        except LeveretError as error:  # it has to be read to be dead-lettered, and that may fail
+            LOG.warning("message not settled", queue=queue.name, reason=error)
+            self.keep([(held, held.lease)])
+            return False
+        return True
 
     def _resume(self, queue: Queue) -> None:
         """Let a queue go on if everything of it was claimed."""

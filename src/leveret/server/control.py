@@ -55,6 +55,16 @@ def durably(guard: Guard) -> Run:
     return run
 
 
+async def perform(run: Run, site: Site, verb: object, arguments: dict[str, Any]) -> Any:
+    """What a verb gives, once that lasts."""
+    if str(verb) in cluster.VERBS:
+        # Without the lock, and without the catalog of the cluster: status is asked for when that is in trouble.
+        result = call(site, verb, arguments)
+    else:
+        result = await run(lambda: call(site, verb, arguments))
+    return await result if isawaitable(result) else result
+
+
 @contextmanager
 def socket_address(directory: str) -> Iterator[str]:
     """The address of the control socket; where the path is too long for one, a short way to the same directory."""
@@ -163,13 +173,7 @@ class ControlServer:
         try:
             request = parsed(line)
             verb = request.pop("verb", None)
-            if str(verb) in cluster.VERBS:
-                # Without the lock, and without the catalog of the cluster: status is asked for when that is in trouble.
-                result = call(self._site, verb, request)
-            else:
-                result = await self._run(lambda: call(self._site, verb, request))
-            if isawaitable(result):
-                result = await result
+            result = await perform(self._run, self._site, verb, request)
         except LeveretError as error:
             return refusal(error)
         except Exception as error:

@@ -44,6 +44,8 @@ class Courier:
         self._node = node
         self._receptions: set[Reception] = set()
         self._bodies_bytes = 0
+        self.forwarded = 0
+        """How many requests were sent to other nodes."""
 
     # Asking
 
@@ -111,6 +113,7 @@ class Courier:
         }
 
     async def _send(self, link: Link, head: dict[str, Any], request: Request) -> Answer:
+        self.forwarded += 1
         return await Errand(link, {**head, "catalog": self._node.catalog.version}, request).answer()
 
     # Answering

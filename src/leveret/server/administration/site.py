@@ -1,11 +1,12 @@
 """What the verbs of an operator work on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from leveret.alerting.service import Alerting
 from leveret.core.broker import Broker
+from leveret.embedded.guard import Guard
 from leveret.security.access import Access
 
 OPERATOR = "(operator)"
@@ -38,12 +39,13 @@ class Cluster(Protocol):
 class Site:
     """A core and who may use it; verbs run under the lock of the core.
 
-    `facts` are what else `status` tells; `alerts` looks at queues where a server runs, `cluster` is
-    that of a node.
+    `facts` are what else `status` tells; `alerts` looks at queues where a server runs. `cluster` is that of a node,
+    whose core has no messages: `shards` have them.
     """
 
     core: Broker
     access: Access
     facts: Callable[[], dict[str, Any]] = dict
     alerts: Alerting | None = None
+    shards: Callable[[], Sequence[Guard]] | None = None
     cluster: Cluster | None = None
