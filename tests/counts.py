@@ -8,7 +8,7 @@ from tests.amqp import test_denials
 from tests.management.recorded import RECORDED
 from tests.rest import test_security
 from tests.sqs import test_authorization
-from tests.sqs.test_errors import GOLDEN
+from tests.sqs.golden import GOLDEN
 
 
 def golden() -> Mapping[str, int]:

@@ -39,13 +39,13 @@ Kill a node by its pid (kill -9), and look again. Ctrl-C stops everything.
 def told(nodes: Nodes) -> str:
     """How to connect."""
     places = "\n".join(
-        f"    node {name}: amqp://guest:guest@127.0.0.1:{nodes.port(name)}/  REST on {nodes.web_port(name, 'http')}  "
-        f"SQS on {nodes.web_port(name, 'sqs')}  pid {nodes.pid(name)}"
+        f"    node {name}: amqp://guest:guest@127.0.0.1:{nodes.port(name)}/  REST on {nodes.ports(name)['http']}  "
+        f"SQS on {nodes.ports(name)['sqs']}  pid {nodes.pid(name)}"
         for name in nodes.names
     )
     ports = ", ".join(str(nodes.port(name)) for name in nodes.names)
     first = nodes.names[0]
-    return HOW.format(places=places, ports=ports, http=nodes.web_port(first, "http"), data=nodes.data(first))
+    return HOW.format(places=places, ports=ports, http=nodes.ports(first)["http"], data=nodes.data(first))
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import leveret
 from leveret.cluster.catalog import Catalog
-from leveret.cluster.catalog_log import MemoryLog
 from leveret.config import ServerOptions
 from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker
@@ -20,6 +19,7 @@ from leveret.node.shard import Shard
 from leveret.node.web.sqs import NodeService
 from leveret.security.ratelimit import RateLimit
 from leveret.server.node_edges import NodeEdges
+from tests.cluster.memory_log import MemoryLog
 from tests.node.cluster import SHARDS, Served
 from tests.sqs.world import World
 

@@ -1,7 +1,7 @@
 """Every refusal of SQS by a node, word by word as by a single server."""
 
 from tests.node.sqs_world import NodeWorld
-from tests.sqs.test_errors import GOLDEN, check, prepare
+from tests.sqs.golden import GOLDEN, check, prepare
 
 LIMITED = "crowded"  # this queue is full for a setting that only tests have
 
