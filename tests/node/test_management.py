@@ -11,6 +11,7 @@ import pytest
 from pika import BlockingConnection
 from pika.exceptions import ConnectionClosedByBroker
 
+from leveret.core.errors import NotFound
 from leveret.http.management.cluster.asking import UNANSWERED
 from leveret.http.management.cluster.places import ELSEWHERE
 from leveret.http.management.routes import ROUTES
@@ -215,6 +216,21 @@ def test_a_channel_counts_what_it_does_in_whatever_shards(cluster: ManagedCluste
 def wait_for_the_end(connection: BlockingConnection) -> None:
     while True:
         connection.process_data_events(1)
+
+
+def test_streams_and_groups_are_managed_by_any_node(fresh: ManagedCluster) -> None:
+    names = sorted(name_in(shard, "log") for shard in (0, 1))
+    for name in names:
+        assert fresh.operate("a", "streams.create", name=name, partitions=2)["partitions"] == 2
+    assert [row["name"] for row in fresh.operate("b", "streams.list")] == names
+    assert len(fresh.operate("b", "streams.show", name=names[0])) == 2
+    for name in names:
+        fresh.operate("a", "groups.create", stream=name, name="readers")
+    assert [(row["stream"], row["lag"]) for row in fresh.operate("b", "groups.list")] == [(name, 0) for name in names]
+    with pytest.raises(NotFound, match="nobody"):
+        fresh.operate("a", "groups.show", stream=names[0], name="nobody")
+    fresh.operate("b", "streams.delete", name=names[0])
+    assert [row["name"] for row in fresh.operate("a", "streams.list")] == names[1:]
 
 
 def test_every_node_is_told_of_and_asked(cluster: ManagedCluster) -> None:
