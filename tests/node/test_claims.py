@@ -33,7 +33,9 @@ from leveret.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
-from leveret.core.errors import InvalidArgument
+from leveret.core import claims as claiming
+from leveret.core.errors import InvalidArgument, StoreUnreachable
+from leveret.core.held import Held
 from leveret.node import claims
 from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
@@ -220,6 +222,30 @@ def test_what_nobody_claims_is_delivered_again_in_its_order(world: TakeoverWorld
     assert got == [(b"one", True), (b"two", True), (b"three", False)]
 
 
+def test_what_cannot_be_given_back_now_is_later_and_holds_up_nothing_else(
+    world: TakeoverWorld, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(client, b"one", b"two")
+    consume(client)
+    taken(client)
+    world.lose()
+    world.hub.lost(client.connection)
+    refused: list[int] = []
+
+    def give_up(held: Held, lease: int) -> None:
+        if not refused:
+            refused.append(held.seq)
+            raise StoreUnreachable("PostgreSQL does not answer")
+        claiming.give_up(held, lease)
+
+    monkeypatch.setattr("leveret.node.unclaimed.give_up", give_up)
+    world.pass_ms(GRACE_MS)
+    other = client_of(world)
+    assert depth(other) == 1
+    world.pass_ms(GRACE_MS)
+    assert [each.body for each in gets(other, 2)] == [b"one", b"two"]
+
+
 def gets(client: Client, count: int) -> list[Any]:
     found = []
     for _ in range(count):
@@ -333,6 +359,19 @@ def test_a_queue_with_a_single_active_consumer_goes_on_when_nobody_claims(world:
     assert other.nothing()
     world.pass_ms(GRACE_MS)
     assert list(taken(other)) == [b"one", b"two"]
+
+
+def test_the_next_active_consumer_waits_for_one_that_cannot_be_reached(world: TakeoverWorld) -> None:
+    client = client_of(world, **{"x-single-active-consumer": True})
+    publish(client, b"one", b"two", b"three")
+    consume(client, prefetch=2)
+    taken(client)
+    other = world.client()
+    consume(other, tag="o")
+    cut_off(world, client)
+    assert other.nothing()
+    world.pass_ms(GRACE_MS)
+    assert list(taken(other)) == [b"one", b"two", b"three"]
 
 
 def test_an_exclusive_consumer_goes_on_alone(world: TakeoverWorld, client: Client) -> None:

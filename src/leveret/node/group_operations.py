@@ -78,13 +78,9 @@ class GroupOperations:
 
     # Groups as they are shown
 
-    def table(self, groups: Mapping[int, int], troubles: Mapping[int, str]) -> list[dict[str, Any]]:
-        """All groups that are known here, with how many shards they have and whether they answer."""
-        counts = Counter(groups.values())
-        return [
-            {"group": number, "shards": counts[number], "trouble": troubles.get(number), "url": shown(group.url)}
-            for number, group in sorted(self._moving.known.items())
-        ]
+    def known(self) -> dict[str, str]:
+        """The groups that this node has heard of."""
+        return {str(number): shown(group.url) for number, group in self._moving.known.items()}
 
     # What other nodes ask for
 

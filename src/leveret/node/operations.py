@@ -43,7 +43,7 @@ class Operations:
             "node": self._node.name,
             "definitions": self._node.catalog.version,
             "members": self._members(reports),
-            "groups": self._groups.table(groups, _troubles(reports)),
+            "groups": _table(reports, groups),
             "shards": self._shards(reports, groups),
         }
 
@@ -132,7 +132,14 @@ class Operations:
             for shard, trouble in self._hosting.troubles().items()
         }
         troubles = {"etcd": self._coordinator.trouble, "postgresql": self._store_trouble()}
-        told = {"phases": busy, "counts": counts, "stores": stores, "troubles": troubles, "links": self.links}
+        told = {
+            "phases": busy,
+            "counts": counts,
+            "stores": stores,
+            "groups": self._groups.known(),
+            "troubles": troubles,
+            "links": self.links,
+        }
         return {"definitions": self._node.catalog.version, **told}
 
     def _rebalance(self) -> int:
@@ -198,6 +205,12 @@ def _groups(reports: dict[str, Any]) -> dict[int, int]:
     return {shard: told["group"] for shard, told in _stores(reports) if told["group"] is not None}
 
 
-def _troubles(reports: dict[str, Any]) -> dict[int, str]:
-    """Why a group does not take what is sent, as somebody says who sends."""
-    return {told["group"]: told["trouble"] for _, told in _stores(reports) if told["trouble"] is not None}
+def _table(reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
+    """All groups that somebody has heard of: how many shards they have, and why they take nothing, if so."""
+    urls = {int(number): url for report in reports.values() for number, url in report.get("groups", {}).items()}
+    troubles = {told["group"]: told["trouble"] for _, told in _stores(reports) if told["trouble"] is not None}
+    counts = Counter(groups.values())
+    return [
+        {"group": number, "shards": counts[number], "trouble": troubles.get(number), "url": urls[number]}
+        for number in sorted(urls)
+    ]

@@ -48,17 +48,17 @@ class Unclaimed:
         """This owner is new: keep what the journal says was delivered."""
         for queue in self._core.queues.values():
             if queue.recorder is None and queue.vhost != INTERNAL_VHOST:
-                found = hold_delivered(queue, KEPT_MAX - len(self._kept))
-                self.keep((held, held.lease) for held in found)
-                if found and queue.policy.single_active_consumer and not queue.paused:
-                    queue.pause()
-                    self._paused.add(queue)
-        self.keep(())
+                self.keep((held, held.lease) for held in hold_delivered(queue, KEPT_MAX - len(self._kept)))
+        self.keep(())  # also what was kept before, if this node was the owner already
 
     def keep(self, leases: Iterable[tuple[Held, int]]) -> None:
         """Keep leased messages whose holders cannot be reached."""
         for held, lease in leases:
-            self._kept[held.queue.id, held.seq] = held, lease
+            queue = held.queue
+            self._kept[queue.id, held.seq] = held, lease
+            if queue.policy.single_active_consumer and not queue.paused:
+                queue.pause()
+                self._paused.add(queue)
         if self._kept:
             self._alarm.set(self._core.now_ms + GRACE_MS)
 
@@ -109,8 +109,15 @@ class Unclaimed:
 
     def _give_up(self, now_ms: int) -> None:
         """Nobody has come for what is left."""
-        kept, self._kept = self._kept, {}
-        for held, lease in kept.values():
-            give_up(held, lease)
+        for key, (held, lease) in tuple(self._kept.items()):
+            try:
+                give_up(held, lease)
+            except JournalFailed:
+                raise
+            except LeveretError as error:  # it has died meanwhile, and cannot be read: that is tried again
+                LOG.warning("message not given back", queue=held.queue.name, reason=error)
+                self._alarm.set(now_ms + GRACE_MS)
+            else:
+                del self._kept[key]
         for queue in tuple(self._paused):
             self._resume(queue)
