@@ -22,8 +22,11 @@ FUZZERS := $(wildcard tests/fuzz/fuzz_$(or $(FUZZ),*).py)
 # What reads bytes from outside or handles raw memory: the codec, the queues, the journal and streams.
 SANITIZED := $(wildcard tests/core tests/journal tests/stream tests/amqp tests/sqs/test_texts.py)
 PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
-# One process for each core; tests that are marked to share something stay together in one of them.
-AT_ONCE := --numprocesses=logical --dist=loadgroup
+# tests/schedule.py says how many processes there are, and which tests stay together in one of them.
+AT_ONCE := --numprocesses=auto
+
+# Some containers forbid Python to keep what it compiled; each of the hundreds of servers of the tests would do it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -105,7 +108,7 @@ example: $(VENV)/.built  ## run examples/*.py; EXAMPLE=name selects one
 demo: $(VENV)/.dev  ## run a broker under traffic that fails now and then, and report on it; needs Java
 	@$(PY) -m examples.demo $(ARGS)
 
-cluster: $(VENV)/.dev $(VENV)/.parts  ## run three nodes with PostgreSQL and etcd on this machine, until Ctrl-C; prints how to connect
+cluster: $(VENV)/.dev $(VENV)/.parts  ## run three nodes with PostgreSQL, etcd and Redis on this machine, until Ctrl-C; prints how to connect
 	@$(PY) -m examples.cluster
 
 cluster-kill: $(VENV)/.dev $(VENV)/.parts  ## kill the owner of a queue while pika consumes from it; what happens goes into docs/cluster.md

@@ -47,7 +47,7 @@ async def looked_at(watch: Watch) -> tuple[Span, float]:
 def main() -> None:
     with leveret.open() as broker:
         queues = broker.declare_queues([f"queue-{number:06d}" for number in range(QUEUES)])
-        watch = Watch(broker.guard, Engine(), NoReaders())
+        watch = Watch(broker.guard, lambda: (broker.guard,), Engine(), lambda guard: NoReaders())
         filled = 0
         for name, count in FILLED.items():
             for queue in queues[filled:count]:

@@ -30,7 +30,7 @@ def measure_sqs(nodes: Nodes, paths: dict[str, str], requests: int) -> None:
     """Send, receive and delete one message in each request."""
     operate(nodes, nodes.names[0], "keys", "add", "guest", "--id", KEY, "--secret", SECRET)
     for path, node in paths.items():
-        Side(f"node_{path}", nodes.web_port(node, "sqs"), nodes.pid(node), requests).run()
+        Side(f"node_{path}", nodes.ports(node)["sqs"], nodes.pid(node), requests).run()
 
 
 def repeated(request: bytes, times: int) -> Callable[[bytes], bytes | None]:
@@ -43,7 +43,7 @@ def measure_rest(nodes: Nodes, paths: dict[str, str], requests: int) -> None:
     """Send and take one message in each request."""
     token = json.loads(operate(nodes, nodes.names[0], "tokens", "add", "guest", "*:*", "--json"))["token"]
     for path, node in paths.items():
-        running = Requests(nodes.web_port(node, "http"), token)
+        running = Requests(nodes.ports(node)["http"], token)
         send = running.request(f"POST /queues/{REST_QUEUE}/messages", {"payload": PAYLOAD})
         take = running.request(f"POST /queues/{REST_QUEUE}/dequeue", {"max_messages": 1})
         for name, request in {"enqueue": send, "dequeue": take}.items():

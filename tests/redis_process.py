@@ -21,7 +21,7 @@ HERE = Machine("here")
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a server wait for Redis as long as tests do: this machine may have other things to do."""
-    for name in ("TIMEOUT_S", "PROBE_TIMEOUT_S", "THREAD_TIMEOUT_S"):
+    for name in ("TIMEOUT_S", "CONNECT_TIMEOUT_S", "THREAD_TIMEOUT_S"):
         monkeypatch.setattr(f"leveret.shared.redis.{name}", PATIENCE_S)
 
 

@@ -17,6 +17,7 @@ from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, Argument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.embedded.stats import BrokerStats, JournalStats, QueueStats
+from leveret.http.metrics.cluster import CLUSTER
 from leveret.http.metrics.exporter import WHOLE
 from leveret.http.metrics.objects import GROUPS
 from leveret.pipeline.records import QUEUE, STREAM
@@ -112,6 +113,8 @@ def test_the_options_of_a_server_are_documented_as_in_their_help() -> None:
 def test_every_metric_is_documented_as_in_its_help() -> None:
     told = [[code(each.family.name), each.family.kind, each.family.help] for each in WHOLE]
     assert table("metrics.md", "metrics") == told
+    told = [[code(each.family.name), each.family.kind, each.family.help] for each in CLUSTER]
+    assert table("metrics.md", "cluster metrics") == told
     columns = [(name, column.family) for name, group in GROUPS.items() for column in group.columns]
     told = [[code(name), code(family.name), family.kind, family.help] for name, family in columns]
     assert table("metrics.md", "object metrics") == told
@@ -126,11 +129,17 @@ def test_every_exit_code_of_a_server_is_documented() -> None:
     assert [int(row[0]) for row in table("server.md", "exit codes")] == sorted({0, *EXIT_CODES.values()})
 
 
-def test_every_event_of_a_server_is_documented() -> None:
-    parts = ("alerting", "amqp", "http", "net", "server")
-    sources = [path.read_text() for part in parts for path in files(".py", under=f"src/leveret/{part}")]
-    logged = {event for text in sources for event in re.findall(r'(?:LOG\.\w+|\blog)\(\s*"([^"]+)"', text)}
-    assert {row[0] for row in table("server.md", "events")} == {code(event) for event in logged}
+EVENTS = {
+    "server.md": ("alerting", "amqp", "http", "net", "server", "telemetry"),
+    "cluster.md": ("node", "shared"),
+}
+
+
+@pytest.mark.parametrize("page", EVENTS)
+def test_every_event_in_the_log_is_documented(page: str) -> None:
+    sources = [path.read_text() for part in EVENTS[page] for path in files(".py", under=f"src/leveret/{part}")]
+    logged = {event for text in sources for event in re.findall(r'(?:LOG\.\w+|_log\.\w+|\blog)\(\s*"([^"]+)"', text)}
+    assert {event for row in table(page, "events") for event in row[0].split(", ")} == {code(event) for event in logged}
 
 
 @pytest.mark.parametrize("name", COLUMNS_FOR_SPARK)

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import leveret
+from leveret.config import ServerOptions
+from leveret.server.web import web_tokens_of
 
 
 def told_to_type_checkers() -> dict[str, str]:
@@ -29,6 +33,21 @@ def test_every_name_is_found_where_type_checkers_look_for_it() -> None:
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     assert not hasattr(leveret, "opne")
+
+
+def test_a_server_needs_none_of_the_extras() -> None:
+    extras = ("cryptography", "jwt", "psycopg", "pyarrow", "pyspark")
+    script = f"import sys; sys.modules.update(dict.fromkeys({extras})); import leveret.server.process"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_who_wants_web_tokens_is_told_which_library_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    for name in ("web_tokens", "jwks"):
+        monkeypatch.delitem(sys.modules, f"leveret.security.{name}", raising=False)
+    with pytest.raises(leveret.InvalidArgument, match=r"pip install 'leveret\[jwt\]'"):
+        web_tokens_of(ServerOptions(jwt_issuer="https://id.example", jwt_keys="keys.json"))
 
 
 def test_importing_the_package_imports_nothing_of_it() -> None:

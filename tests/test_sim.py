@@ -127,10 +127,13 @@ def test_the_broker_workload_reaches_every_state_of_a_message() -> None:
     assert states == set(STATES)
 
 
-def test_the_report_is_one_line_of_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_is_one_line_of_json_and_a_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.sim.__main__.MUTANTS", {"nosync": MUTANTS["nosync"]})
     assert main(["--seed", "5", "--points", "200"]) == 0
     line, *table = capsys.readouterr().out.splitlines()
     report = json.loads(line)
     assert (report["journal_points"], report["broker_points"]) == (100, 100)
-    assert report["mutants_caught"] == f"{len(MUTANTS)}/{len(MUTANTS)}"
+    assert report["mutants_caught"] == "1/1"
     assert any("nosync" in row for row in table)

@@ -70,6 +70,22 @@ SERVER_RULES = (
         "the disk takes long to make commits durable",
     ),
     ServerRule(
+        "vacant_shards",
+        "leveret_cluster_shards_vacant > 0",
+        60,
+        "critical",
+        "some shards of the cluster have no owner: their queues cannot be used",
+    ),
+    ServerRule("link_down", "leveret_cluster_link_up == 0", 60, "warning", "another node is not reached"),
+    ServerRule("etcd_trouble", "leveret_cluster_etcd_trouble > 0", 60, "warning", "etcd does not renew the lease"),
+    ServerRule(
+        "store_trouble",
+        "leveret_cluster_store_trouble > 0",
+        30,
+        "critical",
+        "PostgreSQL takes nothing of a shard: nothing is confirmed there",
+    ),
+    ServerRule(
         "redis_away",
         "leveret_redis_up == 0",
         300,

@@ -1,4 +1,4 @@
-"""A PostgreSQL, an etcd and some nodes on this machine, for as long as a block lasts."""
+"""A PostgreSQL, an etcd, a Redis and some nodes on this machine, for as long as a block lasts."""
 
 import tempfile
 import time
@@ -9,8 +9,9 @@ from typing import Any
 
 from tests.cluster.etcd_process import EtcdProcess
 from tests.node.processes import Nodes
-from tests.parts import program
+from tests.parts import DEBIAN_PACKAGES, program
 from tests.postgres_server import PostgresServer
+from tests.redis_process import RedisProcess
 
 NAMES = ("a", "b", "c")
 SHARDS, LEASE_S = 32, 4  # as nodes have them unless they are told otherwise
@@ -20,15 +21,15 @@ SETTLED_S = 60.0
 @contextmanager
 def running() -> Iterator[Nodes]:
     """Start everything, let shards spread over all nodes, and stop everything at the end."""
-    if not program("initdb") or not program("etcd"):
-        raise SystemExit(
-            "PostgreSQL and etcd are needed: run `make parts` as root, or install postgresql and etcd-server"
-        )
+    missing = [DEBIAN_PACKAGES[name] for name in ("initdb", "etcd", "redis-server") if not program(name)]
+    if missing:
+        raise SystemExit(f"some programs are needed: run `make parts` as root, or install {', '.join(missing)}")
     with (
         tempfile.TemporaryDirectory(prefix="leveret-cluster-") as folder,
         PostgresServer(fsync="on") as postgres,
         EtcdProcess(Path(folder)) as etcd,
-        Nodes(Path(folder), etcd.url, postgres.new_url("leveret"), shards=SHARDS, lease_s=LEASE_S) as nodes,
+        RedisProcess(Path(folder)) as redis,
+        Nodes(Path(folder), etcd.url, postgres.new_url("leveret"), SHARDS, LEASE_S, "--redis", redis.url) as nodes,
     ):
         nodes.start(*NAMES)
         spread(nodes)

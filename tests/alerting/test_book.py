@@ -214,8 +214,9 @@ def test_a_silence_covers_until_it_ends(book: Book) -> None:
     assert found is not None
     assert (found.by, found.why) == ("ada", "we know")
     assert book.silence_of(("deep", "/", "mail")) is None
-    assert book.expire(0) == []
-    assert [each.name for each in book.expire(1)] == ["a"]
+    assert book.over(0) == []
+    assert [each.name for each in book.over(1)] == ["a"]
+    book.expire(1)
     assert book.silences() == []
 
 

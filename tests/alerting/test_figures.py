@@ -21,7 +21,7 @@ class Scene:
         self.clock = clock
         self.engine = Engine()
         self.lags: list[tuple[str, str, int]] = []
-        self._watch = Watch(broker.guard, self.engine, self)
+        self._watch = Watch(broker.guard, lambda: (broker.guard,), self.engine, lambda guard: self)
         self.look()
 
     def groups(self) -> list[Any]:
@@ -141,6 +141,17 @@ def test_failures_are_judged_when_there_are_enough_of_them(scene: Scene) -> None
     handle(queue, 50)
     assert scene.look(rule("error_share", 0.1, clear=0.1, sample_min=50)) == []
     assert scene.pass_time(1_200, share, every_s=60) == []
+
+
+def test_a_failure_that_a_message_dies_of_is_one_failure(scene: Scene) -> None:
+    queue = scene.broker.queue("orders", max_retries=1, visibility_timeout=1)
+    queue.send_many([b""] * 4)
+    queue.receive(2)[0].nack()
+    scene.clock.advance(2)
+    handle(queue, 2)
+    assert queue.stats().dead["delivery_limit"] == 2
+    assert scene.look(rule("error_share", 0.49)) == ["r:orders"]
+    assert scene.look(rule("error_share", 0.5, name="s")) == []
 
 
 def test_slow_consumers_are_seen_by_what_they_did_lately(scene: Scene) -> None:

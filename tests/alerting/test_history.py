@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leveret.alerting import history as histories
-from leveret.alerting.history import NAME, OLDER, History
+from leveret.alerting.history import History
 
 
 def event(number: int, state: str = "firing", queue: str = "q", vhost: str = "/") -> dict[str, Any]:
@@ -20,11 +20,11 @@ def test_the_newest_events_come_first_also_after_a_restart(tmp_path: Path) -> No
     history.note([event(3)])
     assert [row["at_ms"] for row in history.recent(2)] == [3, 2]
     assert [row["at_ms"] for row in History(str(tmp_path)).recent()] == [3, 2, 1]
-    assert (tmp_path / NAME).stat().st_mode & 0o077 == 0
+    assert (tmp_path / "alerts.jsonl").stat().st_mode & 0o077 == 0
 
 
 def test_a_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / NAME).write_text(json.dumps(event(1)) + "\n[]\n" + '{"at_ms": 2, "eve')
+    (tmp_path / "alerts.jsonl").write_text(json.dumps(event(1)) + "\n[]\n" + '{"at_ms": 2, "eve')
     assert [row["at_ms"] for row in History(str(tmp_path)).recent()] == [1]
 
 
@@ -32,7 +32,7 @@ def test_files_do_not_grow_for_ever(tmp_path: Path) -> None:
     history = History(str(tmp_path), file_bytes_max=1_000)
     for number in range(100):
         history.note([event(number)])
-    assert all((tmp_path / name).stat().st_size <= 1_000 for name in (NAME, OLDER))
+    assert all((tmp_path / name).stat().st_size <= 1_000 for name in ("alerts.jsonl", "alerts.1.jsonl"))
     kept = History(str(tmp_path)).recent()
     assert [row["at_ms"] for row in kept] == list(range(99, 99 - len(kept), -1))
 

@@ -211,6 +211,9 @@ def test_a_segment_that_is_too_large_is_refused(client: Client) -> None:
         ("x-stream-filter", ["a"] * 257),
         ("x-stream-match-unfiltered", "yes"),
         ("x-stream-partition", 1),
+        ("x-stream-offsets", "first"),
+        ("x-stream-offsets", [0, 0]),
+        ("x-stream-offsets", ["soon"]),
         ("x-priority", 5),
     ],
 )
@@ -356,6 +359,16 @@ def test_single_active_consumer(client: Client) -> None:
     assert bodies(client) == ["a"]
     publish(client, "b")
     assert bodies(client) == ["b"]
+
+
+def test_each_partition_may_be_read_from_a_place_of_its_own(client: Client) -> None:
+    declare(client, x_partitions=2)
+    for number in range(20):
+        publish(client, str(number), x_partition_key=f"user {number}")
+    consume(client, x_stream_offsets=["next", 3])
+    found = [headers_of(each) for each in deliveries(client)]
+    assert {headers["x-stream-partition"] for headers in found} == {1}
+    assert found[0]["x-stream-offset"] == 3
 
 
 def test_partitions_are_read_together_or_alone(client: Client) -> None:

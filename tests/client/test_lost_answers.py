@@ -118,10 +118,20 @@ def test_whoever_does_not_answer_in_time_is_unreachable() -> None:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with (
             leveret.connect(url, retries=0, timeout=0.05) as client,
-            pytest.raises(leveret.Unreachable, match="no answer came"),
+            pytest.raises(leveret.Unreachable, match=r"no answer came \(timed out\)"),
         ):
             client.queue("orders")
         assert CONNECT_S > 0.05
+
+
+def test_asyncio_says_that_an_answer_took_too_long() -> None:
+    async def scenario(url: str) -> None:
+        async with leveret.aconnect(url, retries=0, timeout=0.05) as client:
+            with pytest.raises(leveret.Unreachable, match=r"no answer came \(it took too long\)"):
+                await client.queue("orders")
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(scenario(f"http://127.0.0.1:{silent.getsockname()[1]}"))
 
 
 def test_asyncio_repeats_the_same(world: RestWorld, flaky: Flaky) -> None:

@@ -21,7 +21,6 @@ from tests.clients.celery_worker import make_app
 from tests.clients.conftest import Broker
 from tests.sources import ROOT
 
-pytestmark = pytest.mark.xdist_group("celery")  # the workers are processes that all tests share
 WAIT_S = 20
 LEVELS = 28
 

@@ -92,9 +92,11 @@ class EtcdProcess:
         return (self._folder / "etcd.log").read_text()
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send it a signal; SIGSTOP has stopped it when this returns."""
         assert self._process is not None, "etcd is not running"
         self._process.send_signal(number)
+        if number == signal.SIGSTOP:
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def kill(self) -> None:
         """End it as a power cut would."""

@@ -10,7 +10,7 @@ import pytest
 
 from leveret.cluster import catalog as catalog_module
 from leveret.cluster.catalog import Catalog
-from leveret.cluster.catalog_log import CatalogLog, Entry, MemoryLog, packed
+from leveret.cluster.catalog_log import CatalogLog, Entry, packed
 from leveret.cluster.changes import apply, change_of, concerns
 from leveret.cluster.postgres_log import PostgresLog
 from leveret.cluster.replica import Replica
@@ -20,6 +20,7 @@ from leveret.core.errors import BrokerClosed, LeveretError, PreconditionFailed, 
 from leveret.core.policy import Policy
 from leveret.core.properties import Properties
 from leveret.core.topology import VhostDetails
+from tests.cluster.memory_log import MemoryLog
 
 Play = Callable[[Catalog, Catalog], Coroutine[Any, Any, None]]
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}

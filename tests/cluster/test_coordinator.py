@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from leveret.cluster.catalog import Catalog
-from leveret.cluster.catalog_log import MemoryLog
 from leveret.cluster.coordinator import Coordinator
 from leveret.cluster.etcd import Etcd
 from leveret.cluster.keys import Member
 from leveret.cluster.placement import assignment
 from leveret.core.errors import JournalFailed, ResourceLocked
 from tests.cluster.etcd_process import EtcdProcess
+from tests.cluster.memory_log import MemoryLog
 
 SHARDS = 6
 TTL_S = 1

@@ -9,6 +9,7 @@ import pytest
 import leveret
 from leveret.cluster.shard_groups import URL_CHARACTERS_MAX, Group, Home, ShardGroups
 from leveret.core.errors import Fenced, InvalidArgument, JournalFailed, LeveretError, PreconditionFailed
+from leveret.embedded import storage
 from leveret.embedded.broker import Broker, open_shard
 from leveret.journal.postgres_copy import ShardCopy, sweep
 from leveret.journal.store_url import shown
@@ -40,7 +41,7 @@ class World(NamedTuple):
             if not self.groups.switch(SHARD, epoch, target):
                 raise Fenced("another owner")
 
-        return [copy.begin, copy.sealed, copy.finish, switch]
+        return [copy.begin, copy.copy_ahead, copy.finish, switch]
 
     def move(self, epoch: int, source: int, target: int) -> None:
         """All of it, of a shard that nobody serves."""
@@ -185,6 +186,55 @@ def test_what_was_settled_during_a_move_is_not_copied(world: World) -> None:
         step()
     with world.open(12) as broker:
         assert numbers(broker) == [99]
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_streams_go_with_their_shard(
+    world: World, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, ahead: bool
+) -> None:
+    monkeypatch.setattr(storage, "TABLE_SEGMENT_BYTES_MIN", 1 << 16)
+    bodies = [secrets.token_bytes(5_000) for _ in range(100)]
+    copying = world.steps(10, 0, 1)
+    with world.open(10) as broker:
+        kept = broker.stream("kept", partitions=2)
+        short = broker.stream("short", segment_bytes=1 << 16, max_bytes=1 << 17)
+        gone = broker.stream("gone")
+        for stream in (kept, short, gone):
+            for body in bodies[:50]:
+                stream.send(body)
+        copying[0]()
+        if ahead:
+            copying[1]()
+        for body in bodies[50:]:
+            kept.send(body)
+            short.send(body)
+        gone.delete()
+        broker.stream("late").send("late")
+        broker.guard.streams.retain(0)
+        broker.flush()  # what is too old has gone
+        before = {stream.name: records(stream) for stream in broker.streams()}
+    for step in copying[2:]:
+        step()
+    with world.open(12) as broker:
+        assert {stream.name: records(stream) for stream in broker.streams()} == before
+        assert sorted(before) == ["kept", "late", "short"]
+        assert sorted(body for _, _, body in before["kept"]) == sorted(bodies)
+        assert 0 < len(before["short"]) < 100
+        broker.stream("kept").send(b"more")
+        sweep(world.urls[0], SHARD, "a", 12)
+        assert len(records(broker.stream("kept"))) == 101
+    left = "select tablename from pg_tables where tablename ~ '_{}(_|$)' and schemaname = '{}'"
+    assert postgres.sql(left.format(SHARD, world.urls[0].rpartition("%3D")[2])) == []
+
+
+def records(stream: leveret.Stream) -> list[tuple[int, int, bytes]]:
+    """All that can be read: partitions, offsets and bodies."""
+    found: list[tuple[int, int, bytes]] = []
+    for partition in range(stream.partitions):
+        with stream.reader(partition, "first") as reader:
+            while some := reader.read(1_000):
+                found += [(partition, record.offset, record.data) for record in some]
+    return found
 
 
 @pytest.mark.parametrize("done", range(5))

@@ -1,7 +1,6 @@
 """A busy broker, and browsers on its console."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -11,15 +10,6 @@ from tests.console.busy import busy
 from tests.management.scene import Api
 from tests.parts import need_program
 from tests.server_process import ServerProcess
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep these tests in one process when there are several: they share a browser and a server."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("console"))
 
 
 @pytest.fixture(scope="package")

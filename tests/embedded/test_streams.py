@@ -10,14 +10,23 @@ import pytest
 
 import leveret
 from leveret.core.errors import InvalidArgument, NotFound, NotSupported, QueueNotFound, StaleGeneration
+from leveret.embedded import storage
 from leveret.embedded.reading import READ_MAX
 from leveret.stream.store import LOGS_MAX
 
+STORES = {"files": "tmp_path", "tables": "store_url"}
 
-@pytest.fixture(params=["memory", "files"])
-def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[leveret.Broker]:
-    with leveret.open(tmp_path if request.param == "files" else None) as broker:
+
+@pytest.fixture(params=["memory", *STORES])
+def broker(request: pytest.FixtureRequest) -> Iterator[leveret.Broker]:
+    place = request.getfixturevalue(STORES[request.param]) if request.param in STORES else None
+    with leveret.open(place) as broker:
         yield broker
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(STORES[request.param]))
 
 
 @pytest.fixture
@@ -310,8 +319,8 @@ def test_a_silent_member_is_put_out_by_time() -> None:
         assert group.members == {"two": (0,)}
 
 
-def test_streams_come_back(tmp_path: Path) -> None:
-    with leveret.open(tmp_path) as broker:
+def test_streams_come_back(place: str) -> None:
+    with leveret.open(place) as broker:
         stream = broker.stream("clicks", partitions=2, max_age=timedelta(days=7), max_bytes=1 << 30)
         stream.send_many(["a", "b", "c"], key="same")
         group = stream.group("billing")
@@ -319,7 +328,7 @@ def test_streams_come_back(tmp_path: Path) -> None:
             consumer.poll(2)
             consumer.commit()
         partition = stream.send("d", key="same").partition
-    with leveret.open(tmp_path) as broker:
+    with leveret.open(place) as broker:
         stream = broker.stream("clicks")
         assert bodies(stream, partition) == ["a", "b", "c", "d"]
         assert sum(stream.group("billing").lag().values()) == 2
@@ -327,15 +336,16 @@ def test_streams_come_back(tmp_path: Path) -> None:
         assert [each.name for each in broker.streams()] == ["clicks"]
 
 
-def test_old_segments_go_and_their_readers_go_on_at_the_oldest(tmp_path: Path) -> None:
+def test_old_segments_go_and_their_readers_go_on_at_the_oldest(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "TABLE_SEGMENT_BYTES_MIN", 1 << 10)
     clock = leveret.ManualClock()
-    with leveret.open(tmp_path, clock=clock, sync="never") as broker:
+    with leveret.open(place, clock=clock) as broker:
         stream = broker.stream("clicks", max_bytes=4 << 10, segment_bytes=1 << 10)
         with stream.reader(offset="first") as reader:
             stream.send("first of all")
             assert [record.body for record in reader.read()] == ["first of all"]
-            for number in range(200):
-                stream.send(b"%d" % number + b"." * 100)
+            for number in range(0, 200, 5):
+                stream.send_many([b"%d" % each + b"." * 100 for each in range(number, number + 5)])
             broker.guard.streams.retain(clock.now_ms())
             assert stream.earliest() > 100
             assert stream.stats().size_bytes < 6 << 10

@@ -8,7 +8,16 @@ import leveret
 from leveret.clock import ManualClock
 from leveret.http import sessions
 from leveret.http.request import Peer, Refusal, Request
-from leveret.http.sessions import AGE_MS_MAX, COOKIE, IDLE_MS_MAX, Sessions, cookie, cookie_line, cookie_name
+from leveret.http.sessions import (
+    AGE_MS_MAX,
+    COOKIE,
+    IDLE_MS_MAX,
+    Sessions,
+    cookie,
+    cookie_line,
+    cookie_name,
+    session_key,
+)
 from leveret.security.access import Access
 from leveret.security.passwords import Cost, hash_password
 
@@ -73,12 +82,11 @@ def test_a_session_ends_when_it_is_idle_or_old(logins: Sessions, access: Access,
     idle, _ = logins.begin(access.users.get("alice"))
     clock.advance(IDLE_MS_MAX // 1000)
     assert logins.identify(asked(idle)) is None
-    assert len(logins) == 0
 
 
 def test_logging_out_ends_a_session(logins: Sessions, access: Access) -> None:
-    key, _ = logins.begin(access.users.get("alice"))
-    logins.end(asked(key))
+    key, session = logins.begin(access.users.get("alice"))
+    logins.end(session)
     assert logins.identify(asked(key)) is None
 
 
@@ -91,15 +99,49 @@ def test_a_new_password_and_a_deleted_user_end_sessions(logins: Sessions, access
     assert logins.identify(asked(key)) is None
 
 
-def test_one_user_cannot_end_the_sessions_of_others(
+def test_what_is_remembered_of_sessions_is_bounded(
     logins: Sessions, access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "SESSIONS_PER_USER_MAX", 2)
-    monkeypatch.setattr(sessions, "SESSIONS_MAX", 3)
-    other, _ = logins.begin(access.users.get("guest"))
-    keys = [logins.begin(access.users.get("alice"))[0] for _ in range(5)]
-    assert [logins.identify(asked(key)) is not None for key in keys] == [False, False, False, True, True]
-    assert logins.identify(asked(other)) is not None
+    monkeypatch.setattr(sessions, "USED_MAX", 2)
+    monkeypatch.setattr(sessions, "ENDED_PER_USER_MAX", 2)
+    other, session = logins.begin(access.users.get("guest"))
+    logins.end(session)
+    begun = [logins.begin(access.users.get("alice")) for _ in range(5)]
+    keys = [key for key, _ in begun]
+    assert all(logins.identify(asked(key)) for key in keys)
+    for _, each in begun:
+        logins.end(each)
+    assert [logins.identify(asked(key)) is None for key in keys] == [False, False, False, True, True]
+    assert logins.identify(asked(other)) is None
+
+
+def test_every_node_with_the_key_takes_the_cookie(access: Access, clock: ManualClock) -> None:
+    here, there = (Sessions(access.users, clock, session_key("between us")) for _ in range(2))
+    key, session = here.begin(access.users.get("alice"))
+    found = there.identify(asked(key, "DELETE", session.token))
+    assert found is not None
+    assert found.user == "alice"
+    stranger = Sessions(access.users, clock, session_key("another"))
+    assert stranger.identify(asked(key)) is None
+
+
+def test_a_renewed_cookie_tells_others_that_a_session_was_used(access: Access, clock: ManualClock) -> None:
+    here, there = (Sessions(access.users, clock, session_key("between us")) for _ in range(2))
+    key, _ = here.begin(access.users.get("alice"))
+    clock.advance(IDLE_MS_MAX // 1000 - 1)
+    used = here.find(asked(key))
+    assert used is not None
+    clock.advance(2)
+    assert there.find(asked(key)) is None
+    assert there.find(asked(here.cookie_of(used))) is not None
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_cookie_that_was_changed_is_none(part: int, logins: Sessions, access: Access) -> None:
+    key, _ = logins.begin(access.users.get("alice"))
+    parts = key.split(".")
+    parts[part] = {0: "Z3Vlc3Q=", 1: "9999999", 2: "9999999", 3: "x"}[part]
+    assert logins.find(asked(".".join(parts))) is None
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites() -> None:

@@ -89,7 +89,7 @@ class World:
     def connect_sqs(self, number: int) -> SqsLink:
         """A client of SQS."""
         name = self.names[number % len(self.names)]
-        return SqsLink(self.footing.nodes[name].address, self.nodes.web_port(name, "sqs"))
+        return SqsLink(self.footing.nodes[name].address, self.nodes.ports(name)["sqs"])
 
     def _start_clients(self) -> None:
         with self.connect(0) as client:

@@ -74,7 +74,7 @@ def test_the_keys_of_queues_are_what_their_rows_say() -> None:
         rates = Rates(broker.guard, dict)
         for _ in range(2):
             asyncio.run(rates.sample())
-        site = cast("Site", SimpleNamespace(rates=rates, process=SimpleNamespace(node="here")))
+        site = cast("Site", SimpleNamespace(rates=rates, process=SimpleNamespace(node="here"), shard=None))
         with broker.guard as core:
             row = queues.shown(site, core, queue.core, None, None)
             for column, key in queues.sort_keys(site).items():

@@ -9,6 +9,7 @@ import pytest
 
 from deploy.prometheus.make_rules import HERE, SERVER_RULES, expression, text, title
 from leveret.alerts import RULES, STREAM_RULES
+from leveret.http.metrics.cluster import CLUSTER
 from tests.metrics.names import metrics_in
 from tests.metrics.scene import Scrape
 from tests.parts import need_program
@@ -45,6 +46,7 @@ def ended(failed: int, acked: int) -> dict[str, str]:
 
 LAG = 'leveret_stream_group_lag{job="leveret",instance="a",vhost="/",stream="clicks",group="g"}'
 SERVER = '{job="leveret",instance="a"}'
+LINK = 'leveret_cluster_link_up{job="leveret",instance="a",peer="b"}'
 SYNC = 'leveret_journal_sync_seconds_bucket{job="leveret",instance="a",le='
 FIRES: list[tuple[str, dict[str, str]]] = [
     ("queue_depth", {metric("messages"): "10001x120"}),
@@ -59,6 +61,10 @@ FIRES: list[tuple[str, dict[str, str]]] = [
     ("memory_alarm", {f"rabbitmq_alarms_memory_used_watermark{SERVER}": MINUTES}),
     ("disk_alarm", {f"rabbitmq_alarms_free_disk_space_watermark{SERVER}": MINUTES}),
     ("journal_full", {f"leveret_journal_full{SERVER}": MINUTES}),
+    ("vacant_shards", {f"leveret_cluster_shards_vacant{SERVER}": MINUTES}),
+    ("link_down", {LINK: "0x120"}),
+    ("etcd_trouble", {f"leveret_cluster_etcd_trouble{SERVER}": MINUTES}),
+    ("store_trouble", {f"leveret_cluster_store_trouble{SERVER}": MINUTES}),
     ("slow_syncs", {SYNC + '"0.524288"}': "0+1x120", SYNC + '"1.048576"}': "0+9x120", SYNC + '"+Inf"}': "0+9x120"}),
     ("redis_away", {f"leveret_redis_up{SERVER}": "0x120"}),
 ]
@@ -79,6 +85,7 @@ QUIET: list[tuple[str, dict[str, str]]] = [
     ("no_consumers", waiting(1) | GRAVEYARD),
     ("stream_lag", {LAG: "1000x120"}),
     ("server_down", {f"up{SERVER}": MINUTES}),
+    ("link_down", {LINK: MINUTES}),
     ("slow_syncs", {SYNC + '"0.004096"}': "0+9x120", SYNC + '"+Inf"}': "0+9x120"}),
     ("redis_away", {f"leveret_redis_up{SERVER}": MINUTES}),
 ]
@@ -140,4 +147,5 @@ def test_a_rule_stays_quiet(fired: set[str], index: int) -> None:
 def test_rules_look_at_metrics_that_there_are(whole: Scrape, per_object: Scrape) -> None:
     named = metrics_in([*map(expression, (*RULES, *STREAM_RULES)), *(rule.expression for rule in SERVER_RULES)])
     assert len(named) >= len(RULES)
-    assert named - {"up"} - whole.names - per_object.names == set()
+    of_nodes = {each.family.name for each in CLUSTER}
+    assert named - {"up"} - whole.names - per_object.names - of_nodes == set()

@@ -17,7 +17,6 @@ from leveret.amqp.limits import Limits
 from leveret.amqp.server import AmqpServer
 from leveret.clock import SystemClock
 from leveret.cluster.catalog import Catalog
-from leveret.cluster.catalog_log import MemoryLog
 from leveret.cluster.placement import LOCAL, Placements
 from leveret.embedded.broker import Broker
 from leveret.embedded.options import options_of
@@ -30,6 +29,7 @@ from leveret.node.web.edges import Furnish, bare
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
+from tests.cluster.memory_log import MemoryLog
 
 SHARDS = 4
 PATIENCE_S = 20

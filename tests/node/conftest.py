@@ -1,4 +1,4 @@
-"""What tests of whole nodes need: an etcd and a PostgreSQL, which the tests of one process share."""
+"""What tests of nodes need: one without its surroundings, two in this process, or several processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,14 +6,25 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.etcd_process import EtcdProcess
+from tests.node.cluster import Cluster
+from tests.node.front_world import FrontWorld
 from tests.node.processes import Nodes
 
 
-@pytest.fixture(scope="session")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
-    """A running etcd."""
-    with EtcdProcess(tmp_path_factory.mktemp("etcd")) as process:
-        yield process
+@pytest.fixture
+def world() -> Iterator[FrontWorld]:
+    """The front of a node, with shards in memory behind it."""
+    made = FrontWorld()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Two nodes in this process."""
+    made = Cluster("a", "b")
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -65,10 +65,14 @@ class Nodes:
             raise ConnectionRefusedError(name)
         return server.port
 
-    def web_port(self, name: str, protocol: str) -> int:
-        """Where a node is reached by HTTP or SQS; raises OSError while it does not run."""
+    def ports(self, name: str) -> dict[str, int]:
+        """Where it is reached, by protocol; raises OSError while it does not run."""
         self.port(name)
-        return self._servers[name].ports[protocol]
+        return self._servers[name].ports
+
+    def http_port(self, name: str) -> int:
+        """Where a node is reached by HTTP."""
+        return self.ports(name)["http"]
 
     def operate(self, node: str, verb: str, /, **arguments: Any) -> Any:
         """Do what an operator of a node asks for."""

@@ -33,7 +33,9 @@ from leveret.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
-from leveret.core.errors import InvalidArgument
+from leveret.core import claims as claiming
+from leveret.core.errors import InvalidArgument, StoreUnreachable
+from leveret.core.held import Held
 from leveret.node import claims
 from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
@@ -220,6 +222,30 @@ def test_what_nobody_claims_is_delivered_again_in_its_order(world: TakeoverWorld
     assert got == [(b"one", True), (b"two", True), (b"three", False)]
 
 
+def test_what_cannot_be_given_back_now_is_later_and_holds_up_nothing_else(
+    world: TakeoverWorld, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(client, b"one", b"two")
+    consume(client)
+    taken(client)
+    world.lose()
+    world.hub.lost(client.connection)
+    refused: list[int] = []
+
+    def give_up(held: Held, lease: int) -> None:
+        if not refused:
+            refused.append(held.seq)
+            raise StoreUnreachable("PostgreSQL does not answer")
+        claiming.give_up(held, lease)
+
+    monkeypatch.setattr("leveret.node.unclaimed.give_up", give_up)
+    world.pass_ms(GRACE_MS)
+    other = client_of(world)
+    assert depth(other) == 1
+    world.pass_ms(GRACE_MS)
+    assert [each.body for each in gets(other, 2)] == [b"one", b"two"]
+
+
 def gets(client: Client, count: int) -> list[Any]:
     found = []
     for _ in range(count):
@@ -335,6 +361,19 @@ def test_a_queue_with_a_single_active_consumer_goes_on_when_nobody_claims(world:
     assert list(taken(other)) == [b"one", b"two"]
 
 
+def test_the_next_active_consumer_waits_for_one_that_cannot_be_reached(world: TakeoverWorld) -> None:
+    client = client_of(world, **{"x-single-active-consumer": True})
+    publish(client, b"one", b"two", b"three")
+    consume(client, prefetch=2)
+    taken(client)
+    other = world.client()
+    consume(other, tag="o")
+    cut_off(world, client)
+    assert other.nothing()
+    world.pass_ms(GRACE_MS)
+    assert list(taken(other)) == [b"one", b"two", b"three"]
+
+
 def test_an_exclusive_consumer_goes_on_alone(world: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     consume(client, exclusive=True)
@@ -428,14 +467,14 @@ def test_claims_out_of_order_are_refused(world: TakeoverWorld, client: Client) -
     client.received()
     backend = next(each for each in world.guests if each.home == HOME)
     record = (1).to_bytes(8, "big") + bytes(29)
-    backend.method(1, next(claims.claims([("c", claims.Name(b"\x01q", record))])))
+    backend.method(1, next(claims.claims([("c", claims.Name(b"\x01q" + record))])))
     world.work()
     assert client.next(ChannelClose).reply_code == 406
 
 
 def test_many_claims_are_several_methods() -> None:
     record = bytes(37)
-    held = [("c", claims.Name(b"\x01q", record))] * (claims.RECORDS_MAX + 1)
+    held = [("c", claims.Name(b"\x01q" + record))] * (claims.RECORDS_MAX + 1)
     told = [claims.claim_of(each) for each in claims.claims(held)]
     assert [(queue, consumer, len(records)) for queue, consumer, records in told] == [("q", "c", 64), ("q", "c", 1)]
 

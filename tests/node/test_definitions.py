@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,13 +16,6 @@ from leveret.node.shard import Shard
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
 from tests.node.cluster import PATIENCE_S, SHARDS, Cluster, Served, name_in
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster("a", "b")
-    yield made
-    made.close()
 
 
 def decide(cluster: Cluster, node: str, verb: Callable[[Any], Any]) -> Any:

@@ -1,6 +1,6 @@
 """Clients of a node whose queues are in several shards: they see one broker."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -42,13 +42,6 @@ def queues_in_all_shards() -> list[str]:
 
 
 NAMES = queues_in_all_shards()
-
-
-@pytest.fixture
-def world() -> Iterator[FrontWorld]:
-    made = FrontWorld()
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Shards move between two PostgreSQL servers while clients publish and consume, and while nodes die."""
+"""Two nodes under TLS: shards move between two PostgreSQLs while clients publish and consume, and while a node dies."""
 
 import json
 import secrets
@@ -16,8 +16,9 @@ from leveret.cli import main
 from leveret.core.errors import InvalidArgument, LeveretError, NotFound, PreconditionFailed
 from leveret.node.group_operations import share
 from tests.cluster.etcd_process import EtcdProcess
-from tests.node.processes import SHARDS, Nodes
+from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.postgres_server import PostgresServer
+from tests.server.certificates import Authority
 from tests.server_process import TRACEBACK
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -103,14 +104,25 @@ def second() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdProcess, postgres: PostgresServer) -> Iterator[Nodes]:
-    """Two nodes, which the tests here share: what one of them leaves is where the next one begins."""
-    store = postgres.new_url(f"groups_{secrets.token_hex(8)}")
-    with Nodes(tmp_path_factory.mktemp("nodes"), etcd.url, store) as made:
+    """Two nodes under TLS, which the tests here share: what one of them leaves is where the next one begins."""
+    folder, store = tmp_path_factory.mktemp("nodes"), postgres.new_url(f"groups_{secrets.token_hex(8)}")
+    authority = Authority(folder)
+    identity = authority.issue(None, ("localhost",))
+    files = {"cert": identity.cert, "key": identity.key, "ca": authority.cert}
+    flags = ["--announce", "localhost", *(f"--cluster-tls-{name}={path}" for name, path in files.items())]
+    with Nodes(folder, etcd.url, store, SHARDS, LEASE_S, *flags) as made:
         made.start("a", "b")
         with made.connect("a") as connection:
             for name in NAMES:
                 connection.channel().queue_declare(name, durable=True)
         yield made
+
+
+def test_nodes_call_each_other_by_name_and_under_tls(nodes: Nodes) -> None:
+    told = nodes.operate("a", "cluster.status")["members"]
+    assert [member["linked"] for member in told] == ["here", "up"]
+    assert {member["addresses"]["link"].partition(":")[0] for member in told} == {"localhost"}
+    assert {member["addresses"]["amqp"] for member in told} == {f"localhost:{nodes.port(name)}" for name in "ab"}
 
 
 def groups(nodes: Nodes, name: str) -> list[int | None]:

@@ -1,6 +1,7 @@
 """Shards are opened and served, and what is in them is what the catalog has."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,14 +13,16 @@ from leveret.amqp.limits import Limits
 from leveret.amqp.server import AmqpServer
 from leveret.clock import SystemClock
 from leveret.cluster.catalog import Catalog
-from leveret.cluster.catalog_log import Entry, MemoryLog
+from leveret.cluster.catalog_log import Entry
 from leveret.core.broker import Broker
 from leveret.core.errors import Unreachable
 from leveret.embedded.guard import Guard
+from leveret.journal.file_store import FileStore
 from leveret.net.admission import Admission
 from leveret.node.hosting import Hosting
 from leveret.node.node import Node
 from leveret.security.access import Access
+from tests.cluster.memory_log import MemoryLog
 
 
 class Alone:
@@ -112,14 +115,19 @@ def test_what_a_shard_deletes_leaves_the_catalog_when_that_is_durable(
             await hosting.take_over(0, 1)
             hub, homes = node.shards["0"].hub, node.catalog.replica.homes
             assert isinstance(hub.guard, Guard)
+            assert isinstance(hub.guard.store, FileStore)
             hub.guard.flush()
-            with monkeypatch.context() as disk:
-                disk.setattr(hub.guard, "kick", lambda: None)
+            writer, works = hub.guard.store._writer, threading.Event()
+            commit = writer.commit
+            monkeypatch.setattr(writer, "commit", lambda frame: works.wait() and commit(frame))
+            try:
                 with hub.locked() as core:
                     core.delete_queue(core.topology.vhost("/").queue("brief"))
                 for _ in range(3):
                     await node.decide(lambda core: None)
                 assert ("/", "brief") in homes
+            finally:
+                works.set()
             hub.guard.flush()
             while homes:
                 await asyncio.sleep(0.01)

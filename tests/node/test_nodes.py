@@ -85,3 +85,25 @@ def test_a_consumer_goes_on_when_its_shard_moves(cluster: Cluster) -> None:
             while len(bodies) < 2 * round + 2:
                 one.process_data_events(0.1)
         assert bodies == [f"{round} {when}".encode() for round in range(3) for when in ("before", "after")]
+
+
+def test_a_reader_of_a_stream_goes_on_after_its_shard_has_moved(cluster: Cluster) -> None:
+    name = name_in(1, "log")
+    with cluster.connect("a") as one, cluster.connect("c") as two:
+        reader, publisher = one.channel(), two.channel()
+        reader.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})
+        publisher.confirm_delivery()
+        reader.basic_qos(prefetch_count=10)
+        bodies: list[bytes] = []
+
+        def take(channel: Any, method: Any, properties: Any, body: bytes) -> None:
+            bodies.append(body)
+            channel.basic_ack(method.delivery_tag)
+
+        reader.basic_consume(name, take, arguments={"x-stream-offset": "first"})
+        for number, target in enumerate("cab"):
+            publisher.basic_publish("", name, b"%d" % number, PERSISTENT)
+            while len(bodies) <= number:
+                one.process_data_events(0.1)
+            cluster.move("1", target)
+        assert bodies == [b"0", b"1", b"2"]

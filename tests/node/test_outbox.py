@@ -1,7 +1,7 @@
 """Dead letters for queues of other shards: each arrives, and once, whatever goes wrong on the way."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -24,10 +24,11 @@ from leveret.amqp.methods import (
     QueueDeleteOk,
 )
 from leveret.core.errors import InvalidArgument
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.node.letter import Letter, decode, deliver
-from leveret.node.outbox import ANSWER_MS, NAME, SENDING_MAX, VHOST, Outbox
+from leveret.node.outbox import ANSWER_MS, NAME, SENDING_MAX, Outbox
 from tests.amqp.client import Client, Received, World
 from tests.node.cluster import PATIENCE_S, Cluster, name_in
 from tests.node.front_world import FrontWorld, place
@@ -41,13 +42,6 @@ def name_of(shard: str, prefix: str) -> str:
 
 
 SOURCE, GRAVE = name_of(SOURCE_SHARD, "source"), name_of(GRAVE_SHARD, "grave")
-
-
-@pytest.fixture
-def world() -> Iterator[FrontWorld]:
-    made = FrontWorld()
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -89,7 +83,7 @@ def is_empty(client: Client, queue: str = GRAVE) -> bool:
 
 def waiting(world: FrontWorld) -> int:
     """What is in the outbox, sent or not."""
-    queue: Queue = world.worlds[SOURCE_SHARD].core.topology.vhosts[VHOST].queues[NAME]
+    queue: Queue = world.worlds[SOURCE_SHARD].core.topology.vhosts[INTERNAL_VHOST].queues[NAME]
     return queue.depth + queue.leased
 
 
@@ -147,7 +141,7 @@ def test_only_what_goes_elsewhere_is_in_the_outbox(world: FrontWorld, client: Cl
     client.publish(SOURCE, body=b"dear")
     reject(client)
     assert take(client, near).body == b"dear"
-    assert VHOST not in world.worlds[SOURCE_SHARD].core.topology.vhosts
+    assert INTERNAL_VHOST not in world.worlds[SOURCE_SHARD].core.topology.vhosts
 
 
 def test_every_shard_gets_its_copies(world: FrontWorld, client: Client) -> None:
@@ -330,7 +324,7 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path: Path) -
         later = Outbox(SOURCE_SHARD, again.core, office)
         later.start(again.hub)
         office.work(again)
-        kept = again.core.topology.vhosts[VHOST].queues[NAME]
+        kept = again.core.topology.vhosts[INTERNAL_VHOST].queues[NAME]
         assert (kept.depth, kept.leased) == (0, 0)
         again.close()
     [grave] = [each for each in target.core.queues.values() if each.name == GRAVE]
@@ -360,13 +354,6 @@ def test_a_large_body_is_sent_whole(tmp_path: Path) -> None:
 
 
 # Several nodes
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster("a", "b")
-    yield made
-    made.close()
 
 
 def test_dead_letters_get_to_queues_of_other_nodes(cluster: Cluster) -> None:

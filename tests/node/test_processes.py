@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pika
@@ -12,9 +11,7 @@ import pytest
 from leveret.core.errors import PreconditionFailed
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
-from tests.cluster.etcd_process import EtcdProcess
-from tests.node.processes import LEASE_S, SHARDS, Nodes
-from tests.server.certificates import Authority
+from tests.node.processes import Nodes
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 PATIENCE_S = 60
@@ -73,25 +70,6 @@ def wait(connection: Any, until: Callable[[], bool]) -> None:
     while not until():
         assert time.monotonic() < deadline
         connection.process_data_events(0.05)
-
-
-def test_nodes_that_call_each_other_by_name_and_under_tls(tmp_path: Path, etcd: EtcdProcess, store_url: str) -> None:
-    authority = Authority(tmp_path)
-    identity = authority.issue(None, ("localhost",))
-    files = {"cert": identity.cert, "key": identity.key, "ca": authority.cert}
-    flags = [f"--cluster-tls-{name}={path}" for name, path in files.items()]
-    with Nodes(tmp_path, etcd.url, store_url, SHARDS, LEASE_S, "--announce", "localhost", *flags) as nodes:
-        nodes.start("a", "b")
-        told = nodes.operate("a", "cluster.status")["members"]
-        assert {member["addresses"]["link"].partition(":")[0] for member in told} == {"localhost"}
-        assert {member["addresses"]["amqp"] for member in told} == {f"localhost:{nodes.port(name)}" for name in "ab"}
-        with nodes.connect("a") as one, nodes.connect("b") as two:
-            publisher, names = one.channel(), [f"q{number}" for number in range(8)]
-            publisher.confirm_delivery()
-            for name in names:
-                publisher.queue_declare(name)
-                publisher.basic_publish("", name, b"under TLS")
-            assert {two.channel().basic_get(name, auto_ack=True)[2] for name in names} == {b"under TLS"}
 
 
 def test_operators_of_any_node_speak_for_all(nodes: Nodes) -> None:

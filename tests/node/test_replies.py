@@ -1,7 +1,6 @@
 """Direct replies between clients of different nodes."""
 
 import time
-from collections.abc import Iterator
 
 import pika
 import pytest
@@ -12,13 +11,6 @@ from leveret.core.errors import InvalidArgument
 from leveret.node.replying import hand_over
 from tests.amqp.client import World
 from tests.node.cluster import PATIENCE_S, Cluster
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster("a", "b")
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("node", ["", "a", "rabbit@a.example"])

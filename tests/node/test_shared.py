@@ -1,14 +1,20 @@
-"""Nodes with a Redis, which goes and comes back under them."""
+"""Nodes with a Redis, which goes and comes back under them, and nodes without one."""
 
+import json
 import re
 import time
+import urllib.request
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pika
 import pytest
 
 from tests.cluster.etcd_process import EtcdProcess
+from tests.node.cluster import name_in
 from tests.node.processes import LEASE_S, PATIENCE_S, POLL_S, SHARDS, Nodes
+from tests.node.web_cluster import WebCluster
 from tests.redis_process import RedisProcess
 
 NAMES = ("a", "b")
@@ -32,9 +38,31 @@ def wrong_passwords(nodes: Nodes, redis_server: RedisProcess) -> list[int]:
     return counts if len(counts) == 2 else [0]
 
 
-def test_nodes_count_wrong_passwords_together_and_need_no_redis_to_serve(
-    tmp_path: Path, etcd: EtcdProcess, store_url: str
-) -> None:
+def taken(nodes: Nodes, name: str, key: str) -> tuple[bytes, str | None]:
+    """Take a message through a node, by a request that has a key: what came of it, and whether it is repeated."""
+    connection = HTTPConnection("127.0.0.1", nodes.http_port(name), timeout=PATIENCE_S)
+    headers = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q=", "Idempotency-Key": key}
+    connection.request("POST", "/queues/orders/dequeue", "{}", headers)
+    with closing(connection), connection.getresponse() as answer:
+        assert answer.status == 200
+        return answer.read(), answer.getheader("Idempotency-Replayed")
+
+
+def seen(nodes: Nodes, name: str, path: str) -> str:
+    """What a node says to everybody."""
+    place = f"http://127.0.0.1:{nodes.http_port(name)}{path}"
+    with urllib.request.urlopen(place, timeout=PATIENCE_S) as answer:
+        text: bytes = answer.read()
+    return text.decode()
+
+
+def repeated(nodes: Nodes, key: str) -> bool:
+    """Whether one node repeats what the other answered."""
+    (first, _), (second, again) = (taken(nodes, name, key) for name in NAMES)
+    return first == second and again == "true"
+
+
+def test_nodes_share_what_redis_keeps_and_serve_without_it(tmp_path: Path, etcd: EtcdProcess, store_url: str) -> None:
     redis_server = RedisProcess(tmp_path, password="open-sesame")
     flags = ("--redis", redis_server.url)
     with redis_server, Nodes(tmp_path, etcd.url, store_url, SHARDS, LEASE_S, *flags) as nodes:
@@ -51,6 +79,32 @@ def test_nodes_count_wrong_passwords_together_and_need_no_redis_to_serve(
                 channel.confirm_delivery()
                 channel.queue_declare("orders", durable=True)
                 channel.basic_publish("", "orders", b"x")
+        for name in NAMES:
+            assert "\nleveret_redis_up 0\n" in seen(nodes, name, "/metrics")
+            ready = json.loads(seen(nodes, name, "/health/ready"))
+            assert ready["status"] == "ok"
+            assert "redis" in ready["degraded"][0]
+        assert all(json.loads(taken(nodes, name, "alone")[0])["messages"] for name in NAMES)
+
         redis_server.start()
         wait_for(nodes, "redis answers", 2)
+        assert any(repeated(nodes, f"key {attempt}") for attempt in range(ROUNDS_MAX))
         assert "sesame" not in nodes.log("a") + nodes.log("b")
+
+
+@pytest.mark.parametrize("shard", [0, 1], ids=["its own", "of another node"])
+def test_a_node_without_redis_repeats_its_own_answers(shard: int) -> None:
+    cluster = WebCluster("a", "b")
+    try:
+        name = name_in(shard, "orders")
+        cluster.ok("a", f"PUT /queues/{name}")
+        for payload in (1, 2):
+            cluster.ok("a", f"POST /queues/{name}/messages", {"payload": payload})
+        first, again, other = (
+            cluster.ask(node, f"POST /queues/{name}/dequeue", {}, Idempotency_Key="k") for node in "aab"
+        )
+        assert first.json == again.json != other.json
+        assert [each.headers.get("idempotency-replayed") for each in (first, again, other)] == [None, "true", None]
+        assert cluster.ask("a", f"POST /queues/{name}/dequeue", {"max_messages": 2}, Idempotency_Key="k").status == 422
+    finally:
+        cluster.close()

@@ -19,7 +19,7 @@ TIMEOUT_S = 60
 def ask(nodes: Nodes, node: str, line: str, body: Any = None) -> Any:
     """What a request of REST gives that succeeds."""
     method, path = line.split(" ", 1)
-    connection = HTTPConnection("127.0.0.1", nodes.web_port(node, "http"), timeout=TIMEOUT_S)
+    connection = HTTPConnection("127.0.0.1", nodes.ports(node)["http"], timeout=TIMEOUT_S)
     try:
         data = None if body is None else json.dumps(body)
         connection.request(method, path, data, {"Authorization": BASIC, "Connection": "close"})
@@ -35,7 +35,13 @@ def sqs(nodes: Nodes, node: str) -> Any:
     """A client that tries again, as boto3 does."""
     keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
     config = Config(retries={"max_attempts": 5})
-    return boto3.client("sqs", endpoint_url=f"http://127.0.0.1:{nodes.web_port(node, 'sqs')}", config=config, **keys)
+    return boto3.client("sqs", endpoint_url=f"http://127.0.0.1:{nodes.ports(node)['sqs']}", config=config, **keys)
+
+
+def poll(nodes: Nodes, member: Any, count: int) -> Any:
+    """Records for a member of a group."""
+    read = {"member": "m", "generation": member["generation"], "offsets": member["offsets"], "max_records": count}
+    return ask(nodes, "b", "POST /streams/log/groups/g/poll", read)
 
 
 def test_clients_go_on_when_the_owner_is_killed(nodes: Nodes) -> None:
@@ -48,6 +54,12 @@ def test_clients_go_on_when_the_owner_is_killed(nodes: Nodes) -> None:
     (one,) = client.receive_message(QueueUrl=url)["Messages"]
     ask(nodes, "b", "PUT /queues/jobs", {})
     assert {row["name"]: row["ready"] for row in ask(nodes, "b", "GET /queues")["queues"]} == {"jobs": 0, "orders": 1}
+    ask(nodes, "b", "PUT /streams/log", {"partitions": 2})
+    ask(nodes, "b", "POST /streams/log/records/batch", {"records": [{"payload": n} for n in range(100)]})
+    member = ask(nodes, "b", "POST /streams/log/groups/g/join", {"member": "m"})
+    first = poll(nodes, member, 40)
+    read = {"member": "m", "generation": member["generation"], "offsets": first["offsets"]}
+    ask(nodes, "b", "POST /streams/log/groups/g/commit", read)
     got: list[str] = []
 
     def wait() -> None:
@@ -65,5 +77,9 @@ def test_clients_go_on_when_the_owner_is_killed(nodes: Nodes) -> None:
     ask(nodes, "b", "POST /queues/jobs/messages", {"payload": "still here"})
     waiting.join()
     assert got == ["still here"]
+    ask(nodes, "b", "POST /streams/log/records", {"payload": 100})
+    rest = poll(nodes, ask(nodes, "b", "POST /streams/log/groups/g/join", {"member": "m"}), 1_000)
+    payloads = [record["payload"] for record in first["records"] + rest["records"]]
+    assert sorted(payloads) == list(range(101))
     client.close()
     assert nodes.stop("b") == 0

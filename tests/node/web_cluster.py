@@ -36,8 +36,9 @@ class WebNode(OneNode):
 
     def __init__(self, name: str, cluster: Cluster, furnish: Furnish) -> None:
         super().__init__(name, cluster, furnish)
-        options, access, clock = ServerOptions(sqs_guards=False), self.fronts.access, self.fronts.broker.guard.clock
-        edges = NodeEdges(options, self.fronts.broker, access, self.node.decide)
+        options = self.options = ServerOptions(sqs_guards=False, cluster="test", cluster_secret="between us")
+        access, clock = self.fronts.access, self.fronts.broker.guard.clock
+        edges = self.edges = NodeEdges(options, self.fronts.broker, access, self.node.decide)
         edges.join(self.node)
         self.furnish = edges.furnish
         self.audit = Audit(clock)
@@ -73,8 +74,8 @@ class WebNode(OneNode):
 class WebCluster(Cluster):
     """Some of them."""
 
-    def __init__(self, *names: str) -> None:
-        super().__init__(*names, member=WebNode)
+    def __init__(self, *names: str, member: type[WebNode] = WebNode) -> None:
+        super().__init__(*names, member=member)
 
     def at(self, name: str) -> WebNode:
         return cast(WebNode, self.members[name])

@@ -312,3 +312,8 @@ def test_a_queue_is_no_stream_and_what_is_not_there_is_named(world: RestWorld, t
         table({**served, "stream": "missing"})
     with pytest.raises(NotFound, match="has no stream 'missing'"):
         table({"path": str(tmp_path), "stream": "missing"})
+
+
+def test_a_stream_in_a_database_is_read_from_its_server() -> None:
+    with pytest.raises(InvalidArgument, match="give its url in place of a path"):
+        StoredStream.of({"path": "postgresql://host/db", "stream": "clicks"})

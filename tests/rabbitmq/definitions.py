@@ -1,6 +1,8 @@
 """What both brokers start with: policies, which AMQP has no methods for. Each is for names that begin with its own."""
 
+from base64 import b64encode
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any
 
 Definition = dict[str, Any]
@@ -29,11 +31,23 @@ POLICIES = (
 )
 OPERATOR_POLICIES = (policy("capped", {"max-length": 2}), policy("operated", {"message-ttl": 100}))
 
+SALT = b"salt"
+GUEST = {
+    "name": "guest",
+    "password_hash": b64encode(SALT + sha256(SALT + b"guest").digest()).decode(),
+    "hashing_algorithm": "rabbit_password_hashing_sha256",
+    "tags": "administrator",
+}
+
 
 def definitions(vhosts: Iterable[str]) -> Definition:
-    """All of them for each of these virtual hosts, in the form that both brokers import."""
+    """All of them for each of these virtual hosts, and a guest there, in the form that both brokers import."""
     named = list(vhosts)
+    everything = {"user": "guest", "configure": ".*", "write": ".*", "read": ".*"}
     return {
+        "users": [GUEST],
+        "vhosts": [{"name": vhost} for vhost in named],
+        "permissions": [{"vhost": vhost, **everything} for vhost in named],
         "policies": [{"vhost": vhost, **each} for vhost in named for each in POLICIES],
         "parameters": [
             {"vhost": vhost, "component": "operator_policy", "name": each["name"], "value": value_of(each)}

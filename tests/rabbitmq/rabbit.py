@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from tests.rabbitmq.definitions import definitions
 
@@ -18,7 +17,7 @@ SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # the Debian package; it
 START_S_MAX = 90
 STOP_S_MAX = 20
 PLUGINS = "[rabbitmq_consistent_hash_exchange,rabbitmq_random_exchange]."
-PLAYERS = 6  # virtual hosts, so that as many scenarios can be played at once
+VHOSTS = [f"v{number}" for number in range(6)]  # so many scenarios can be played at once
 CONFIG = """\
 listeners.tcp.1 = 127.0.0.1:{port}
 loopback_users.guest = true
@@ -34,9 +33,9 @@ def installed() -> bool:
 @contextmanager
 def playing(directory: Path) -> Iterator[list[tuple[str, int, str]]]:
     """A RabbitMQ for scenarios: its host and port with each of its virtual hosts."""
-    (directory / "definitions.json").write_text(json.dumps(beginning()))
+    (directory / "definitions.json").write_text(json.dumps(definitions(VHOSTS)))
     with running(directory, settings=f"load_definitions = {directory}/definitions.json\n") as (host, port):
-        yield [(host, port, vhost) for vhost in vhosts()]
+        yield [(host, port, vhost) for vhost in VHOSTS]
 
 
 @contextmanager
@@ -77,22 +76,6 @@ def environment(directory: Path, port: int) -> dict[str, str]:
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-start_epmd false -erl_epmd_port 0 +S 1:1",
         "ERL_EPMD_ADDRESS": "127.0.0.1",
         "ERL_EPMD_PORT": str(free_port()),
-    }
-
-
-def vhosts() -> list[str]:
-    """The names of the virtual hosts."""
-    return [f"v{number}" for number in range(PLAYERS)]
-
-
-def beginning() -> dict[str, Any]:
-    """What it starts with."""
-    everything = {"user": "guest", "configure": ".*", "write": ".*", "read": ".*"}
-    return {
-        "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
-        "vhosts": [{"name": vhost} for vhost in vhosts()],
-        "permissions": [{"vhost": vhost, **everything} for vhost in vhosts()],
-        **definitions(vhosts()),
     }
 
 

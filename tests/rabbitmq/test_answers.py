@@ -16,8 +16,7 @@ from tests.rabbitmq.transcripts import Transcripts, parsed, played, recorded, sc
 from tests.sources import ROOT
 
 SAID = recorded()
-# All scenarios are played before the first test can look at one: that takes a while, and is to be done once.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("answers")]
+pytestmark = pytest.mark.timeout(600)  # all scenarios are played before the first test can look at one
 PAGE = (ROOT / "docs" / "rabbitmq.md").read_text()
 INTENDED = dict(parsed((Path(__file__).parent / "intended.txt").read_text().splitlines()))
 

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from leveret.core.errors import InvalidArgument
-from leveret.shared.redis import CONNECTIONS_MAX, Redis
+from leveret.server.settings import server_options
+from leveret.shared.redis import QUESTIONS_MAX, Redis
 from leveret.shared.redis_url import check_redis_url, shown_redis_url
+from tests.cluster.etcd_process import free_ports
 from tests.redis_process import PATIENCE_S, RedisProcess
+from tests.server.certificates import Authority
 
 ECHO = "redis.call('SET', KEYS[1], ARGV[1]) return ARGV[1]"
 
@@ -34,10 +37,24 @@ def test_a_script_answers_about_each_of_many_keys(redis_server: RedisProcess) ->
             assert await redis.run("answer", ECHO, "one", "a") == b"a"
             assert await redis.run_many("answer", ECHO, [(str(key), key) for key in range(3)]) == [b"0", b"1", b"2"]
             assert await redis.run_many("answer", ECHO, []) == []
+            many = [redis.run_many("answer", ECHO, [("x", key), ("y", -key)]) for key in range(2 * QUESTIONS_MAX)]
+            assert await asyncio.gather(*many) == [[b"%d" % key, b"%d" % -key] for key in range(2 * QUESTIONS_MAX)]
             assert (redis.up, redis.errors, redis.fallbacks.total()) == (True, 0, 0)
 
     asyncio.run(scene())
     assert "leveret/test/one" in redis_server.key_names
+
+
+def test_one_who_waits_no_more_has_no_share_in_the_answers_of_others(redis_server: RedisProcess) -> None:
+    async def scene() -> None:
+        async with asked(redis_server.url) as redis:
+            asking = [asyncio.create_task(redis.run("answer", ECHO, "a", number)) for number in range(3)]
+            await asyncio.sleep(0)
+            asking[1].cancel()
+            found = await asyncio.gather(*asking, return_exceptions=True)
+            assert (found[0], found[2]) == (b"0", b"2")
+
+    asyncio.run(scene())
 
 
 def test_a_key_of_another_type_concerns_nobody_else(redis_server: RedisProcess) -> None:
@@ -84,14 +101,13 @@ def test_one_that_hangs_is_asked_once_and_then_left_alone(
     async def scene() -> None:
         async with asked(mortal_redis.url) as redis:
             mortal_redis.signal(signal.SIGSTOP)
-            many = [redis.run("answer", ECHO, str(key), "x") for key in range(10 * CONNECTIONS_MAX)]
+            many = [redis.run("answer", ECHO, str(key), "x") for key in range(2 * QUESTIONS_MAX)]
             assert set(await asyncio.gather(*many)) == {None}
-            # Those who waited for a place did not ask any more.
-            assert 1 <= redis.errors <= CONNECTIONS_MAX
+            assert redis.errors == 1
             assert redis.fallbacks["answer"] == len(many)
             mortal_redis.signal(signal.SIGCONT)
-            await redis.probe()
             monkeypatch.setattr("leveret.shared.redis.TIMEOUT_S", PATIENCE_S)
+            await redis.probe()
             assert await redis.run("answer", ECHO, "a", "x") == b"x"
 
     asyncio.run(scene())
@@ -135,7 +151,30 @@ def test_the_password_is_in_the_url_or_beside_it(mortal_redis: RedisProcess) -> 
     assert not asyncio.run(up(bare))
 
 
-def test_a_thread_may_ask_too(redis_server: RedisProcess, tmp_path: Path) -> None:
+def test_tls_with_a_certificate_that_is_checked(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue("127.0.0.1")
+    (port,) = free_ports(1)
+    files = (
+        "--tls-cert-file",
+        str(own.cert),
+        "--tls-key-file",
+        str(own.key),
+        "--tls-ca-cert-file",
+        str(authority.cert),
+    )
+    secure = f"rediss://127.0.0.1:{port}/0"
+
+    async def up(url: str) -> bool:
+        async with asked(url) as redis:
+            return redis.up
+
+    with RedisProcess(tmp_path, "--tls-port", str(port), "--tls-auth-clients", "no", *files):
+        assert asyncio.run(up(f"{secure}?ssl_ca_certs={authority.cert}"))
+        assert not asyncio.run(up(secure))
+
+
+def test_a_thread_may_ask_too(redis_server: RedisProcess) -> None:
     async def scene() -> None:
         async with asked(redis_server.url) as redis:
             assert await asyncio.to_thread(redis.run_in_thread, "login", ECHO, "a", "x") == b"x"
@@ -150,6 +189,19 @@ def test_a_thread_may_ask_too(redis_server: RedisProcess, tmp_path: Path) -> Non
 def test_what_is_no_url_of_redis_is_refused_without_being_repeated(url: str) -> None:
     with pytest.raises(InvalidArgument, match="redis://host:6379/0") as refusal:
         check_redis_url(url)
+    assert "hush" not in str(refusal.value)
+    if url:
+        with pytest.raises(InvalidArgument, match="redis://host:6379/0"):
+            server_options({"redis": url}, {})
+
+
+@pytest.mark.parametrize("query", ["nonsense=1", "socket_timeout=soon"])
+def test_what_its_query_may_not_say_is_refused_at_once(query: str) -> None:
+    async def made() -> None:
+        Redis(f"redis://:hush@h/0?{query}")
+
+    with pytest.raises(InvalidArgument, match="in its query") as refusal:
+        asyncio.run(made())
     assert "hush" not in str(refusal.value)
 
 

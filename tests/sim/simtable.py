@@ -15,6 +15,7 @@ from enum import Enum, auto
 from random import Random
 
 from leveret.journal.disk import Bytes
+from leveret.journal.stream_table import StreamChange
 from leveret.journal.table import FIRST_START, Row, Shard, Unknown
 
 GHOSTS_MAX = 4
@@ -38,6 +39,7 @@ class Content:
     rows: tuple[tuple[int, Row], ...] = ()
     """With the epoch in which each was appended."""
     checkpoints: tuple[tuple[str, bytes], ...] = ()
+    streams: tuple[StreamChange, ...] = ()
 
     def changed(self, **columns: object) -> "Content":
         """The same with other columns in the row of the shard."""
@@ -201,4 +203,5 @@ class SimTable:
 def with_row(content: Content, row: Row) -> Content:
     """One row more; no two begin at the same place."""
     assert all((old.segment, old.start) != (row.segment, row.start) for _, old in content.rows), "a row is there"
-    return dataclasses.replace(content, rows=(*content.rows, (content.shard.epoch, row)))
+    rows = (*content.rows, (content.shard.epoch, row))
+    return dataclasses.replace(content, rows=rows, streams=(*content.streams, *row.beside))

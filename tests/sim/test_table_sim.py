@@ -5,90 +5,39 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.core.errors import Fenced, JournalFailed, StoreUnreachable
+from leveret.core.errors import JournalFailed
 from leveret.journal.table_store import Claim
 from tests.journal.table_world import TableWorld
-from tests.sim.simtable import Fate, SimDatabase, SimTable
+from tests.sim.contest import Contest
+from tests.sim.simtable import SimTable
 
-PROCESSES = 3
 STEPS = 30
-DEPTH_MAX = 3
-HEALTHY = 0.6
 SEEDS = 300
 
 
-class Simulation:
-    """What clients were told, and the processes that told them."""
+class Simulation(Contest[TableWorld]):
+    """What clients were told."""
 
     def __init__(self, random: Random, trusting: bool = False) -> None:
-        self.random = random
-        self.trusting = trusting
-        self.database = SimDatabase(self.fate)
-        self.worlds: dict[int, TableWorld] = {}
-        self.busy: list[int] = []
+        super().__init__(random, trusting)
         self.sent: set[bytes] = set()
         self.confirmed: set[bytes] = set()
         self.acked: set[bytes] = set()
-        self.openings = 0
 
-    def fate(self) -> Fate:
-        if self.random.random() < HEALTHY:
-            return Fate.DONE
-        return self.random.choice(list(Fate))
+    def open(self, owner: str) -> TableWorld:
+        table, claim = SimTable(self.database, self.trusting), Claim(owner)
+        return TableWorld(table, claim=claim, pause=self.pause, segment_bytes=1 << 10, cache_bytes=1)
 
-    def pause(self, seconds: float) -> None:
-        """Somebody waits for an answer: meanwhile others do something, or something happens to the database."""
-        self.disturb()
-        if len(self.busy) < DEPTH_MAX:
-            self.step()
-
-    def disturb(self) -> None:
-        chance = self.random.random()
-        if chance < 0.3:
-            self.database.haunt(self.random)
-        elif chance < 0.4:
-            self.database.fail_over(self.random)
-
-    def step(self) -> None:
-        """Let a process that is not in the middle of something do something."""
-        free = [number for number in range(PROCESSES) if number not in self.busy]
-        if not free:
-            return
-        number = self.random.choice(free)
-        self.busy.append(number)
-        try:
-            self.act(number)
-        except (Fenced, StoreUnreachable):
-            world = self.worlds.pop(number, None)
-            if world is not None:
-                world.kill()
-        finally:
-            self.busy.remove(number)
-        self.disturb()
-
-    def act(self, number: int) -> None:
-        world = self.worlds.get(number)
-        if world is None:
-            if not self.worlds or self.random.random() < 0.2:
-                self.worlds[number] = self.opened()
-            return
+    def act(self, process: TableWorld) -> None:
         chance = self.random.random()
         if chance < 0.1:
-            del self.worlds[number]
-            world.kill()
+            process.store.checkpoint()
         elif chance < 0.2:
-            world.store.checkpoint()
-        elif chance < 0.3:
-            world.store.compact()
-        elif chance < 0.5:
-            self.ack(world)
+            process.store.compact()
+        elif chance < 0.4:
+            self.ack(process)
         else:
-            self.send(world)
-
-    def opened(self) -> TableWorld:
-        self.openings += 1
-        table, claim = SimTable(self.database, self.trusting), Claim(f"process {self.openings}")
-        return TableWorld(table, claim=claim, pause=self.pause, segment_bytes=1 << 10, cache_bytes=1)
+            self.send(process)
 
     def send(self, world: TableWorld) -> None:
         bodies = [b"%d" % (len(self.sent) + i) for i in range(self.random.randint(1, 3))]
@@ -109,40 +58,26 @@ class Simulation:
             world.commit.flush()
             self.acked.add(body)
 
-    def check(self) -> None:
-        """Look at everything as the last owner finds it."""
-        self.database.fate = lambda: Fate.DONE
-        self.database.fail_over(self.random)
-        world = self.opened()
-        bodies = list(world.bodies().get(1, {}).values())
+    def check(self, last: TableWorld) -> None:
+        bodies = list(last.bodies().get(1, {}).values())
         assert len(bodies) == len(set(bodies)), "a message is there twice"
         assert self.confirmed <= set(bodies), "a confirmed message is lost"
         assert not self.acked & set(bodies), "an acknowledged message came back"
         assert set(bodies) <= self.sent
         epochs = [epoch for epoch, row in self.database.content.rows if row.start]
         assert epochs == sorted(epochs), "an owner appended after a newer one"
-        world.close()
-
-
-def run(random: Random, trusting: bool = False) -> None:
-    simulation = Simulation(random, trusting)
-    for _ in range(STEPS):
-        simulation.step()
-    for world in simulation.worlds.values():
-        world.kill()
-    simulation.check()
 
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=100)
 def test_nothing_confirmed_is_lost_whatever_the_database_does(random: Random) -> None:
-    run(random)
+    Simulation(random).run(STEPS)
 
 
 def test_a_cancelled_wait_that_is_taken_for_success_would_lose_messages() -> None:
     def fails(seed: int) -> bool:
         try:
-            run(Random(seed), trusting=True)
+            Simulation(Random(seed), trusting=True).run(STEPS)
         except (AssertionError, JournalFailed):
             return True
         return False

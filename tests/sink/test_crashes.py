@@ -21,6 +21,7 @@ from leveret.sink.ledger import Batch, Ledger, Share, Sink
 from leveret.sink.pieces import constant
 from leveret.sink.rollforward import RollForward
 from leveret.sink.staging import Staging, StagingLimits
+from leveret.stream.home import Directories
 from leveret.stream.options import StreamOptions
 from leveret.stream.recorder import StreamRecorder
 from leveret.stream.store import StreamStore
@@ -67,7 +68,7 @@ class Power:
             raise Cut
 
 
-class SimHome:
+class SimHome(Directories):
     """Simulated disks for the partitions of the one stream."""
 
     def __init__(self, disks: list[SimDisk]) -> None:

@@ -436,6 +436,13 @@ GOLDEN = [
 def prepared() -> Any:
     """A world with the queues of the table."""
     world = World(in_flight_max=1)
+    prepare(world)
+    yield world
+    world.end()
+
+
+def prepare(world: World) -> None:
+    """Make the queues of the table."""
     for name in ("orders", "orders.fifo", "dead", "deleted", "purged", "crowded"):
         world.create(name)
     world.create("small", MaximumMessageSize="1024")
@@ -444,12 +451,15 @@ def prepared() -> Any:
     world.do("PurgeQueue", QueueUrl="purged")
     world.send("crowded", "a")
     world.receive("crowded")
-    yield world
-    world.end()
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case.action}-{case.text[:40]}")
 def test_a_refusal_in_both_protocols(prepared: World, case: Row) -> None:
+    check(prepared, case)
+
+
+def check(prepared: World, case: Row) -> None:
+    """A request is refused as the table says."""
     answer = prepared.json(case.action, **case.parameters)
     assert answer.json == {"__type": f"com.amazonaws.sqs#{case.shape}", "message": case.text}
     assert (answer.status, answer.headers["x-amzn-query-error"]) == (case.status, f"{case.code};Sender")

@@ -4,12 +4,14 @@ from pathlib import Path
 import pytest
 
 from leveret.journal.disk import Disk
+from tests.stream.tables import TablesWorld
 from tests.stream.world import World
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    """A stream of small segments on a real disk."""
-    world = World(Disk(tmp_path), segment_bytes=1 << 10, sync="never")
+@pytest.fixture(params=["files", "tables"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    """A stream of small segments on a real disk, or in tables."""
+    options = {"segment_bytes": 1 << 10, "sync": "never"}
+    world = TablesWorld(**options) if request.param == "tables" else World(Disk(tmp_path), **options)
     yield world
     world.log.abandon()

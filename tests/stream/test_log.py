@@ -192,7 +192,7 @@ def test_options_that_cannot_work_are_refused(wrong: dict[str, int]) -> None:
 def test_retention_by_bytes_removes_the_oldest_segments(world: World) -> None:
     world.fill(100)
     sizes = [segment.size for segment in world.log.segments]
-    assert world.log.retain(world.now_ms, max_bytes=sum(sizes[-3:])) == len(sizes) - 3
+    assert world.retain(world.now_ms, max_bytes=sum(sizes[-3:])) == len(sizes) - 3
     first = world.log.first_offset
     assert first > 0
     assert world.bodies() == numbered(range(first, 100))
@@ -204,14 +204,14 @@ def test_retention_by_bytes_removes_the_oldest_segments(world: World) -> None:
 def test_retention_by_age_looks_at_the_newest_record_of_a_segment(world: World) -> None:
     world.fill(100)
     border = world.log.segments[2]
-    assert world.log.retain(border.last_ms + 50, max_age_ms=50) == 2
+    assert world.retain(border.last_ms + 50, max_age_ms=50) == 2
     assert world.log.first_offset == border.base
 
 
 def test_one_segment_always_stays(world: World) -> None:
     world.fill(100)
     last = world.log.segments[-1]
-    world.log.retain(world.now_ms + 10**9, max_age_ms=0, max_bytes=0)
+    world.retain(world.now_ms + 10**9, max_age_ms=0, max_bytes=0)
     assert world.log.segments == [last]
     world.restart()
     assert world.log.committed == 100
@@ -222,7 +222,7 @@ def test_a_reader_finishes_a_segment_that_is_removed(world: World) -> None:
     reader = world.log.reader(0)
     seen = reader.read()
     end = world.log.segments[0].end
-    world.log.retain(world.now_ms, max_bytes=0)
+    world.retain(world.now_ms, max_bytes=0)
     seen += drained(reader)
     last = world.log.first_offset
     assert [record.offset for record in seen] == [*range(end), *range(last, 100)]

@@ -13,7 +13,7 @@ from leveret.stream.log import Log
 from leveret.stream.options import StreamOptions
 from leveret.stream.segments import HEADER_BYTES, Share
 from tests.journal.world import FaultyDisk
-from tests.stream.world import ROUTE, World, drained, numbered
+from tests.stream.world import ROUTE, World, drained, numbered, on_files
 
 ONE_SEGMENT = 1 << 20
 
@@ -79,6 +79,7 @@ def test_a_changed_byte_in_what_was_durable_is_refused_with_file_and_offset(sing
         single.opened()
 
 
+@on_files
 def test_a_changed_byte_in_a_sealed_segment_is_refused_by_whoever_reads_it(world: World) -> None:
     world.fill(50)
     change(segment_path(world, 0), 200, b"\xff\xff")
@@ -92,6 +93,7 @@ def test_a_changed_byte_in_a_sealed_segment_is_refused_by_whoever_reads_it(world
     assert world.bodies(after) == numbered(range(after, 50))
 
 
+@on_files
 def test_a_sealed_segment_that_was_cut_is_refused(world: World) -> None:
     world.fill(50)
     path = segment_path(world, 0)
@@ -104,6 +106,7 @@ def test_a_sealed_segment_that_was_cut_is_refused(world: World) -> None:
         world.opened()
 
 
+@on_files
 def test_a_missing_segment_is_refused(world: World) -> None:
     world.fill(50)
     world.log.abandon()
@@ -112,6 +115,7 @@ def test_a_missing_segment_is_refused(world: World) -> None:
         world.opened()
 
 
+@on_files
 def test_indexes_are_made_anew_when_they_are_removed(world: World) -> None:
     world.fill(50)
     world.append(b"last", producer=b"till", sequence=3)
@@ -123,6 +127,7 @@ def test_indexes_are_made_anew_when_they_are_removed(world: World) -> None:
     assert world.append(b"again", producer=b"till", sequence=3) is None
 
 
+@on_files
 def test_a_damaged_index_is_refused_and_says_what_to_do(world: World) -> None:
     world.fill(50)
     path = world.disk.path / index_name(world.log.segments[0].base)
@@ -134,6 +139,7 @@ def test_a_damaged_index_is_refused_and_says_what_to_do(world: World) -> None:
             world.opened()
 
 
+@on_files
 def test_files_of_another_version_are_refused(world: World) -> None:
     world.fill(1)
     world.log.abandon()
@@ -179,7 +185,7 @@ def test_retention_makes_room_on_a_full_disk(tmp_path: Path) -> None:
     world.append(b"body 30")
     with pytest.raises(DiskFull):
         world.commit()
-    world.log.retain(world.now_ms, max_bytes=0)
+    world.retain(world.now_ms, max_bytes=0)
     assert world.commit() == 31
     world.log.close(0)
 

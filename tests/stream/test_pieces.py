@@ -100,7 +100,7 @@ def test_what_is_not_committed_is_not_given(disk: Disk) -> None:
 def test_what_retention_removed_is_refused(disk: Disk) -> None:
     world = World(disk, segment_bytes=2_000)
     world.fill(100)
-    world.log.retain(world.now_ms, max_bytes=4_000)
+    world.retain(world.now_ms, max_bytes=4_000)
     first = world.log.first_offset
     assert first > 0
     with pytest.raises(NotFound, match=f"offset 0 is gone, the oldest is {first}"):

@@ -5,7 +5,7 @@ import pytest
 from leveret.core.errors import TooMany
 from leveret.stream import producers as limits
 from leveret.stream.producers import PRODUCER_IDLE_MS, Producers
-from tests.stream.world import World
+from tests.stream.world import World, on_files
 
 
 def send(world: World, sequence: int, producer: bytes = b"till") -> int | None:
@@ -45,12 +45,13 @@ def test_what_was_not_written_may_be_sent_again_after_a_crash(world: World) -> N
 def test_producers_outlive_their_records(world: World, come_back: str) -> None:
     send(world, 7)
     world.fill(60)
-    world.log.retain(world.now_ms, max_bytes=0)
+    world.retain(world.now_ms, max_bytes=0)
     getattr(world, come_back)()
     assert world.log.first_offset > 0
     assert send(world, 7) is None
 
 
+@on_files
 def test_producers_outlive_a_segment_that_was_removed_before_its_successor_had_an_index(world: World) -> None:
     send(world, 7)
     world.commit()
@@ -58,7 +59,7 @@ def test_producers_outlive_a_segment_that_was_removed_before_its_successor_had_a
     world.append(b"after the index")
     world.commit()
     world.kill()
-    assert world.log.retain(world.now_ms, max_bytes=0) == 1
+    assert world.retain(world.now_ms, max_bytes=0) == 1
     world.kill()
     assert world.bodies() == [b"after the index"]
     assert send(world, 7) is None

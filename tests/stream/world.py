@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from leveret.core.errors import JournalFailed
 from leveret.journal.disk import Disk
 from leveret.stream.blocks import Record
@@ -12,6 +14,8 @@ from leveret.stream.reader import Reader
 
 ROUTE = b"\x06events\x04made"
 HEADER = b"properties"
+on_files = pytest.mark.parametrize("world", ["files"], indirect=True)
+"""For tests of what only files have."""
 
 
 class World:
@@ -41,6 +45,9 @@ class World:
             if number % commit_each == commit_each - 1:
                 self.commit()
         self.commit()
+
+    def retain(self, *limits: Any, **named: Any) -> int:
+        return self.log.retain(*limits, **named)
 
     def restart(self) -> None:
         """Close, and open again."""

@@ -1,6 +1,6 @@
 """Rules, receivers and silences, kept as definitions of the core; used under its lock."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from leveret.alerting.engine import Key
@@ -37,6 +37,16 @@ class Book:
         self._rules = {row.name: row for row in map(Rule.from_dict, self._stored(Kind.ALERT_RULE))}
         self._receivers = {row.name: row for row in map(restored, self._stored(Kind.ALERT_RECEIVER))}
         self._silences = {row.name: row for row in map(Silence.from_dict, self._stored(Kind.ALERT_SILENCE))}
+
+    def follow(self, kind: Kind, definition: dict[str, Any], removed: bool) -> None:
+        """Know what was defined by another node, or taken back."""
+        if kind not in READERS:
+            return
+        known, read = getattr(self, READERS[kind][0]), READERS[kind][1]
+        if removed:
+            known.pop(definition["name"], None)
+        else:
+            known[definition["name"]] = read(definition["value"])
 
     # Rules
 
@@ -106,12 +116,14 @@ class Book:
         """End a silence before its time."""
         self._drop(Kind.ALERT_SILENCE, "silence", self._silences, name)
 
-    def expire(self, now_ms: int) -> list[Silence]:
-        """End the silences whose time has come; give them."""
-        over = [each for each in self._silences.values() if each.until_ms <= now_ms]
-        for silence in over:
+    def over(self, now_ms: int) -> list[Silence]:
+        """The silences whose time has come."""
+        return [each for each in self._silences.values() if each.until_ms <= now_ms]
+
+    def expire(self, now_ms: int) -> None:
+        """End them."""
+        for silence in self.over(now_ms):
             self.delete_silence(silence.name)
-        return over
 
     def silence_of(self, key: Key) -> Silence | None:
         """The silence that an alert is under, if there is one."""
@@ -131,6 +143,13 @@ class Book:
         _found(what, name, known)
         del known[name]
         self._core.undefine(kind, {"name": name})
+
+
+READERS: dict[Kind, tuple[str, Callable[[dict[str, Any]], Any]]] = {
+    Kind.ALERT_RULE: ("_rules", Rule.from_dict),
+    Kind.ALERT_RECEIVER: ("_receivers", restored),
+    Kind.ALERT_SILENCE: ("_silences", Silence.from_dict),
+}
 
 
 def _found(what: str, name: str, known: dict[str, T]) -> T:

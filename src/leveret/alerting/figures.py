@@ -18,7 +18,11 @@ WIDTHS_MS = (HOUR_MS, LATELY_MS, LATELY_MS)
 QUICK_BUCKETS = 8  # of processing times under QUICK_MS: a queue without others needs no memory of them
 QUICK_MS = BOUNDS[QUICK_BUCKETS - 1]
 
-FAILED = ("rejected", "delivery_limit", "nacked", "timed_out")
+FAILED = (
+    "rejected",
+    "nacked",
+    "timed_out",
+)  # not delivery_limit: what dies of it was given back, and is counted there
 
 Counts = tuple[int, int, int, int]
 """Of a queue since the process began: what died, failed deliveries, acknowledgements, deliveries."""

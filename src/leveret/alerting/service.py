@@ -8,6 +8,7 @@ book (what is defined) -> watch (figures) -> engine (states) -> notices (groups)
 import asyncio
 import secrets
 from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from leveret.alerting.book import Book
@@ -20,6 +21,7 @@ from leveret.alerting.rules import DEFAULTS, Rule
 from leveret.alerting.silences import Silence
 from leveret.alerting.transports import Failed, Ways
 from leveret.alerting.watch import Readers, Watch
+from leveret.core.broker import Broker
 from leveret.core.errors import Unreachable
 from leveret.embedded.guard import Guard
 from leveret.telemetry.logs import Log
@@ -28,6 +30,8 @@ LOGGED_MAX = 100  # events of one look: the history has all of them
 LOG = Log("alerts")
 
 Row = dict[str, Any]
+Change = Callable[[Callable[[Broker], None]], Awaitable[object]]
+"""Changes a definition."""
 
 
 class Alerting:
@@ -36,18 +40,25 @@ class Alerting:
     def __init__(
         self,
         guard: Guard,
-        readers: Readers,
+        readers: Callable[[Guard], Readers],
         ways: Ways,
         directory: str | None = None,
         waits_s: tuple[float, ...] = WAITS_S,
+        *,
+        shards: Callable[[], Sequence[Guard]] | None = None,
+        change: Change | None = None,
     ) -> None:
-        """Take up what the last process left in a directory."""
+        """Take up what the last process left in a directory.
+
+        On a node of a cluster `guard` has the definitions, which `change` changes, and `shards` have the queues.
+        """
         self._guard = guard
+        self._change: Change = self._change_here if change is None else change
         with guard as core:
             self.book = Book(core, ways.plain_remote)
         self.history = History(directory)
         self.engine = Engine()
-        self._watch = Watch(guard, self.engine, readers)
+        self._watch = Watch(guard, shards or (lambda: (guard,)), self.engine, readers)
         self._notices = Notices()
         self._delivery = Delivery(ways.send, self._receiver, self._told, waits_s)
         self._too_many = False
@@ -71,7 +82,10 @@ class Alerting:
         events = await self._watch.look(rules)
         with self._guard as core:
             now_ms = core.now_ms
-            over = self.book.expire(now_ms)
+            over = self.book.over(now_ms)
+        if over:
+            await self._change(lambda core: self.book.expire(now_ms))
+        with self._guard:
             heard = [alert for alert in self.engine.firing() if self.book.silence_of(alert.key) is None]
             notices = self._notices.due(self.book.receivers(), heard, events, now_ms)
         self.history.note([*map(_event_row, events), *(_silence_row(UNSILENCED, each, now_ms) for each in over)])
@@ -96,6 +110,10 @@ class Alerting:
         too_many, self._too_many = self._too_many, self.engine.left_out > 0
         if self._too_many and not too_many:
             LOG.warning("alerts left out", kept=len(self.engine.alerts), left_out=self.engine.left_out)
+
+    async def _change_here(self, action: Callable[[Broker], None]) -> None:
+        with self._guard as core:
+            action(core)
 
     # For those who ask; under the lock
 

@@ -1,12 +1,15 @@
 """A look at every queue of a broker, some in each turn of the loop: figures are held against rules."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from leveret.alerting.engine import Engine, Event
 from leveret.alerting.figures import FIGURES, SAMPLES, Activity, Counts, Figure, counted
 from leveret.alerting.rules import ABOUT_WAITING, Rule
+from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.core.tally import times
 from leveret.embedded.guard import Guard
@@ -17,6 +20,9 @@ FOLLOWED_MAX = 200_000  # queues with a memory of what they did; others are judg
 LAG = "lag_max"
 
 T = TypeVar("T")
+Name = tuple[str, str]
+"""Virtual host and name of a queue."""
+Activities = dict[int, Activity]
 
 
 class Readers(Protocol):
@@ -50,74 +56,81 @@ def checks_of(rules: Iterable[Rule]) -> list[Check]:
 class Watch:
     """Looks at queues, and remembers what they were doing."""
 
-    def __init__(self, guard: Guard, engine: Engine, readers: Readers) -> None:
-        """Nothing was looked at yet."""
-        self._guard = guard
+    def __init__(
+        self,
+        definitions: Guard,
+        guards: Callable[[], Sequence[Guard]],
+        engine: Engine,
+        readers: Callable[[Guard], Readers],
+    ) -> None:
+        """Nothing was looked at yet; the definitions are those of all queues, the guards have the queues."""
+        self._definitions = definitions
+        self._guards = guards
         self._engine = engine
         self._readers = readers
-        self._activities: dict[int, Activity] = {}
+        self._activities: dict[Guard, dict[int, Activity]] = {}
 
     async def look(self, rules: list[Rule]) -> list[Event]:
         """Look at everything once; give what changed."""
-        checks, lag_rules = checks_of(rules), [rule for rule in rules if rule.enabled and rule.figure == LAG]
-        with self._guard as core:
-            queues, groups = list(core.queues.values()), self._readers.groups() if lag_rules else []
-            now_ms = core.now_ms
-        buried: set[Queue] = set()
-        async for some in self._steps(queues):
-            buried |= graveyards(core, [queue for queue in some if not queue.deleted])
-        async for some in self._steps(queues):
-            self._look_at_some(some, checks, buried, now_ms)
-        lags: dict[tuple[str, str], int] = {}
-        async for some in self._steps(groups):
-            self._measure(some, lags)
-        with self._guard as core:
-            self._judge_streams(lags, lag_rules, now_ms)
-            for number in [each for each in self._activities if each not in core.queues]:
-                del self._activities[number]
+        buried: set[Name] = set()
+        with self._definitions as core:
+            everything, now_ms = list(core.queues.values()), core.now_ms
+        async for some in _steps(self._definitions, everything):
+            found = graveyards(core, [queue for queue in some if not queue.deleted])
+            buried |= {(queue.vhost, queue.name) for queue in found}
+        guards = self._guards()
+        self._activities = {guard: self._activities.get(guard, {}) for guard in guards}
+        for guard in guards:
+            with suppress(BrokerClosed, JournalFailed):  # a shard may go meanwhile
+                await self._look_at(guard, rules, buried)
+        with self._definitions:
             return self._engine.finish(now_ms)
 
-    async def _steps(self, everything: list[T]) -> AsyncIterator[list[T]]:
-        """Some after the other, each in a turn of the loop and under the lock."""
-        for start in range(0, len(everything), STEP):
-            with self._guard:
-                yield everything[start : start + STEP]
-            await asyncio.sleep(0)
+    async def _look_at(self, guard: Guard, rules: list[Rule], buried: set[Name]) -> None:
+        """Look at the queues and streams of one broker."""
+        checks, lag_rules = checks_of(rules), [rule for rule in rules if rule.enabled and rule.figure == LAG]
+        activities, readers = self._activities[guard], self._readers(guard)
+        with guard as core:
+            queues, groups = list(core.queues.values()), readers.groups() if lag_rules else []
+            now_ms = core.now_ms
+        async for some in _steps(guard, queues):
+            self._look_at_some(some, activities, checks, buried, now_ms)
+        lags: dict[Name, int] = {}
+        async for these in _steps(guard, groups):
+            _measure(readers, these, lags)
+        with guard as core:
+            self._judge_streams(lags, lag_rules, now_ms)
+            for number in [each for each in activities if each not in core.queues]:
+                del activities[number]
 
-    def _look_at_some(self, queues: list[Queue], checks: list[Check], buried: set[Queue], now_ms: int) -> None:
+    def _look_at_some(
+        self, queues: list[Queue], activities: Activities, checks: list[Check], buried: set[Name], now_ms: int
+    ) -> None:
         """Look at some queues; streams are looked at by their groups."""
         wanted = [queue for queue in queues if _matters(queue)]
         for queue, counts in zip(wanted, counted(wanted), strict=True):
-            activity = self._activity(queue, counts, now_ms)
+            activity = self._activity(activities, queue, counts, now_ms)
             for rule, figure, sample, about_waiting in checks:
                 value = figure(queue, activity, now_ms)
                 # Most are far from it: only for the rest does it matter which queues the rule is about.
-                if value <= rule.clear or (about_waiting and queue in buried):
+                if value <= rule.clear or (about_waiting and (queue.vhost, queue.name) in buried):
                     continue
                 if rule.covers(queue.vhost, queue.name) and (
                     sample is None or sample(queue, activity, now_ms) >= rule.sample_min
                 ):
                     self._engine.judge(rule, queue.vhost, queue.name, value, now_ms)
 
-    def _activity(self, queue: Queue, counts: Counts, now_ms: int) -> Activity:
+    def _activity(self, activities: Activities, queue: Queue, counts: Counts, now_ms: int) -> Activity:
         """What a queue has been doing."""
-        activity = self._activities.get(queue.id)
+        activity = activities.get(queue.id)
         if activity is None:
             activity = Activity()
-            if len(self._activities) < FOLLOWED_MAX:
-                self._activities[queue.id] = activity
+            if len(activities) < FOLLOWED_MAX:
+                activities[queue.id] = activity
         activity.look(queue, counts, now_ms)
         return activity
 
-    def _measure(self, groups: list[Any], lags: dict[tuple[str, str], int]) -> None:
-        """Note the lag of the slowest group of each stream."""
-        for group in groups:
-            found = self._readers.lag(group)
-            if found is not None:
-                vhost, stream, lag = found
-                lags[vhost, stream] = max(lag, lags.get((vhost, stream), 0))
-
-    def _judge_streams(self, lags: dict[tuple[str, str], int], rules: list[Rule], now_ms: int) -> None:
+    def _judge_streams(self, lags: dict[Name, int], rules: list[Rule], now_ms: int) -> None:
         """Hold the lags of streams against rules."""
         for (vhost, stream), lag in lags.items():
             for rule in rules:
@@ -125,8 +138,25 @@ class Watch:
                     self._engine.judge(rule, vhost, stream, lag, now_ms)
 
 
+async def _steps(guard: Guard, everything: list[T]) -> AsyncIterator[list[T]]:
+    """Some after the other, each in a turn of the loop and under the lock."""
+    for start in range(0, len(everything), STEP):
+        with guard:
+            yield everything[start : start + STEP]
+        await asyncio.sleep(0)
+
+
+def _measure(readers: Readers, groups: list[Any], lags: dict[Name, int]) -> None:
+    """Note the lag of the slowest group of each stream."""
+    for group in groups:
+        found = readers.lag(group)
+        if found is not None:
+            vhost, stream, lag = found
+            lags[vhost, stream] = max(lag, lags.get((vhost, stream), 0))
+
+
 def _matters(queue: Queue) -> bool:
     """Whether anything can be wrong with a queue: of very many, most are empty and always were."""
-    if queue.deleted or queue.recorder is not None:
+    if queue.deleted or queue.recorder is not None or queue.vhost == INTERNAL_VHOST:
         return False
     return queue.depth > 0 or queue.leased > 0 or queue.scheduled > 0 or times(queue) is not None

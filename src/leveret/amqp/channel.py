@@ -283,6 +283,11 @@ class Channel(Traffic):
         """How many there are, but for the one that takes replies."""
         return len(self.subscribers)
 
+    @property
+    def unacked_count(self) -> int:
+        """How many deliveries are not settled."""
+        return len(self.unacked)
+
     def has_consumer(self, tag: str) -> bool:
         """Whether a tag is taken."""
         return tag in self.subscribers or (self.reply_consumer is not None and self.reply_consumer.tag == tag)

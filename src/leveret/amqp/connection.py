@@ -103,6 +103,8 @@ class Connection(Session):
         self.received_bytes = self.received_count = self.sent_bytes = self.sent_count = 0
         self.local: tuple[str, int] = ("", 0)
         """Which of our addresses the client has come to."""
+        self.entrance: str | None = None
+        """The node that has let the client in, if that is another one."""
         self.home: Vhost | None = None
         self._holds: set[Hold] = set()
         self.refusal: Refusal | None = None

@@ -76,7 +76,7 @@ class Description:
         """How many there are of each."""
         connections = [each for each in self._hub.connections if each.state is State.RUNNING]
         channels = [channel for each in connections for channel in each.channels.values()]
-        consumers = sum(len(each.subscribers) for each in channels)
+        consumers = sum(each.consumer_count for each in channels)
         return {"connections": len(connections), "channels": len(channels), "consumers": consumers}
 
     def churn(self) -> dict[str, int]:
@@ -164,10 +164,10 @@ class Description:
             "connection_details": _connection_details(connection),
             "confirm": channel.confirming,
             "transactional": transaction is not None,
-            "consumer_count": len(channel.subscribers),
+            "consumer_count": channel.consumer_count,
             "prefetch_count": channel.consumer_prefetch,
             "global_prefetch_count": channel.prefetch,
-            "messages_unacknowledged": len(channel.unacked),
+            "messages_unacknowledged": channel.unacked_count,
             "messages_unconfirmed": channel.published - channel.confirmed,
             "messages_uncommitted": publishes,
             "acks_uncommitted": settlements,
@@ -190,7 +190,7 @@ class Description:
             "channel_details": {
                 "name": channel_name(channel),
                 "number": channel.number,
-                "node": self._node,
+                "node": connection.entrance or self._node,
                 "user": connection.user_name,
                 "connection_name": connection.name,
                 "peer_host": connection.peer.host,

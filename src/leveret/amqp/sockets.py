@@ -51,7 +51,7 @@ class Socket(asyncio.BufferedProtocol):
         try:
             await loop.connect_accepted_socket(lambda: self, accepted, ssl=tls, ssl_handshake_timeout=timeout_s)
         except (OSError, TimeoutError) as error:
-            LOG.info("tls handshake failed", peer=self.peer, reason=error or "it took too long")
+            LOG.info("tls handshake failed", peer=self.peer, reason=str(error) or "it took too long")
 
     @property
     def opened(self) -> bool:

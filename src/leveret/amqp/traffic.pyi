@@ -29,14 +29,18 @@ class Traffic:
     transacting: bool
     confirming: bool
     published: int
-    confirmed: int
+    @property
+    def confirmed(self) -> int: ...
     refused: list[int]
     prefetch: int
     pushed: int
     publishes: int
-    acks: int
-    gets: int
-    redeliveries: int
+    @property
+    def acks(self) -> int: ...
+    @property
+    def gets(self) -> int: ...
+    @property
+    def redeliveries(self) -> int: ...
     dropped: int
     returned: int
     empty_gets: int

@@ -42,7 +42,7 @@ class TrafficCounts:
             name: self._gone[name] + sum(getattr(channel, attribute) for channel in channels)
             for name, attribute in COUNTED.items()
         }
-        found["unacked"] = sum(len(channel.unacked) for channel in channels)
+        found["unacked"] = sum(channel.unacked_count for channel in channels)
         found["unconfirmed"] = sum(channel.published - channel.confirmed for channel in channels)
         found["publishers"] = sum(channel.publishes > 0 for channel in channels)
         return found

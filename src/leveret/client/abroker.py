@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -12,7 +12,7 @@ from leveret.client import calls, stream_calls
 from leveret.client.apool import AsyncPool
 from leveret.client.aqueue import AsyncRemoteQueue
 from leveret.client.astream import AsyncRemoteStream
-from leveret.client.calls import Call
+from leveret.client.calls import Call, Row
 from leveret.client.exchange import AsyncRemoteExchange
 from leveret.client.pool import Lost
 from leveret.client.retry import Again
@@ -70,12 +70,7 @@ class AsyncRemoteBroker:
 
     async def queues(self) -> list[AsyncRemoteQueue]:
         """Every queue that one may use, by name."""
-        found: list[AsyncRemoteQueue] = []
-        after: str | None = ""
-        while after is not None:
-            rows, after = await self.run(calls.list_queues(after))
-            found += [AsyncRemoteQueue(self, row["name"]) for row in rows]
-        return found
+        return [AsyncRemoteQueue(self, row["name"]) async for row in self._all(calls.list_queues)]
 
     async def stream(
         self,
@@ -97,12 +92,15 @@ class AsyncRemoteBroker:
 
     async def streams(self) -> list[AsyncRemoteStream]:
         """Every stream that one may use, by name."""
-        found: list[AsyncRemoteStream] = []
+        return [AsyncRemoteStream(self, row["name"]) async for row in self._all(stream_calls.list_streams)]
+
+    async def _all(self, page: Callable[[str], Call[tuple[list[Row], str | None]]]) -> AsyncIterator[Row]:
+        """The rows of all pages of a list."""
         after: str | None = ""
         while after is not None:
-            rows, after = await self.run(stream_calls.list_streams(after))
-            found += [AsyncRemoteStream(self, row["name"]) for row in rows]
-        return found
+            rows, after = await self.run(page(after))
+            for row in rows:
+                yield row
 
     async def exchange(self, name: str, type: str | None = None, **options: Any) -> AsyncRemoteExchange:
         """The exchange of that name, made if need be (direct unless told otherwise)."""

@@ -9,6 +9,11 @@ from leveret.client.wire import Answer, AnswerReader
 from leveret.core.errors import Unreachable
 
 
+def _reason(error: OSError) -> str:
+    """What went wrong; a time limit of asyncio says nothing itself."""
+    return str(error) or "it took too long"
+
+
 class AsyncLink:
     """One connection."""
 
@@ -25,8 +30,8 @@ class AsyncLink:
             async with asyncio.timeout(CONNECT_S):
                 return cls(*await asyncio.open_connection(address.host, address.port, ssl=address.tls))
         except (OSError, TimeoutError) as error:
-            reason = error or "it took too long"
-            raise Lost(Unreachable(f"cannot connect to {address!r} ({reason}): see whether it runs"), False) from None
+            problem = f"cannot connect to {address!r} ({_reason(error)}): see whether it runs"
+            raise Lost(Unreachable(problem), False) from None
 
     @property
     def fresh(self) -> bool:
@@ -52,7 +57,7 @@ class AsyncLink:
                     if answer is not None:
                         return answer
         except (OSError, TimeoutError) as error:
-            raise Lost(Unreachable(f"no answer came ({error or 'it took too long'}): try again"), True) from None
+            raise Lost(Unreachable(f"no answer came ({_reason(error)}): try again"), True) from None
 
     def abort(self) -> None:
         """Close it without waiting."""

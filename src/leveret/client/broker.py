@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 from weakref import WeakSet
 
 from leveret.client import calls, stream_calls
-from leveret.client.calls import Call
+from leveret.client.calls import Call, Row
 from leveret.client.exchange import RemoteExchange
 from leveret.client.pool import Lost, Pool
 from leveret.client.queue import RemoteQueue
@@ -75,12 +75,7 @@ class RemoteBroker:
 
     def queues(self) -> list[RemoteQueue]:
         """Every queue that one may use, by name."""
-        found: list[RemoteQueue] = []
-        after: str | None = ""
-        while after is not None:
-            rows, after = self.run(calls.list_queues(after))
-            found += [RemoteQueue(self, row["name"], row) for row in rows]
-        return found
+        return [RemoteQueue(self, row["name"], row) for row in self._all(calls.list_queues)]
 
     def stream(
         self,
@@ -101,12 +96,14 @@ class RemoteBroker:
 
     def streams(self) -> list[RemoteStream]:
         """Every stream that one may use, by name."""
-        found: list[RemoteStream] = []
+        return [RemoteStream(self, row["name"], row) for row in self._all(stream_calls.list_streams)]
+
+    def _all(self, page: Callable[[str], Call[tuple[list[Row], str | None]]]) -> Iterator[Row]:
+        """The rows of all pages of a list."""
         after: str | None = ""
         while after is not None:
-            rows, after = self.run(stream_calls.list_streams(after))
-            found += [RemoteStream(self, row["name"], row) for row in rows]
-        return found
+            rows, after = self.run(page(after))
+            yield from rows
 
     def exchange(self, name: str, type: str | None = None, **options: Any) -> RemoteExchange:
         """The exchange of that name, made if need be (direct unless told otherwise)."""

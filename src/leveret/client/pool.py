@@ -61,7 +61,7 @@ class Link:
                 if answer is not None:
                     return answer
         except OSError as error:
-            raise Lost(Unreachable(f"no answer came ({error or 'it took too long'}): try again"), True) from None
+            raise Lost(Unreachable(f"no answer came ({error}): try again"), True) from None
 
     @property
     def reusable(self) -> bool:

@@ -227,19 +227,11 @@ class RemoteQueue:
 
     def worker(self, **options: Any) -> Callable[[Handler], Worker]:
         """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
-        return lambda handler: self._start(Worker(self, handler, **options))
-
-    def _start(self, worker: Worker, awaited: bool = False) -> Worker:
-        worker.start(awaited)
-        self.broker.running.add(worker)
-        return worker
+        return lambda handler: Worker(self, handler, **options).start(self.broker.running)
 
     def run(self, handler: Handler, **options: Any) -> None:
         """Work with a function until a signal comes or the client is closed; raises what ended it otherwise."""
-        worker = self._start(Worker(self, handler, **options), awaited=True)
-        worker.join()
-        if worker.failure is not None:
-            raise worker.failure
+        Worker(self, handler, **options).run(self.broker.running)
 
 
 def outgoing_of(bodies: Iterable[Any], options: dict[str, Any]) -> list[Outgoing]:

@@ -8,7 +8,6 @@ Whoever appends says which version he has seen; if there is a newer one nothing 
 not known is known again by its writer. A snapshot takes the place of all entries before its version.
 """
 
-import asyncio
 import json
 from typing import NamedTuple, Protocol
 
@@ -51,44 +50,6 @@ class CatalogLog(Protocol):
 
     async def compact(self, snapshot: Snapshot) -> None:
         """Keep a snapshot in place of the entries before its version, unless there is a newer one."""
-
-
-class MemoryLog:
-    """A log that all nodes of one process share, for tests and for a cluster that is to be gone when it ends."""
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self._entries: list[Entry] = []
-        self._version = 0
-        self._snapshot: Snapshot | None = None
-
-    async def append(self, entry: Entry) -> bool:
-        """See CatalogLog."""
-        await asyncio.sleep(0)
-        if entry.version != self._version + 1:
-            return False
-        self._entries.append(entry)
-        self._version = entry.version
-        return True
-
-    async def barrier(self) -> int:
-        """See CatalogLog."""
-        return self._version
-
-    async def read(self, version: int, limit: int) -> list[Entry]:
-        """See CatalogLog."""
-        await asyncio.sleep(0)
-        return [entry for entry in self._entries if entry.version >= version][:limit]
-
-    async def snapshot(self) -> Snapshot | None:
-        """See CatalogLog."""
-        return self._snapshot
-
-    async def compact(self, snapshot: Snapshot) -> None:
-        """See CatalogLog."""
-        if self._snapshot is None or self._snapshot.version < snapshot.version:
-            self._snapshot = snapshot
-            self._entries = [entry for entry in self._entries if entry.version >= snapshot.version]
 
 
 def packed(changes: list[Change]) -> bytes:

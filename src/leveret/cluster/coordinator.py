@@ -54,6 +54,8 @@ class Coordinator:
         self.shard_count = shard_count
         self.counts = dict.fromkeys(COUNTS, 0)
         """What has happened to shards since this node was started."""
+        self.trouble: str | None = None
+        """Why etcd did not renew the lease."""
         self.view = Membership(self.keys, shard_count)
         self.ownership = Ownership(member.node, self.view, shard_count, epoch_base, ttl_s * 1000)
         self._etcd = etcd
@@ -159,7 +161,9 @@ class Coordinator:
             await _set_or_later(self._stale, self._ttl_s / 3)
             try:
                 await self._renew()
+                self.trouble = None
             except (Unreachable, NotFound) as error:
+                self.trouble = str(error)
                 # Not yet lost: etcd may have it still, and an outage is no reason to stop.
                 log.warning("the lease was not renewed", reason=error)
                 await asyncio.sleep(PAUSE_S)

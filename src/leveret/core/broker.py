@@ -3,7 +3,6 @@
 Messages have their verbs in publish.pyx (in), queue.pyx and dispatch.pyx (out) and browse.pyx (looking).
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,33 +11,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leveret.core import browse, deadletter
 from leveret.core.arguments import ARGUMENTS, check_equivalent, sent_delay_ms
 from leveret.core.backoff import delay_ms
-from leveret.core.catalog import OF_VHOST, REMOVED, Catalog, Kind, dumps, key_of
-from leveret.core.declared import Kinds
-from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
+from leveret.core.catalog import OF_VHOST, REMOVED, Kind, dumps
 from leveret.core.equivalence import check_argument, check_property
 from leveret.core.errors import AccessRefused, PreconditionFailed, ResourceLocked, TooMany
 from leveret.core.exchanges import Exchange
 from leveret.core.held import Held
-from leveret.core.jsonable import decode
+from leveret.core.journaled import Journaled
 from leveret.core.names import check_new_name, described
 from leveret.core.policy import Policy
 from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
-from leveret.core.publish import Publisher, route_of
+from leveret.core.publish import route_of
 from leveret.core.queue import Queue
 from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifetime, check_server_named, typed
 from leveret.core.reservations import Reservations
-from leveret.core.restore import waiting_numbers
 from leveret.core.streams import NoStreams
 from leveret.core.tally import Tally
-from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
+from leveret.core.topology import Removed, Vhost, VhostDetails
 
 if TYPE_CHECKING:
     from leveret.core.streams import Streams
 
 QUEUES_MAX = 1_000_000  # each costs memory for as long as it exists
-RECOVERED = "leveret.recovered."  # and the number of a queue whose name was lost
-RECOVERED_ARGUMENTS = {"x-max-priority": 255}  # its messages keep the priorities that they had
 
 
 class Published(NamedTuple):
@@ -49,26 +43,20 @@ class Published(NamedTuple):
     refused: bool
 
 
-class Broker(Publisher):
+class Broker(Journaled):
     """Every verb of the broker; single-threaded, and `advance` tells it the time."""
 
     def __init__(self, journal: Journal, tag: int = 0) -> None:
         """Start empty; a durable journal replays into it."""
         super().__init__(journal, tag)
-        self.topology = Topology()
-        self.catalog = Catalog()
-        self.kinds = Kinds()
         self.streams: Streams = NoStreams()
         self.reservations = Reservations(self)
-        self.last_queue_id = 0
         self.departed: defaultdict[str, Tally] = defaultdict(Tally)  # what deleted queues have counted, by their type
-        self.is_copy = False  # of the definitions of others: also what does not last is journaled, and nothing expires
         self.leaving = False  # to be opened elsewhere: no queue goes because its consumers do
         self.gone: Callable[[Queue], None] | None = None  # is told of every queue that is deleted
         self.outbox: deadletter.Outbox | None = None  # has the dead letters for queues of other brokers
         self.away: deadletter.Away | None = None  # has what is moved to queues of other brokers
         self.kept: Callable[[Queue, int], Held | None] | None = None  # gives what is kept for old receipts
-        self.salvage = False  # whether queues that lost their definition are kept under another name
 
     # -- queues
 
@@ -99,10 +87,7 @@ class Broker(Publisher):
             check_equivalent(existing.arguments or {}, arguments or {}, name, vhost)
             existing.use()
             return existing
-        if server_named:
-            check_server_named(arguments)
-        else:
-            check_new_name("queue", name)
+        check_server_named(arguments) if server_named else check_new_name("queue", name)
         if len(self.queues) >= QUEUES_MAX:
             raise TooMany(f"there are {QUEUES_MAX} queues: delete some")
         kind = self.kinds.of(arguments, name, vhost)
@@ -307,36 +292,13 @@ class Broker(Publisher):
         wire, header_len = content(properties, body)
         return self.publish(queues, route_of(exchange, routing_key), wire, header_len, **options)
 
-    # -- definitions in the journal
+    def recovered(self, now_ms: int) -> dict[int, int]:
+        """See State."""
+        live = super().recovered(now_ms)
+        self.reservations.restore()
+        return live
 
-    def define(self, kind: Kind, definition: dict[str, Any]) -> None:
-        """Journal a definition, new or in place of the one with the same key."""
-        payload = dumps(definition)
-        self.catalog.put(kind, key_of(kind, definition), self.journal.defined(kind, payload), payload)
-
-    def undefine(self, kind: Kind, definition: dict[str, Any]) -> None:
-        """Journal that a definition is gone, if it was journaled; its key is enough."""
-        if self.catalog.drop(kind, key_of(kind, definition)):
-            self.journal.defined(kind | REMOVED, dumps(definition))
-
-    def define_consumer(self, name: str, number: int) -> None:
-        """Journal the name of a consumer, so that the log can be read without the broker."""
-        self.define(Kind.CONSUMER, {"name": name, "number": number})
-
-    def _define_queue(self, queue: Queue) -> None:
-        if queue.durable or self.is_copy:
-            queue.segment = self.journal.defined(Kind.QUEUE, dumps(self._describe(queue)))
-
-    def _describe(self, queue: Queue) -> dict[str, Any]:
-        """The definition of a queue, fit for JSON."""
-        definition: dict[str, Any] = {"id": queue.id, "vhost": queue.vhost, "name": queue.name}
-        if queue.arguments:
-            definition["arguments"] = self.kinds.of(queue.arguments, queue.name, queue.vhost).stored
-        if queue.auto_delete:
-            definition["auto_delete"] = True
-        if queue.paused:
-            definition["paused"] = True
-        return definition
+    # -- what goes along with the verbs
 
     def _forget(self, removed: Removed, vhost: str) -> None:
         """Journal what a removal took with it."""
@@ -359,143 +321,6 @@ class Broker(Publisher):
         if self.gone is not None:
             self.gone(queue)
 
-    def _apply_policies(self, home: Vhost) -> None:
-        for queue in home.queues.values():
-            policy = self.kinds.of(queue.arguments, queue.name, home.name).policy_in(home, queue.name)
-            if policy is not queue.policy:
-                queue.apply(policy)
-
     def _enforce_limits(self, home: Vhost) -> None:
         for queue in home.queues.values():
             queue.enforce()
-
-    # -- coming back
-
-    def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
-        """See State."""
-        kind = what & ~REMOVED
-        definition = json.loads(payload)
-        if kind == Kind.QUEUE and what & REMOVED:
-            self._restore_absence(definition["id"])
-        elif kind == Kind.QUEUE:
-            self._restore_queue(definition, segment)
-        elif what & REMOVED:
-            self.catalog.drop(kind, key_of(kind, definition))
-            self._replay_removal(kind, definition)
-        else:
-            self.catalog.put(kind, key_of(kind, definition), segment, payload)
-            self._replay_setting(kind, definition)
-
-    def _replay_setting(self, kind: int, definition: dict[str, Any]) -> None:
-        """Policies act at once: they decide when the messages that are replayed after them are due and expire."""
-        if kind == Kind.VHOST:
-            self.topology.add_vhost(definition["name"]).details = VhostDetails.from_dict(definition)
-        elif kind == Kind.POLICY:
-            home = self.topology.add_vhost(definition["vhost"])
-            restore_policy(home, definition)
-            self._apply_policies(home)
-
-    def _replay_removal(self, kind: int, definition: dict[str, Any]) -> None:
-        """The reverse of _replay_setting."""
-        if kind == Kind.VHOST:
-            self.topology.vhosts.pop(definition["name"], None)
-        elif kind == Kind.POLICY:
-            home = self.topology.add_vhost(definition["vhost"])
-            home.delete_policy(definition["name"], definition["operator"])
-            self._apply_policies(home)
-
-    def _restore_absence(self, number: int) -> None:
-        """A queue was deleted."""
-        self.undefined.pop(number, None)
-        gone = self.queues.pop(number, None)
-        if gone is not None:
-            self.topology.vhost(gone.vhost).remove_queue(gone)
-            gone.retire()
-
-    def _restore_queue(self, definition: dict[str, Any], segment: int) -> None:
-        """Make a queue, or name the one whose messages came before its definition."""
-        number, name, vhost = definition["id"], definition["name"], definition["vhost"]
-        arguments = definition.get("arguments")
-        kind = self.kinds.of(decode(arguments) if arguments else None, name, vhost)
-        home = self.topology.add_vhost(vhost)
-        queue = self.queues.get(number) or self.undefined.pop(number, None)
-        if queue is None or not queue.name:
-            policy = kind.policy_in(home, name)
-            auto_delete = definition.get("auto_delete", False)
-            if queue is None:
-                queue = Queue(self, number, vhost, name, policy, kind.arguments, auto_delete=auto_delete)
-            else:
-                # Its messages may be older than the policies, but never older than the arguments.
-                self.adopt(queue, vhost, name, kind.policy, kind.arguments, auto_delete)
-                queue.apply(policy)
-            home.add_queue(queue)
-        elif queue.arguments != kind.arguments:
-            queue.change(kind.arguments, kind.policy_in(home, name))
-        queue.segment = segment
-        queue.pause(definition.get("paused", False))
-        self.queues[number] = queue
-        self.last_queue_id = max(self.last_queue_id, number)
-
-    def recovered(self, now_ms: int) -> dict[int, int]:
-        """See State."""
-        for definition in self.catalog.of(Kind.EXCHANGE):
-            restore_exchange(self.topology.vhost(definition["vhost"]), definition)
-        for definition in self.catalog.of(Kind.BINDING):
-            restore_binding(self.topology.vhost(definition["vhost"]), definition)
-        for definition in self.catalog.of(Kind.NUMBERS):
-            self.restore_numbers(definition["last_seq"], now_ms)
-            self.last_queue_id = max(self.last_queue_id, definition["last_queue_id"])
-        for definition in self.catalog.of(Kind.CONSUMER):
-            self.consumer_ids[definition["name"]] = definition["number"]
-        if self.salvage:
-            self._name_undefined()
-        live = super().recovered(now_ms)
-        self.reservations.restore()
-        return live
-
-    def _name_undefined(self) -> None:
-        """Keep messages of queues whose definition was damaged; the operator moves them to where they belong."""
-        for number in sorted(self.undefined):
-            if waiting_numbers(self.undefined[number]):
-                name = f"{RECOVERED}{number}"
-                self._restore_queue({"id": number, "vhost": "/", "name": name, "arguments": RECOVERED_ARGUMENTS}, 0)
-            else:
-                self._restore_absence(number)
-
-    def define_recovered(self) -> None:
-        """Journal the queues that were named just now."""
-        for queue in self.queues.values():
-            if queue.segment == 0 and queue.name.startswith(RECOVERED):
-                self._define_queue(queue)
-
-    def definitions(self) -> dict[str, Any]:
-        """Everything that is defined, for a snapshot."""
-        queues = [[queue.segment, self._describe(queue)] for queue in self.queues.values() if queue.durable]
-        return {"queues": queues, "catalog": self.catalog.to_rows(), "last_queue_id": self.last_queue_id}
-
-    def restore_definitions(self, stored: dict[str, Any]) -> None:
-        """The reverse of definitions."""
-        self.catalog.from_rows(stored["catalog"])
-        for kind in (Kind.VHOST, Kind.POLICY):
-            for definition in self.catalog.of(kind):
-                self._replay_setting(kind, definition)
-        for segment, definition in stored["queues"]:
-            self._restore_queue(definition, segment)
-        self.last_queue_id = max(self.last_queue_id, stored["last_queue_id"])
-
-    def relocate_definitions(self, segment: int) -> None:
-        """Journal again what is defined, and which keys are remembered, in a segment that is about to go."""
-        self.define(Kind.NUMBERS, {"last_seq": self.last_seq, "last_queue_id": self.last_queue_id})
-        for kind, key, payload in self.catalog.in_segment(segment):
-            self.catalog.put(kind, key, self.journal.defined(kind, payload), payload)
-        for queue in self.queues.values():
-            if queue.segment == segment:
-                self._define_queue(queue)
-            if queue.dedup:
-                self._relocate_keys(queue, segment)
-
-    def _relocate_keys(self, queue: Queue, segment: int) -> None:
-        queue.dedup.forget(self.now_ms - queue.policy.dedup_window_ms)
-        for key, seq, at_ms, place in list(queue.dedup.rows()):
-            if place == segment:
-                queue.dedup.replace(key, seq, at_ms, self.journal.deduplicated(queue.id, key, seq, at_ms))

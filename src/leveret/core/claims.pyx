@@ -15,7 +15,7 @@ from leveret.core.reserving import hold_again
 
 cdef enum:
     # Messages are handed out from the front of a queue: so many in a row that never were, and there are no more.
-    FRESH_MAX = 1_000
+    FRESH_MAX = 100
 
 
 def claim(

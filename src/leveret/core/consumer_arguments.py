@@ -28,6 +28,7 @@ _PARSERS = {
     "x-cancel-on-ha-failover": flag,
 }
 OFFSET = "x-stream-offset"
+OFFSETS = "x-stream-offsets"
 FILTER = "x-stream-filter"
 MATCH_UNFILTERED = "x-stream-match-unfiltered"
 PARTITION = "x-stream-partition"
@@ -50,6 +51,13 @@ def _offset(value: object) -> object:
     raise ValueError(f"{{invalid_stream_offset_arg,{{{type_name(value)},{_term(value)}}}}}")
 
 
+def _offsets(value: object) -> list[object]:
+    """Where to start in each partition of a stream."""
+    if not isinstance(value, list):
+        raise ValueError("expected an array, with a place for each partition")
+    return [_offset(each) for each in value]
+
+
 def _term(value: object) -> str:
     """A value as refusals of RabbitMQ write it."""
     if isinstance(value, str | bytes):
@@ -67,6 +75,7 @@ def _filters(value: object) -> list[bytes]:
 
 _OF_STREAMS = {
     OFFSET: _offset,
+    OFFSETS: _offsets,
     FILTER: _filters,
     MATCH_UNFILTERED: flag,
     PARTITION: whole(0, PARTITIONS_MAX - 1),
@@ -76,7 +85,8 @@ _OF_STREAMS = {
 class StreamPlace(NamedTuple):
     """What a consumer of a stream wants to read; None for all partitions, or for records of every filter value."""
 
-    offset: Any
+    offsets: list[Any]
+    """Where to start in each partition."""
     wanted: list[bytes] | None
     match_unfiltered: bool
     partition: int | None
@@ -98,11 +108,13 @@ def parse(queue: Queue, arguments: Mapping[str, Any]) -> ConsumerArguments:
 def stream_place(queue: Queue, arguments: Mapping[str, Any]) -> StreamPlace:
     """What a consumer asks of a stream; from now on, if it does not say where to start."""
     found = _read(queue, arguments, _OF_STREAMS, (PRIORITY,))
-    partition = found.get(PARTITION)
-    if partition is not None and partition >= queue.policy.partitions:
+    partition, partitions = found.get(PARTITION), queue.policy.partitions
+    offsets = found.get(OFFSETS, [found.get(OFFSET, "next")] * partitions)
+    fits = {PARTITION: partition is None or partition < partitions, OFFSETS: len(offsets) == partitions}
+    for name in (each for each in fits if not fits[each]):
         where = described("queue", queue.name, queue.vhost)
-        raise InvalidArgument(f"invalid arg '{PARTITION}' for {where}: it has {queue.policy.partitions} partitions")
-    return StreamPlace(found.get(OFFSET, "next"), found.get(FILTER), found.get(MATCH_UNFILTERED, False), partition)
+        raise InvalidArgument(f"invalid arg '{name}' for {where}: it has {partitions} partitions")
+    return StreamPlace(offsets, found.get(FILTER), found.get(MATCH_UNFILTERED, False), partition)
 
 
 def _read(

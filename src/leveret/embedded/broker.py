@@ -31,7 +31,7 @@ from leveret.embedded.outgoing import Prepared
 from leveret.embedded.queue import Queue
 from leveret.embedded.receipts import Receipts
 from leveret.embedded.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
-from leveret.embedded.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams, stream_home
+from leveret.embedded.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams
 from leveret.embedded.stream import Stream, stream_arguments
 from leveret.embedded.tracing import start_tracing
 from leveret.embedded.worker import Worker
@@ -303,8 +303,6 @@ def _open_stored(place: str, chosen: Options, ticking: Clock, shard: ShardChoice
         undo.callback(blobs.close)
         large = LargeBodies(blobs, store, store.state)
         guard.attach(store, large)
-        home = stream_home(place, store, shard.number)
-        undo.callback(home.close)
-        guard.keep_streams(open_streams(store.state, home, chosen, store.options.keys, large.get))
+        guard.keep_streams(open_streams(store.state, place, chosen, store, large.get, shard.number))
         undo.pop_all()
     return Broker(guard, chosen, bytes.fromhex(store.meta.receipt_key))

@@ -325,16 +325,18 @@ class Guard:
             gone = self._streams.take_gone()
             self._streams.groups.expire(self.clock.now_ms())
             self._commit_lazily()
-        if gone:
-            if self.store is not None:
-                self.store.commit.force()
-            self._streams.remove(gone)
+        if gone and self.store is not None:
+            self.store.commit.force()
         try:
+            self._streams.remove(gone)
             self._streams.retain(self.clock.now_ms())
-        except OSError as error:
+        except (OSError, JournalFailed) as error:
             if self.store is None:
                 raise
             raise self.store.commit.fail(error) from error
+        with self.lock:
+            if self._streams.dirty:
+                self.kick()
         return len(self._streams) > 0
 
     def _delete_blobs(self, large: LargeBodies) -> bool:

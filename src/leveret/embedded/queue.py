@@ -409,7 +409,7 @@ class Queue(ManagedQueue):
     def worker(self, **options: Any) -> Callable[[Handler], Worker]:
         """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
 
-        return lambda handler: self._start(Worker(self, handler, **options))
+        return lambda handler: Worker(self, handler, **options).start(self.broker.running)
 
     @property
     def clock(self) -> Clock:
@@ -424,15 +424,6 @@ class Queue(ManagedQueue):
         """What workers of that name have done."""
         return Processed(self, memory_of(self), name)
 
-    def _start(self, worker: Worker, awaited: bool = False) -> Worker:
-        """Let a worker begin."""
-        worker.start(awaited)
-        self.broker.running.add(worker)
-        return worker
-
     def run(self, handler: Handler, **options: Any) -> None:
         """Work with a function until a signal comes or the broker is closed; raises what ended it otherwise."""
-        worker = self._start(Worker(self, handler, **options), awaited=True)
-        worker.join()
-        if worker.failure is not None:
-            raise worker.failure
+        Worker(self, handler, **options).run(self.broker.running)

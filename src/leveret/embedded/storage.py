@@ -14,7 +14,7 @@ from leveret.core.broker import Broker
 from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.journal.commit import stop_process
 from leveret.journal.disk import Disk
-from leveret.journal.encryption import Keys, load_keys
+from leveret.journal.encryption import load_keys
 from leveret.journal.file_store import FileStore
 from leveret.journal.files import FileJournal
 from leveret.journal.meta import Meta
@@ -24,13 +24,16 @@ from leveret.journal.store_url import is_url
 from leveret.journal.table_store import Claim, TableStore
 from leveret.journal.verify import Damage
 from leveret.journal.verify import verify as verify_directory
-from leveret.stream.home import FileHome, Home, MemoryHome, TableHome
+from leveret.stream.home import FileHome, MemoryHome
 from leveret.stream.options import StreamOptions
-from leveret.stream.store import StreamStore, no_blobs
+from leveret.stream.store import Fetch, StreamStore, no_blobs
+from leveret.stream.table_home import TableHome
 from leveret.stream.verify import verify_partition
 
 STREAMS = "streams"
 MEMORY_SEGMENT_BYTES = 16 << 20  # a segment is one piece of memory
+TABLE_SEGMENT_BYTES_MIN = 1 << 20  # each is a table, and clients choose their size
+TABLE_CHECKPOINT_BYTES = 16 << 20  # whoever takes over reads about so much of each stream
 TAG_DIGITS = 15  # 60 bits of the broker's own UUID begin every message id
 
 FAILURES: dict[str, Callable[[JournalFailed], None]] = {"exit": stop_process, "raise": lambda error: None}
@@ -67,7 +70,7 @@ def _open_table(url: str, options: Options, clock: Clock, lock: threading.Lock, 
     """Take over a shard of a store in PostgreSQL."""
     if options.salvage:
         raise InvalidArgument("salvage is for files: PostgreSQL does not tear what it stores; restore a backup of it")
-    postgres = _postgres()
+    postgres = _postgres("postgres")
     chosen = journal_options(options)
     journal = FileJournal(chosen, clock.now_ms)
     core = Broker(journal)
@@ -84,10 +87,10 @@ def _open_table(url: str, options: Options, clock: Clock, lock: threading.Lock, 
     )
 
 
-def _postgres() -> ModuleType:
+def _postgres(name: str) -> ModuleType:
     """What speaks with PostgreSQL; its library is needed only by those who use it."""
     try:
-        return import_module("leveret.journal.postgres")
+        return import_module(f"leveret.journal.{name}")
     except ImportError:
         raise InvalidArgument("a store in PostgreSQL needs a library: pip install 'leveret[cluster]'") from None
 
@@ -121,29 +124,27 @@ def _open_file(path: str, options: Options, clock: Clock, lock: threading.Lock) 
     return store
 
 
-def stream_home(path: str, store: Store, shard: int) -> Home:
-    """Where the streams beside a log are."""
-    if isinstance(store, TableStore):
-        from leveret.journal.postgres_files import PostgresFiles
-
-        return TableHome(PostgresFiles(path, shard, store.epoch))
-    return FileHome(Path(path) / STREAMS)
-
-
 def open_streams(
     core: Broker,
-    home: Home | None,
+    path: str | None,
     options: Options,
-    keys: Keys | None = None,
-    fetch: Callable[[bytes], bytes] = no_blobs,
+    store: Store | None = None,
+    fetch: Fetch = no_blobs,
+    shard: int = 0,
 ) -> StreamStore:
-    """The streams of a core, beside its log or, without a home, in memory; `fetch` gets large bodies."""
-    if home is None:
+    """The streams of a core, beside its log or, without a path, in memory; `fetch` gets large bodies."""
+    if path is None or store is None:
         return StreamStore(core, MemoryHome(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES))
-    chosen = StreamOptions(
-        sync=options.sync, interval_ms=options.interval_ms, keys=keys or Keys(), salvage=options.salvage
-    )
-    return StreamStore(core, home, chosen, fetch)
+    keys = store.options.keys
+    if isinstance(store, TableStore):
+        home = TableHome(_postgres("postgres_streams").PostgresStreams(path, shard, store.epoch), store.away)
+        store.store_beside(home.changes)
+        chosen = StreamOptions(
+            segment_bytes_min=TABLE_SEGMENT_BYTES_MIN, checkpoint_bytes=TABLE_CHECKPOINT_BYTES, keys=keys
+        )
+        return StreamStore(core, home, chosen, fetch)
+    chosen = StreamOptions(sync=options.sync, interval_ms=options.interval_ms, keys=keys, salvage=options.salvage)
+    return StreamStore(core, FileHome(Path(path) / STREAMS), chosen, fetch)
 
 
 def journal_options(options: Options) -> JournalOptions:

@@ -13,9 +13,9 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSet, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, LeveretError, QueueNotFound, Unreachable
 from leveret.embedded.leases import Extender, Job, Leased
@@ -89,8 +89,8 @@ class Worker:
         """Call the function itself."""
         return self._handler(message)
 
-    def start(self, awaited: bool = False) -> None:
-        """Begin to take messages; `awaited` says that the caller is going to wait for the end."""
+    def start(self, running: MutableSet[Any], awaited: bool = False) -> Self:
+        """Begin to take messages, as one of `running`; `awaited` says that the caller is going to wait for the end."""
         if inspect.iscoroutinefunction(self._handler):
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._run_loop, args=(self._loop,), name="leveret-loop", daemon=True).start()
@@ -98,6 +98,14 @@ class Worker:
         for thread in self._threads:
             thread.start()
         self._closer.start()
+        running.add(self)
+        return self
+
+    def run(self, running: MutableSet[Any]) -> None:
+        """Work until a signal comes or the broker is closed; raises what ended it otherwise."""
+        self.start(running, awaited=True).join()
+        if self.failure is not None:
+            raise self.failure
 
     def stop_soon(self) -> None:
         """Take no more messages; those at hand are finished. Takes no lock: a signal handler may call it."""

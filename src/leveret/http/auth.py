@@ -55,9 +55,10 @@ class Auth:
         *,
         secrets_in_clear: bool = False,
         failures: Failures | None = None,
+        session_key: bytes | None = None,
     ) -> None:
         """`secrets_in_clear`: take passwords and tokens from other machines without TLS as well."""
-        self.sessions = Sessions(access.users, clock)
+        self.sessions = Sessions(access.users, clock, session_key)
         self._access = access
         self._clock = clock
         self._web_tokens = web_tokens

@@ -115,7 +115,7 @@ class HttpServer:
                 lambda: connection, client, ssl=tls, ssl_handshake_timeout=timeout_s
             )
         except (OSError, TimeoutError) as error:
-            LOG.info("tls handshake failed", peer=connection.peer, reason=error or "it took too long")
+            LOG.info("tls handshake failed", peer=connection.peer, reason=str(error) or "it took too long")
 
     def _close(self, connection: Connection) -> None:
         """Close a connection at once, also one that is not open yet."""

@@ -1,12 +1,18 @@
 """Logins of browsers: a cookie that no script can read, and a token that every change must carry beside it.
 
-A session ends when nobody used it for a while, when it is old, when it is logged out, and when the password changes.
+    user . began_ms . used_ms . id . signature        the first one in base64
+
+Whoever has the key can tell that a cookie is right: all nodes of a cluster have the same. A session ends when nobody
+used it for a while, when it is old, when it is logged out, and when the password changes.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import secrets
-from dataclasses import dataclass
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass, replace
 from hmac import compare_digest
 
 from leveret.clock import Clock
@@ -19,22 +25,24 @@ TOKEN_HEADER = b"x-csrf-token"
 """Pages of this server send it with every request, whether they have a token or not: others cannot."""
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
-TOKEN_BYTES = 32
+KEY_BYTES = 32
+ID_BYTES = 18
 IDLE_MS_MAX = 60 * 60_000
 AGE_MS_MAX = 12 * 60 * 60_000
-SESSIONS_MAX = 10_000
-SESSIONS_PER_USER_MAX = 100  # whoever has one account could end the sessions of all others without it
+USED_MAX = 10_000  # sessions of which is known when they were used last; of others their cookie says it
+ENDED_PER_USER_MAX = 1_000  # sessions that were logged out before their time
 COOKIE_CHARS_MAX = 4_096
+TIME_CHARS_MAX = 15
 PORT_CHARS_MAX = 5
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Session:
     """Somebody who has logged in."""
 
     user: str
-    password_hash: str
     token: str
+    id: str
     began_ms: int
     used_ms: int
 
@@ -44,47 +52,51 @@ class Session:
 
 
 class Sessions:
-    """Everybody who has logged in; forgotten when the server stops."""
+    """Everybody who has logged in: cookies are proof of it, and nothing is kept but what they cannot say."""
 
-    def __init__(self, users: Users, clock: Clock) -> None:
-        """Nobody so far."""
+    def __init__(self, users: Users, clock: Clock, key: bytes | None = None) -> None:
+        """Take cookies that are signed by a key; without one nobody else has it, and the next process neither."""
         self._users = users
         self._clock = clock
-        self._sessions: dict[str, Session] = {}
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._sessions)
+        self._key = key or secrets.token_bytes(KEY_BYTES)
+        self._used: dict[str, int] = {}
+        self._ended: dict[str, dict[str, None]] = {}
 
     def begin(self, user: User) -> tuple[str, Session]:
-        """A new session, and the value of its cookie; the oldest one goes when there are too many."""
-        now_ms = self._clock.now_ms()
-        own = [key for key, each in self._sessions.items() if each.user == user.name]
-        if len(own) >= SESSIONS_PER_USER_MAX:
-            del self._sessions[own[0]]
-        elif len(self._sessions) >= SESSIONS_MAX:
-            del self._sessions[next(iter(self._sessions))]
-        session = Session(user.name, user.password_hash, secrets.token_urlsafe(TOKEN_BYTES), now_ms, now_ms)
-        key = secrets.token_urlsafe(TOKEN_BYTES)
-        self._sessions[key] = session
-        return key, session
+        """A new session, and the value of its cookie."""
+        now_ms, number = self._clock.now_ms(), secrets.token_urlsafe(ID_BYTES)
+        session = Session(user.name, self._token(number), number, now_ms, now_ms)
+        return self.cookie_of(session), session
+
+    def cookie_of(self, session: Session) -> str:
+        """The value of the cookie of a session; it says when that was used last."""
+        user = self._users.get(session.user)
+        told = _told(user.name, session.began_ms, session.used_ms, session.id)
+        return f"{told}.{self._signature(told, user)}"
 
     def find(self, request: Request) -> Session | None:
         """The session that a request belongs to, if it goes on."""
-        key, now_ms = cookie(request), self._clock.now_ms()
-        session = self._sessions.get(key)
-        if session is None:
+        session, now_ms = self._read(cookie(request)), self._clock.now_ms()
+        if session is None or session.id in self._ended.get(session.user, ()):
             return None
-        known = session.user in self._users and self._users.get(session.user).password_hash == session.password_hash
-        if not known or session.ended(now_ms):
-            del self._sessions[key]
+        used_ms = max(session.used_ms, self._used.pop(session.id, 0))
+        if replace(session, used_ms=used_ms).ended(now_ms):
             return None
-        session.used_ms = now_ms
-        return session
+        self._used[session.id] = now_ms
+        if len(self._used) > USED_MAX:
+            del self._used[next(iter(self._used))]
+        return replace(session, used_ms=now_ms)
 
-    def end(self, request: Request) -> None:
-        """Forget the session of a request."""
-        self._sessions.pop(cookie(request), None)
+    def end(self, session: Session) -> None:
+        """Take its cookies no more."""
+        self.forget(session.user, session.id)
+
+    def forget(self, user: str, number: str) -> None:
+        """A session was logged out, here or elsewhere."""
+        ended = self._ended.setdefault(user, {})
+        ended[number] = None
+        if len(ended) > ENDED_PER_USER_MAX:
+            del ended[next(iter(ended))]
 
     def identify(self, request: Request) -> Identity | None:
         """Who asks by a session; a change must carry its token, since the browser sends the cookie by itself."""
@@ -95,6 +107,40 @@ class Sessions:
         if request.method not in SAFE and not compare_digest(given, session.token.encode()):
             raise Refusal(403, "the request does not carry the token of the session: load the page again")
         return Identity(session.user, self._users.get(session.user).tags)
+
+    def _read(self, value: str) -> Session | None:
+        """The session of a cookie that we have signed, for a user whose password is still the same."""
+        told, _, signature = value.rpartition(".")
+        try:
+            encoded, began_ms, used_ms, number = told.split(".")
+            name = urlsafe_b64decode(encoded.encode()).decode()
+            if name not in self._users or max(len(began_ms), len(used_ms)) > TIME_CHARS_MAX:
+                return None
+            session = Session(name, self._token(number), number, int(began_ms), int(used_ms))
+        except ValueError:
+            return None
+        right = self._signature(told, self._users.get(name))
+        return session if compare_digest(signature.encode(), right.encode()) else None
+
+    def _token(self, number: str) -> str:
+        return self._sign(b"token", number.encode())
+
+    def _signature(self, told: str, user: User) -> str:
+        return self._sign(b"cookie", told.encode(), user.password_hash.encode())
+
+    def _sign(self, *parts: bytes) -> str:
+        """What only those can make who have the key."""
+        digest = hmac.digest(self._key, b"\0".join(parts), hashlib.sha256)
+        return urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def session_key(secret: str) -> bytes:
+    """The key of all who share a secret."""
+    return hmac.digest(secret.encode(), b"sessions of the console", hashlib.sha256)
+
+
+def _told(user: str, began_ms: int, used_ms: int, number: str) -> str:
+    return f"{urlsafe_b64encode(user.encode()).decode()}.{began_ms}.{used_ms}.{number}"
 
 
 def cookie_name(request: Request) -> str:

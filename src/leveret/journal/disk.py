@@ -23,6 +23,11 @@ Bytes = bytes | bytearray | memoryview
 class Disk:
     """One directory of a real file system."""
 
+    keeps_end = True
+    """Whether what was written just now is read back without waiting."""
+    tears = True
+    """Whether a crash may leave a part of what was written, or take it away as long as it was not synced."""
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Use a directory; it is created when it is missing."""
         self.path = Path(path)
@@ -115,6 +120,9 @@ class Disk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def forget(self) -> None:
+        """Free memory that has not been used for a while; the system does so by itself."""
 
     def free_bytes(self) -> int:
         """The room that is left for this user."""

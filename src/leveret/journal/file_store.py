@@ -6,6 +6,7 @@ store = FileStore(Disk("data"), journal, state, threading.Lock(), clock, options
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from leveret.core.errors import DamagedJournal, JournalFailed
 from leveret.core.ports import State
@@ -19,7 +20,7 @@ from leveret.journal.options import JournalOptions
 from leveret.journal.recovery import Recovered, Recovery, play_segment
 from leveret.journal.replay import Mentions
 from leveret.journal.segments import SegmentReader, segment_name, segment_numbers
-from leveret.journal.store import Store
+from leveret.journal.store import Archiver, Store
 from leveret.journal.writer import Writer
 
 
@@ -92,21 +93,11 @@ class FileStore(Store):
             return False
         return True
 
-    def _archive(self, segment: int) -> bool:
+    def _archivable(self, segment: int) -> tuple[Mentions, Archiver]:
         """See Store."""
-        if self.options.archive_dir is None:
-            return True
         mentions = Mentions()
         play_segment(self.disk, segment, self.options.keys, mentions)
-        with self.lock:
-            names = self.names(mentions.queues)
-        try:
-            archive_segment(self.disk, segment, self.options.archive_dir, names)
-        except OSError as error:
-            self.archive_problem = error
-            return False
-        self.archive_problem = None
-        return True
+        return mentions, partial(archive_segment, self.disk, segment)
 
     def _remove(self, segment: int) -> bool:
         """See Store."""

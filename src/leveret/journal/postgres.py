@@ -5,10 +5,9 @@
     leveret_checkpoint_<shard>_<epoch>_<seq>   | part | data |
 
 Rows are keyed by where they begin in their segment: that finds the frame of a record, orders them for a replay, and
-bounds by bytes what is fetched at once. `data` is stored uncompressed outside of the row, so that a part of it can be
-read alone. A segment and a checkpoint each have a table: dropping it costs the same however much is in it, and leaves
-nothing for vacuum. The header of a segment has the number of the frame before it, so that the last row always tells
-where the log ends.
+bounds by bytes what is fetched at once. A segment and a checkpoint each have a table: dropping it costs the same
+however much is in it, and leaves nothing for vacuum. The header of a segment has the number of the frame before it, so
+that the last row always tells where the log ends.
 
 An append locks the row of the shard against a takeover, and changes nothing there. If it counted there, each would
 leave a dead version of that row, and while somebody else's transaction is open for long (a backup) none of them can be
@@ -17,19 +16,22 @@ removed: after 12,000 appends an append took three times as long.
 The tables are in the first schema of the search path. Every change names the epoch that was taken; see table.py.
 """
 
+from collections.abc import Sequence
+
 from psycopg.types.numeric import Int8
 
 from leveret.core.errors import JournalFailed
+from leveret.journal import postgres_streams
 from leveret.journal.disk import Bytes
+from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, end, tables, window
+from leveret.journal.postgres_rows import parts as in_rows
 from leveret.journal.postgres_session import Run, Session, Values
+from leveret.journal.stream_table import Piece
 from leveret.journal.table import FIRST_START, Row, Shard
 
 SHARDS_MAX = 1 << 15
-PART_BYTES = 8 << 20
-"""Of a checkpoint in one row: the state of a large broker is larger than a value may be."""
-READ_TIMEOUT_MS = 10_000
 UPKEEP_TIMEOUT_MS = 20_000
-"""Reads and upkeep are given up after a while: they hold no promise. An append waits for as long as it takes."""
+"""Upkeep is given up after a while: it holds no promise. An append waits for as long as it takes."""
 SCHEMA_LOCK = 0x6C657665
 """Of those who create the table of shards at the same time."""
 
@@ -53,29 +55,25 @@ BEGIN = """
     where id = %(shard)s and epoch = %(epoch)s and segment = %(segment)s - 1"""
 CREATE_SEGMENT = (
     "create table {table} (start bigint primary key, seq bigint not null, epoch bigint not null, data bytea not null)",
-    "alter table {table} alter data set storage external",
+    UNCOMPRESSED,
 )
 HEADER = "insert into {table} values (0, %(seq)s, %(epoch)s, %(data)b)"
 APPEND = """
-    with owned as (select id from leveret_shard where id = %(shard)s and epoch = %(epoch)s for share)
-    insert into {table} select %(start)s, %(seq)s, %(epoch)s, %(data)b from owned
-    where (select seq from {table} where start < %(start)s order by start desc limit 1) = %(seq)s - 1
-    on conflict (start) do nothing"""
+    with owned as (select id from leveret_shard where id = %(shard)s and epoch = %(epoch)s for share),
+    frame as (
+        insert into {table} select %(start)s, %(seq)s, %(epoch)s, %(data)b from owned
+        where (select seq from {table} where start < %(start)s order by start desc limit 1) = %(seq)s - 1
+        on conflict (start) do nothing returning seq
+    ){beside}
+    select seq from frame"""
 LAST = "select seq from {table} where start >= %(start)s order by start desc limit 1"
 ROWS = """
     select start, seq, data from {table}
     where start >= greatest(%(start)s, 1) and start < %(start)s + %(size)s order by start"""
-WINDOW = """
-    select substring(data from greatest(%(start)s - start, 0)::int + 1 for %(size)s::int) from {table}
-    where start >= (select max(start) from {table} where start <= %(start)s) and start < %(start)s + %(size)s
-    order by start"""
 FRAME = "select start, seq, data from {table} where start <= %(start)s order by start desc limit 1"
-END = "select start + length(data) from {table} where start >= %(start)s order by start desc limit 1"
 SAVE = "update leveret_shard set checkpoint = %(name)s where id = %(shard)s and epoch = %(epoch)s"
 REMOVE = """
     update leveret_shard set oldest = greatest(oldest, %(segment)s + 1) where id = %(shard)s and epoch = %(epoch)s"""
-TABLES = """
-    select tablename::text from pg_tables where schemaname = current_schema() and tablename like %(pattern)s"""
 
 
 class PostgresTable:
@@ -148,8 +146,24 @@ class PostgresTable:
 
     def append(self, row: Row) -> bool:
         """See Table."""
-        values = self._values(start=Int8(row.start), seq=Int8(row.seq), data=row.data)
-        return self._log.run(APPEND.format(table=self._segment(row.segment)), values)[0] == 1
+        pieces = postgres_streams.plain(row.beside)
+        if pieces is not None:
+            return self._append(self._log.run, row, pieces)
+        return self._log.transact(lambda run: self._append_all(run, row))
+
+    def _append(self, run: Run, row: Row, pieces: Sequence[Piece]) -> bool:
+        """Append a frame, and pieces of streams with it, in one statement."""
+        beside, values = postgres_streams.puts(self._shard, pieces)
+        frame = self._values(start=Int8(row.start), seq=Int8(row.seq), data=row.data)
+        statement = APPEND.format(table=self._segment(row.segment), beside=beside)
+        return run(statement, {**frame, **values})[0] == 1
+
+    def _append_all(self, run: Run, row: Row) -> bool:
+        """Append a frame, which keeps others from taking over until the rest is done."""
+        if not self._append(run, row, ()):
+            return False
+        postgres_streams.store(run, self._shard, row.beside)
+        return True
 
     def rows(self, segment: int, start: int, size: int) -> list[Row]:
         """See Table."""
@@ -163,9 +177,7 @@ class PostgresTable:
 
     def window(self, segment: int, offset: int, size: int) -> tuple[int, bytes]:
         """See Table."""
-        values = {"start": Int8(offset), "size": Int8(size)}
-        rows = self._reading.run(WINDOW.format(table=self._segment(segment)), values)[1]
-        return offset, b"".join(row[0] for row in rows)
+        return offset, window(self._reading.run, self._segment(segment), offset, size)
 
     def frame(self, segment: int, offset: int) -> Row | None:
         """See Table."""
@@ -174,8 +186,7 @@ class PostgresTable:
 
     def end(self, segment: int) -> int:
         """See Table."""
-        rows = self._reading.run(END.format(table=self._segment(segment)), {"start": Int8(FIRST_START)})[1]
-        return rows[0][0] if rows else 0
+        return end(self._reading.run, self._segment(segment))
 
     def save(self, seq: int, parts: list[Bytes]) -> bool:
         """See Table."""
@@ -188,8 +199,8 @@ class PostgresTable:
         """See save."""
         self._upkeep.run(f"drop table if exists {table}")
         self._upkeep.run(f"create table {table} (part int primary key, data bytea not null)")
-        self._upkeep.run(f"alter table {table} alter data set storage external")
-        for number, part in enumerate(_pieces(parts)):
+        self._upkeep.run(UNCOMPRESSED.format(table=table))
+        for number, part in enumerate(in_rows(parts)):
             self._upkeep.run(f"insert into {table} values (%(part)s, %(data)b)", {"part": Int8(number), "data": part})
         if self._upkeep.run(SAVE, self._values(name=table))[0] == 0:
             return False
@@ -236,8 +247,7 @@ class PostgresTable:
 
     def _tables(self, pattern: str) -> list[str]:
         """The tables with names like a pattern, in which an underscore stands for itself."""
-        rows = self._reading.run(TABLES, {"pattern": pattern.replace("_", "\\_")})[1]
-        return [name for (name,) in rows]
+        return tables(self._reading.run, pattern)
 
     def _sweep(self, shard: Shard) -> None:
         """Remove tables that a process left behind which died before it had dropped them."""
@@ -255,12 +265,7 @@ class PostgresTable:
 
 
 def create(run: Run) -> None:
-    """Make the table of shards; those who do it at the same time wait for each other."""
+    """Make the tables that all shards share; those who do it at the same time wait for each other."""
     run(f"select pg_advisory_xact_lock({SCHEMA_LOCK})", None)
-    run(CREATE, None)
-
-
-def _pieces(parts: list[Bytes]) -> list[Bytes]:
-    """The same bytes in pieces that fit into a row."""
-    views = [memoryview(part) for part in parts]
-    return [view[start : start + PART_BYTES] for view in views for start in range(0, len(view), PART_BYTES)]
+    for statement in (CREATE, postgres_streams.CREATE):
+        run(statement, None)

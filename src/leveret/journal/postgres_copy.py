@@ -1,8 +1,10 @@
 """Copying a shard from one database to another, by its owner, under the epoch that he has.
 
-    begin     the shard is taken over in the target at the same epoch, and emptied there
-    sealed    segments that will not change any more are copied, while the shard is still written to
-    finish    nobody writes any more: the other segments, large bodies, the checkpoint, and the row
+    begin         the shard is taken over in the target at the same epoch, and emptied there
+    copy_ahead    what there is is copied, while more is written
+    finish        nobody writes any more: the end of the log, large bodies, the checkpoint, and the row
+
+Segments of streams are copied likewise: those that another one follows in their partition are complete.
 
 Rows are copied as they are, so that the target has the same bytes. Every change of the target names the epoch: a copy
 whose owner is not the owner any more does nothing. What an unfinished one leaves there is removed by the next.
@@ -19,9 +21,13 @@ from typing import Any, NamedTuple, TypeVar
 from psycopg.types.numeric import Int8
 
 from leveret.core.errors import Fenced, JournalFailed, StoreUnreachable
-from leveret.journal.postgres import ADD, CREATE_SEGMENT, TABLES, TAKE, UPKEEP_TIMEOUT_MS, create
+from leveret.journal import postgres_streams
+from leveret.journal.postgres import ADD, CREATE_SEGMENT, TAKE, UPKEEP_TIMEOUT_MS, create
 from leveret.journal.postgres_blobs import blob_table, create_blobs
+from leveret.journal.postgres_rows import tables
 from leveret.journal.postgres_session import Run, Session, Values
+from leveret.journal.postgres_streams import table_of, values_of
+from leveret.journal.stream_table import SegmentKey
 from leveret.journal.table import FIRST_START, Unknown
 
 BATCH_BYTES = 4 << 20
@@ -37,11 +43,13 @@ GONE = """
     update leveret_shard set segment = greatest(segment, 1), checkpoint = ''
     where id = %(shard)s and epoch = %(epoch)s"""
 FETCH = """
-    select start, seq, epoch, data from {table}
+    select {columns} from {table}
     where start >= %(start)s and start < %(start)s + %(size)s order by start"""
 STORE = """
     insert into {table} select * from
     unnest(%(starts)s::bigint[], %(seqs)s::bigint[], %(epochs)s::bigint[], %(datas)b::bytea[])"""
+STORE_STREAM = "insert into {table} select * from unnest(%(starts)s::bigint[], %(datas)b::bytea[])"
+FORGET_STREAMS = "delete from leveret_stream where shard = %(shard)s"
 WEIGHT = "select count(*), coalesce(sum(length(data)), 0)::bigint from {table}"
 CREATE_PARTS = (
     "drop table if exists {table}",
@@ -76,7 +84,11 @@ class ShardCopy:
         self._shard = shard
         self._owner = owner
         self._values: Values = {"shard": Int8(shard), "epoch": Int8(epoch)}
-        self._copied: set[int] = set()
+        self._ends: dict[int, int] = {}
+        """How far each segment is copied."""
+        self._growing = 0
+        """Segments below this one do not change any more, and were copied whole."""
+        self._copied_streams: set[SegmentKey] = set()
         self._cancelled = threading.Event()
 
     def begin(self) -> None:
@@ -88,15 +100,20 @@ class ShardCopy:
         empty(self._target, self._shard, self._values)
         self._set(Extent(0, 1, "", meta))
 
-    def sealed(self) -> None:
-        """Copy the segments that are complete, and what large bodies there are."""
-        for number in self._extent().segments[:-1]:
+    def copy_ahead(self) -> None:
+        """Copy what there is of the log, and what large bodies there are."""
+        extent = self._extent()
+        for number in extent.segments:
             try:
                 self._copy_segment(number)
+                if number < extent.segment:
+                    self._compare(self._segment(number))
             except JournalFailed:
                 if number >= self._extent().oldest:
                     raise
                 # It had nothing alive in it, and was removed meanwhile.
+        self._growing = extent.segment
+        self._copy_streams(complete=True)
         self._copy_blobs()
 
     def finish(self) -> None:
@@ -104,15 +121,18 @@ class ShardCopy:
         done(self._source, lambda run: owned(run, self._values))
         extent = self._extent()
         for number in extent.segments:
-            if number not in self._copied:
+            if number >= self._growing:
                 self._copy_segment(number)
+                self._compare(self._segment(number))
         if extent.checkpoint:
             self._copy_checkpoint(extent.checkpoint)
+            self._compare(extent.checkpoint)
+        self._copy_streams(complete=False)
+        for segment in self._copied_streams:
+            self._compare(table_of(self._shard, segment))
         self._copy_blobs()
-        drop(self._target, [self._segment(number) for number in self._copied.difference(extent.segments)], self._values)
-        for table in [*map(self._segment, extent.segments), *filter(None, [extent.checkpoint])]:
-            if self._weight(self._source, table) != self._weight(self._target, table):
-                raise JournalFailed(f"the copy of {table} is not as heavy as the table: move the shard again")
+        gone = self._ends.keys() - set(extent.segments)
+        drop(self._target, [self._segment(number) for number in gone], self._values)
         self._set(extent)
 
     def cancel(self) -> None:
@@ -146,26 +166,87 @@ class ShardCopy:
         return f"leveret_segment_{self._shard}_{number}"
 
     def _copy_segment(self, number: int) -> None:
-        """Copy one segment, as a whole or not at all."""
-        table = self._segment(number)
+        """Copy what one segment has by now and the target has not, as a whole or not at all."""
+        table, start = self._segment(number), self._ends.get(number, FIRST_START)
+
+        def copy(run: Run) -> int:
+            owned(run, self._values)
+            for statement in CREATE_SEGMENT if start == FIRST_START else ():
+                run(statement.format(table=table), None)
+            end = start
+            for rows in self._batches(table, "start, seq, epoch, data", start):
+                starts, seqs, epochs, datas = map(list, zip(*rows, strict=True))
+                run(STORE.format(table=table), {"starts": starts, "seqs": seqs, "epochs": epochs, "datas": datas})
+                end = starts[-1] + len(datas[-1])
+            return end
+
+        self._ends[number] = done(self._target, copy)
+
+    def _batches(self, table: str, columns: str, start: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a segment, some at a time; each begins where the one before it ends."""
+        statement = FETCH.format(table=table, columns=columns)
+        while rows := self._fetch(statement, {"start": Int8(start), "size": Int8(BATCH_BYTES)}):
+            yield rows
+            start = rows[-1][0] + len(rows[-1][-1])
+
+    def _copy_streams(self, *, complete: bool) -> None:
+        """Copy the segments of streams that the target has not; `complete`: of those that will not change any more."""
+        there = self._stream_segments()
+        for segment in self._copied_streams - set(there):
+            self._forget_stream(segment)
+        last = set({(segment.stream, segment.partition): segment for segment in there}.values())
+        for segment in there:
+            if segment in self._copied_streams or (complete and segment in last):
+                continue
+            try:
+                self._copy_stream(segment)
+            except JournalFailed:
+                if segment in self._stream_segments():
+                    raise
+                # It was too old, and was removed meanwhile.
+
+    def _stream_segments(self) -> list[SegmentKey]:
+        """The segments of streams that there are, in the order of their offsets."""
+        rows = self._fetch(postgres_streams.SEGMENTS, {"shard": Int8(self._shard)})
+        return [SegmentKey(*key) for *key, _ in rows]
+
+    def _copy_stream(self, segment: SegmentKey) -> None:
+        """Copy one segment of a stream, as a whole or not at all."""
+        table, values = table_of(self._shard, segment), values_of(self._shard, segment)
+        index = self._fetch(postgres_streams.INDEX, values)
 
         def copy(run: Run) -> None:
             owned(run, self._values)
-            for statement in CREATE_SEGMENT:
+            run(postgres_streams.ADD, values)
+            if index and index[0][0] is not None:
+                run(postgres_streams.SET_INDEX, {**values, "data": index[0][0]})
+            for statement in postgres_streams.CREATE_SEGMENT:
                 run(statement.format(table=table), None)
-            for rows in self._batches(table):
-                starts, seqs, epochs, datas = map(list, zip(*rows, strict=True))
-                run(STORE.format(table=table), {"starts": starts, "seqs": seqs, "epochs": epochs, "datas": datas})
+            for rows in self._batches(table, "start, data", 0):
+                starts, datas = map(list, zip(*rows, strict=True))
+                run(STORE_STREAM.format(table=table), {"starts": starts, "datas": datas})
 
         done(self._target, copy)
-        self._copied.add(number)
+        self._copied_streams.add(segment)
 
-    def _batches(self, table: str) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a segment, some at a time; each begins where the one before it ends."""
-        start = FIRST_START
-        while rows := self._fetch(FETCH.format(table=table), {"start": Int8(start), "size": Int8(BATCH_BYTES)}):
-            yield rows
-            start = rows[-1][0] + len(rows[-1][3])
+    def _forget_stream(self, segment: SegmentKey) -> None:
+        """Let the target not have a segment that was removed from the source meanwhile."""
+
+        def remove(run: Run) -> None:
+            owned(run, self._values)
+            run(postgres_streams.REMOVE, values_of(self._shard, segment))
+            run(f"drop table {table_of(self._shard, segment)}", None)
+
+        done(self._target, remove)
+        self._copied_streams.remove(segment)
+
+    def _compare(self, table: str) -> None:
+        """Refuse a copy that is not like the original."""
+        weights = [
+            done(each, lambda run: run(WEIGHT.format(table=table), {})[1]) for each in (self._source, self._target)
+        ]
+        if weights[0] != weights[1]:
+            raise JournalFailed(f"the copy of {table} is not as heavy as the table: move the shard again")
 
     def _copy_checkpoint(self, table: str) -> None:
         """Copy the checkpoint, part by part."""
@@ -206,11 +287,8 @@ class ShardCopy:
     def _fetch(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
         """Rows of the source, unless the copy was cancelled."""
         if self._cancelled.is_set():
-            raise StoreUnreachable("the node stops: move the shard again when somebody has it")
+            raise StoreUnreachable("the copy was given up: move the shard again")
         return done(self._source, lambda run: run(statement, values)[1])
-
-    def _weight(self, session: Session, table: str) -> tuple[Any, ...]:
-        return done(session, lambda run: run(WEIGHT.format(table=table), {})[1][0])
 
 
 def sweep(url: str, shard: int, owner: str, epoch: int) -> None:
@@ -252,14 +330,15 @@ def overtaken() -> Fenced:
 
 def empty(session: Session, shard: int, values: Values) -> None:
     """Remove all tables of a shard, and leave its row."""
-    patterns = (f"leveret_segment_{shard}_%", f"leveret_checkpoint_{shard}_%", blob_table(shard))
-    for pattern in patterns:
+    kinds = ("segment", "checkpoint", "stream")
+    for pattern in (*(f"leveret_{kind}_{shard}_%" for kind in kinds), blob_table(shard)):
         drop(session, done(session, partial(tables, pattern=pattern)), values)
 
+    def forget(run: Run) -> None:
+        owned(run, values)
+        run(FORGET_STREAMS, {"shard": Int8(shard)})
 
-def tables(run: Run, pattern: str) -> list[str]:
-    """The tables with names like a pattern, in which an underscore stands for itself."""
-    return [name for (name,) in run(TABLES, {"pattern": pattern.replace("_", "\\_")})[1]]
+    done(session, forget)
 
 
 def drop(session: Session, names: list[str], values: Values) -> None:

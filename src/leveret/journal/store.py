@@ -19,7 +19,10 @@ from leveret.journal.files import FileJournal
 from leveret.journal.meta import Meta
 from leveret.journal.options import JournalOptions
 from leveret.journal.recovery import Recovered
+from leveret.journal.replay import Mentions
 
+Archiver = Callable[[str, dict[int, str]], object]
+"""Writes a segment to a directory, with the names of its queues."""
 COPIED_BYTES = 4 << 20
 """What one step of compaction copies while it holds the lock."""
 DRAINING_SHARE_MAX = 0.9
@@ -114,6 +117,21 @@ class Store(ABC):
             self.commit.wait(seq)
             return self._archive(segment) and self._remove(segment)
 
+    def _archive(self, segment: int) -> bool:
+        """Hand a segment over before it goes; an archive that fails keeps it, and says why."""
+        if self.options.archive_dir is None:
+            return True
+        mentions, archive = self._archivable(segment)
+        with self.lock:
+            names = self.names(mentions.queues)
+        try:
+            archive(self.options.archive_dir, names)
+        except OSError as error:
+            self.archive_problem = error
+            return False
+        self.archive_problem = None
+        return True
+
     def checkpoint(self) -> bool:
         """Write the whole state; False when there was no room for it."""
         with self.lock:
@@ -166,8 +184,8 @@ class Store(ABC):
         """Write a checkpoint durably; False when there is no room for it."""
 
     @abstractmethod
-    def _archive(self, segment: int) -> bool:
-        """Hand a segment over before it goes; an archive that fails keeps it, and says why."""
+    def _archivable(self, segment: int) -> tuple[Mentions, Archiver]:
+        """The queues that a segment mentions, and what writes it to an archive."""
 
     @abstractmethod
     def _remove(self, segment: int) -> bool:

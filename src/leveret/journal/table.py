@@ -19,9 +19,11 @@ whatever is still under way in the shard, as `takeover` does.
 PostgresTable of leveret.journal.postgres is the real one; tests have one in memory that hangs, cancels and fails over.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from leveret.journal.disk import Bytes
+from leveret.journal.stream_table import StreamChange
 
 FIRST_START = 0
 """Where the header of a segment lies."""
@@ -64,6 +66,8 @@ class Row(NamedTuple):
     seq: int
     """The number of the frame; of a header, that of the frame before it."""
     data: Bytes
+    beside: Sequence[StreamChange] = ()
+    """What is stored in the transaction of a frame; empty when it is read."""
 
 
 class Table(Protocol):

@@ -22,7 +22,12 @@ def asked(question: Callable[Given, Answer], *given: Given.args, **named: Given.
     try:
         return question(*given, **named)
     except Unknown as unknown:
-        raise StoreUnreachable(f"the store in PostgreSQL does not answer: {unknown}; try again later") from unknown
+        raise unreachable(str(unknown)) from unknown
+
+
+def unreachable(why: str) -> StoreUnreachable:
+    """The error of whoever asks in vain."""
+    return StoreUnreachable(f"the store in PostgreSQL does not answer: {why}; try again later")
 
 
 class TableReader:
@@ -39,7 +44,7 @@ class TableReader:
     def window(self, segment: int, offset: int, size: int, end: int) -> tuple[int, bytes]:
         """Some bytes of a segment around a record, and the offset of the first; rows are never seen half."""
         if self.away is not None:
-            raise StoreUnreachable(f"the store in PostgreSQL does not answer: {self.away}; try again later")
+            raise unreachable(self.away)
         try:
             if self.header(segment).key_id != PLAIN:
                 return self._decrypted(segment, offset)

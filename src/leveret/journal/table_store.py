@@ -15,6 +15,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from leveret.core.errors import InvalidArgument, JournalError, JournalFailed, StoreUnreachable
 from leveret.core.ports import State
@@ -26,7 +27,8 @@ from leveret.journal.meta import new_meta, packed_meta, parse_meta
 from leveret.journal.options import JournalOptions
 from leveret.journal.recovery import Recovered, play_bytes
 from leveret.journal.replay import Mentions
-from leveret.journal.store import Store
+from leveret.journal.store import Archiver, Store
+from leveret.journal.stream_table import Beside
 from leveret.journal.table import Shard, Table, Unknown
 from leveret.journal.table_reader import TableReader, asked
 from leveret.journal.table_recovery import TableRecovery
@@ -95,6 +97,14 @@ class TableStore(Store):
     def trouble(self) -> str | None:
         """Why the last frame is not written yet, while attempts go on."""
         return self._writer.trouble
+
+    def away(self) -> str | None:
+        """Why the database cannot be asked just now, if that is known."""
+        return self._reader.away
+
+    def store_beside(self, beside: Beside) -> None:
+        """Store what somebody else has in the transactions of frames from now on."""
+        self._writer.beside = beside
 
     def housekeep(self) -> bool:
         """See that nobody else has taken over; checkpoint when it is time, compact a little."""
@@ -200,22 +210,12 @@ class TableStore(Store):
             raise self.commit.fail(self._writer.fenced())
         return True
 
-    def _archive(self, segment: int) -> bool:
+    def _archivable(self, segment: int) -> tuple[Mentions, Archiver]:
         """See Store."""
-        if self.options.archive_dir is None:
-            return True
         data = self._reader.whole(segment)
         mentions = Mentions()
         play_bytes(data, segment, self.options.keys, mentions)
-        with self.lock:
-            names = self.names(mentions.queues)
-        try:
-            archive_bytes(data, segment, self.options.archive_dir, names)
-        except OSError as error:
-            self.archive_problem = error
-            return False
-        self.archive_problem = None
-        return True
+        return mentions, partial(archive_bytes, data, segment)
 
     def _remove(self, segment: int) -> bool:
         """See Store."""

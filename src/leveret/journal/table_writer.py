@@ -25,6 +25,7 @@ from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
 from leveret.journal.records import Frame, crc32c
 from leveret.journal.segments import ENCRYPTED, SegmentHeader
+from leveret.journal.stream_table import Beside
 from leveret.journal.table import FIRST_START, Row, Shard, Table, Unknown
 
 RETRY_S = 0.02
@@ -55,6 +56,7 @@ class TableWriter:
         self._beginning: SegmentHeader | None = None
         self._in_doubt = False
         self.trouble: str | None = None
+        self.beside: Beside | None = None
         self.syncs = self.sync_through = 0
         self.segment = 0
         self.written = 0
@@ -94,6 +96,8 @@ class TableWriter:
         if self.trouble is not None:
             self.trouble = None
             self._journal.refuse_publishes(False)
+        if self.beside is not None:
+            self.beside.stored()
         self.written = frame.seq
         self.syncs += 1
         self.bytes_written += frame.plain_bytes
@@ -145,7 +149,8 @@ class TableWriter:
         self._in_doubt = True  # also when this is interrupted
         if frame.segment != self.segment:
             self._begin(frame)
-        if not self._table.append(Row(frame.segment, frame.offset, frame.seq, self._bytes(frame))):
+        beside = () if self.beside is None else self.beside.take()
+        if not self._table.append(Row(frame.segment, frame.offset, frame.seq, self._bytes(frame), beside)):
             raise Unknown("the frame was not appended: it is there already, or somebody else has taken over")
 
     def _begin(self, frame: Frame) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, NewType, TypeVar
 
 from leveret.core.errors import InvalidArgument
 
@@ -33,11 +33,8 @@ _NUMBER = struct.Struct(">Q")
 _RECORD = struct.Struct(">QQQQIB")
 
 
-class Name(NamedTuple):
-    """The message of a delivery: its queue, and its record as it came."""
-
-    queue: bytes
-    record: bytes
+Name = NewType("Name", bytes)
+"""The message of a delivery: its queue as a short string, then its record. One object for each delivery is enough."""
 
 
 class Delivered(NamedTuple):
@@ -49,13 +46,6 @@ class Delivered(NamedTuple):
     group: int
     deliveries: int
     priority: int
-
-
-class Settlement(NamedTuple):
-    """How a message was settled."""
-
-    how: int
-    name: Name
 
 
 def numbered(method: bytes, number: int) -> bytes:
@@ -76,19 +66,21 @@ def names(queue: str, records: bytes) -> bytes:
     return NAMES + _short(queue) + records
 
 
-def names_of(payload: bytes) -> Iterator[tuple[int, Name]]:
+def names_of(payload: bytes) -> dict[int, Name]:
     """The reverse: names by delivery tag."""
     start = _METHOD_BYTES + 1 + payload[_METHOD_BYTES]
-    queue = payload[_METHOD_BYTES:start]
-    for at in range(start, len(payload), _RECORD.size):
-        yield int.from_bytes(payload[at : at + 8], "big"), Name(queue, payload[at : at + _RECORD.size])
+    queue, size = payload[_METHOD_BYTES:start], _RECORD.size
+    return {
+        int.from_bytes(payload[at : at + 8], "big"): Name(queue + payload[at : at + size])
+        for at in range(start, len(payload), size)
+    }
 
 
 def claims(held: Iterable[tuple[str, Name]]) -> Iterator[bytes]:
     """CLAIM, as often as needed: the deliveries of a channel with the tags of their consumers, in the order of tags."""
-    for (consumer, queue), found in groupby(held, lambda each: (each[0], each[1].queue)):
+    for (consumer, queue), found in groupby(held, lambda each: (each[0], each[1][: -_RECORD.size])):
         for some in _some(found):
-            yield CLAIM + queue + _short(consumer) + b"".join(name.record for _, name in some)
+            yield CLAIM + queue + _short(consumer) + b"".join(name[-_RECORD.size :] for _, name in some)
 
 
 def claim_of(payload: bytes) -> tuple[str, str, list[Delivered]]:
@@ -98,11 +90,11 @@ def claim_of(payload: bytes) -> tuple[str, str, list[Delivered]]:
     return queue, consumer, _records(payload, at)
 
 
-def settlements(settled: Iterable[Settlement]) -> Iterator[bytes]:
-    """SETTLE, as often as needed."""
-    for (how, queue), found in groupby(settled, lambda each: (each.how, each.name.queue)):
+def settlements(settled: Iterable[tuple[int, Name]]) -> Iterator[bytes]:
+    """SETTLE, as often as needed: how messages were settled, and which."""
+    for (how, queue), found in groupby(settled, lambda each: (each[0], each[1][: -_RECORD.size])):
         for some in _some(found):
-            yield SETTLE + bytes([how]) + queue + b"".join(each.name.record for each in some)
+            yield SETTLE + bytes([how]) + queue + b"".join(name[-_RECORD.size :] for _, name in some)
 
 
 def settlement_of(payload: bytes) -> tuple[int, str, list[Delivered]]:

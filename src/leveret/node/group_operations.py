@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 from leveret.cluster.coordinator import Coordinator
 from leveret.cluster.shard_groups import Facts, check_url, facts_of
-from leveret.core.errors import InvalidArgument, LeveretError, PreconditionFailed, Unreachable
+from leveret.core.errors import InvalidArgument, LeveretError, NotFound, PreconditionFailed, Unreachable
 from leveret.journal.store_url import shown
 from leveret.node.errands import send
 from leveret.node.moving import Moving
@@ -20,7 +21,7 @@ REACH, LEARN, MOVE = "reach", "learn", "move"
 REACH_S = 20.0
 MOVE_S = 3600.0  # of one shard that a node moves for another one: gigabytes take their time
 WAIT_S = 50.0  # less than the time for which a command waits
-RETRIES, RETRY_S = 10, 2.0
+ATTEMPTS, RETRY_S = 10, 2.0
 
 LOG = Log("node")
 
@@ -66,7 +67,7 @@ class GroupOperations:
         """Move a shard to another group; return when it is there."""
         if not 0 <= shard < self._coordinator.shard_count:
             raise InvalidArgument(f"there is no shard {shard}: they are 0 to {self._coordinator.shard_count - 1}")
-        task = self._begin(self._ask_owner(shard, group))
+        task = self._begin(self._move_one(shard, group))
         try:
             await asyncio.wait_for(asyncio.shield(task), WAIT_S)
         except TimeoutError:
@@ -77,13 +78,9 @@ class GroupOperations:
 
     # Groups as they are shown
 
-    def table(self, groups: Mapping[int, int], troubles: Mapping[int, str]) -> list[dict[str, Any]]:
-        """All groups that are known here, with how many shards they have and whether they answer."""
-        counts = Counter(groups.values())
-        return [
-            {"group": number, "shards": counts[number], "trouble": troubles.get(number), "url": shown(group.url)}
-            for number, group in sorted(self._moving.known.items())
-        ]
+    def known(self) -> dict[str, str]:
+        """The groups that this node has heard of."""
+        return {str(number): shown(group.url) for number, group in self._moving.known.items()}
 
     # What other nodes ask for
 
@@ -117,18 +114,29 @@ class GroupOperations:
         else:
             await send(self._node.links.get(owner.node), MOVE, about, MOVE_S)
 
+    async def _move_one(self, shard: int, group: int) -> None:
+        """Move a shard; one that cannot be moved now, as it changes its owner just then, has some more chances."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await self._ask_owner(shard, group)
+                return
+            except NotFound:
+                raise
+            except PreconditionFailed:
+                if attempt == 1:
+                    raise
+                return  # it is there: the answer to the attempt before was lost
+            except LeveretError as error:
+                if attempt == ATTEMPTS:
+                    raise
+                LOG.warning("shard not moved yet", shard=shard, group=group, reason=error)
+                await asyncio.sleep(RETRY_S)
+
     async def _move_all(self, shards: list[int], group: int) -> None:
-        """Move shards one by one; one that cannot be moved now has some more chances."""
+        """Move shards one by one."""
         for shard in shards:
-            for attempt in range(RETRIES):
-                try:
-                    await self._ask_owner(shard, group)
-                    break
-                except PreconditionFailed:
-                    break  # it is there already
-                except LeveretError as error:
-                    LOG.warning("shard not moved yet", shard=shard, group=group, attempt=attempt, reason=error)
-                    await asyncio.sleep(RETRY_S)
+            with suppress(PreconditionFailed):  # it is there already
+                await self._move_one(shard, group)
 
 
 def share(groups: Mapping[int, int], group_count: int, target: int, count: int | None) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from random import random
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.amqp.channel import Channel
@@ -14,7 +13,7 @@ from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.frames import METHOD, FrameWriter
 from leveret.amqp.state import Hold
 from leveret.core.claims import gone
-from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, JournalFailed
+from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed
 from leveret.core.held import Held
 from leveret.core.queue import Queue
 from leveret.node import claims
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from leveret.amqp.subscriber import Subscriber
     from leveret.node.front.connection import Caller
     from leveret.node.shard import Shard
-
-ACKED, REQUEUED = 0, 1  # how a delivery was settled; else it was rejected
 
 
 class Listener(Protocol):
@@ -115,17 +112,9 @@ class GuestConnection(Connection):
         """Settle what was settled before another owner had that on its disks; twice does no harm."""
         how, name, delivered = claims.settlement_of(payload)
         queue = None if self.home is None else self.home.queues.get(name)
-        for each in delivered:
-            held = None if queue is None else self._shard.unclaimed.claim(queue, each)
-            if queue is None or held is None:
-                continue
-            with suppress(InvalidReceipt):
-                if how == ACKED:
-                    queue.ack(held, held.lease)
-                elif how == REQUEUED:
-                    self.hub.core.nack(queue, held, held.lease, None, random())
-                else:
-                    queue.reject(held, held.lease)
+        if queue is not None:
+            for each in delivered:
+                self._shard.unclaimed.settle(queue, each, how)
 
     def names(self) -> bytes:
         """Which messages the deliveries are that the front does not know of."""
@@ -164,6 +153,7 @@ class Guest:
         self._gone = False
         self._connection = GuestConnection(shard, caller.peer)
         self._connection.socket = self
+        self._connection.local, self._connection.entrance = caller.local, caller.node
         with self._hub.locked():
             self._connection.admit(caller.user, caller.vhost, caller.client_properties)
 

@@ -114,14 +114,11 @@ class Hosting:
 
     async def drain(self, shard: int) -> None:
         """Finish what was begun, write a checkpoint, serve the shard no more."""
-        served = self._served.get(shard)
-        await self._close(shard)
-        if served is not None:
-            await self.closed(shard, served.epoch)
+        await self._let_go(shard)
 
     async def drop(self, shard: int) -> None:
         """Serve a shard no more: it is somebody else's."""
-        await self._close(shard)
+        await self._let_go(shard)
 
     async def stop(self) -> None:
         """Close everything that is still open."""
@@ -135,6 +132,12 @@ class Hosting:
         LOG.warning("shard lost", shard=shard, reason=error)
         self._node.forsake(str(shard))
         self._fenced(shard)
+
+    async def _let_go(self, shard: int) -> None:
+        served = self._served.get(shard)
+        await self._close(shard)
+        if served is not None:
+            await self.closed(shard, served.epoch)
 
     async def _close(self, shard: int) -> None:
         self._node.forsake(str(shard))

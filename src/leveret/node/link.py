@@ -78,6 +78,8 @@ class Link(asyncio.Protocol):
         # Both ends number what they begin, one by odd numbers, the other by even ones.
         self._last_number = 1 if dials else 2
         self._slow = False
+        self.received_bytes = 0
+        self.sent_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._silent_beats = 0
 
@@ -98,6 +100,7 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Do what the other node says; what it should not have said ends the link."""
+        self.received_bytes += len(data)
         self._silent_beats = 0
         try:
             for message in self._reader.feed(data):
@@ -187,7 +190,9 @@ class Link(asyncio.Protocol):
 
     def _say(self, kind: Kind, number: int, payload: bytes = b"") -> None:
         if self._transport is not None:
-            self._transport.write(wire.encode(kind, number, payload))
+            data = wire.encode(kind, number, payload)
+            self.sent_bytes += len(data)
+            self._transport.write(data)
 
     # What the other node says
 

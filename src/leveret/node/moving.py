@@ -1,6 +1,6 @@
 """Shards of a node that change their group: copied while they are served, then for a moment by nobody.
 
-    serving: copy what is complete --> closed: copy the rest --> switch --> let go of the shard --> taken over, there
+    serving: copy what there is --> closed: copy the rest --> switch --> let go of the shard --> taken over, there
 
 A move that fails, wherever, ends in the same way: the node lets go of the shard, and whoever takes it over is told by
 the groups where it is. What it leaves in the other group is removed by the next move to there.
@@ -128,9 +128,10 @@ class Moving:
 
     async def _moved(self, shard: int, move: Move) -> None:
         await asyncio.to_thread(move.copy.begin)
-        await asyncio.to_thread(move.copy.sealed)
-        move.prepared = True
-        self.retake(shard)
+        await asyncio.to_thread(move.copy.copy_ahead)
+        if not move.closed.is_set():
+            move.prepared = True
+            self.retake(shard)
         async with asyncio.timeout(CLOSED_S):
             await move.closed.wait()
         await move.done
@@ -139,10 +140,12 @@ class Moving:
         """A shard of this node was closed: if it is on its way, let it be in its new group before anybody takes it."""
         self._claimed.pop(shard, None)
         move = self._moves.get(shard)
-        if move is None or not move.prepared or move.epoch != epoch:
+        if move is None or move.epoch != epoch:
             return
         move.closed.set()
         try:
+            if not move.prepared:
+                raise Unreachable(f"shard {shard} has gone to another node meanwhile: move it again")
             await asyncio.to_thread(self._switch, shard, move)
         except LeveretError as error:
             LOG.error("shard not moved", shard=shard, group=move.target.number, reason=error)

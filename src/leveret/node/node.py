@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -86,6 +87,7 @@ class Node:
         self.shards: dict[str, Shard] = {}
         self.links: dict[str, Link] = {}
         self.outboxes: dict[str, Outbox] = {}
+        self._ended_links: Counter[tuple[str, str]] = Counter()
         self.edges: dict[str, Edge] = {}
         """The APIs of the node itself, for other nodes."""
         self.courier = Courier(self)
@@ -259,6 +261,11 @@ class Node:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
 
+    @property
+    def present(self) -> list[str]:
+        """Who is there."""
+        return self._owners.nodes()
+
     def owner_of(self, home: str) -> str | None:
         """The node that serves a shard."""
         return home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)
@@ -309,6 +316,14 @@ class Node:
         """Another node is not reached any more."""
         if self.links.get(link.peer) is link:
             del self.links[link.peer]
+        self._ended_links.update(_bytes_of(link))
+
+    def link_bytes(self) -> Counter[tuple[str, str]]:
+        """What has passed between this node and each other one, by direction."""
+        found = Counter(self._ended_links)
+        for link in self.links.values():
+            found.update(_bytes_of(link))
+        return found
 
     def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
         """A client of another node wants something of a shard of ours."""
@@ -467,6 +482,11 @@ class Node:
                 self._around = None  # to be tried again
 
         self._begin(partial(_drop_queues_of, lambda home: home not in alive), done)
+
+
+def _bytes_of(link: Link) -> dict[tuple[str, str], int]:
+    """What has passed on a link."""
+    return {(link.peer, "received"): link.received_bytes, (link.peer, "sent"): link.sent_bytes}
 
 
 def _drop_queues_of(chosen: Callable[[str], bool], core: Broker) -> None:

@@ -43,7 +43,7 @@ class Operations:
             "node": self._node.name,
             "definitions": self._node.catalog.version,
             "members": self._members(reports),
-            "groups": self._groups.table(groups, _troubles(reports)),
+            "groups": _table(reports, groups),
             "shards": self._shards(reports, groups),
         }
 
@@ -79,6 +79,46 @@ class Operations:
         asked = await self._node.ask_all(REBALANCE)
         return {"shards": self._rebalance(), "nodes": sorted([self._node.name, *asked])}
 
+    # What others look at
+
+    @property
+    def draining(self) -> bool:
+        """Whether this node gives its shards away."""
+        return self._coordinator.member.draining
+
+    @property
+    def links(self) -> list[str]:
+        """The nodes within reach."""
+        return sorted(self._node.links)
+
+    @property
+    def successors(self) -> list[str]:
+        """The nodes within reach that would take its shards."""
+        return [node for node in self._coordinator.view.staying if node in self._node.links]
+
+    def figures(self) -> dict[str, Any]:
+        """What scrapes tell of the part that this node has in its cluster."""
+        owners = self._coordinator.view.owners
+        return {
+            **self._coordinator.counts,
+            "shards": len(self._coordinator.ownership.serving()),
+            "vacant": self._coordinator.shard_count - len(owners),
+            "definitions": self._node.catalog.version,
+            "links": {name: name in self._node.links for name in self._others()},
+            "link_bytes": self._node.link_bytes(),
+            "forwarded": self._node.courier.forwarded,
+            "outbox": sum(outbox.depth for outbox in self._node.outboxes.values()),
+            "etcd_trouble": int(self._coordinator.trouble is not None),
+            "store_trouble": int(self._store_trouble() is not None),
+        }
+
+    def _others(self) -> list[str]:
+        return sorted(name for name in self._coordinator.view.members if name != self._node.name)
+
+    def _store_trouble(self) -> str | None:
+        """Why PostgreSQL does not take what a shard writes."""
+        return next((trouble for trouble in self._hosting.troubles().values() if trouble is not None), None)
+
     # What other nodes ask for
 
     def _report(self) -> dict[str, Any]:
@@ -91,7 +131,16 @@ class Operations:
             str(shard): {"group": self._moving.group_of(shard), "trouble": trouble}
             for shard, trouble in self._hosting.troubles().items()
         }
-        return {"definitions": self._node.catalog.version, "phases": busy, "counts": counts, "stores": stores}
+        troubles = {"etcd": self._coordinator.trouble, "postgresql": self._store_trouble()}
+        told = {
+            "phases": busy,
+            "counts": counts,
+            "stores": stores,
+            "groups": self._groups.known(),
+            "troubles": troubles,
+            "links": self.links,
+        }
+        return {"definitions": self._node.catalog.version, **told}
 
     def _rebalance(self) -> int:
         """Move what should be elsewhere; give how many shards of all nodes that are."""
@@ -113,6 +162,8 @@ class Operations:
                 "shards": owned[name],
                 "definitions": reports.get(name, {}).get("definitions"),
                 "counts": reports.get(name, {}).get("counts"),
+                "troubles": reports.get(name, {}).get("troubles"),
+                "links": reports.get(name, {}).get("links"),
                 "addresses": dict(member.addresses),
             }
             for name, member in sorted(view.members.items())
@@ -154,6 +205,12 @@ def _groups(reports: dict[str, Any]) -> dict[int, int]:
     return {shard: told["group"] for shard, told in _stores(reports) if told["group"] is not None}
 
 
-def _troubles(reports: dict[str, Any]) -> dict[int, str]:
-    """Why a group does not take what is sent, as somebody says who sends."""
-    return {told["group"]: told["trouble"] for _, told in _stores(reports) if told["trouble"] is not None}
+def _table(reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
+    """All groups that somebody has heard of: how many shards they have, and why they take nothing, if so."""
+    urls = {int(number): url for report in reports.values() for number, url in report.get("groups", {}).items()}
+    troubles = {told["group"]: told["trouble"] for _, told in _stores(reports) if told["trouble"] is not None}
+    counts = Counter(groups.values())
+    return [
+        {"group": number, "shards": counts[number], "trouble": troubles.get(number), "url": urls[number]}
+        for number in sorted(urls)
+    ]

@@ -17,6 +17,7 @@ from leveret.amqp.bodies import tried
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, InvalidReceipt, JournalFailed
 from leveret.core.held import Held
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.journal.blobs import body_bytes
@@ -26,7 +27,6 @@ from leveret.telemetry.logs import Log
 if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
 
-VHOST = "amq.leveret"
 NAME = "outbox"
 SENDING_MAX = 256  # letters that wait for an answer
 SENDING_BYTES_MAX = 16 << 20  # taken at a time
@@ -91,6 +91,13 @@ class Outbox:
                     with suppress(InvalidReceipt):
                         each.held.queue.nack(each.held, each.held.lease, 0)
 
+    @property
+    def depth(self) -> int:
+        """How many letters are not everywhere yet."""
+        known = self._core.topology.vhosts.get(INTERNAL_VHOST)
+        queue = None if known is None else known.queues.get(NAME)
+        return 0 if queue is None else queue.depth + queue.leased
+
     # Under the lock of the shard
 
     def _keep(
@@ -111,12 +118,12 @@ class Outbox:
 
     def _queue(self, core: Broker) -> Queue:
         """The queue, made when it is first needed."""
-        known = core.topology.vhosts.get(VHOST)
+        known = core.topology.vhosts.get(INTERNAL_VHOST)
         if known is not None and NAME in known.queues:
             found: Queue = known.queues[NAME]
             return found
-        core.declare_vhost(VHOST)
-        return core.declare_queue(VHOST, NAME)
+        core.declare_vhost(INTERNAL_VHOST)
+        return core.declare_queue(INTERNAL_VHOST, NAME)
 
     # In the loop, not under a lock
 
@@ -130,7 +137,7 @@ class Outbox:
         self._woken = False
         if self._hub is not None:
             with suppress(JournalFailed, BrokerClosed), self._hub.locked() as core:
-                if VHOST in core.topology.vhosts:
+                if INTERNAL_VHOST in core.topology.vhosts:
                     self._hub.when_durable(lambda: self._office.wake(self._send_more))
 
     def _send_more(self) -> None:

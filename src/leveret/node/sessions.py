@@ -115,6 +115,8 @@ def told(caller: Caller) -> dict[str, Any]:
         "user": caller.user.name,
         "vhost": caller.vhost,
         "peer": [peer.host, peer.port, peer.tls, peer.certificate_name],
+        "local": caller.local,
+        "node": caller.node,
         "name": caller.client_properties.get("connection_name"),
         "capabilities": caller.client_properties.get("capabilities", {}),
     }
@@ -124,7 +126,9 @@ def caller_of(request: dict[str, Any], users: Users) -> Caller:
     """The reverse; raises what another node should not have said."""
     try:
         properties = {"connection_name": request["name"], "capabilities": dict(request["capabilities"])}
-        return Caller(Peer(*request["peer"]), users.get(request["user"]), str(request["vhost"]), properties)
+        host, port = request["local"]
+        came = (str(host), int(port)), str(request["node"])
+        return Caller(Peer(*request["peer"]), users.get(request["user"]), str(request["vhost"]), properties, *came)
     except NotFound:
         raise
     except (KeyError, TypeError, ValueError) as error:

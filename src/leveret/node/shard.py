@@ -12,10 +12,10 @@ from leveret.cluster.replica import Replica, in_order
 from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.topology import Vhost
 from leveret.node.guest import Guest, GuestConnection
 from leveret.node.letter import Letter, deliver
-from leveret.node.outbox import VHOST as OUTBOX_VHOST
 from leveret.node.unclaimed import Unclaimed
 from leveret.node.web.edges import Edges, NoEdges
 from leveret.telemetry.logs import Log
@@ -144,7 +144,7 @@ def _inside(change: Change) -> Change:
 
 def _surplus(core: Broker) -> list[Change]:
     """What removes everything that a broker has; the bindings first, the virtual hosts last."""
-    vhosts = [vhost for vhost in core.topology.vhosts.values() if vhost.name != OUTBOX_VHOST]
+    vhosts = [vhost for vhost in core.topology.vhosts.values() if vhost.name != INTERNAL_VHOST]
     found = [each for vhost in vhosts for each in _of_vhost(core, vhost)]
     return sorted(found, key=lambda change: -change.kind)
 

@@ -9,17 +9,24 @@ be lost. What was delivered and is not in the journal yet may be delivered twice
 from __future__ import annotations
 
 from collections.abc import Iterable
+from random import random
 
+from leveret.amqp.transaction import ACKED, REQUEUED
 from leveret.core.broker import Broker
 from leveret.core.claims import claim, give_up, hold_delivered
+from leveret.core.errors import JournalFailed, LeveretError
 from leveret.core.held import Held
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.core.timers import Alarm
 from leveret.node.claims import Delivered
-from leveret.node.outbox import VHOST as OUTBOX_VHOST
+from leveret.telemetry.logs import Log
 
 GRACE_MS = 2_000  # fronts find the next owner in a tenth of that
 KEPT_MAX = 100_000  # of a shard: each is an object in memory; what is over is delivered at once
+
+
+LOG = Log("node")
 
 Key = tuple[int, int]  # queue and message
 
@@ -40,18 +47,18 @@ class Unclaimed:
     def hold_back(self) -> None:
         """This owner is new: keep what the journal says was delivered."""
         for queue in self._core.queues.values():
-            if queue.recorder is None and queue.vhost != OUTBOX_VHOST:
-                found = hold_delivered(queue, KEPT_MAX - len(self._kept))
-                self.keep((held, held.lease) for held in found)
-                if found and queue.policy.single_active_consumer and not queue.paused:
-                    queue.pause()
-                    self._paused.add(queue)
-        self.keep(())
+            if queue.recorder is None and queue.vhost != INTERNAL_VHOST:
+                self.keep((held, held.lease) for held in hold_delivered(queue, KEPT_MAX - len(self._kept)))
+        self.keep(())  # also what was kept before, if this node was the owner already
 
     def keep(self, leases: Iterable[tuple[Held, int]]) -> None:
         """Keep leased messages whose holders cannot be reached."""
         for held, lease in leases:
-            self._kept[held.queue.id, held.seq] = held, lease
+            queue = held.queue
+            self._kept[queue.id, held.seq] = held, lease
+            if queue.policy.single_active_consumer and not queue.paused:
+                queue.pause()
+                self._paused.add(queue)
         if self._kept:
             self._alarm.set(self._core.now_ms + GRACE_MS)
 
@@ -74,6 +81,26 @@ class Unclaimed:
         self._resume(queue)
         return held
 
+    def settle(self, queue: Queue, delivered: Delivered, how: int) -> bool:
+        """Settle what somebody was given before; False when it is another's, or cannot be settled now."""
+        held = self.claim(queue, delivered)
+        if held is None:
+            return not queue.has_held(delivered.seq)
+        try:
+            if how == ACKED:
+                queue.ack(held, held.lease)
+            elif how == REQUEUED:
+                self._core.nack(queue, held, held.lease, None, random())
+            else:
+                queue.reject(held, held.lease)
+        except JournalFailed:
+            raise
+        except LeveretError as error:  # it has to be read to be dead-lettered, and that may fail
+            LOG.warning("message not settled", queue=queue.name, reason=error)
+            self.keep([(held, held.lease)])
+            return False
+        return True
+
     def _resume(self, queue: Queue) -> None:
         """Let a queue go on if everything of it was claimed."""
         if queue in self._paused and not any(number == queue.id for number, _ in self._kept):
@@ -82,8 +109,15 @@ class Unclaimed:
 
     def _give_up(self, now_ms: int) -> None:
         """Nobody has come for what is left."""
-        kept, self._kept = self._kept, {}
-        for held, lease in kept.values():
-            give_up(held, lease)
+        for key, (held, lease) in tuple(self._kept.items()):
+            try:
+                give_up(held, lease)
+            except JournalFailed:
+                raise
+            except LeveretError as error:  # it has died meanwhile, and cannot be read: that is tried again
+                LOG.warning("message not given back", queue=held.queue.name, reason=error)
+                self._alarm.set(now_ms + GRACE_MS)
+            else:
+                del self._kept[key]
         for queue in tuple(self._paused):
             self._resume(queue)

@@ -4,9 +4,10 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 
-from leveret.core.errors import DamagedJournal, NotFound
+from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import load_keys
+from leveret.journal.store_url import is_url
 from leveret.pipeline.options import Options, required
 from leveret.pipeline.records import VHOST
 from leveret.pipeline.segments import Names, QueueName, segment_files, slices
@@ -36,7 +37,12 @@ class StoredStream:
         """What options say."""
         keys = options.get("encryption_key_file"), options.get("encryption_key_env")
         name = QueueName(options.get("vhost", VHOST), required(options, "stream"))
-        return cls(directory_of(required(options, "path"), name, keys), keys)
+        path = required(options, "path")
+        if is_url(path):
+            raise InvalidArgument(
+                "streams in PostgreSQL are read through their server: give its url in place of a path"
+            )
+        return cls(directory_of(path, name, keys), keys)
 
     def ends(self) -> dict[int, Ends]:
         """See Place."""

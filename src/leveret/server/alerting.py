@@ -2,9 +2,10 @@
 
 import socket
 import ssl
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from leveret.alerting.service import Alerting
+from leveret.alerting.service import Alerting, Change
 from leveret.alerting.transports import Ways
 from leveret.config import ServerOptions
 from leveret.core.consumer_groups import ConsumerGroup
@@ -33,8 +34,13 @@ class StreamReaders:
         return group.vhost, group.stream, sum(group.lag(stream.recorder).values())
 
 
-def alerting_of(options: ServerOptions, guard: Guard) -> Alerting:
-    """Alerting with what its options say."""
+def alerting_of(
+    options: ServerOptions,
+    guard: Guard,
+    shards: Callable[[], Sequence[Guard]] | None = None,
+    change: Change | None = None,
+) -> Alerting:
+    """Alerting with what its options say; the last two are those of a node."""
 
     def trusted() -> ssl.SSLContext:
         return ssl.create_default_context(cafile=options.alerts_ca)
@@ -44,4 +50,4 @@ def alerting_of(options: ServerOptions, guard: Guard) -> Alerting:
     except OSError as error:
         raise InvalidArgument(f"alerts_ca cannot be used: {error.strerror or error}") from None
     ways = Ways(socket.gethostname(), options.alerts_plain_remote, trusted)
-    return Alerting(guard, StreamReaders(guard), ways, options.data)
+    return Alerting(guard, StreamReaders, ways, options.data, shards=shards, change=change)

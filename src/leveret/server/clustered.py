@@ -22,6 +22,7 @@ from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.embedded.broker import Broker
 from leveret.embedded.options import options_of
+from leveret.http.management.site import Site
 from leveret.net.addresses import announced_host
 from leveret.net.admission import Admission
 from leveret.node.catalog_guard import CatalogGuard
@@ -29,16 +30,21 @@ from leveret.node.front.connection import FrontConnection
 from leveret.node.joined import Joined, Place, moving
 from leveret.node.node import Node
 from leveret.node.operations import Operations
+from leveret.node.web.logins import share
 from leveret.security.access import Access
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.passwords import hash_password
 from leveret.security.tls import Certificates
 from leveret.server.addresses import Sockets, announced, bound_sockets
-from leveret.server.administration.site import Site
+from leveret.server.administration.site import Site as Ground
+from leveret.server.alerting import alerting_of
 from leveret.server.control import ControlServer
+from leveret.server.management import management_site
 from leveret.server.node_edges import NodeEdges
 from leveret.server.process import LOG, Server, certificates_of, held, limits_of, noticed, raise_file_limit
+from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
+from leveret.server.shard_verbs import ShardVerbs
 from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer
 from leveret.server.web import Web
@@ -135,16 +141,18 @@ class NodeServer(Server):
         sharing = await shared.start(access.users)
         await joined.start(announced(self._sockets, self._place.announce))
         await self._add_default_user(joined.node, access)
-        site = Site(core, access, partial(self._facts, amqp), cluster=Operations(joined, self._drained))
         audit = Audit(guard.clock, options.data)
-        control = ControlServer(partial(_decided, joined.node), site, options.data, audit)
-        await control.start()
+        ground = self._ground(joined, amqp, access, edges)
         api = edges.api(joined.node, audit, shared.idempotency)
         web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared)
+        site = self._manage(web, joined.node, ground, amqp, edges, audit)
+        control = ControlServer(partial(_decided, joined.node), ground, options.data, audit)
+        await control.start()
         sqs = SqsServer(options, edges.account, edges.service(joined.node, shared.throttle), admission)
         self._listen(amqp, web, sqs)
         self._announce()
-        running = (self._watch(amqp, edges), self._stay_alive(), *sharing)
+        alerts = site.alerts.run(options.alerts_every_s)
+        running = (self._watch(amqp, edges), self._stay_alive(), site.rates.run(), alerts, *sharing)
         background = [noticed(asyncio.create_task(each)) for each in running]
         await self._stopping.wait()
         self._stop_listening(amqp, web, sqs)
@@ -157,6 +165,29 @@ class NodeServer(Server):
             task.cancel()
         await shared.stop()
         self._broker.close()
+
+    def _ground(self, joined: Joined, amqp: AmqpServer, access: Access, edges: NodeEdges) -> Ground:
+        """What the verbs of operators work on."""
+        guard, shards = self._broker.guard, edges.management.guards
+        alerts = alerting_of(self._options, guard, shards, self._decide)
+        joined.node.catalog.replica.followers.append(
+            lambda change: alerts.book.follow(change.kind, change.definition, change.removed)
+        )
+        cluster = Operations(joined, self._drained)
+        facts, verbs = partial(self._facts, amqp), ShardVerbs(joined.node)
+        return Ground(guard.core, access, facts, alerts, shards, cluster, verbs)
+
+    def _manage(self, web: Web, node: Node, ground: Ground, amqp: AmqpServer, edges: NodeEdges, audit: Audit) -> Site:
+        """Let the node answer management, console, scrapes and verbs."""
+        assert ground.alerts is not None, "a node has alerts"
+        assert isinstance(ground.cluster, Operations), "and a cluster"
+        files = self._sockets, self._certificates
+        alone = management_site(self._options, edges.desk, ground, ground.alerts, amqp, *files, audit, node.name)
+        site = edges.management.join(node, alone, ground.cluster)
+        web.manage(site)
+        web.operate(RemoteControl(partial(_decided, node), ground, audit))
+        share(node, web.sessions, web.login)
+        return site
 
     async def _decide(self, verb: Verb) -> Any:
         """Let all nodes have what a verb does."""

@@ -22,7 +22,6 @@ from leveret.server.addresses import WITH_TLS, Sockets
 from leveret.server.administration import definitions
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.site import Site as Ground
-from leveret.server.shared import Shared
 from leveret.telemetry.audit import Audit
 
 
@@ -52,10 +51,10 @@ def management_site(
     sockets: Sockets,
     certificates: Certificates | None,
     audit: Audit,
-    shared: Shared,
+    node: str | None = None,
 ) -> Site:
-    """Everything that the endpoints use."""
-    node = f"leveret@{socket.gethostname()}"
+    """Everything that the endpoints use; `node` is what this one is called in its cluster."""
+    node = node or f"leveret@{socket.gethostname()}"
     clients = Description(amqp.hub, node)
     process = Process(
         node=node,
@@ -71,6 +70,7 @@ def management_site(
         alarm=lambda: amqp.hub.alarm,
         listening=lambda: listening(sockets),
         certificate_ends_ms=lambda: None if certificates is None else certificates.ends_ms(),
+        cluster=options.cluster or "leveret",
     )
     return Site(
         desk=desk,
@@ -82,7 +82,6 @@ def management_site(
         audit=audit,
         reports=Reports(options.reports_dir),
         alerts=alerts,
-        redis=shared.redis,
     )
 
 

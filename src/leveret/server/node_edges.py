@@ -15,11 +15,13 @@ from leveret.http.throttle import Throttle
 from leveret.node.node import Node
 from leveret.node.web.desk import CatalogDesk
 from leveret.node.web.edges import Edge
+from leveret.node.web.management import NodeManagement
 from leveret.node.web.rest import NodeApi
 from leveret.node.web.rows import EDGE as ROWS
 from leveret.node.web.shard_edges import ShardEdges
 from leveret.node.web.sqs import NodeService
 from leveret.security.access import Access
+from leveret.server import shard_verbs
 from leveret.server.sqs import settings_of
 from leveret.telemetry.audit import Audit
 
@@ -34,11 +36,14 @@ class NodeEdges:
         self._access = access
         self.desk = CatalogDesk(broker, decide)
         self.account = Account(broker, access, self.desk, settings_of(options))
+        self.management = NodeManagement()
         self._furnished: list[ShardEdges] = []
 
     def furnish(self, home: str, broker: Broker) -> ShardEdges:
         """The APIs of a shard that the node begins to serve."""
-        made = ShardEdges(broker, self._access, self.account.settings, self.account.queues)
+        settings, queues = self.account.settings, self.account.queues
+        made = ShardEdges(home, broker, self._access, settings, queues, self.management)
+        made.by_name = {**made.by_name, shard_verbs.EDGE: shard_verbs.edge(broker, self._access)}
         made.account.alarm = self.account.alarm
         self._furnished = [*(each for each in self._furnished if not each.closed), made]
         return made

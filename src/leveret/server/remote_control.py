@@ -4,19 +4,16 @@ POST /operator/users.tags {"name": "ada", "tags": ["monitoring"]}
 200 {"result": {"name": "ada", ...}}        once the change is durable; refusals are those of the REST API
 """
 
-from inspect import isawaitable
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError
-from leveret.embedded.guard import Guard
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import json_body
 from leveret.http.router import Routes
 from leveret.security.access import ADMINISTRATOR
 from leveret.server.administration.site import Site
-from leveret.server.administration.verbs import call
-from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, SHOWN
+from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, SHOWN, Run, perform
 from leveret.telemetry.audit import Audit
 
 PREFIX = "/operator/"
@@ -25,9 +22,9 @@ PREFIX = "/operator/"
 class RemoteControl:
     """Answers requests for verbs. Requests have their identity by then: see Auth.wrap."""
 
-    def __init__(self, guard: Guard, site: Site, audit: Audit) -> None:
+    def __init__(self, run: Run, site: Site, audit: Audit) -> None:
         """Serve a site; what is changed or refused is noted in the audit log."""
-        self._guard = guard
+        self._run = run
         self._site = site
         self._audit = audit
 
@@ -45,12 +42,7 @@ class RemoteControl:
             identity.check_tag(ADMINISTRATOR)
             arguments = arguments_of(request)
             facts |= {name: arguments[name] for name in SHOWN if name in arguments}
-            with self._guard:
-                result = call(self._site, verb, arguments)
-                frame = self._guard.commit()
-            await self._guard.wait_async(frame)
-            if isawaitable(result):
-                result = await result
+            result = await perform(self._run, self._site, verb, arguments)
         except LeveretError as error:
             self._audit.note(identity.user, verb, str(error), **facts)
             raise

@@ -1,10 +1,14 @@
 """HTTP as the server has it: one router for everything behind its port, who asks, and how often."""
 
+from __future__ import annotations
+
 import socket
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
+from leveret.core.errors import InvalidArgument
 from leveret.embedded.broker import Broker
 from leveret.http import health
 from leveret.http.auth import Auth
@@ -13,7 +17,9 @@ from leveret.http.console.login import Login
 from leveret.http.cors import cross_origin
 from leveret.http.desk import Desk
 from leveret.http.limits import Limits
+from leveret.http.management.cluster.places import CLUSTERED
 from leveret.http.management.handler import Management, owns
+from leveret.http.management.routes import ROUTES
 from leveret.http.management.site import Site
 from leveret.http.metrics import handler as metrics
 from leveret.http.metrics.exporter import Exporter
@@ -23,14 +29,17 @@ from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Answer, Router
 from leveret.http.server import Context, Handler, HttpServer
+from leveret.http.sessions import Sessions, session_key
 from leveret.net.admission import Admission
 from leveret.security.access import Access
-from leveret.security.web_tokens import Issuer, WebTokens
 from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.server.shared import Shared
 from leveret.sink.sinks import Sinks
 from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
+
+if TYPE_CHECKING:
+    from leveret.security.web_tokens import WebTokens
 
 BASE64_GROWTH = 4 / 3
 
@@ -57,8 +66,10 @@ class Web:
             clock,
             web_tokens_of(options),
             secrets_in_clear=options.plain_auth_remote,
+            session_key=session_key(options.cluster_secret) if options.cluster else None,
             failures=shared.failures("token"),
         )
+        self.login = Login(self._auth, access, audit)
         self._shared = shared
         self._throttle = throttle = shared.throttle
         self._management: Management | None = None
@@ -66,7 +77,7 @@ class Web:
         self._metrics_public = options.metrics_public
         self._health: health.Health | None = None
         self._operator: Handler | None = None
-        self._console = throttle.wrap(console.Console(Login(self._auth, access, audit)))
+        self._console = throttle.wrap(console.Console(self.login))
         self._rest = self._auth.wrap(throttle.wrap(Router(api.routes())), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         handler = own_pages_only(self._answer, origins)
@@ -89,12 +100,18 @@ class Web:
     def manage(self, site: Site) -> None:
         """Answer the management API, scrapes and questions after the health too."""
         throttle = self._throttle
-        self._management = Management(site, self._auth, throttle.wrap)
-        exporter = Exporter(site, lambda: throttle.refused)
+        routes = ROUTES if site.nodes is None else CLUSTERED
+        self._management = Management(site, self._auth, throttle.wrap, routes)
+        exporter = Exporter(site, lambda: throttle.refused, self._shared.redis)
         self._metrics = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
         self._health = health.Health(
             self.desk.guard, lambda: self.server.draining, site.process.alarm, self._shared.degraded
         )
+
+    @property
+    def sessions(self) -> Sessions:
+        """Who has logged in to the console."""
+        return self._auth.sessions
 
     def operate(self, control: RemoteControl) -> None:
         """Answer the verbs of operators too."""
@@ -139,4 +156,8 @@ def web_tokens_of(options: ServerOptions) -> WebTokens | None:
     """Whose tokens are taken, if anybody's."""
     if options.jwt_issuer is None or options.jwt_keys is None:
         return None
+    try:
+        from leveret.security.web_tokens import Issuer, WebTokens
+    except ImportError:
+        raise InvalidArgument("web tokens need a library: pip install 'leveret[jwt]'") from None
     return WebTokens(Issuer(issuer=options.jwt_issuer, audience=options.jwt_audience, keys=options.jwt_keys))

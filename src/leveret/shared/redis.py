@@ -1,6 +1,7 @@
 """Redis, as long as it answers: whoever asks has an answer in time, or None and decides alone.
 
-    up      scripts are run, each in TIMEOUT_S; the first without an answer ends that
+    up      scripts are run by round trips of TIMEOUT_S at most, each for all who have asked since the last one began;
+            the first without an answer ends that
     away    nobody asks; every PROBE_EVERY_S a probe does, and when it may write everybody asks again
 
 The probe also goes while Redis is up: a server that only reads (after a failover), that is full or that forbids writing
@@ -8,25 +9,27 @@ answers every script with an error, and is away as well. An error of one script 
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from redis.asyncio import Redis as Client
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from leveret.core.errors import InvalidArgument
 from leveret.shared.keys import PROBE, Use, space
 from leveret.shared.redis_url import check_redis_url, shown_redis_url
 from leveret.telemetry.logs import Log
 
 TIMEOUT_S = 0.1
 PROBE_EVERY_S = 1.0
-PROBE_TIMEOUT_S = 1.0  # it may have to make a connection first, with TLS
+CONNECT_TIMEOUT_S = 1.0  # with TLS
 PROBE_KEPT_S = 60
 THREAD_TIMEOUT_S = 2 * TIMEOUT_S  # one in a thread waits for the loop as well
-CONNECTIONS_MAX = 8
+QUESTIONS_MAX = 100  # in one round trip: Redis serves nobody else meanwhile
 
 Call = tuple[str, *tuple[str | bytes | float, ...]]
 """The key of a script, and its arguments."""
@@ -34,18 +37,30 @@ Call = tuple[str, *tuple[str | bytes | float, ...]]
 LOG = Log("redis")
 
 
+class Question(NamedTuple):
+    """A script for some keys, and who waits for its answers."""
+
+    script: str
+    calls: Sequence[Call]
+    answers: asyncio.Future[list[Any]]
+
+    def answer(self, answers: list[Any]) -> None:
+        """Tell him, if he still waits; an empty list: nobody answers."""
+        if not self.answers.done():
+            self.answers.set_result(answers or [None] * len(self.calls))
+
+
 class Redis:
     """The Redis of a cluster, for the running loop; scripts give something other than nil."""
 
     def __init__(self, url: str, password: str = "", cluster: str | None = None) -> None:
         """Nothing is asked yet: see probe and watch."""
-        # Retries would be waited for: here another way is at hand.
-        retry = Retry(NoBackoff(), 0)
-        self._client = Client.from_url(check_redis_url(url), password=password or None, retry=retry, protocol=2)
+        self._client = _client(check_redis_url(url), password)
         self._space = space(cluster)
         self._shown = shown_redis_url(url)
         self._loop = asyncio.get_running_loop()
-        self._places = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._waiting: deque[Question] = deque()
+        self._trip: asyncio.Task[None] | None = None
         self.up = False
         self.trouble: str | None = None
         """Why it is away."""
@@ -62,7 +77,9 @@ class Redis:
     async def probe(self) -> None:
         """Find out whether it may be asked."""
         try:
-            async with asyncio.timeout(PROBE_TIMEOUT_S):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self._client.exists(self._space + PROBE)
+            async with asyncio.timeout(TIMEOUT_S):  # as scripts have: it must not come back only to go again
                 await self._client.set(self._space + PROBE, "1", ex=PROBE_KEPT_S)
         except (RedisError, OSError) as error:
             self._lose(error)
@@ -76,6 +93,8 @@ class Redis:
     async def close(self) -> None:
         """Ask nothing more."""
         self.up = False
+        if self._trip is not None:
+            await self._trip
         await self._client.aclose()
 
     # Scripts
@@ -85,26 +104,44 @@ class Redis:
         return (await self.run_many(use, script, [call]))[0]
 
     async def run_many(self, use: Use, script: str, calls: Sequence[Call]) -> list[Any]:
-        """The same for several keys by one round trip."""
-        answers: list[Any] = [None] * len(calls)
-        if self.up:
-            async with self._places:
-                # Those who had to wait for a place do not wait for a timeout each.
-                if self.up:
-                    answers = await self._ask(script, calls) or answers
+        """The same for several keys."""
+        answers = [None] * len(calls)
+        if self.up and calls:
+            question = Question(script, calls, self._loop.create_future())
+            self._waiting.append(question)
+            if self._trip is None:
+                self._trip = asyncio.create_task(self._travel())
+            answers = await question.answers
         self.fallbacks[use] += answers.count(None)
         return answers
 
-    async def _ask(self, script: str, calls: Sequence[Call]) -> list[Any] | None:
+    async def _travel(self) -> None:
+        """Make one round trip after the other: what comes during one goes with the next."""
+        batch: list[Question] = []
+        try:
+            while self._waiting:
+                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), QUESTIONS_MAX))]
+                answers = iter(await self._ask(batch) if self.up else ())
+                for question in batch:
+                    question.answer(list(islice(answers, len(question.calls))))
+        finally:
+            self._trip = None
+            for question in (*batch, *self._waiting):
+                question.answer([])
+            self._waiting.clear()
+
+    async def _ask(self, batch: list[Question]) -> list[Any]:
+        """The answers to some questions; or none at all."""
         pipeline = self._client.pipeline(transaction=False)
-        for key, *arguments in calls:
-            pipeline.eval(script, 1, self._space + key, *arguments)
+        for question in batch:
+            for key, *arguments in question.calls:
+                pipeline.eval(question.script, 1, self._space + key, *arguments)
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 answers = await pipeline.execute(raise_on_error=False)
         except (RedisError, OSError) as error:
             self._lose(error)
-            return None
+            return []
         wrong = [each for each in answers if isinstance(each, Exception)]
         if wrong:
             self.errors += len(wrong)
@@ -137,3 +174,16 @@ class Redis:
             advice = "limits, failed logins and answers are those of this node alone meanwhile"
             LOG.warning("redis does not answer", redis=self._shown, reason=trouble, advice=advice)
         self.up, self.trouble = False, trouble
+
+
+def _client(url: str, password: str) -> Client:
+    """The client of a URL; what it says in its query is checked now, and not when it is connected."""
+    try:
+        # Without retries: they would be waited for, and here another way is at hand.
+        client = Client.from_url(url, password=password or None, retry=Retry(NoBackoff(), 0), protocol=2)
+        client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            "redis is a URL with a setting in its query that is unknown or wrong: correct it"
+        ) from None
+    return client

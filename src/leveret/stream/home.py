@@ -2,10 +2,9 @@
 
     streams/17/0/       the first partition of stream 17
 
-Beside a log in PostgreSQL they are rows of a table.
-
 A directory is made before the definition of its stream is durable, and removed after its deletion is: what a crash
-leaves in between has no definition, and goes when the broker is opened.
+leaves in between has no definition, and goes when the broker is opened. A broker on PostgreSQL has tables instead
+(table_home.py).
 """
 
 import os
@@ -14,13 +13,15 @@ from pathlib import Path
 from typing import Protocol
 
 from leveret.journal.disk import Disk
-from leveret.journal.table_files import Files, Place
 from leveret.stream.memory import MemoryDisk
-from leveret.stream.table_disk import TableDisk
 
 
 class Home(Protocol):
     """Directories for streams."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing waits for the next frame of the journal; what is in files does not."""
 
     def partition(self, stream: int, number: int) -> Disk:
         """The directory of one partition, made if need be."""
@@ -34,11 +35,26 @@ class Home(Protocol):
     def remove(self, stream: int) -> None:
         """Remove a stream with everything in it."""
 
+    def tidy(self) -> None:
+        """Do what had to wait."""
+
     def close(self) -> None:
-        """Let go of what is open beside files."""
+        """Let go of everything."""
 
 
-class MemoryHome:
+class Directories:
+    """What directories have in common: nothing of them waits for anybody else."""
+
+    settled = True
+
+    def tidy(self) -> None:
+        """See Home."""
+
+    def close(self) -> None:
+        """See Home."""
+
+
+class MemoryHome(Directories):
     """Directories in memory."""
 
     def partition(self, stream: int, number: int) -> Disk:
@@ -55,39 +71,8 @@ class MemoryHome:
     def remove(self, stream: int) -> None:
         """See Home."""
 
-    def close(self) -> None:
-        """See Home."""
 
-
-class TableHome:
-    """Directories in a database, of a shard that this process owns."""
-
-    def __init__(self, files: Files) -> None:
-        """Use a table, which is made with the first stream."""
-        self._files = files
-
-    def partition(self, stream: int, number: int) -> Disk:
-        """See Home."""
-        self._files.make()
-        return TableDisk(self._files, Place(stream, number))
-
-    def numbers(self) -> list[int]:
-        """See Home."""
-        return self._files.streams()
-
-    def sync(self, stream: int) -> None:
-        """What is in the table is durable."""
-
-    def remove(self, stream: int) -> None:
-        """See Home."""
-        self._files.remove_stream(stream)
-
-    def close(self) -> None:
-        """See Home."""
-        self._files.close()
-
-
-class FileHome:
+class FileHome(Directories):
     """Directories on a real file system."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -112,6 +97,3 @@ class FileHome:
     def remove(self, stream: int) -> None:
         """See Home."""
         shutil.rmtree(self._path / str(stream), ignore_errors=True)
-
-    def close(self) -> None:
-        """See Home."""

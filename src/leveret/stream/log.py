@@ -88,7 +88,12 @@ class Log(Appender):
         return self.unwritten_bytes > UNWRITTEN_BYTES_MAX
 
     def commit(self, now_ms: int) -> int:
-        """Write what was appended and make it as durable as was asked for; everything before the result is."""
+        """Write what was appended and let it be read; everything before the result is as durable as was asked for."""
+        self.write(now_ms)
+        return self.reveal()
+
+    def write(self, now_ms: int) -> None:
+        """Write what was appended, and make it as durable as was asked for, or as the next frame of the journal."""
         try:
             with self._attempt():
                 while (block := self.oldest()) is not None:
@@ -102,6 +107,9 @@ class Log(Appender):
             self.refusal = full
             raise
         self.refusal = None
+
+    def reveal(self) -> int:
+        """Let readers have all that was written; gives the offset after it."""
         self.committed = self._writer.written
         self.last_block = max((segment.last_block for segment in self.segments[-2:]), default=0)
         return self.committed
@@ -157,6 +165,7 @@ class Log(Appender):
     def forget_shared(self) -> None:
         """Free what nobody may be going to read again."""
         self._shared = None
+        self.disk.forget()
 
     def resize(self, segment_bytes: int) -> None:
         """Let segments be of another size from the next block on."""

@@ -16,6 +16,8 @@ class StreamOptions:
     """`always`: durable before confirm. `interval`, `never`: a power cut may lose what was confirmed."""
     interval_ms: int = 200
     segment_bytes: int = 500_000_000
+    segment_bytes_min: int = SEGMENT_BYTES_MIN
+    """Smaller ones that a stream asks for are made so large."""
     block_bytes: int = 256 << 10
     """Records are packed into blocks of about this size when many come at once."""
     checkpoint_bytes: int = 64 << 20

@@ -169,7 +169,8 @@ class Reader:
         """Whether the next piece was read ahead, or is the end of the log, which was written just now."""
         if file is self._read_ahead and file.position < self._read_until:
             return True
-        return file.segment is self._log.segments[-1] and file.segment.size - file.position < PIECE_BYTES
+        at_end = file.segment is self._log.segments[-1] and file.segment.size - file.position < PIECE_BYTES
+        return at_end and self._log.disk.keeps_end
 
     def close(self) -> None:
         """Close the file."""

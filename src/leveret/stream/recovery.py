@@ -10,7 +10,8 @@ not whole, has another salt than its segment, or does not go on where the one be
 
 What was written after the last index may be in the page cache only: after a failed sync its pages count as clean, so
 syncing them again does nothing. It is therefore written anew, into a segment of its own that begins where the index
-ends (and takes the place of a segment that the index says nothing about); then the old segment is cut there.
+ends (and takes the place of a segment that the index says nothing about); then the old segment is cut there. What a
+database has stored is durable and whole, so there nothing is cut or written anew.
 """
 
 from dataclasses import dataclass, field, replace
@@ -169,11 +170,11 @@ def _recover_last(disk: Disk, index: Index, share: Share, keys: Keys, result: Re
     durable = replace(segment)
     if index_name(segment.base) in disk.names():
         result.checkpoint_bytes = segment.size
-    result.torn_bytes = Scan(disk, index, keys).run(last=True)
+    result.torn_bytes = Scan(disk, index, keys).run(last=disk.tears)
     result.read_again_bytes = segment.size - durable.size
     result.segments.append(segment)
     result.last = index
-    if result.read_again_bytes == 0:
+    if result.read_again_bytes == 0 or not disk.tears:
         if result.torn_bytes:
             _cut(disk, segment)
         return

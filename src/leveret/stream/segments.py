@@ -36,6 +36,11 @@ def segment_name(base: int) -> str:
     return f"{_PREFIX}{base:020d}{_SUFFIX}"
 
 
+def base_of(name: str) -> int:
+    """The offset that the name of a segment, or of what belongs to it, says."""
+    return int(name.removeprefix(_PREFIX).partition(".")[0])
+
+
 def bases(disk: Disk, suffix: str = _SUFFIX) -> list[int]:
     """The segments (or their indexes) that exist, oldest first."""
     names = [name.removeprefix(_PREFIX).removesuffix(suffix) for name in disk.names() if name.endswith(suffix)]

@@ -27,6 +27,9 @@ from leveret.stream.segments import Share
 LOGS_MAX = 10_000
 """Partitions of all streams: each has an open file."""
 
+Fetch = Callable[[bytes], bytes]
+"""The body that a pointer into the blob store names."""
+
 
 def no_blobs(pointer: bytes) -> bytes:
     """The bodies of a broker in memory are where they are."""
@@ -41,7 +44,7 @@ class StreamStore:
         core: Broker,
         home: Home,
         options: StreamOptions,
-        fetch: Callable[[bytes], bytes] = no_blobs,
+        fetch: Fetch = no_blobs,
     ) -> None:
         """Open every stream that a core has, and remove what no stream owns."""
         self._core = core
@@ -51,6 +54,7 @@ class StreamStore:
         self._disk = threading.Lock()
         self._noted: list[StreamRecorder] = []
         self._taken: list[StreamRecorder] = []
+        self._owed = False  # something waits for a frame that nobody has asked for
         self._unsynced: list[int] = []
         self._gone: list[StreamRecorder] = []
         self._recorders: dict[int, StreamRecorder] = {}
@@ -86,7 +90,7 @@ class StreamStore:
         count = queue.policy.partitions
         if self._logs + count > LOGS_MAX:
             raise TooMany(f"there are {self._logs} partitions of streams, the limit is {LOGS_MAX}: delete some")
-        options = replace(self._options, segment_bytes=queue.policy.segment_bytes or self._options.segment_bytes)
+        options = replace(self._options, segment_bytes=self._segment_bytes(queue))
         logs: list[Log] = []
         try:
             for number in range(count):
@@ -103,6 +107,10 @@ class StreamStore:
         self._unsynced.append(queue.id)
         self._logs += count
         return recorder
+
+    def _segment_bytes(self, queue: Queue) -> int:
+        """How large the segments of a stream are."""
+        return max(queue.policy.segment_bytes or self._options.segment_bytes, self._options.segment_bytes_min)
 
     def drop(self, queue: Queue) -> None:
         """See Streams of the core."""
@@ -123,7 +131,7 @@ class StreamStore:
     @property
     def dirty(self) -> bool:
         """Whether something was appended since the last commit began."""
-        return bool(self._noted)
+        return self._owed or bool(self._noted)
 
     @property
     def behind(self) -> bool:
@@ -132,6 +140,7 @@ class StreamStore:
 
     def take(self) -> None:
         """Choose what the next commit is about; what an interrupted one was about is still in it."""
+        self._owed = False
         noted = self._noted[:]
         self._noted.clear()
         for recorder in noted:
@@ -150,14 +159,19 @@ class StreamStore:
                 for log in [each for each in recorder.logs if each.next_offset > each.committed]:
                     written += log.unwritten_bytes
                     with _as_disk_errors():
-                        log.commit(now_ms)
+                        log.write(now_ms)
         return written
 
     def committed(self) -> None:
         """What was taken is durable: those who wait for it can read on."""
+        if not self._home.settled:
+            self._owed = True  # some of it was written after its frame had been sent: the next one has it
+            return
         taken, self._taken = self._taken, []
         for recorder in taken:
             if not recorder.closed:
+                for log in recorder.logs:
+                    log.reveal()
                 recorder.queue.grown()
 
     def commit_now(self, now_ms: int) -> None:
@@ -192,10 +206,14 @@ class StreamStore:
             policy = recorder.queue.policy
             with self._disk, _as_disk_errors():
                 for log in () if recorder.closed else recorder.logs:
-                    log.resize(policy.segment_bytes or self._options.segment_bytes)
+                    log.resize(self._segment_bytes(recorder.queue))
                     log.sync_if_due(now_ms)
                     log.retain(now_ms, policy.max_age_ms, policy.max_length_bytes)
                     log.forget_shared()
+        with self._disk:
+            self._home.tidy()
+        if not self._home.settled:
+            self._owed = True
 
     def close(self, now_ms: int) -> None:
         """Commit the rest and let go of the files; those that were abandoned are left alone."""
@@ -204,6 +222,7 @@ class StreamStore:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.close(now_ms)
+            self._owed = not self._home.settled
             self._home.close()
 
     def abandon(self) -> None:

@@ -1,11 +1,9 @@
 """Who changed what: administrative acts, in the log and in a file of bounded size.
 
-One JSON object in a line. At FILE_BYTES_MAX the file becomes `audit.1.jsonl`, in place of the one before; `recent`
-reads what is in memory: the newest acts, those before the last start too.
+The file is `audit.jsonl`, see telemetry/row_file.py; `recent` reads what is in memory: the newest acts, those before
+the last start too.
 """
 
-import json
-import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,11 +12,10 @@ from typing import Any
 from leveret.clock import Clock
 from leveret.core.errors import LeveretError
 from leveret.telemetry.logs import HIDDEN, SECRET, Log, around, clipped
+from leveret.telemetry.row_file import FILE_BYTES_MAX, Row, RowFile
 
 ACTS_MAX = 1_000  # in memory
-FILE_BYTES_MAX = 8 << 20
-NAME = "audit.jsonl"
-OLDER = "audit.1.jsonl"
+NAME = "audit"
 UNFINISHED = "failed, or was given up by the client: look whether it was done"
 
 LOG = Log("audit")
@@ -36,9 +33,8 @@ class Audit:
     def __init__(self, clock: Clock, directory: str | None = None, *, file_bytes_max: int = FILE_BYTES_MAX) -> None:
         """Keep acts in a directory, or in memory only."""
         self._clock = clock
-        self._directory = directory
-        self._file_bytes_max = file_bytes_max
-        self._acts: deque[dict[str, Any]] = deque(self._stored(), ACTS_MAX)
+        self._file = RowFile(directory, NAME, LOG, file_bytes_max)
+        self._acts: deque[Row] = deque(self._file.read(ACTS_MAX), ACTS_MAX)
 
     def note(self, by: str, act: str, outcome: str = "done", /, **facts: object) -> None:
         """Somebody did something, or was refused."""
@@ -47,8 +43,7 @@ class Audit:
         row = {**told, "at_ms": self._clock.now_ms(), "by": clipped(by), "act": act, "outcome": clipped(outcome)}
         self._acts.append(row)
         LOG.info("act", **{name: value for name, value in row.items() if name != "at_ms"})
-        if self._directory is not None:
-            self._append(self._directory, json.dumps(row))
+        self._file.append([row])
 
     @contextmanager
     def noting(self, by: str, act: str, /, **facts: object) -> Iterator[Act]:
@@ -67,33 +62,3 @@ class Audit:
     def recent(self, limit: int = 100) -> list[Mapping[str, Any]]:
         """The last acts, the newest first."""
         return [row for _, row in zip(range(limit), reversed(self._acts), strict=False)]
-
-    def _append(self, directory: str, line: str) -> None:
-        """Write one line. A disk that takes none is told in the log: the act itself must not fail for it."""
-        path = os.path.join(directory, NAME)
-        try:
-            if os.path.exists(path) and os.path.getsize(path) + len(line) > self._file_bytes_max:
-                os.replace(path, os.path.join(directory, OLDER))
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
-                file.write(line + "\n")
-        except OSError as error:
-            LOG.error("act not written", reason=error)
-
-    def _stored(self) -> list[dict[str, Any]]:
-        """What the files have, the oldest first; a line that was cut by a crash is left out."""
-        found: list[dict[str, Any]] = []
-        for name in (OLDER, NAME) if self._directory is not None else ():
-            try:
-                with open(os.path.join(str(self._directory), name), errors="replace") as file:
-                    found += [row for line in file if (row := _row(line)) is not None]
-            except FileNotFoundError:
-                continue
-        return found[-ACTS_MAX:]
-
-
-def _row(line: str) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) else None

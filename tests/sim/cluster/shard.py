@@ -182,6 +182,4 @@ class ShardHost:
 
     def settle_again(self, name: str, known: Delivered, verb: str) -> bool:
         """Settle a message of which nobody knows whether it is settled; False when it is somebody else's by now."""
-        queue = self.queue(name)
-        held = self.unclaimed.claim(queue, known)
-        return self.settle(name, held, held.lease, verb) if held is not None else not queue.has_held(known.seq)
+        return self.unclaimed.settle(self.queue(name), known, ("ack", "nack", "reject").index(verb))

@@ -47,6 +47,6 @@ def _cursors(method: BasicConsume, source: Queue, recorder: Recorder, now_ms: in
     place = stream_place(source, method.arguments)
     partitions = range(recorder.partitions) if place.partition is None else [place.partition]
     return [
-        recorder.cursor(partition, place.offset, now_ms, place.wanted, place.match_unfiltered)
+        recorder.cursor(partition, place.offsets[partition], now_ms, place.wanted, place.match_unfiltered)
         for partition in partitions
     ]

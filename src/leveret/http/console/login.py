@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from typing import Any, get_args
 
@@ -38,6 +38,8 @@ class Login:
         self._auth = auth
         self._access = access
         self._audit = audit
+        self.tell: Callable[[Session], Awaitable[object]] = _tell_nobody
+        """Lets other nodes know that a session has ended."""
 
     def routes(self) -> Routes:
         """What it answers."""
@@ -51,7 +53,11 @@ class Login:
     def look(self, request: Request) -> Answer:
         """Who is logged in; nobody is an answer too, which the page asks for when it is opened."""
         session = self._auth.sessions.find(request)
-        return json_response({"user": None} if session is None else self._shown(session), 200, NO_STORE)
+        if session is None:
+            return json_response({"user": None}, 200, NO_STORE)
+        # Whoever else takes the cookie knows by it that the session was used.
+        renewed = cookie_line(self._auth.sessions.cookie_of(session), request)
+        return json_response(self._shown(session), 200, (renewed, *NO_STORE))
 
     def log_in(self, request: Request) -> Answer | Awaitable[Answer]:
         """Check a password and begin a session; wrong ones are answered late."""
@@ -75,10 +81,12 @@ class Login:
         self._audit.note(identity.user, "log in", peer=request.peer.host)
         return json_response(self._shown(session), 201, (cookie_line(key, request), *NO_STORE))
 
-    def log_out(self, request: Request) -> Answer:
-        """End the session."""
-        if self._auth.sessions.identify(request) is not None:
-            self._auth.sessions.end(request)
+    async def log_out(self, request: Request) -> Answer:
+        """End the session, on every node that can be reached."""
+        session = self._auth.sessions.find(request)
+        if session is not None and self._auth.sessions.identify(request) is not None:
+            self._auth.sessions.end(session)
+            await self.tell(session)
         return Response(204, headers=(cookie_line("", request), *NO_STORE))
 
     def _shown(self, session: Session) -> dict[str, Any]:
@@ -114,3 +122,7 @@ class Login:
         except AccessRefused:
             return False
         return True
+
+
+async def _tell_nobody(session: Session) -> None:
+    """A single server has nobody to tell."""

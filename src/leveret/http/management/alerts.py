@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterable
 
+from leveret.alerting.receivers import Receiver
+from leveret.alerting.rules import Rule
 from leveret.core.broker import Broker
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
@@ -37,9 +39,28 @@ def list_events(call: Call) -> Answer:
         return answer(call.site.alerts.history.recent(EVENTS if limit is None else limit, homes))
 
 
-def definition(call: Call, kind: str) -> Row:
-    """What was sent, under the name that the path has."""
-    return {**{name: value for name, value in call.body.items() if name not in TOLD}, "name": call.named(kind)}
+def put(
+    call: Call, kind: str, known: Callable[[], Iterable[Rule | Receiver]], put_one: Callable[[Row], object]
+) -> Answer | Awaitable[Answer]:
+    """Add or replace what was sent, under the name that the path has."""
+
+    def keep(core: Broker) -> Answer:
+        name = call.named(kind)
+        replaces = any(each.name == name for each in known())
+        put_one({**{field: value for field, value in call.body.items() if field not in TOLD}, "name": name})
+        return done(204 if replaces else 201)
+
+    return call.change(keep)
+
+
+def delete(call: Call, kind: str, delete_one: Callable[[str], object]) -> Answer | Awaitable[Answer]:
+    """Forget what has the name in the path."""
+
+    def remove(core: Broker) -> Answer:
+        delete_one(call.named(kind))
+        return done()
+
+    return call.change(remove)
 
 
 # Rules
@@ -64,23 +85,14 @@ def look_at_rule(call: Call) -> Answer:
 def put_rule(call: Call) -> Answer | Awaitable[Answer]:
     """Add or replace a rule."""
 
-    def keep(core: Broker) -> Answer:
-        book = call.site.alerts.book
-        known = any(rule.name == call.named("rule") for rule in book.rules())
-        book.put_rule(definition(call, "rule"))
-        return done(204 if known else 201)
-
-    return call.change(keep)
+    book = call.site.alerts.book
+    return put(call, "rule", book.rules, book.put_rule)
 
 
 def delete_rule(call: Call) -> Answer | Awaitable[Answer]:
     """Forget a rule; one that is always there is as it was again."""
 
-    def remove(core: Broker) -> Answer:
-        call.site.alerts.book.delete_rule(call.named("rule"))
-        return done()
-
-    return call.change(remove)
+    return delete(call, "rule", call.site.alerts.book.delete_rule)
 
 
 # Silences
@@ -144,23 +156,14 @@ def look_at_receiver(call: Call) -> Answer:
 def put_receiver(call: Call) -> Answer | Awaitable[Answer]:
     """Add or replace a receiver; secrets that are left out stay."""
 
-    def keep(core: Broker) -> Answer:
-        book = call.site.alerts.book
-        known = any(each.name == call.named("receiver") for each in book.receivers())
-        book.put_receiver(definition(call, "receiver"))
-        return done(204 if known else 201)
-
-    return call.change(keep)
+    book = call.site.alerts.book
+    return put(call, "receiver", book.receivers, book.put_receiver)
 
 
 def delete_receiver(call: Call) -> Answer | Awaitable[Answer]:
     """Tell somebody nothing any more."""
 
-    def remove(core: Broker) -> Answer:
-        call.site.alerts.book.delete_receiver(call.named("receiver"))
-        return done()
-
-    return call.change(remove)
+    return delete(call, "receiver", call.site.alerts.book.delete_receiver)
 
 
 async def test_receiver(call: Call) -> Answer:

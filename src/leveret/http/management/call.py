@@ -12,7 +12,6 @@ from leveret.core.jsonable import decode
 from leveret.core.topology import Vhost
 from leveret.http.management.refusals import BadRequest, Missing
 from leveret.http.request import Request
-from leveret.http.router import Answer
 from leveret.security.identity import Identity
 from leveret.security.verbs import NEEDS, Role, authorize, resource
 
@@ -90,7 +89,7 @@ class Call:
             return False
         return True
 
-    def change(self, action: Callable[[Broker], Answer]) -> Answer | Awaitable[Answer]:
+    def change(self, action: Callable[[Broker], T]) -> T | Awaitable[T]:
         """Change something and answer when that is durable."""
         return self.site.desk.change(action)
 

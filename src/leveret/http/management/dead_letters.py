@@ -6,6 +6,7 @@ What is told of a group is also what finds its messages: the headers x-last-deat
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.core import browse
@@ -41,6 +42,11 @@ async def list_vhost(call: Call) -> Answer:
     """The groups, the largest first."""
     with call.site.desk.guard as core:
         known = [queue for queue in graves(call.home(core)) if call.allows("basic.get", {"queue": queue.name})]
+    return await counted(call, known)
+
+
+async def counted(call: Call, known: list[Queue]) -> Answer:
+    """The groups in some queues."""
     groups: dict[Group, Row] = {}
     queues: list[Row] = []
     left = EXAMINED_MAX
@@ -48,9 +54,14 @@ async def list_vhost(call: Call) -> Answer:
         examined = await _examine(call, queue, min(left, EXAMINED_QUEUE_MAX), groups)
         left -= examined
         queues.append({"name": queue.name, "messages": queue.depth, "examined": examined})
-    rows = sorted(groups.values(), key=lambda row: (-row["messages"], row["queue"], row["reason"], row["origin"]))
+    rows = largest_first(groups.values())
     complete = len(rows) <= GROUPS_MAX and all(each["examined"] >= each["messages"] for each in queues)
     return answer({"groups": rows[:GROUPS_MAX], "queues": queues, "complete": complete})
+
+
+def largest_first(rows: Iterable[Row]) -> list[Row]:
+    """Groups in the order in which they are told."""
+    return sorted(rows, key=lambda row: (-row["messages"], row["queue"], row["reason"], row["origin"]))
 
 
 async def _examine(call: Call, queue: Queue, most: int, groups: dict[Group, Row]) -> int:

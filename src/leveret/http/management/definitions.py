@@ -12,7 +12,7 @@ from leveret.http.management.call import Call, parsed
 from leveret.http.management.multipart import form
 from leveret.http.management.refusals import NO_CACHE, BadRequest, answer, done
 from leveret.http.management.site import API_VERSION, PRODUCT, Row
-from leveret.http.response import JSON, Headers, Response, Stream
+from leveret.http.response import JSON, Headers, Stream
 from leveret.http.router import Answer
 from leveret.telemetry.logs import Log
 
@@ -114,19 +114,22 @@ def _file(call: Call) -> Row:
 
 
 async def _taken(call: Call, file: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
-    """Take in some objects in each turn of the loop, and wait until all are durable."""
-    site, skipped = call.site, []
+    """Take in some objects in each turn of the loop, each time until they are durable."""
+    skipped: list[str] = []
     for section in sections:
         objects = [_placed(row, vhost) for row in file.get(section, [])]
         for start in range(0, len(objects), STEP):
-            with site.desk.guard:
-                skipped += site.definitions.take_in(section, objects[start : start + STEP], vhost or "/")
+            skipped += await _taken_some(call, section, objects[start : start + STEP], vhost or "/")
             await asyncio.sleep(0)
     for reason in skipped[:TOLD_MAX]:
         LOG.warning("definition left out", reason=reason)
-    answered: Response = answer({"skipped": skipped[:TOLD_MAX]}) if skipped else done()
-    durable = site.desk.committed(answered)
-    return await durable if isinstance(durable, Awaitable) else durable
+    return answer({"skipped": skipped[:TOLD_MAX]}) if skipped else done()
+
+
+async def _taken_some(call: Call, section: str, objects: list[Any], vhost: str) -> list[str]:
+    """Take in some objects; why some of them were left out."""
+    left_out = call.change(lambda core: call.site.definitions.take_in(section, objects, vhost))
+    return await left_out if isinstance(left_out, Awaitable) else left_out
 
 
 def _placed(row: Any, vhost: str | None) -> Any:

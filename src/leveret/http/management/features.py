@@ -52,8 +52,3 @@ def list_deprecated(call: Call) -> Answer | Awaitable[Answer]:
 def list_deprecated_used(call: Call) -> Answer:
     """What of that is used: nothing."""
     return answer([])
-
-
-def rebalance(call: Call) -> Answer:
-    """Spread queues over nodes: there is one."""
-    return done()

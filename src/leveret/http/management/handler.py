@@ -8,15 +8,17 @@ from leveret.core.errors import LeveretError
 from leveret.http.auth import Auth
 from leveret.http.management import gets, publishes
 from leveret.http.management.call import Call
-from leveret.http.management.refusals import refused
-from leveret.http.management.routes import ROUTES, Endpoint
+from leveret.http.management.refusals import reason_of, refused
+from leveret.http.management.routes import ROUTES, Endpoint, Table
 from leveret.http.management.rules import Rule, check
 from leveret.http.management.site import Site
 from leveret.http.request import Request
+from leveret.http.response import Response
 from leveret.http.router import Answer, Router
 from leveret.http.server import Handler
 
 PREFIX = "/api"
+REFUSED = 400
 READING = frozenset(("GET", "HEAD", "OPTIONS"))
 MESSAGES: frozenset[Endpoint] = frozenset((publishes.publish, gets.get))
 
@@ -24,14 +26,18 @@ MESSAGES: frozenset[Endpoint] = frozenset((publishes.publish, gets.get))
 class Management:
     """A handler for the paths under /api."""
 
-    def __init__(self, site: Site, auth: Auth, limit: Callable[[Handler], Handler] = lambda handler: handler) -> None:
+    def __init__(
+        self,
+        site: Site,
+        auth: Auth,
+        limit: Callable[[Handler], Handler] = lambda handler: handler,
+        routes: Table = ROUTES,
+    ) -> None:
         """Serve a site; `limit` makes handlers for those who do not ask too often."""
         self._site = site
         self._auth = auth
         self._limit = limit
-        self._router = Router(
-            {(method, PREFIX + path): self._endpoint(rule, ask) for (method, path), (rule, ask) in ROUTES.items()}
-        )
+        self._router = Router({(key[0], PREFIX + key[1]): self._endpoint(key, *row) for key, row in routes.items()})
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request; what is refused has RabbitMQ's shape too."""
@@ -47,12 +53,13 @@ class Management:
         except LeveretError as error:
             return refused(error)
 
-    def _endpoint(self, rule: Rule, ask: Endpoint) -> Handler:
+    def _endpoint(self, key: tuple[str, str], rule: Rule, ask: Endpoint) -> Handler:
         """A function of the table as the router calls it."""
+        audited = key[0] not in READING and ROUTES[key][1] not in MESSAGES
 
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
             call = Call(request, self._site)
-            if request.method not in READING and ask not in MESSAGES:
+            if audited:
                 return self._audited(rule, ask, call)
             check(call, rule)
             return ask(call)
@@ -63,10 +70,28 @@ class Management:
         """Do something that is noted, whether it is allowed or not."""
         request = call.request
         act = f"{request.method} {request.raw_path.decode('latin-1')}"
-        with self._site.audit.noting(call.user, act, peer=request.peer.host):
+        with self._site.audit.noting(call.user, act, peer=request.peer.host) as noted:
             check(call, rule)
             answer = ask(call)
-            return await answer if isinstance(answer, Awaitable) else answer
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            if isinstance(answer, Response) and answer.status >= REFUSED:
+                noted.outcome = reason_of(answer)
+            return answer
+
+
+def inside(site: Site, routes: Table) -> Router:
+    """A handler for requests of other nodes: those have asked who it is, and note what is done."""
+
+    def endpoint(rule: Rule, ask: Endpoint) -> Handler:
+        def allowed(request: Request) -> Answer | Awaitable[Answer]:
+            call = Call(request, site)
+            check(call, rule)
+            return ask(call)
+
+        return allowed
+
+    return Router({(method, PREFIX + path): endpoint(*row) for (method, path), row in routes.items()})
 
 
 def owns(request: Request) -> bool:

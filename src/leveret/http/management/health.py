@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 
 from leveret.core.broker import Broker
 from leveret.core.properties import Properties
+from leveret.core.queue import Queue
 from leveret.http.management.call import Call
 from leveret.http.management.overview import protocol_of
 from leveret.http.management.refusals import BadRequest, answer
@@ -81,17 +82,23 @@ def certificate_expiration(call: Call) -> Answer:
     return failed("Certificates expiring", expired=expired)
 
 
+def test_queue(call: Call, core: Broker) -> Queue:
+    """The queue for the test of a virtual host, made if need be; under the lock."""
+    home = call.home(core)
+    for verb in ("queue.declare", "basic.get"):
+        call.authorize(verb, {"queue": TEST_QUEUE})
+    call.authorize("basic.publish", {"exchange": ""})
+    queue: Queue = home.queues.get(TEST_QUEUE) or core.declare_queue(home.name, TEST_QUEUE, durable=False)
+    core.check_owner(queue, None)
+    return queue
+
+
 def aliveness(call: Call) -> Answer | Awaitable[Answer]:
     """Send a message to a queue of its own and take it again."""
 
     def test(core: Broker) -> Answer:
-        home = call.home(core)
-        for verb in ("queue.declare", "basic.get"):
-            call.authorize(verb, {"queue": TEST_QUEUE})
-        call.authorize("basic.publish", {"exchange": ""})
-        queue = home.queues.get(TEST_QUEUE) or core.declare_queue(home.name, TEST_QUEUE, durable=False)
-        core.check_owner(queue, None)
-        core.publish_through(home.name, "", TEST_QUEUE, Properties(), b"test_message", persistent=False)
+        queue = test_queue(call, core)
+        core.publish_through(queue.vhost, "", TEST_QUEUE, Properties(), b"test_message", persistent=False)
         for held in queue.take(1):
             queue.ack(held, held.lease)
             return ok()

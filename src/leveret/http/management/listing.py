@@ -23,12 +23,14 @@ from leveret.http.router import Answer
 Row = dict[str, Any]
 Make = Callable[[Any], Row | None]
 Key = Callable[[Any], Any]
+Fetch = Callable[[list[Any], tuple[str, ...]], Awaitable[list[Row]]]
 
 NO_KEYS: Mapping[str, Key] = MappingProxyType({})
 
 PAGE_ROWS = 100
 PAGE_ROWS_MAX = 500
 STEP = 200  # rows that are made in one turn of the loop
+FETCH_STEP = 1_000  # rows that are fetched from elsewhere together
 KEYS_STEP = 5_000  # keys to sort by
 SORTED_MAX = 100_000  # rows that are all made for one answer
 COLUMNS_MAX = 100
@@ -167,6 +169,49 @@ def listed(
     if len(fitting) > SORTED_MAX:
         raise BadRequest(f"{len(fitting)} rows cannot be sorted, the limit is {SORTED_MAX}: ask for pages without sort")
     return _gathered(want, len(handles), fitting, make)
+
+
+async def fetched(
+    call: Call, handles: Sequence[Any], fetch: Fetch, name: Callable[[Any], str], keys: Mapping[str, Key]
+) -> Answer:
+    """The answer with a list whose rows are elsewhere: `fetch` gets those of some handles, with some columns.
+
+    `keys` give what is in a column without the rows: sorted by one of them, only those of a page are fetched.
+    """
+    want = wanted(call)
+    handles = handles[:]
+    fitting = handles if want.fits is None else [each for each in handles if want.fits(name(each))]
+    if want.sort is None and want.page is None:
+        return Stream(_fetched_parts(fitting, fetch, want.columns), JSON, NO_CACHE)
+    if want.sort is not None:
+        if len(fitting) > SORTED_MAX:
+            raise BadRequest(f"{len(fitting)} rows cannot be sorted, the limit is {SORTED_MAX}: ask for some by name")
+        key = keys.get(want.sort)
+        known = [key(each) for each in fitting] if key else await _fetched_keys(fitting, fetch, want.sort)
+        order = sorted(range(len(fitting)), key=lambda index: sort_key(known[index]), reverse=want.reverse)
+        fitting = [fitting[index] for index in order]
+    if want.page is None:
+        return Stream(_fetched_parts(fitting, fetch, want.columns), JSON, NO_CACHE)
+    rows = await fetch(list(_slice(want, fitting)), want.columns)
+    return answer(_page(want, len(handles), len(fitting), rows))
+
+
+async def _fetched_keys(handles: Sequence[Any], fetch: Fetch, column: str) -> list[Any]:
+    """What is in one column of all rows."""
+    path, found = column.split("."), []
+    for start in range(0, len(handles), FETCH_STEP):
+        found += [at(row, path) for row in await fetch(list(handles[start : start + FETCH_STEP]), (column,))]
+    return found
+
+
+async def _fetched_parts(handles: Sequence[Any], fetch: Fetch, columns: tuple[str, ...]) -> AsyncGenerator[bytes, None]:
+    """A long list as JSON, as its rows come."""
+    before = b"["
+    for start in range(0, len(handles), FETCH_STEP):
+        rows = await fetch(list(handles[start : start + FETCH_STEP]), columns)
+        yield before + json.dumps(rows, separators=(",", ":"))[1:-1].encode()
+        before = b","
+    yield b"]" if before == b"," else b"[]"
 
 
 def _rows(handles: Iterable[Any], make: Make) -> Iterable[Row]:

@@ -23,7 +23,7 @@ def move(call: Call) -> Answer | Awaitable[Answer]:
         call.authorize("basic.get", {"queue": queue.name})
         call.authorize("basic.publish", {"exchange": ""})
         core.check_owner(queue, None)
-        if to is not None:
+        if to is not None and (to in call.home(core).queues or core.away is None):
             core.check_owner(call.home(core).queue(to), None)
     redrive = Redrive(desk.guard, queue, to, Filter(), limit, None, False)
     return _moved(desk.elsewhere(lambda: redrive.run(None)))

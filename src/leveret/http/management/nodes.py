@@ -1,4 +1,4 @@
-"""Nodes: there is one, this process."""
+"""Nodes: this process; others are asked for themselves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shown(call: Call) -> Row:
         "processors": os.cpu_count() or 1,
         "run_queue": 0,
         "partitions": [],
-        "cluster_links": [],
+        "cluster_links": [{"name": name} for name in ([] if site.cluster is None else site.cluster.links)],
         "mem_used": process.memory_bytes(),
         "mem_limit": process.memory_bytes_max,
         "mem_alarm": "memory" in alarm,
@@ -55,7 +55,7 @@ def shown(call: Call) -> Row:
         "applications": [{"name": "leveret", "description": "Leveret", "version": process.version}],
         "contexts": contexts(site),
         **churn,
-        "being_drained": False,
+        "being_drained": site.cluster is not None and site.cluster.draining,
     }
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from leveret.core.broker import Broker
+from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.core.exchanges import TYPES
 from leveret.core.topology import Vhost
 from leveret.http.management.call import Call
@@ -31,13 +33,13 @@ def look(call: Call) -> Answer:
     with site.desk.guard as core:
         homes = [home for home in core.topology.vhosts.values() if sees(call, home.name)]
         count = sum(len(home.queues) for home in homes)
-        depth: Row = sampled_totals(site.rates, homes) if count > SUMMED_MAX else totals(homes)
         objects = {
             **site.clients.counts(),
             "exchanges": sum(len(home.exchanges) for home in homes),
             "queues": count,
         }
-        name, churn = cluster_name(core), churn_rates(site.rates, core)
+        name, churn = cluster_name(site, core), churn_rates(site.rates, core)
+    depth: Row = sampled_totals(site.rates, homes) if count > SUMMED_MAX else totals(site, homes)
     for index, each in enumerate(DEPTHS):
         depth[f"{each}_details"] = site.rates.depth.details(index, lengths)
     found: Row = {
@@ -66,12 +68,16 @@ def look(call: Call) -> Answer:
     return one(call, found)
 
 
-def totals(homes: Iterable[Vhost]) -> Row:
-    """What is in the queues of some virtual hosts together; under the lock."""
-    queues = [queue for home in homes for queue in home.queues.values()]
-    ready = sum(queue.depth for queue in queues)
-    taken = sum(queue.leased for queue in queues)
-    later = sum(queue.scheduled + queue.backing_off for queue in queues)
+def totals(site: Site, homes: Iterable[Vhost]) -> Row:
+    """What is in the queues of some virtual hosts together."""
+    names = {home.name for home in homes}
+    ready = taken = later = 0
+    for guard in site.guards:
+        with suppress(BrokerClosed, JournalFailed), guard as core:
+            queues = [queue for queue in core.queues.values() if queue.vhost in names]
+            ready += sum(queue.depth for queue in queues)
+            taken += sum(queue.leased for queue in queues)
+            later += sum(queue.scheduled + queue.backing_off for queue in queues)
     return {"messages": ready + taken + later, "messages_ready": ready, "messages_unacknowledged": taken}
 
 

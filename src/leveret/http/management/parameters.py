@@ -17,7 +17,6 @@ from leveret.http.management.site import Row, Site
 from leveret.http.router import Answer
 
 CLUSTER_NAME = "cluster_name"
-DEFAULT_CLUSTER_NAME = "leveret"
 LIMITS = "vhost-limits"
 OPERATOR_POLICY = "operator_policy"
 
@@ -141,16 +140,16 @@ def delete_global(call: Call) -> Answer | Awaitable[Answer]:
     return call.change(remove)
 
 
-def cluster_name(core: Broker) -> str:
+def cluster_name(site: Site, core: Broker) -> str:
     """How the cluster is called; under the lock."""
     name = all_parameters(core).get(CLUSTER_NAME)
-    return name if isinstance(name, str) else DEFAULT_CLUSTER_NAME
+    return name if isinstance(name, str) else site.process.cluster
 
 
 def look_at_cluster_name(call: Call) -> Answer:
     """How the cluster is called."""
     with call.site.desk.guard as core:
-        return answer({"name": cluster_name(core)})
+        return answer({"name": cluster_name(call.site, core)})
 
 
 def put_cluster_name(call: Call) -> Answer | Awaitable[Answer]:

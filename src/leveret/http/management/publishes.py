@@ -36,6 +36,16 @@ def publish(call: Call) -> Answer | Awaitable[Answer]:
     return call.change(lambda core: _routed(_send(call, core, key, prepared)))
 
 
+def destinations(call: Call) -> list[str]:
+    """The queues that a message would go to, if the user may publish it."""
+    call.need("payload", "payload_encoding", "properties", "routing_key")
+    key, prepared = call.field("routing_key", str), _prepared(call)
+    with call.site.desk.guard as core:
+        _check_publish(call, core, key, prepared)
+        found = core.route_through(call.named("vhost"), call.named_exchange(), key, prepared.properties)
+        return [queue.name for queue in found]
+
+
 async def _publish_large(call: Call, key: str, prepared: Prepared) -> Answer:
     """Put the body away first, in another thread."""
     desk = call.site.desk

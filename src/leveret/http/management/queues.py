@@ -136,6 +136,7 @@ def shown(site: Site, core: Broker, queue: Queue, lengths: Range | None, rates: 
         "name": queue.name,
         "vhost": queue.vhost,
         "node": site.process.node,
+        **({} if site.shard is None else {"shard": site.shard}),
         "type": queue.policy.queue_type,
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,

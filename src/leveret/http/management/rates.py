@@ -13,6 +13,7 @@ from itertools import islice
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.core.tally import column
 
@@ -89,15 +90,15 @@ STILL = Series()
 class Rates:
     """The history of the queues where something happens, and of all together."""
 
-    def __init__(self, guard: Guard, churn: Callable[[], dict[str, int]]) -> None:
+    def __init__(self, guard: Guard, churn: Callable[[], dict[str, int]], samples_max: int = TOTAL_HISTORY) -> None:
         """`churn` tells how many connections and channels have come and gone."""
         self._guard = guard
         self._churn = churn
         self._series: dict[int, Series] = {}
         self._known: dict[int, tuple[int, ...]] = {}
-        self._vhosts: dict[str, Series] = {}
-        self.total = Series(TOTAL_HISTORY)
-        self.depth = Series(TOTAL_HISTORY)
+        self.vhosts: dict[str, Series] = {}
+        self.total = Series(samples_max)
+        self.depth = Series(samples_max)
         self.churned = Series()
         self._totals = [0] * len(STATS)
         with guard as core:
@@ -112,7 +113,7 @@ class Rates:
     async def sample(self) -> None:
         """Look at every queue once, some at a time."""
         with self._guard as core:
-            queues = list(core.queues.values())
+            queues = [queue for queue in core.queues.values() if queue.vhost != INTERNAL_VHOST]
             now_ms = core.now_ms
         sums: dict[str, list[int]] = {}
         waiting = iter(queues)
@@ -153,9 +154,9 @@ class Rates:
         """Keep the totals, and forget queues that are gone."""
         self.total.add(now_ms, tuple(self._totals))
         self.depth.add(now_ms, tuple(sum(each[index] for each in sums.values()) for index in DEPTH_INDEXES))
-        self._vhosts = {name: self._vhosts.get(name) or Series() for name in sums}
+        self.vhosts = {name: self.vhosts.get(name) or Series() for name in sums}
         for name, values in sums.items():
-            self._vhosts[name].add(now_ms, tuple(values))
+            self.vhosts[name].add(now_ms, tuple(values))
         self.churned.add(now_ms, tuple(self.churn(core).values()))
         for known in (self._known, self._series):
             for number in [each for each in known if each not in core.queues]:
@@ -170,7 +171,7 @@ class Rates:
 
     def of_vhost(self, name: str) -> Series:
         """The history of a virtual host: of its queues together."""
-        return self._vhosts.get(name, STILL)
+        return self.vhosts.get(name, STILL)
 
     def of(self, queue: Queue) -> Series:
         """The history of a queue."""

@@ -1,5 +1,7 @@
 """Refusals as RabbitMQ's management API has them: {"error": a word, "reason": a sentence}."""
 
+import json
+
 from leveret.core import errors
 from leveret.http.request import Refusal
 from leveret.http.response import REASONS, Headers, Response, json_response
@@ -26,8 +28,8 @@ WORDS: dict[type[errors.LeveretError], tuple[int, str]] = {
     errors.Unreachable: (503, "service_unavailable"),
     errors.BrokerClosed: (503, "service_unavailable"),
     errors.JournalError: (500, "internal_server_error"),
-    errors.JournalFailed: (500, "internal_server_error"),
-    errors.Fenced: (500, "internal_server_error"),
+    errors.JournalFailed: (503, "service_unavailable"),
+    errors.Fenced: (503, "service_unavailable"),
     errors.StoreUnreachable: (503, "service_unavailable"),
     errors.DiskFull: (507, "insufficient_storage"),
     errors.BlobStoreFailed: (503, "service_unavailable"),
@@ -66,6 +68,14 @@ def refused(error: errors.LeveretError) -> Response:
     if isinstance(error, BadRequest):
         word = error.error
     return answer({"error": word, "reason": reason}, status)
+
+
+def reason_of(answer: Response) -> str:
+    """The sentence of a refusal that is an answer already."""
+    try:
+        return str(json.loads(answer.body)["reason"])
+    except (ValueError, KeyError, TypeError):
+        return f"refused with {answer.status}"
 
 
 def _refused_by_http(error: Refusal) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+import asyncio
 
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed
@@ -22,17 +22,17 @@ HEADERS = (
 
 async def list_all(call: Call) -> Answer:
     """All of them, the newest first."""
-    found = listed(call, await call.site.desk.elsewhere(call.site.reports.rows))
+    found = listed(call, await asyncio.to_thread(call.site.reports.rows))
     return found if isinstance(found, Answer) else await found
 
 
 async def look(call: Call) -> Answer:
     """What one says in words."""
     name = call.named("report")
-    return answer({"name": name, "summary": await call.site.desk.elsewhere(partial(call.site.reports.summary, name))})
+    return answer({"name": name, "summary": await asyncio.to_thread(call.site.reports.summary, name)})
 
 
 async def page(call: Call) -> Answer:
     """Its page, for a browser."""
-    body = await call.site.desk.elsewhere(partial(call.site.reports.page, call.named("report")))
+    body = await asyncio.to_thread(call.site.reports.page, call.named("report"))
     return Response(200, body, "text/html; charset=utf-8", HEADERS)

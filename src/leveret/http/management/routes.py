@@ -16,6 +16,7 @@ from leveret.http.management import (
     limits,
     moves,
     nodes,
+    operations,
     overview,
     parameters,
     permissions,
@@ -49,6 +50,8 @@ BROKER: Table = {
     ("GET", "/nodes/{node}"): (Rule.MONITORING, nodes.look),
     ("GET", "/nodes/{node}/memory"): (Rule.MONITORING, nodes.look_at_memory),
     ("GET", "/nodes/{node}/storage"): (Rule.MONITORING, storage.look),
+    ("POST", "/nodes/{node}/drain"): (Rule.ADMINISTRATOR, operations.drain),
+    ("GET", "/cluster"): (Rule.MONITORING, operations.status),
     ("GET", "/reports"): (Rule.MONITORING, reports.list_all),
     ("GET", "/reports/{report}"): (Rule.MONITORING, reports.look),
     ("GET", "/reports/{report}/page"): (Rule.MONITORING, reports.page),
@@ -60,7 +63,7 @@ BROKER: Table = {
     ("PUT", "/feature-flags/{name}/enable"): (Rule.ADMINISTRATOR, features.enable),
     ("GET", "/deprecated-features"): (Rule.ADMINISTRATOR, features.list_deprecated),
     ("GET", "/deprecated-features/used"): (Rule.ADMINISTRATOR, features.list_deprecated_used),
-    ("POST", "/rebalance/queues"): (Rule.ADMINISTRATOR, features.rebalance),
+    ("POST", "/rebalance/queues"): (Rule.ADMINISTRATOR, operations.rebalance),
 }
 CLIENTS: Table = {
     ("GET", "/connections"): (Rule.MANAGEMENT, clients.list_connections),

@@ -3,22 +3,21 @@
 Clients and definitions belong to parts that HTTP does not import; whoever starts the server joins them here.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 from leveret.alerting.service import Alerting
 from leveret.core.queue import Queue
+from leveret.embedded.guard import Guard
+from leveret.http.departed import Departed
 from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
 from leveret.http.reports import Reports
+from leveret.http.request import Request
+from leveret.http.router import Answer
 from leveret.security.access import Access
 from leveret.telemetry.audit import Audit
-
-if TYPE_CHECKING:
-    from leveret.shared.redis import Redis
 
 Row = dict[str, Any]
 
@@ -82,6 +81,64 @@ class Clients(Protocol):
         """Ask a client to go; False when there is no such connection."""
 
 
+class Nodes(Protocol):
+    """The nodes of a cluster, for one of them."""
+
+    @property
+    def name(self) -> str:
+        """What this one is called."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Who is there."""
+
+    def homes(self, vhost: str | None = None) -> Sequence[str]:
+        """The shards that have queues; of a virtual host, or of any."""
+
+    def home_of(self, vhost: str, queue: str) -> str:
+        """The shard of a queue."""
+
+    def owner_of(self, home: str) -> str | None:
+        """The node that has a shard; None: nobody does now."""
+
+    def ask(self, home: str, request: Request) -> Answer | Awaitable[Answer]:
+        """What a shard answers."""
+
+    async def ask_node(self, name: str, request: Request) -> Answer:
+        """What a node answers."""
+
+    async def everywhere(self, request: Request) -> Mapping[str, Answer]:
+        """What all nodes answer that do so in time, by name."""
+
+
+class Cluster(Protocol):
+    """The cluster that a node is in, for its operators."""
+
+    @property
+    def draining(self) -> bool:
+        """Whether this node gives its shards away."""
+
+    @property
+    def links(self) -> Sequence[str]:
+        """The nodes within reach."""
+
+    @property
+    def successors(self) -> Sequence[str]:
+        """The nodes within reach that would take its shards."""
+
+    async def status(self) -> Row:
+        """Who is there, and who has which shard."""
+
+    async def drain(self, stay: bool = False) -> Row:
+        """Give all shards of the node to others, then stop it unless it is to stay."""
+
+    async def rebalance(self) -> Row:
+        """Let shards go to the nodes that should have them."""
+
+    def figures(self) -> dict[str, Any]:
+        """What scrapes tell of the part that this node has in it."""
+
+
 class Definitions(Protocol):
     """Files of definitions, a section at a time; called under the lock of the broker."""
 
@@ -118,6 +175,8 @@ class Process:
     alarm: Callable[[], str | None]
     listening: Callable[[], list[Listening]]
     certificate_ends_ms: Callable[[], int | None]
+    cluster: str = "leveret"
+    """What the cluster is called as long as nobody calls it otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,4 +192,17 @@ class Site:
     audit: Audit
     reports: Reports
     alerts: Alerting
-    redis: Redis | None = None
+    shard: int | None = None
+    """Of a site that is one shard of a cluster."""
+    cluster: Cluster | None = None
+    """Of a node; its desk has the definitions of the whole cluster, and no messages."""
+    shards: Callable[[], Sequence[Guard]] | None = None
+    """Those that a node has now."""
+    departed: Departed = field(default_factory=Departed)
+    nodes: Nodes | None = None
+    """The others, and this one; of a node."""
+
+    @property
+    def guards(self) -> Sequence[Guard]:
+        """The brokers with the messages that are here: the one, or those of the shards of a node."""
+        return (self.desk.guard,) if self.shards is None else self.shards()

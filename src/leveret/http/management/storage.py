@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import ssl
-from functools import partial
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 
-from leveret.core.broker import Broker
+from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.embedded.guard import Guard
 from leveret.embedded.stats import journal_stats
 from leveret.http.management.call import Call
@@ -16,42 +18,37 @@ from leveret.http.management.refusals import answer
 from leveret.http.management.site import Row
 from leveret.http.router import Answer
 
-JOURNAL = (
-    "sync",
-    "frames",
-    "syncs",
-    "segments",
-    "log_bytes",
-    "unwritten_bytes",
-    "cached_bytes",
-    "full",
-    "archive_problem",
-)
+SUMMED = ("frames", "syncs", "segments", "log_bytes", "unwritten_bytes", "cached_bytes")
 
 
 async def look(call: Call) -> Answer:
     """The storage of this node."""
     check_node(call)
-    guard = call.site.desk.guard
-    with guard as core:
-        streams = _streams(core)
-    journal = await call.site.desk.elsewhere(partial(_journal, guard))
-    return answer({"journal": journal, "streams": streams, "versions": versions(call.site.process.version)})
+    guards = call.site.guards
+    journal = await asyncio.to_thread(_journal, guards)
+    return answer({"journal": journal, "streams": _streams(guards), "versions": versions(call.site.process.version)})
 
 
-def _journal(guard: Guard) -> Row | None:
-    """The journal, if there is one; all queues would have to be counted to tell how many messages each sync had."""
-    if guard.store is None:
+def _journal(guards: Sequence[Guard]) -> Row | None:
+    """The journal, or those of shards together, if there are any.
+
+    All queues would have to be counted to tell how many messages each sync had.
+    """
+    found = [journal_stats(each.store, each.first_frame, 0) for each in guards if each.store is not None]
+    if not found:
         return None
-    stats = journal_stats(guard.store, guard.first_frame, 0)
-    return {name: getattr(stats, name) for name in JOURNAL}
+    sums = {name: sum(getattr(stats, name) for stats in found) for name in SUMMED}
+    problem = next((stats.archive_problem for stats in found if stats.archive_problem is not None), None)
+    return {"sync": found[0].sync, **sums, "full": any(stats.full for stats in found), "archive_problem": problem}
 
 
-def _streams(core: Broker) -> Row:
-    """All streams together; under the lock."""
-    partitions = [
-        figures for queue in core.queues.values() if queue.recorder is not None for figures in queue.recorder.figures()
-    ]
+def _streams(guards: Sequence[Guard]) -> Row:
+    """All streams together."""
+    partitions: list[dict[str, int]] = []
+    for guard in guards:
+        with suppress(BrokerClosed, JournalFailed), guard as core:
+            streams = [queue.recorder for queue in core.queues.values() if queue.recorder is not None]
+            partitions += [figures for recorder in streams for figures in recorder.figures()]
     return {
         "partitions": len(partitions),
         "segments": sum(each["segments"] for each in partitions),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from base64 import b64encode
 from collections.abc import Awaitable
@@ -76,7 +77,7 @@ def stored_hash(body: Row) -> str:
 
 async def _put_hashed(call: Call, name: str, password: str) -> Answer:
     """Hash a password in another thread: it takes its time."""
-    stored = await call.site.desk.elsewhere(lambda: passwords.hash_password(password))
+    stored = await asyncio.to_thread(passwords.hash_password, password)
     answered = _put(call, name, stored)
     return await answered if isinstance(answered, Awaitable) else answered
 

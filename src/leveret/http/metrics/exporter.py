@@ -1,18 +1,26 @@
 """Scrapes: of the whole broker, of every object, or of some families; in pieces, so that messages flow between them."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING
 
+from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.http.management.site import Site
+from leveret.http.metrics.cluster import CLUSTER
 from leveret.http.metrics.facts import gather
 from leveret.http.metrics.figure import Figure
 from leveret.http.metrics.node import NODE
-from leveret.http.metrics.objects import GROUPS, STEP, Find, Objects, Vhosts
+from leveret.http.metrics.objects import GROUPS, Find, Objects, Vhosts
 from leveret.http.metrics.own import OWN
 from leveret.http.metrics.redis import REDIS
 from leveret.http.metrics.totals import CHANNELS, GLOBAL, QUEUES
 from leveret.telemetry.exposition import Format
+
+if TYPE_CHECKING:
+    from leveret.shared.redis import Redis
 
 Parts = AsyncGenerator[bytes, None]
 
@@ -24,10 +32,11 @@ BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN, *REDIS)
 class Exporter:
     """Makes scrapes of one broker."""
 
-    def __init__(self, site: Site, limited: Callable[[], int]) -> None:
+    def __init__(self, site: Site, limited: Callable[[], int], redis: Redis | None = None) -> None:
         """`limited` tells how many requests came too often."""
         self._site = site
         self._limited = limited
+        self._redis = redis
 
     async def whole(self, format: Format) -> bytes:
         """The broker as one."""
@@ -49,33 +58,26 @@ class Exporter:
         yield format.end.encode()
 
     async def _figures(self, format: Format, figures: Sequence[Figure]) -> bytes:
-        facts = await gather(self._site, self._limited)
-        return "".join([figure.write(format, facts) for figure in figures]).encode()
+        facts = await gather(self._site, self._limited, self._redis)
+        more = () if self._site.cluster is None else CLUSTER
+        return "".join([figure.write(format, facts) for figure in (*figures, *more)]).encode()
 
     async def _objects(self, format: Format, families: Iterable[str], vhosts: Vhosts, prefix: str) -> Parts:
         """Family after family, as the format wants it: each looks at every object anew."""
-        found: dict[Find, Objects] = {}
+        found: dict[Find, list[Objects]] = {}
         told: set[str] = set()
         for group in [GROUPS[name] for name in families]:
-            objects = found.get(group.find) or await self._found(group.find, vhosts)
-            found[group.find] = objects
+            if group.find not in found:
+                found[group.find] = [each async for each in group.find(self._site, vhosts)]
             for column in group.columns:
                 name = column.family.name.replace("rabbitmq_", prefix, 1)
                 if name in told:
                     continue
                 told.add(name)
                 yield format.head(column.family._replace(name=name)).encode()
-                for start in range(0, len(objects.objects), STEP):
-                    with self._site.desk.guard:
-                        lines = column.lines(
-                            name, objects.labels[start : start + STEP], objects.objects[start : start + STEP]
-                        )
+                for guard, labels, objects in found[group.find]:
+                    lines = ""
+                    with suppress(BrokerClosed, JournalFailed), guard:  # a shard may go meanwhile
+                        lines = column.lines(name, labels, objects)
                     yield lines.encode()
                     await asyncio.sleep(0)
-
-    async def _found(self, find: Find, vhosts: Vhosts) -> Objects:
-        objects = Objects([], [])
-        async for labels, each in find(self._site, vhosts):
-            objects.labels.append(labels)
-            objects.objects.append(each)
-        return objects

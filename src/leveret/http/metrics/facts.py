@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.tally import Tally
 from leveret.http.management.nodes import open_files
 from leveret.http.management.parameters import cluster_name
@@ -17,6 +20,7 @@ from leveret.telemetry.tracing import NO_SPANS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from leveret.embedded.guard import Guard
     from leveret.http.management.site import Process, Site
     from leveret.shared.redis import Redis
 
@@ -46,6 +50,8 @@ class Facts:
     alerts: dict[str, int]
     """How many are firing, by rule."""
     redis: Redis | None
+    part: dict[str, Any]
+    """What a node has in its cluster; nothing where there is none."""
     tallies: dict[str, Tally] = field(default_factory=dict)
     """By queue type."""
 
@@ -58,18 +64,19 @@ class Facts:
         return sum(tally.counts[name] for tally in self.tallies.values())
 
 
-async def gather(site: Site, limited: Callable[[], int]) -> Facts:
+async def gather(site: Site, limited: Callable[[], int], redis: Redis | None) -> Facts:
     """Look everything up, some queues in each turn of the loop."""
     tallies = await tally_all(site)
-    storage = await look_at_storage(site.desk.guard)
+    storage = await look_at_storage(site.guards, site.departed)
+    streams = look_at_streams(site.guards)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     with site.desk.guard as core:
         return Facts(
             process=site.process,
-            cluster=cluster_name(core),
+            cluster=cluster_name(site, core),
             tag=core.tag,
             now_ms=core.now_ms,
-            objects=site.clients.counts() | {"queues": len(core.queues)},
+            objects=site.clients.counts() | {"queues": sum(tally.queues for tally in tallies.values())},
             churn=site.rates.churn(core),
             traffic=site.clients.traffic(),
             limited=limited(),
@@ -79,9 +86,10 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
             files=open_files(),
             cpu_s=usage.ru_utime + usage.ru_stime,
             storage=storage,
-            streams=look_at_streams(site.desk.guard, core),
+            streams=streams,
             alerts=site.alerts.firing_counts(),
-            redis=site.redis,
+            redis=redis,
+            part={} if site.cluster is None else site.cluster.figures(),
             tallies=tallies,
         )
 
@@ -89,12 +97,22 @@ async def gather(site: Site, limited: Callable[[], int]) -> Facts:
 async def tally_all(site: Site) -> dict[str, Tally]:
     """What all queues hold and have counted, by their types."""
     tallies: defaultdict[str, Tally] = defaultdict(Tally)
-    with site.desk.guard as core:
-        queues = list(core.queues.values())
+    for kind, tally in site.departed.tallies.items():
+        tallies[kind].merge(tally)
+    for guard in site.guards:
+        with suppress(BrokerClosed, JournalFailed):  # a shard may go meanwhile
+            await _tally(guard, tallies)
+    return tallies
+
+
+async def _tally(guard: Guard, tallies: dict[str, Tally]) -> None:
+    """Add the queues of one broker."""
+    with guard as core:
+        queues = [queue for queue in core.queues.values() if queue.vhost != INTERNAL_VHOST]
         for kind, departed in core.departed.items():
             tallies[kind].merge(departed)
     for start in range(0, len(queues), STEP):
-        with site.desk.guard:
+        with guard:
             by_type = defaultdict(list)
             for queue in queues[start : start + STEP]:
                 if queue.deleted:
@@ -104,4 +122,3 @@ async def tally_all(site: Site) -> dict[str, Tally]:
             for kind, some in by_type.items():
                 tallies[kind].add(some)
         await asyncio.sleep(0)
-    return tallies

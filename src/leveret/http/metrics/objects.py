@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.core.tally import column
+from leveret.embedded.guard import Guard
 from leveret.http.metrics import clients, queues
 from leveret.http.metrics.figure import Column
 from leveret.telemetry.exposition import Labels
@@ -20,14 +24,16 @@ STEP = 1_000  # objects that are looked at in one turn of the loop, whatever the
 
 
 class Objects(NamedTuple):
-    """Some of one kind, and how each is named."""
+    """Some of one kind, at most STEP, and how each is named; they are looked at under the lock of their broker."""
 
+    guard: Guard
     labels: list[Labels]
     objects: list[Any]
 
 
 Vhosts = frozenset[str] | None
-Find = Callable[["Site", Vhosts], AsyncIterator[tuple[Labels, Any]]]
+Find = Callable[["Site", Vhosts], AsyncIterator[Objects]]
+Choose = Callable[[Sequence[Queue]], list[Queue]]
 
 
 class Group(NamedTuple):
@@ -42,62 +48,75 @@ def steps(objects: Sequence[Any]) -> list[Sequence[Any]]:
     return [objects[start : start + STEP] for start in range(0, len(objects), STEP)]
 
 
-def seen(site: Site, vhosts: Vhosts) -> list[Queue]:
-    """The queues of these virtual hosts, or of all."""
-    with site.desk.guard as core:
+def seen(guard: Guard, vhosts: Vhosts) -> list[Queue]:
+    """The queues of these virtual hosts, or of all; none of a shard that has just gone."""
+    with suppress(BrokerClosed, JournalFailed), guard as core:
         homes = [home for home in core.topology.vhosts.values() if vhosts is None or home.name in vhosts]
-        return [queue for home in homes for queue in home.queues.values()]
+        return [queue for home in homes if home.name != INTERNAL_VHOST for queue in home.queues.values()]
+    return []
 
 
-async def all_queues(site: Site, vhosts: Vhosts) -> AsyncIterator[tuple[Labels, Any]]:
+async def chosen_queues(site: Site, vhosts: Vhosts, choose: Choose) -> AsyncIterator[Objects]:
+    """Some queues of each step."""
+    for guard in site.guards:
+        for some in steps(seen(guard, vhosts)):
+            found = choose(some)
+            if found:
+                yield Objects(guard, [queues.labels_of(queue) for queue in found], found)
+            await asyncio.sleep(0)
+
+
+def all_queues(site: Site, vhosts: Vhosts) -> AsyncIterator[Objects]:
     """Every queue."""
-    for some in steps(seen(site, vhosts)):
-        for queue in some:
-            yield queues.labels_of(queue), queue
-        await asyncio.sleep(0)
+    return chosen_queues(site, vhosts, list)
 
 
-async def used_queues(site: Site, vhosts: Vhosts) -> AsyncIterator[tuple[Labels, Any]]:
+def used_queues(site: Site, vhosts: Vhosts) -> AsyncIterator[Objects]:
     """Those in which there is or was something: of a hundred thousand, mostly few."""
-    for some in steps(seen(site, vhosts)):
-        for queue, published in zip(some, column(list(some), "published"), strict=True):
-            if published or queue.depth or queue.leased or queue.scheduled:
-                yield queues.labels_of(queue), queue
-        await asyncio.sleep(0)
+
+    def used(some: Sequence[Queue]) -> list[Queue]:
+        pairs = zip(some, column(list(some), "published"), strict=True)
+        return [each for each, published in pairs if published or each.depth or each.leased or each.scheduled]
+
+    return chosen_queues(site, vhosts, used)
 
 
-async def dead_letter_queues(site: Site, vhosts: Vhosts) -> AsyncIterator[tuple[Labels, Any]]:
-    """Those that others send their dead letters to."""
-    known: set[Queue] = set()
-    for some in steps(seen(site, vhosts)):
+async def dead_letter_queues(site: Site, vhosts: Vhosts) -> AsyncIterator[Objects]:
+    """Those that others send their dead letters to, also such as are elsewhere in a cluster."""
+    known: set[tuple[str, str]] = set()
+    for some in steps(seen(site.desk.guard, vhosts)):
         with site.desk.guard as core:
-            found = graveyards(core, (queue for queue in some if not queue.deleted)) - known
-        known |= found
-        for queue in found:
-            yield queues.labels_of(queue), queue
+            found = graveyards(core, (queue for queue in some if not queue.deleted))
+        known |= {(queue.vhost, queue.name) for queue in found}
         await asyncio.sleep(0)
+
+    def buried(some: Sequence[Queue]) -> list[Queue]:
+        return [queue for queue in some if (queue.vhost, queue.name) in known]
+
+    async for each in chosen_queues(site, vhosts, buried):
+        yield each
 
 
 async def rows(
     site: Site, vhosts: Vhosts, entries: Sequence[Entry], name: Callable[[Any], Labels]
-) -> AsyncIterator[tuple[Labels, Any]]:
+) -> AsyncIterator[Objects]:
     """The rows of connections or channels."""
+    guard = site.desk.guard
     for some in steps([entry for entry in entries if vhosts is None or entry.vhost in vhosts]):
-        with site.desk.guard:
+        with guard:
             found = [entry.row() for entry in some]
-        for row in found:
-            yield name(row), row
+        yield Objects(guard, [name(row) for row in found], found)
         await asyncio.sleep(0)
 
 
-def all_connections(site: Site, vhosts: Vhosts) -> AsyncIterator[tuple[Labels, Any]]:
+def all_connections(site: Site, vhosts: Vhosts) -> AsyncIterator[Objects]:
     """Every connection."""
     with site.desk.guard:
         entries = site.clients.connections()
     return rows(site, vhosts, entries, clients.connection_labels)
 
 
-def all_channels(site: Site, vhosts: Vhosts) -> AsyncIterator[tuple[Labels, Any]]:
+def all_channels(site: Site, vhosts: Vhosts) -> AsyncIterator[Objects]:
     """Every channel."""
     with site.desk.guard:
         entries = site.clients.channels()

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.core.histogram import Histogram
 from leveret.embedded.stats import journal_stats
 from leveret.telemetry.exposition import Labels, labels
 
 if TYPE_CHECKING:
     from leveret.core.broker import Broker
-    from leveret.core.histogram import Histogram
     from leveret.embedded.guard import Guard
+    from leveret.http.departed import Departed
 
 
 class Storage(NamedTuple):
-    """The journal on files, and its archive."""
+    """The journal, or those of the shards of a node together; and the archive."""
 
     sync_us: Histogram
     frame_entries: Histogram
@@ -40,25 +43,34 @@ class Streams(NamedTuple):
     lags: dict[Labels, int]
 
 
-async def look_at_storage(guard: Guard) -> Storage | None:
-    """The figures of a broker on files. Files are counted in another thread: there may be many, and disks are slow."""
-    store = guard.store
-    if store is None:
+async def look_at_storage(guards: Iterable[Guard], departed: Departed) -> Storage | None:
+    """The figures of brokers that keep something. Files are counted in another thread: there may be many."""
+    kept = [(guard.store, guard.first_frame) for guard in guards if guard.store is not None]
+    if not kept:
         return None
-    journal = await asyncio.to_thread(journal_stats, store, guard.first_frame, 0)
-    archive = store.options.archive_dir
-    archived = None if archive is None else await asyncio.to_thread(bytes_in, str(archive))
+    journals = await asyncio.to_thread(lambda: [journal_stats(*each, 0) for each in kept])
+    stores = [store for store, _ in kept]
+    archives = {str(store.options.archive_dir) for store in stores if store.options.archive_dir is not None}
+    archived = await asyncio.to_thread(lambda: sum(map(bytes_in, archives)))
     return Storage(
-        sync_us=store.sync_us,
-        frame_entries=store.frame_entries,
-        written_bytes=store.bytes_written,
-        unwritten_bytes=journal.unwritten_bytes,
-        replay_s=store.recovered.seconds,
-        log_bytes=journal.log_bytes,
-        segments=journal.segments,
-        archive_bytes=archived,
-        full=journal.full,
+        sync_us=together(departed.sync_us, *(store.sync_us for store in stores)),
+        frame_entries=together(departed.frame_entries, *(store.frame_entries for store in stores)),
+        written_bytes=departed.written_bytes + sum(store.bytes_written for store in stores),
+        unwritten_bytes=sum(journal.unwritten_bytes for journal in journals),
+        replay_s=max(store.recovered.seconds for store in stores),
+        log_bytes=sum(journal.log_bytes for journal in journals),
+        segments=sum(journal.segments for journal in journals),
+        archive_bytes=archived if archives else None,
+        full=any(journal.full for journal in journals),
     )
+
+
+def together(*histograms: Histogram) -> Histogram:
+    """All that was observed."""
+    found = Histogram()
+    for each in histograms:
+        found.add(each)
+    return found
 
 
 def bytes_in(directory: str) -> int:
@@ -71,18 +83,28 @@ def bytes_in(directory: str) -> int:
     return size
 
 
-def look_at_streams(guard: Guard, core: Broker) -> Streams:
-    """The figures of all streams; under the lock."""
-    partitions = [each for recorder in guard.streams for each in recorder.figures()]
+def look_at_streams(guards: Iterable[Guard]) -> Streams:
+    """The figures of all streams."""
+    partitions: list[dict[str, int]] = []
     lags: dict[Labels, int] = {}
-    for group in guard.streams.groups:
-        stream = core.topology.vhost(group.vhost).queues.get(group.stream)
-        if stream is not None and stream.recorder is not None:
-            named = labels(vhost=group.vhost, stream=group.stream, group=group.name)
-            lags[named] = sum(group.lag(stream.recorder).values())
+    for guard in guards:
+        with suppress(BrokerClosed, JournalFailed), guard as core:
+            partitions += [each for recorder in guard.streams for each in recorder.figures()]
+            lags |= _lags(guard, core)
     return Streams(
         messages=sum(each["messages"] for each in partitions),
         bytes=sum(each["size_bytes"] for each in partitions),
         segments=sum(each["segments"] for each in partitions),
         lags=lags,
     )
+
+
+def _lags(guard: Guard, core: Broker) -> dict[Labels, int]:
+    """How far each group is behind; under the lock."""
+    lags: dict[Labels, int] = {}
+    for group in guard.streams.groups:
+        stream = core.topology.vhost(group.vhost).queues.get(group.stream)
+        if stream is not None and stream.recorder is not None:
+            named = labels(vhost=group.vhost, stream=group.stream, group=group.name)
+            lags[named] = sum(group.lag(stream.recorder).values())
+    return lags

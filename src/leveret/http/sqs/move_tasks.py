@@ -57,8 +57,8 @@ def task_of(handle: str) -> tuple[str, str]:
     """The name of the task that a handle names, and the ARN of its source."""
     try:
         told = json.loads(urlsafe_b64decode(handle))
-        return str(told["taskId"]), str(told["sourceArn"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return str(told["taskId"]), str(told.get("sourceArn", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise invalid("Value for parameter TaskHandle is invalid.") from None
 
 

@@ -7,7 +7,8 @@ A session is a way to the owner of the shard: a call in this process, or a link 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from leveret.amqp.codec import decode, encode
 from leveret.amqp.frames import BODY, FRAME_MAX_MAX, HEADER, METHOD, FrameReader, FrameWriter
@@ -19,7 +20,6 @@ from leveret.node.claims import (
     NAMES,
     VERSION,
     Name,
-    Settlement,
     names_of,
     number_of,
     numbered,
@@ -49,12 +49,16 @@ class Session(Protocol):
         """The client has gone."""
 
 
-class Arriving(NamedTuple):
+class Arriving:
     """A method whose content is still to come."""
 
-    method: bytes
-    parts: list[bytes]
-    missing: list[int]
+    __slots__ = ("method", "missing_bytes", "parts")
+
+    def __init__(self, method: bytes) -> None:
+        """First comes the header, which says how long the body is."""
+        self.method = method
+        self.parts: list[bytes] = []
+        self.missing_bytes = 0
 
 
 class Backend:
@@ -69,8 +73,9 @@ class Backend:
         self._closing: dict[int, int] = {}
         self.busy = False
         """Whether the shard hears nothing for now."""
-        self._unsure: deque[tuple[int, Settlement]] = deque()  # with the mark that says when it is durable
+        self._unsure: deque[tuple[int, int, Name]] = deque()  # the mark that says when it is durable, how, which
         self._last_mark = 0
+        self._is_noted = False
         self._reset()
 
     def _reset(self) -> None:
@@ -89,18 +94,25 @@ class Backend:
 
     # Out
 
+    def _note(self) -> None:
+        """Something is to be sent: the connection needs to hear that once in a turn."""
+        if not self._is_noted:
+            self._is_noted = True
+            self.connection.note(self)
+
     def method(self, number: int, payload: bytes) -> None:
         """Send a method."""
         self._writer.method(number, payload)
-        self.connection.note(self)
+        self._note()
 
     def content(self, number: int, method: bytes, content: bytes, header_len: int) -> None:
         """Send a method with content."""
         self._writer.content(number, method, content, header_len)
-        self.connection.note(self)
+        self._note()
 
     def flush(self) -> None:
         """Hand over what was said; not under a lock."""
+        self._is_noted = False
         if self._session is not None and self._writer.pending_bytes:
             self._mark()
             self._session.send(self._preface() + self._writer.take())
@@ -117,9 +129,10 @@ class Backend:
 
     # Settlements, which are lost with the shard until they are durable
 
-    def settled(self, how: int, names: list[Name]) -> None:
+    def settled(self, how: int, names: Iterable[Name]) -> None:
         """Deliveries are being settled."""
-        self._unsure.extend((self._last_mark + 1, Settlement(how, name)) for name in names)
+        for name in names:
+            self._unsure.append((self._last_mark + 1, how, name))
         while len(self._unsure) > UNSURE_MAX:
             self._unsure.popleft()
 
@@ -137,12 +150,12 @@ class Backend:
         self._is_marked = False
         if self._unsure:
             self._mark()
-            self.connection.note(self)
+            self._note()
 
     def _settle_again(self) -> None:
         """Tell the next owner what the one before it may not have written."""
-        unsure = [settlement for _, settlement in self._unsure]
-        self._unsure = deque((self._last_mark + 1, each) for each in unsure)
+        unsure = [(how, name) for _, how, name in self._unsure]
+        self._unsure = deque((self._last_mark + 1, *each) for each in unsure)
         for payload in settlements(unsure):
             self._writer.method(0, payload)
 
@@ -160,7 +173,7 @@ class Backend:
 
     def _method(self, number: int, payload: bytes) -> None:
         if payload[:4] in HAS_CONTENT:
-            self._arriving[number] = Arriving(payload, [], [])
+            self._arriving[number] = Arriving(payload)
         elif payload.startswith(CLASS):
             self._told(number, payload)
         elif number == 0:
@@ -179,24 +192,24 @@ class Backend:
 
     def _part(self, number: int, kind: int, payload: bytes) -> None:
         """A header or a piece of a body; the last one makes it whole."""
-        method, parts, missing = self._arriving[number]
+        arriving = self._arriving[number]
+        arriving.parts.append(payload)
         if kind == HEADER:
-            missing.append(int.from_bytes(payload[BODY_SIZE_AT : BODY_SIZE_AT + 8], "big"))
+            arriving.missing_bytes = int.from_bytes(payload[BODY_SIZE_AT : BODY_SIZE_AT + 8], "big")
         else:
-            missing[0] -= len(payload)
-        parts.append(payload)
-        if not missing[0]:
+            arriving.missing_bytes -= len(payload)
+        if not arriving.missing_bytes:
             del self._arriving[number]
             branch = self.branches.get(number)
             if branch is not None and number not in self._closing:
-                content = parts[0] + b"".join(parts[1:])
-                self.connection.came(branch, method, content, len(parts[0]))
+                parts = arriving.parts
+                self.connection.came(branch, arriving.method, b"".join(parts), len(parts[0]))
 
     def _heard(self, number: int, method: Method) -> None:
         """A method without content came on a channel."""
         if isinstance(method, ChannelClose):
             self._writer.method(number, encode(ChannelCloseOk()))
-            self.connection.note(self)
+            self._note()
         if number in self._closing:
             if isinstance(method, ChannelClose | ChannelCloseOk):
                 self._closed(number)
@@ -257,7 +270,7 @@ class Backend:
     def attach(self, session: Session) -> None:
         """There is a way to the shard: what was said meanwhile is sent."""
         self._session = session
-        self.connection.note(self)
+        self._note()
 
     def detach(self) -> None:
         """The shard has lost its owner, and with it all that it knew of this client: tell the next one."""

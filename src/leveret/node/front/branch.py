@@ -6,8 +6,10 @@ and what was asked and not answered is asked again.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.amqp.codec import encode
@@ -19,12 +21,19 @@ from leveret.amqp.methods import (
     ConfirmSelect,
     Method,
 )
+from leveret.amqp.transaction import ACKED, REQUEUED
 from leveret.node.claims import Name, claims
+from leveret.node.front.reading import Reading
 
 if TYPE_CHECKING:
     from leveret.node.front.backend import Backend
 
 Then = Callable[[Method], None]
+
+
+_SETTLEMENT = struct.Struct(">IQB")
+_ACK, _NACK = 0x003C0050, 0x003C0078
+_REQUEUE = 2  # in the bits of basic.nack
 
 
 class Question(NamedTuple):
@@ -39,6 +48,14 @@ class Consumer(NamedTuple):
 
     method: BasicConsume
     prefetch: int
+    reading: Reading | None = None
+    """Its place, if it reads a stream."""
+
+    def resumed(self) -> Consumer:
+        """The same for the next owner of the shard."""
+        if self.reading is None:
+            return self
+        return self._replace(method=replace(self.method, arguments=self.reading.arguments()))
 
 
 class Branch:
@@ -85,9 +102,9 @@ class Branch:
         """Send a message."""
         self.backend.content(self.number, method, content, header_len)
 
-    def settle(self, method: Method, how: int, names: list[Name]) -> None:
+    def settle(self, tag: int, multiple: bool, how: int, names: Iterable[Name]) -> None:
         """Settle deliveries; until the shard has that on its disks, its next owner may have to be told."""
-        self.say(method)
+        self.backend.method(self.number, settlement(tag, multiple, how))
         self.backend.settled(how, names)
 
     def answered(self, method: Method) -> None:
@@ -113,6 +130,7 @@ class Branch:
 
     def reopen(self, held: Iterable[tuple[str, Name]]) -> None:
         """The shard has another owner, who is told what there is to know of this channel, and what the client holds."""
+        self.consumers = {tag: consumer.resumed() for tag, consumer in self.consumers.items()}
         questions = [each for each in self._questions if each.then is not None]
         self._questions.clear()
         self.names.clear()
@@ -138,3 +156,10 @@ class Branch:
         waited = sum(each.then is not None for each in self._questions)
         self._questions.clear()
         return waited
+
+
+def settlement(tag: int, multiple: bool, how: int) -> bytes:
+    """What a shard is told about deliveries, written at once: there is one for each message."""
+    if how == ACKED:
+        return _SETTLEMENT.pack(_ACK, tag, multiple)
+    return _SETTLEMENT.pack(_NACK, tag, multiple | (_REQUEUE if how == REQUEUED else 0))

@@ -14,7 +14,6 @@ from leveret.amqp.methods import (
     BasicCancel,
     BasicGetOk,
     BasicNack,
-    BasicReject,
     BasicReturn,
     ChannelClose,
     Method,
@@ -22,6 +21,7 @@ from leveret.amqp.methods import (
     QueueDeclareOk,
 )
 from leveret.amqp.traffic import Route
+from leveret.amqp.transaction import ACKED
 from leveret.core.changes import Change
 from leveret.core.queue import Queue
 from leveret.node.front.branch import Branch
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DELIVER = b"\0\x3c\0\x3c"
-ACKED, REQUEUED = 0, 1  # how a delivery is settled; else it is rejected
 
 
 class FrontChannel(Channel):
@@ -54,6 +53,7 @@ class FrontChannel(Channel):
         self.confirms = Confirms()
         self.getting_without_ack = False
         self._asked = (0, 0)
+        self._counts = dict.fromkeys(("acks", "gets", "redeliveries"), 0)
         self._commits: list[Callable[[], None]] = []
 
     # To shards
@@ -166,12 +166,20 @@ class FrontChannel(Channel):
         if self.transaction is not None:
             self.transaction.settle(tag, multiple, how)
         else:
+            held = len(self.tags)
             self.settle_now(tag, multiple, how)
+            self._counts["acks"] += held - len(self.tags) if how == ACKED else 0
 
     def settle_now(self, tag: int, multiple: bool, how: int) -> None:
         """Tell the shards whose deliveries these are."""
-        for home, inner, many, names in self.tags.settle(tag, multiple):
-            self.branch_in(home).settle(settlement(inner, many, how), how, names)
+        if not multiple:
+            found = self.tags.take(tag)
+            if found is not None:
+                names = () if found.name is None else (found.name,)
+                self.branch_in(found.home).settle(found.tag, False, how, names)
+            return
+        for home, inner, many in self.tags.take_through(tag):
+            self.branch_in(home).settle(inner, True, how, many)
 
     # From shards
 
@@ -195,15 +203,20 @@ class FrontChannel(Channel):
         consumer = branch.consumers.get(method[5:tag_at].decode("utf-8", "surrogateescape"))
         if consumer is None:
             return  # cancelled meanwhile; the shard gets it back with the channel
+        if consumer.reading is not None:
+            consumer.reading.delivered(content[:header_len])
         tag = self.next_tag()
         if not consumer.method.no_ack:
             self.tags.add(tag, Delivery(branch.home, inner, consumer.method.consumer_tag, name))
+        self._counts["redeliveries"] += method[tag_at + 8] & 1
         told = method[:tag_at] + tag.to_bytes(8, "big") + method[tag_at + 8 :]
         self.outlet.content(self.number, told, content, header_len)
         self.outlet.note()
 
     def _got(self, branch: Branch, came: BasicGetOk, content: bytes, header_len: int) -> None:
         """Hand out a message that was asked for."""
+        self._counts["gets"] += 1
+        self._counts["redeliveries"] += came.redelivered
         tag = self.next_tag()
         if not self.getting_without_ack:
             name = branch.names.pop(came.delivery_tag, None)
@@ -265,7 +278,27 @@ class FrontChannel(Channel):
                 self.front.go_on()
                 then()
 
-    # Consumers
+    # What operators see: what a single server counts in Traffic
+
+    @property
+    def confirmed(self) -> int:
+        """Publishes of which the client was told what became of them."""
+        return self.published - len(self.confirms)
+
+    @property
+    def acks(self) -> int:
+        """Deliveries that were acknowledged."""
+        return self._counts["acks"]
+
+    @property
+    def gets(self) -> int:
+        """Messages that were asked for one by one."""
+        return self._counts["gets"]
+
+    @property
+    def redeliveries(self) -> int:
+        """Deliveries of what had been delivered before."""
+        return self._counts["redeliveries"]
 
     def limit(self, prefetch: int) -> None:
         """How much all consumers together may be given and not settle; each shard counts for itself."""
@@ -277,6 +310,13 @@ class FrontChannel(Channel):
     def consumer_count(self) -> int:
         """How many there are, in whatever shard."""
         return len(self.consumers)
+
+    @property
+    def unacked_count(self) -> int:
+        """How many deliveries of all shards are not settled."""
+        return len(self.tags)
+
+    # Consumers
 
     def has_consumer(self, tag: str) -> bool:
         """Whether a tag is taken."""
@@ -309,15 +349,6 @@ class FrontChannel(Channel):
         """Wait for no answer of a shard any more."""
         for _ in range(branch.abandon()):
             self.front.go_on()
-
-
-def settlement(tag: int, multiple: bool, how: int) -> Method:
-    """What a shard is told about a delivery."""
-    if how == ACKED:
-        return BasicAck(tag, multiple)
-    if multiple:
-        return BasicNack(tag, True, how == REQUEUED)
-    return BasicReject(tag, how == REQUEUED)
 
 
 def method_ids(method: Method) -> tuple[int, int]:

@@ -23,6 +23,10 @@ class Confirms:
         self._sent: dict[str, deque[tuple[int, int]]] = {}  # by shard: its number and ours, both rising
         self._inner: dict[str, int] = {}
 
+    def __len__(self) -> int:
+        """How many publishes the client was told nothing of."""
+        return len(self._missing)
+
     @property
     def is_idle(self) -> bool:
         """Whether every shard has spoken of everything that it was sent."""

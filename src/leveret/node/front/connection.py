@@ -37,6 +37,9 @@ class Caller(NamedTuple):
     user: User
     vhost: str
     client_properties: dict[str, object]
+    local: tuple[str, int] = ("", 0)
+    """Which address of its node it has come to."""
+    node: str | None = None
 
 
 class Node(Protocol):
@@ -97,7 +100,7 @@ class FrontConnection(Connection):
         if found is None:
             found = self.backends[home] = Backend(self, home)
             assert self.user is not None, "nobody opens a channel without logging in"
-            caller = Caller(self.peer, self.user, self.vhost, self.client_properties)
+            caller = Caller(self.peer, self.user, self.vhost, self.client_properties, self.local, self.hub.replies.node)
             self.node.soon(lambda: self.node.attach(found, caller))
         return found
 
@@ -112,7 +115,7 @@ class FrontConnection(Connection):
     def _send(self) -> None:
         """Send what was said, once to each shard."""
         noted, self._noted = self._noted, []
-        for backend in dict.fromkeys(noted):
+        for backend in noted:
             backend.flush()
 
     def wait(self) -> None:

@@ -31,7 +31,9 @@ from leveret.amqp.methods import (
 from leveret.amqp.names import REPLY_TO
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.core.changes import DeleteQueue
+from leveret.core.queue_types import STREAM
 from leveret.node.front.branch import Consumer
+from leveret.node.front.reading import Reading
 from leveret.node.front.transaction import FrontTransaction
 
 if TYPE_CHECKING:
@@ -45,11 +47,13 @@ def consume(channel: FrontChannel, method: BasicConsume) -> None:
     if method.queue == REPLY_TO:
         basic.consume_replies(channel, method, tag)
         return
-    name = basic.consumed_queue(channel, method).name
+    queue = basic.consumed_queue(channel, method)
+    name, policy = queue.name, queue.policy
+    reading = Reading(method.arguments, policy.partitions) if policy.queue_type == STREAM else None
     branch = channel.consumers[tag] = channel.branch(name)
     asked = replace(method, queue=name, consumer_tag=tag, nowait=False)
     begun = channel.awaited(lambda _: channel.answer(method.nowait, BasicConsumeOk(tag)))
-    branch.consume(Consumer(asked, channel.consumer_prefetch), begun)
+    branch.consume(Consumer(asked, channel.consumer_prefetch, reading), begun)
 
 
 def cancel(channel: FrontChannel, method: BasicCancel) -> None:
@@ -77,6 +81,7 @@ def get(channel: FrontChannel, method: BasicGet) -> None:
 
     def given(answer: Method) -> None:
         if not hasattr(answer, "delivery_tag"):  # a message is handed out when its content is here
+            channel.empty_gets += 1
             channel.say(answer)
 
     channel.ask(channel.branch(name), BasicGet(name, method.no_ack), given)

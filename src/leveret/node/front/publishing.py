@@ -41,6 +41,8 @@ class FrontPublish(Publish):
             homes = []
         elif not homes and self.mandatory:
             self._return()
+        elif not homes:
+            self._front.dropped += 1
         # One of several shards must not send back what another one has.
         mandatory = self.mandatory and len(homes) == 1
         method = encode(BasicPublish(self.exchange, self.routing_key, mandatory, False))

@@ -3,7 +3,7 @@
 What the client sees is numbered in one row; each shard numbers its own part, in the same order.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from leveret.amqp.replies import ProtocolError, Reply
@@ -20,11 +20,10 @@ class Delivery(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What is to be settled in a shard: one delivery, or all up to a tag; and which messages these are."""
+    """What is to be settled in a shard: all up to a tag, and which messages these are."""
 
     home: str
     tag: int
-    multiple: bool
     names: list[Name]
 
 
@@ -54,13 +53,24 @@ class Tags:
                 return
             yield each
 
-    def settle(self, tag: int, multiple: bool) -> list[Settled]:
-        """Take one delivery, or all up to this tag (0: all there are); give what each shard is to be told."""
-        if not (multiple and tag == 0) and tag not in self._deliveries:
+    def take(self, tag: int) -> Delivery | None:
+        """Take one delivery out; None: its shard has taken it back."""
+        if tag not in self._deliveries:
             raise ProtocolError(Reply.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
-        if not multiple:
-            return _settled([self._deliveries.pop(tag)], multiple=False)
-        return _settled([self._deliveries.pop(each) for each in list(self.through(tag))], multiple=True)
+        return self._deliveries.pop(tag)
+
+    def take_through(self, tag: int) -> list[Settled]:
+        """Take all deliveries up to this tag out (0: all there are); give what each shard is to be told."""
+        if tag and tag not in self._deliveries:
+            raise ProtocolError(Reply.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
+        by_home: dict[str, Settled] = {}
+        for found in [self._deliveries.pop(each) for each in list(self.through(tag))]:
+            if found is not None:
+                names = by_home[found.home].names if found.home in by_home else []
+                by_home[found.home] = Settled(found.home, found.tag, names)
+                if found.name is not None:
+                    names.append(found.name)
+        return list(by_home.values())
 
     def held(self, home: str) -> Iterator[tuple[str, Name]]:
         """The deliveries of a shard that its next owner can find again, with the tags of their consumers."""
@@ -77,15 +87,3 @@ class Tags:
     def clear(self) -> None:
         """Everything goes back."""
         self._deliveries.clear()
-
-
-def _settled(deliveries: Iterable[Delivery | None], multiple: bool) -> list[Settled]:
-    """What each shard is to be told; its last delivery stands for those before it."""
-    by_home: dict[str, Settled] = {}
-    for found in deliveries:
-        if found is not None:
-            names = by_home[found.home].names if found.home in by_home else []
-            by_home[found.home] = Settled(found.home, found.tag, multiple, names)
-            if found.name is not None:
-                names.append(found.name)
-    return list(by_home.values())

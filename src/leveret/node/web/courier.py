@@ -44,13 +44,15 @@ class Courier:
         self._node = node
         self._receptions: set[Reception] = set()
         self._bodies_bytes = 0
+        self.forwarded = 0
+        """How many requests were sent to other nodes."""
 
     # Asking
 
     def ask(self, home: str, edge: str, request: Request, again: bool = False) -> Answer | Awaitable[Answer]:
         """What a shard answers; `again`: it may be asked twice, whatever its method."""
         shard = self._node.shards.get(home)
-        if shard is not None:
+        if shard is not None and shard.is_proven():
             return shard.edges.by_name[edge].handler(request)
         return self._find(home, edge, request, again or request.method in SAFE)
 
@@ -74,7 +76,7 @@ class Courier:
     async def _try(self, home: str, edge: str, request: Request) -> Answer:
         """Ask the one who has the shard now."""
         shard, owner = self._node.shards.get(home), self._node.owner_of(home)
-        if shard is not None:
+        if shard is not None and shard.is_proven():
             answer = shard.edges.by_name[edge].handler(request)
             return await answer if isinstance(answer, Awaitable) else answer
         link = None if owner is None else self._node.links.get(owner)
@@ -111,6 +113,7 @@ class Courier:
         }
 
     async def _send(self, link: Link, head: dict[str, Any], request: Request) -> Answer:
+        self.forwarded += 1
         return await Errand(link, {**head, "catalog": self._node.catalog.version}, request).answer()
 
     # Answering
@@ -133,8 +136,8 @@ class Courier:
             node.catalog.hint(int(head["catalog"]))
             raise Unreachable(f"node '{node.name}' has not heard of a definition yet")
         shard = None if home is None else node.shards.get(str(home))
-        if home is not None and shard is None:
-            raise Unreachable(f"shard {home} is not on node '{node.name}'")
+        if home is not None and (shard is None or not shard.is_proven()):
+            raise Unreachable(f"shard {home} is not on node '{node.name}', or nobody knows")
         edges = node.edges if shard is None else shard.edges.by_name
         if name not in edges:
             raise InvalidArgument(f"node '{node.name}' has nothing that answers '{name}': is it of another version?")

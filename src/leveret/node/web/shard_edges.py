@@ -15,22 +15,34 @@ from leveret.http.sqs.service import Service
 from leveret.http.sqs.settings import Settings
 from leveret.node.web import rest, sqs
 from leveret.node.web.edges import Edge
+from leveret.node.web.management import EDGE as MANAGEMENT
+from leveret.node.web.management import NodeManagement
 from leveret.security.access import Access
 
 
 class ShardEdges:
-    """REST and SQS; who asks is known by then, and may ask so often."""
+    """REST, SQS and management; who asks is known by then, and may ask so often."""
 
-    def __init__(self, broker: Broker, access: Access, settings: Settings, everywhere: Queues) -> None:
-        """`everywhere` are the queues of all shards, as SQS knows them."""
+    def __init__(
+        self,
+        home: str,
+        broker: Broker,
+        access: Access,
+        settings: Settings,
+        everywhere: Queues,
+        management: NodeManagement,
+    ) -> None:
+        """`everywhere` are the queues of all shards, as SQS knows them; `management` is that of the node."""
         self.broker: Broker | None = broker
         self.desk = Desk(broker)
         self.account = Account(broker, access, self.desk, settings, everywhere)
         self.closed = False
+        self._managed = management.furnish(home, broker, self.desk)
         service = Service(self.account, None)
         self.by_name: Mapping[str, Edge] = {
             rest.EDGE: Edge(Router(RestApi(self.desk, access, None, None, None).routes()), problem),
             sqs.EDGE: Edge(service, service.refuse),
+            MANAGEMENT: self._managed.edge,
         }
 
     def close(self) -> None:
@@ -38,3 +50,4 @@ class ShardEdges:
         self.closed = True
         self.account.tasks.close()
         self.desk.close()
+        self._managed.close()

@@ -17,6 +17,7 @@ from leveret.http.sqs.account import Account
 from leveret.http.sqs.call import Answer, Call
 from leveret.http.sqs.move_tasks import task_of
 from leveret.http.sqs.parameters import required
+from leveret.http.sqs.send_message import check_alarm
 from leveret.http.sqs.service import ACTIONS, QUEUE_ACTIONS, Service
 from leveret.node.catalog_guard import CatalogGuard
 from leveret.security.identity import Identity
@@ -56,6 +57,8 @@ class NodeService(Service):
 
     def in_shard(self, call: Call, queue: str) -> Answer:
         """By the shard of a queue, which is told who asks."""
+        if call.action in SENDING:
+            check_alarm(call)
         user = call.caller.user
         call.request.identity = None if user is None else Identity(user)
         home = self.node.home_of(call.account.settings.vhost, queue)
@@ -128,6 +131,7 @@ def _of_arn(service: NodeService, call: Call, arn: str) -> Answer:
     return service.here(call) if queue is None else service.in_shard(call, queue.name)
 
 
+SENDING = frozenset(("SendMessage", "SendMessageBatch"))
 TAKING = frozenset(("ReceiveMessage", "GetQueueAttributes", "ListMessageMoveTasks"))
 """What may be asked for twice: what the first one has taken comes again."""
 

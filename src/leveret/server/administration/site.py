@@ -1,11 +1,12 @@
 """What the verbs of an operator work on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from leveret.alerting.service import Alerting
 from leveret.core.broker import Broker
+from leveret.embedded.guard import Guard
 from leveret.security.access import Access
 
 OPERATOR = "(operator)"
@@ -34,16 +35,25 @@ class Cluster(Protocol):
         """Move one shard to another group."""
 
 
+class Elsewhere(Protocol):
+    """Does verbs on what only the shards of a cluster have."""
+
+    async def perform(self, site: "Site", verb: str, arguments: dict[str, Any]) -> Any:
+        """What a verb gives."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A core and who may use it; verbs run under the lock of the core.
 
-    `facts` are what else `status` tells; `alerts` looks at queues where a server runs, `cluster` is
-    that of a node.
+    `facts` are what else `status` tells; `alerts` looks at queues where a server runs. `cluster` is that of a node,
+    whose core has no messages: `shards` have them.
     """
 
     core: Broker
     access: Access
     facts: Callable[[], dict[str, Any]] = dict
     alerts: Alerting | None = None
+    shards: Callable[[], Sequence[Guard]] | None = None
     cluster: Cluster | None = None
+    elsewhere: Elsewhere | None = None

@@ -1,6 +1,7 @@
 // Requests to the broker: the management API (/api), REST (/queues ...) and the session of this page.
 
 let token = "";
+let lacking = new Set();
 
 /** What the server refused, or that it did not answer at all (status 0). */
 export class Refused extends Error {
@@ -17,6 +18,13 @@ export class Refused extends Error {
 /** Carry this token from now on. */
 export function useToken(value) {
   token = value ?? "";
+}
+
+/** The nodes and shards of a cluster that have not answered since this was asked last. */
+export function takeLacking() {
+  const found = [...lacking];
+  lacking = new Set();
+  return found;
 }
 
 /** One segment of a path. */
@@ -53,6 +61,7 @@ export async function ask(method, path, body, signal) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "The broker does not answer: look whether it runs.");
   }
+  for (const each of answer.headers.get("X-Leveret-Unanswered")?.split(", ") ?? []) lacking.add(each);
   const text = await answer.text();
   const told = text && answer.headers.get("Content-Type")?.includes("json") ? JSON.parse(text) : null;
   if (answer.ok) return told;

@@ -4,9 +4,10 @@ import { h } from "./dom.js";
 import { PAGES } from "./pages.js";
 import { showLogin } from "./pages/login.js";
 import { here, match } from "./router.js";
-import { forget, hasTag, logOut, recall, who } from "./session.js";
+import { forget, hasTag, logOut, recall, renew, who } from "./session.js";
 import { warn } from "./toast.js";
 
+const RENEW_MS = 600_000; // well within the hour after which a session ends that nobody uses
 const app = document.getElementById("app");
 let leaving = new AbortController();
 let main = null;
@@ -166,7 +167,9 @@ addEventListener("session-ended", () => {
 });
 addEventListener("freshness", ({ detail }) => {
   const state = document.getElementById("freshness");
-  if (state) state.textContent = detail ? `Not updated: ${detail.message}` : "";
+  const said = detail?.partly ? detail.message : `Not updated: ${detail?.message}`;
+  if (state) state.textContent = detail ? said : "";
   state?.classList.toggle("bad", Boolean(detail));
 });
+setInterval(renew, RENEW_MS);
 await start();

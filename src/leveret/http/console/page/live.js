@@ -1,6 +1,6 @@
 // Pages that stay true: what they show is asked for again and again while somebody looks at it.
 
-import { Refused } from "./api.js";
+import { Refused, takeLacking } from "./api.js";
 
 export const EVERY_MS = 5_000;
 
@@ -20,7 +20,7 @@ export async function live(update, signal, everyMs = EVERY_MS) {
     clearTimeout(timer);
     try {
       await update(signal);
-      announce(null);
+      announce(partly(takeLacking()));
     } catch (error) {
       if (signal.aborted || error.name === "AbortError") return;
       if (!(error instanceof Refused)) throw error;
@@ -45,6 +45,12 @@ export async function live(update, signal, everyMs = EVERY_MS) {
   signal.addEventListener("abort", () => clearTimeout(timer));
   await now();
   return now;
+}
+
+/** What is to be told when some of a cluster have not answered. */
+function partly(lacking) {
+  const message = `Without ${lacking.join(", ")}, from where no answer comes.`;
+  return lacking.length ? { message, partly: true } : null;
 }
 
 /** Tell the frame of the page whether what it shows is of now. */

@@ -33,6 +33,13 @@ export async function recall() {
   return keep(await ask("GET", "/console/session"));
 }
 
+/** Have the session go on while somebody looks; tells the page when it has ended. */
+export async function renew() {
+  if (!known.user || document.visibilityState === "hidden") return;
+  const told = await ask("GET", "/console/session").catch(() => known);
+  if (!told.user) dispatchEvent(new Event("session-ended"));
+}
+
 /** Log in; refuses a wrong password. */
 export async function logIn(user, password) {
   return keep(await ask("POST", "/console/session", { user, password }));

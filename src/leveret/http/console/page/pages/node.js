@@ -45,12 +45,13 @@ export async function show({ root, params, signal }) {
   root.append(panel("Listeners", listeners.element));
 
   await live(async () => {
-    const [row, kept, overview] = await Promise.all([
-      management.get(path, signal),
+    const row = await management.get(path, signal);
+    fill(state, stateOf(row));
+    if (!row.running) return;
+    const [kept, overview] = await Promise.all([
       management.get(`${path}/storage`, signal),
       management.get("/overview?columns=listeners", signal),
     ]);
-    fill(state, stateOf(row));
     fill(now, figures(currentFigures(row, kept)));
     memory.set(used.add([[Date.now() / 1000, row.mem_used]]));
     fill(resources, gauges(row));

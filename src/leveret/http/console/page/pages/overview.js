@@ -101,6 +101,7 @@ function alarmsOf(node) {
 
 function resources(node) {
   const name = h("a", { href: to("nodes", node.name) }, node.name);
+  if (!node.running) return panel("Resources", h("p", {}, stateOf(node), " ", name));
   return panel("Resources", h("p", {}, stateOf(node), " ", name, `, up ${span(node.uptime / 1000)}`), gauges(node));
 }
 

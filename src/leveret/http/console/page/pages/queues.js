@@ -16,12 +16,13 @@ const PAGE_ROWS = 50;
 const TYPING_MS = 250;
 const FIELDS =
   "name,vhost,type,state,durable,policy,consumers,messages,messages_ready,messages_unacknowledged,message_stats";
+const STATES = { paused: "warn", down: "bad" }; // those that are worth a word
 const COLUMNS = [
   { label: "Name", sort: "name", show: (row) => h("a", { href: to("queues", row.vhost, row.name) }, row.name) },
   { label: "Virtual host", sort: "vhost", optional: true, show: (row) => row.vhost },
   {
     label: "Type",
-    show: (row) => [row.type, row.state === "paused" ? [" ", badge("paused", "warn")] : null],
+    show: (row) => [row.type, row.state in STATES ? [" ", badge(row.state, STATES[row.state])] : null],
   },
   { label: "Ready", sort: "messages_ready", numeric: true, show: (row) => count(row.messages_ready) },
   {
@@ -40,7 +41,7 @@ const COLUMNS = [
 ];
 
 function rateColumn(label, name) {
-  const show = (row) => rate(row.message_stats[`${name}_details`].rate);
+  const show = (row) => rate(row.message_stats?.[`${name}_details`].rate);
   return { label, sort: `message_stats.${name}_details.rate`, numeric: true, optional: true, show };
 }
 

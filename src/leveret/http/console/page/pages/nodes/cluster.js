@@ -1,0 +1,90 @@
+// The part of the page of nodes that is about a cluster: which node has which shard, and what operators do.
+
+import { management, segment } from "../../api.js";
+import { askFor, confirm } from "../../dialog.js";
+import { h } from "../../dom.js";
+import { badge, button } from "../../figures.js";
+import { count, counted } from "../../format.js";
+import { to } from "../../router.js";
+import { hasTag } from "../../session.js";
+import { tableOf } from "../../table.js";
+import { say } from "../../toast.js";
+
+const STATES = { active: "good", vacant: "bad" };
+const COLUMNS = [
+  { label: "Shard", numeric: true, narrow: true, show: (row) => String(row.shard) },
+  { label: "Owner", show: (row) => (row.owner ? h("a", { href: to("nodes", row.owner) }, row.owner) : "nobody") },
+  { label: "State", show: (row) => badge(row.state, STATES[row.state] ?? "warn") },
+  { label: "Queues", numeric: true, show: (row) => count(row.queues) },
+  { label: "Epoch", numeric: true, optional: true, show: (row) => count(row.epoch) },
+];
+const GROUP = { label: "PostgreSQL", optional: true, numeric: true, show: (row) => count(row.group) };
+const OF_MEMBERS = [
+  { label: "Shards", numeric: true, show: (row) => count(row.member?.shards) },
+  { label: "Definitions", numeric: true, optional: true, show: (row) => count(row.member?.definitions) },
+  { label: "Link", optional: true, show: linkOf },
+];
+const ACTION = { label: "Action", narrow: true, show: (row) => (drains(row) ? button("Drain…", () => drain(row)) : "") };
+const OF_PROCESS = new Set(["Files", "Disk free", "Version"]); // its own page has them
+
+/** The table of shards. */
+export function shardsOf({ groups = [] }) {
+  const columns = groups.length > 1 ? [...COLUMNS, GROUP] : COLUMNS;
+  return tableOf({ caption: "Shards", columns, key: (row) => String(row.shard), empty: "There are none." });
+}
+
+/** The columns of nodes, of those that a single server has. */
+export function membersOf(columns) {
+  const [name, state, ...others] = columns.filter(({ label }) => !OF_PROCESS.has(label));
+  return [name, state, ...OF_MEMBERS, ...others.map((each) => ({ ...each, optional: true })), ACTION];
+}
+
+function linkOf({ member }) {
+  return member ? badge(member.linked, member.linked === "down" ? "bad" : "plain") : "";
+}
+
+function drains({ running, member }) {
+  return running && member && !member.draining && hasTag("administrator");
+}
+
+/** What is wrong in a cluster, in sentences. */
+export function troublesOf({ members, shards }) {
+  const vacant = shards.filter((row) => row.state === "vacant").length;
+  const found = vacant ? [`${counted(vacant, "shard")} without an owner: their queues cannot be used.`] : [];
+  for (const { node, linked, troubles } of members) {
+    if (linked === "down") found.push(`${node} cannot be reached from this node.`);
+    if (troubles?.etcd) found.push(`${node} does not reach etcd: ${troubles.etcd}`);
+    if (troubles?.postgresql) found.push(`${node} cannot write to PostgreSQL: ${troubles.postgresql}`);
+  }
+  return found.map((text) => h("p", { class: "alarm" }, text));
+}
+
+async function drain({ name }) {
+  const stay = {
+    name: "stay",
+    label: "Let it serve clients afterwards",
+    type: "checkbox",
+    value: true,
+    help: "Otherwise its process ends, and its clients have to connect to another node.",
+  };
+  const done = await askFor({
+    title: `Drain ${name}?`,
+    text: "Its shards go to the other nodes. It takes shards again when it is started again.",
+    fields: [stay],
+    action: "Drain",
+    danger: true,
+    submit: (given) => management.post(`/nodes/${segment(name)}/drain`, given),
+  });
+  if (done) say(`${name} has no shards any more.`);
+}
+
+/** Ask whether shards are to move now. */
+export async function rebalance() {
+  const done = await confirm({
+    title: "Rebalance the cluster?",
+    text: "Shards move one by one to the nodes that should have them. Each of them pauses for a moment.",
+    action: "Rebalance",
+    submit: () => management.post("/rebalance/queues"),
+  });
+  if (done) say("Shards go to the nodes that should have them.");
+}

@@ -1,0 +1,73 @@
+"""Where each endpoint is answered on a node. What is not in a table below is answered here, by the copy of all
+definitions, which every change reaches on every node before it is answered.
+
+    OF_QUEUE    by the shard of the queue in the path         IN_SHARDS   by all shards, or by those concerned
+    OF_NODE     by the node in the path                       ON_NODES    by all nodes
+
+`INSIDE` is what shards are asked by nodes, `BETWEEN` what nodes are asked by each other.
+"""
+
+from leveret.http.management.cluster import checks, clients, messages, queues, sums
+from leveret.http.management.routes import CHECKS, ROUTES, Endpoint, Table
+from leveret.http.management.rules import Rule
+
+Places = dict[tuple[str, str], Endpoint]
+
+OF_QUEUE: Places = {
+    ("GET", "/queues/{vhost}/{queue}"): queues.look,
+    ("DELETE", "/queues/{vhost}/{queue}"): queues.delete,
+    ("GET", "/queues/{vhost}/{queue}/leases"): queues.ask,
+    ("DELETE", "/queues/{vhost}/{queue}/contents"): queues.ask_unlocked,
+    ("POST", "/queues/{vhost}/{queue}/get"): queues.ask_unlocked,
+    ("POST", "/queues/{vhost}/{queue}/move"): queues.move,
+    ("GET", "/aliveness-test/{vhost}"): messages.aliveness,
+}
+IN_SHARDS: Places = {
+    ("GET", "/queues"): queues.list_all,
+    ("GET", "/queues/detailed"): queues.list_all,
+    ("GET", "/queues/{vhost}"): queues.list_vhost,
+    ("GET", "/consumers"): clients.list_consumers,
+    ("GET", "/consumers/{vhost}"): clients.list_consumers,
+    ("POST", "/exchanges/{vhost}/{exchange}/publish"): messages.publish,
+    ("GET", "/dead-letters/{vhost}"): messages.list_dead_letters,
+    ("GET", "/scheduled/{vhost}"): messages.list_scheduled,
+}
+OF_NODE: Places = {
+    ("GET", "/nodes/{node}"): clients.look_at_node,
+    ("GET", "/nodes/{node}/memory"): clients.ask_node,
+    ("GET", "/nodes/{node}/storage"): clients.ask_node,
+    ("POST", "/nodes/{node}/drain"): clients.ask_node,
+    ("POST", "/vhosts/{vhost}/start/{node}"): clients.ask_node,
+}
+ON_NODES: Places = {
+    ("GET", "/overview"): sums.look_at_all,
+    ("GET", "/vhosts"): sums.list_vhosts,
+    ("GET", "/vhosts/{vhost}"): sums.look_at_vhost,
+    ("GET", "/nodes"): clients.list_nodes,
+    ("GET", "/connections"): clients.list_of_nodes,
+    ("GET", "/connections/{connection}"): clients.first_found,
+    ("DELETE", "/connections/{connection}"): clients.first_found,
+    ("GET", "/connections/{connection}/channels"): clients.first_found,
+    ("GET", "/connections/username/{user}"): clients.list_of_nodes,
+    ("DELETE", "/connections/username/{user}"): clients.all_do,
+    ("GET", "/vhosts/{vhost}/connections"): clients.list_of_nodes,
+    ("GET", "/channels"): clients.list_of_nodes,
+    ("GET", "/channels/{channel}"): clients.look_at_channel,
+    ("GET", "/vhosts/{vhost}/channels"): clients.list_of_nodes,
+    ("GET", "/alerts"): clients.list_alerts,
+    ("GET", f"{CHECKS}/alarms"): checks.alarms,
+    ("GET", f"{CHECKS}/virtual-hosts"): checks.virtual_hosts,
+    ("GET", f"{CHECKS}/is-in-service"): checks.in_service,
+    ("GET", f"{CHECKS}/ready-to-serve-clients"): checks.in_service,
+    ("GET", f"{CHECKS}/node-is-quorum-critical"): checks.quorum_critical,
+}
+ELSEWHERE: Places = {**OF_QUEUE, **IN_SHARDS, **OF_NODE, **ON_NODES}
+
+CLUSTERED: Table = {key: (rule, ELSEWHERE.get(key, ask)) for key, (rule, ask) in ROUTES.items()}
+"""Every endpoint, for clients of a node."""
+BETWEEN: Table = ROUTES
+INSIDE: Table = {
+    **{key: ROUTES[key] for key in (*OF_QUEUE, *IN_SHARDS)},
+    ("POST", queues.ROWS): (Rule.MANAGEMENT, queues.rows),
+    ("POST", "/dead-letters/{vhost}"): (Rule.VHOST, messages.count_dead_letters),
+}

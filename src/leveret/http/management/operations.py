@@ -1,0 +1,34 @@
+"""What operators see of a cluster and let it do: additions to RabbitMQ's API, but for the rebalancing."""
+
+from __future__ import annotations
+
+from leveret.http.management.call import Call
+from leveret.http.management.refusals import Missing, answer, done
+from leveret.http.management.site import Cluster
+from leveret.http.router import Answer
+
+
+def cluster_of(call: Call) -> Cluster:
+    """The cluster of a node; a single server has none."""
+    if call.site.cluster is None:
+        raise Missing()
+    return call.site.cluster
+
+
+async def status(call: Call) -> Answer:
+    """Who is there, and who has which shard; on a single server nobody."""
+    if call.site.cluster is None:
+        return answer({"cluster": None, "node": call.site.process.node, "members": [], "shards": []})
+    return answer(await call.site.cluster.status())
+
+
+async def drain(call: Call) -> Answer:
+    """Give the shards of this node to others, then stop it unless it is to stay."""
+    return answer(await cluster_of(call).drain(call.field("stay", bool, False)))
+
+
+async def rebalance(call: Call) -> Answer:
+    """Let shards go to the nodes that should have them; a single server has nothing to spread."""
+    if call.site.cluster is not None:
+        await call.site.cluster.rebalance()
+    return done()

@@ -1,0 +1,73 @@
+"""What happened to streams in tables and is not stored yet: it goes with the next frame of the journal.
+
+staged      by those who append, seal and remove, in their order
+taken       sent with a frame whose outcome is not known yet; a frame that is sent again has the same
+"""
+
+import threading
+from collections.abc import Callable
+
+from leveret.journal.stream_table import NewIndex, Piece, StreamChange
+from leveret.stream.table_pages import TableFile
+
+Entry = tuple[TableFile, StreamChange]
+
+
+class Changes:
+    """Changes to all streams of a shard; Beside of leveret.journal.stream_table is what the journal sees of it."""
+
+    def __init__(self, on_stored: Callable[[TableFile, Piece], None]) -> None:
+        """Start with none; tell of every piece that is durable."""
+        self._on_stored = on_stored
+        self._lock = threading.Lock()
+        self._staged: list[Entry] = []
+        self._taken: list[Entry] | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything is stored."""
+        return not self._staged and not self._taken
+
+    def stage(self, file: TableFile, change: StreamChange) -> None:
+        """Store a change with the next frame."""
+        with self._lock:
+            self._staged.append((file, change))
+
+    def unstage(self, file: TableFile, start: int) -> None:
+        """Store nothing of a file that was staged from a position on; from 0 on: nothing at all."""
+        with self._lock:
+            self._staged = [
+                (other, change)
+                for other, change in self._staged
+                if other is not file or (start and not (isinstance(change, Piece) and change.start >= start))
+            ]
+
+    def has(self, file: TableFile) -> bool:
+        """Whether something of a file is not stored yet."""
+        return any(other is file for other, _ in self._all())
+
+    def index(self, file: TableFile) -> bytes | None:
+        """The newest index of a file, if it is not stored yet."""
+        found = [change.data for other, change in self._all() if other is file and isinstance(change, NewIndex)]
+        return bytes(found[-1]) if found else None
+
+    def _all(self) -> list[Entry]:
+        with self._lock:
+            return [*(self._taken or ()), *self._staged]
+
+    # Beside
+
+    def take(self) -> list[StreamChange]:
+        """See Beside."""
+        with self._lock:
+            if self._taken is None:
+                self._taken, self._staged = self._staged, []
+            return [change for _, change in self._taken]
+
+    def stored(self) -> None:
+        """See Beside."""
+        with self._lock:
+            taken, self._taken = self._taken or [], None
+        for file, change in taken:
+            if isinstance(change, Piece):
+                self._on_stored(file, change)

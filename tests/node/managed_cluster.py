@@ -1,0 +1,111 @@
+"""Nodes of one process that serve management, console and scrapes as well."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from leveret.http.management.site import Site
+from leveret.node.web.edges import Furnish
+from leveret.node.web.logins import share
+from leveret.server.administration.site import Site as Ground
+from leveret.server.alerting import alerting_of
+from leveret.server.control import perform
+from leveret.server.management import management_site
+from leveret.server.shard_verbs import ShardVerbs
+from tests.management.scene import Api
+from tests.node.cluster import Cluster
+from tests.node.web_cluster import WebCluster, WebNode
+
+COUNTS = ("takeovers", "takeovers_failed", "takeover_ms", "shards_lost", "shards", "vacant", "definitions", "forwarded")
+
+
+class Operator:
+    """A cluster whose shards are where tests put them."""
+
+    def __init__(self, node: "ManagedNode") -> None:
+        self._node = node.node
+        self.draining = False
+        self.rebalanced = 0
+
+    @property
+    def links(self) -> list[str]:
+        return sorted(self._node.links)
+
+    @property
+    def successors(self) -> list[str]:
+        return self.links
+
+    async def status(self) -> dict[str, Any]:
+        return {"cluster": "test", "node": self._node.name, "definitions": 1, "members": [], "shards": []}
+
+    async def drain(self, stay: bool = False) -> dict[str, Any]:
+        self.draining = True
+        return {"node": self._node.name, "stays": stay}
+
+    async def rebalance(self) -> dict[str, Any]:
+        self.rebalanced += 1
+        return {}
+
+    def figures(self) -> dict[str, Any]:
+        links = dict.fromkeys(self.links, True)
+        more = {"links": links, "link_bytes": self._node.link_bytes(), "outbox": 0}
+        return {**dict.fromkeys(COUNTS, 0), **more, "etcd_trouble": 0, "store_trouble": 0}
+
+
+class ManagedNode(WebNode):
+    """A node with everything that operators ask."""
+
+    def __init__(self, name: str, cluster: Cluster, furnish: Furnish) -> None:
+        super().__init__(name, cluster, furnish)
+        self._folder = TemporaryDirectory()
+        self.operator = Operator(self)
+        options = replace(self.options, data=self._folder.name)
+        access, guard, shards = self.fronts.access, self.fronts.broker.guard, self.edges.management.guards
+        self.alerts = alerting_of(options, guard, shards, self.node.decide)
+        self.catalog.replica.followers.append(
+            lambda change: self.alerts.book.follow(change.kind, change.definition, change.removed)
+        )
+        ground = Ground(guard.core, access, alerts=self.alerts, shards=shards, elsewhere=ShardVerbs(self.node))
+        self.ground = ground
+        fronts = self.fronts.server
+        alone = management_site(options, self.edges.desk, ground, self.alerts, fronts, {}, None, self.audit, name)
+        self.site: Site = self.edges.management.join(self.node, alone, self.operator)
+        self.web.manage(self.site)
+        share(self.node, self.web.sessions, self.web.login)
+
+    async def stop(self) -> None:
+        await super().stop()
+        await asyncio.to_thread(self._folder.cleanup)
+
+
+class ManagedCluster(WebCluster):
+    """Some of them."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names, member=ManagedNode)
+
+    def managed(self, name: str) -> ManagedNode:
+        """One of them."""
+        node = self.members[name]
+        assert isinstance(node, ManagedNode)
+        return node
+
+    def api(self, name: str, user: str = "guest", password: str = "guest") -> Api:
+        """A client of the management API of a node."""
+        return Api(self.at(name).http_port, user, password)
+
+    def operate(self, name: str, verb: str, /, **arguments: Any) -> Any:
+        """Do what an operator of a node asks for."""
+        node = self.managed(name)
+
+        async def decided(run: Callable[[], Any]) -> Any:
+            return await node.node.decide(lambda core: run())
+
+        return self.run(perform(decided, node.ground, verb, arguments))
+
+    def sample(self) -> None:
+        """Let every node look at its queues."""
+        for name in self.members:
+            self.run(self.managed(name).site.rates.sample())

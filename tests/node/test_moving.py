@@ -1,0 +1,155 @@
+"""A move as its node sees it: closed by whom and when, and what becomes of it."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from leveret.cluster.shard_groups import Group, Home, ShardGroups
+from leveret.core.errors import Fenced, LeveretError, NotFound, PreconditionFailed, ResourceLocked, Unreachable
+from leveret.embedded.broker import Broker
+from leveret.node import moving
+from leveret.node.moving import Moving
+
+GROUPS = [Group(0, "zero"), Group(1, "one")]
+SHARD, EPOCH = 3, 10
+
+
+class FakeGroups:
+    """Groups in memory, of which one shard may be claimed."""
+
+    def __init__(self, origin: Group | None = None) -> None:
+        self.home: Home | None = Home(GROUPS[0], origin)
+        self.switches = True
+
+    def all(self) -> list[Group]:
+        return GROUPS
+
+    def claim(self, shard: int, epoch: int) -> Home | None:
+        return self.home
+
+    def switch(self, shard: int, epoch: int, target: int) -> bool:
+        return self.switches
+
+    def close(self) -> None: ...
+
+
+class FakeCopy:
+    """A copy that is made when it may be."""
+
+    go = threading.Event()
+    done: ClassVar[list[str]] = []
+
+    def __init__(self, *place: object) -> None: ...
+
+    def begin(self) -> None:
+        self.done.append("begin")
+
+    def copy_ahead(self) -> None:
+        self.go.wait(10)
+        self.done.append("copy_ahead")
+
+    def finish(self) -> None:
+        self.done.append("finish")
+
+    def cancel(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "ShardCopy", FakeCopy)
+    FakeCopy.go.set()
+    FakeCopy.done.clear()
+
+
+def played(groups: FakeGroups, play: Callable[[Moving], Any]) -> None:
+    """Let a node that has taken the shard over do something."""
+
+    async def main() -> None:
+        node = Moving("a", cast(ShardGroups, groups), lambda url, shard, epoch: cast(Broker, url))
+        node.retake = lambda shard: cast(None, asyncio.ensure_future(node.closed(shard, EPOCH)))
+        await asyncio.to_thread(node.open_at, SHARD, EPOCH)
+        await asyncio.sleep(0)
+        try:
+            await play(node)
+        finally:
+            await node.close()
+
+    asyncio.run(main())
+
+
+def test_a_shard_is_finished_when_it_is_closed() -> None:
+    async def play(node: Moving) -> None:
+        assert node.group_of(SHARD) == 0
+        await node.move(SHARD, 1)
+        assert FakeCopy.done == ["begin", "copy_ahead", "finish"]
+        assert node.group_of(SHARD) is None
+
+    played(FakeGroups(), play)
+
+
+def test_a_shard_that_goes_to_another_node_meanwhile_is_not_moved() -> None:
+    async def play(node: Moving) -> None:
+        FakeCopy.go.clear()
+        move = asyncio.create_task(node.move(SHARD, 1))
+        while "begin" not in FakeCopy.done:
+            await asyncio.sleep(0)
+        with pytest.raises(ResourceLocked, match="moves shard"):
+            await node.move(SHARD, 1)
+        await node.closed(SHARD, EPOCH)
+        FakeCopy.go.set()
+        with pytest.raises(Unreachable, match="gone to another node"):
+            await move
+        assert "finish" not in FakeCopy.done
+
+    played(FakeGroups(), play)
+
+
+def test_a_move_that_does_not_count_is_an_error() -> None:
+    groups = FakeGroups()
+    groups.switches = False
+
+    async def play(node: Moving) -> None:
+        with pytest.raises(Fenced, match="another owner"):
+            await node.move(SHARD, 1)
+
+    played(groups, play)
+
+
+@pytest.mark.parametrize(
+    ("shard", "group", "refusal"),
+    [(SHARD, 7, NotFound), (SHARD + 1, 1, Unreachable), (SHARD, 0, PreconditionFailed)],
+)
+def test_what_cannot_be_moved_is_refused(shard: int, group: int, refusal: type[LeveretError]) -> None:
+    async def play(node: Moving) -> None:
+        with pytest.raises(refusal):
+            await node.move(shard, group)
+
+    played(FakeGroups(), play)
+
+
+def test_what_the_move_before_left_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "sweep", lambda *place: FakeCopy.go.wait(10))
+    FakeCopy.go.clear()
+
+    async def play(node: Moving) -> None:
+        with pytest.raises(ResourceLocked, match="left in group 1"):
+            await node.move(SHARD, 1)
+        FakeCopy.go.set()
+
+    played(FakeGroups(GROUPS[1]), play)
+
+
+def test_a_shard_that_was_claimed_by_somebody_newer_is_not_opened() -> None:
+    groups = FakeGroups()
+
+    async def play(node: Moving) -> None:
+        groups.home = None
+        with pytest.raises(Fenced, match="higher epoch"):
+            await asyncio.to_thread(node.open_at, SHARD, EPOCH)
+
+    played(groups, play)
