@@ -12,8 +12,10 @@ from leveret.amqp.methods import (
     BasicConsumeOk,
     BasicGet,
     BasicGetOk,
+    BasicReject,
     ConfirmSelect,
     ConfirmSelectOk,
+    ConnectionClose,
     TxSelect,
     TxSelectOk,
 )
@@ -113,6 +115,18 @@ def test_a_message_that_cannot_be_read_does_not_hold_up_its_queue(world: World, 
     assert (queue.backing_off, queue.counts["redelivered"]) == (1, 0)
     world.pass_ms(1_000)
     assert queue.counts["redelivered"] == 1
+
+
+def test_a_message_that_cannot_be_dead_lettered_waits_again(world: World, client: Client, tmp_path: Path) -> None:
+    client.queue("dead", durable=True)
+    client.queue(durable=True, arguments=DEAD_LETTERS)
+    client.publish(body=POISON, delivery_mode=2)
+    tag = client.call(BasicGet("q"), BasicGetOk).delivery_tag
+    damage(world, tmp_path)
+    client.send(BasicReject(tag, requeue=False))
+    client.next(ConnectionClose)
+    queue = world.core.topology.vhost("/").queue("q")
+    assert (queue.depth, queue.leased) == (1, 0)
 
 
 @pytest.mark.parametrize("overflow", ["drop-head", "reject-publish"])

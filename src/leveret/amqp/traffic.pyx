@@ -33,17 +33,14 @@ cdef enum:
     IMMEDIATE = 2
     NAMES_AT = 6            # in basic.publish
     BODY_SIZE_AT = 4        # in a content header
-    PROPERTIES_AT = 14
     ROUTES_MAX = 10_000     # routing keys are chosen by clients; a full cache is cleared
     FRAME_OVERHEAD = 8
-
+    REPLY_TO_BYTES = 22
     ACK_METHOD = 80
     NACK_METHOD = 120
     GET_OK_METHOD = 71
 
 cdef const char* REPLY_TO = b"\x15amq.rabbitmq.reply-to"
-cdef enum:
-    REPLY_TO_BYTES = 22
 
 
 cdef class Route:
@@ -319,13 +316,18 @@ cdef class Traffic:
             return self.read_on(<Consumer>held.consumer, queue)
         if held.state != LEASED or held.lease != lease:
             return 0
-        if how == ACK:
-            self.acks += 1
-            queue.counters.acked += 1
-            return queue.settle(held, ACKED)
-        if how == REJECT:
-            return self.core.dead(queue, held, REJECTED)
-        self.core.nack(queue, held, lease, None, random())
+        try:
+            if how == ACK:
+                self.acks += 1
+                queue.counters.acked += 1
+                queue.settle(held, ACKED)
+            elif how == REJECT:
+                self.core.dead(queue, held, REJECTED)
+            else:
+                self.core.nack(queue, held, lease, None, random())
+        except BaseException:   # to die it has to be read: if it cannot be, nobody has it any more
+            queue.give_back(held, REQUEUED, 0)
+            raise
         return 0
 
     cdef int read_on(self, Consumer consumer, Queue queue) except -1:
