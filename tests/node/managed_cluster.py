@@ -1,6 +1,7 @@
 """Nodes of one process that serve management, console and scrapes as well."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,7 +11,9 @@ from leveret.node.web.edges import Furnish
 from leveret.node.web.logins import share
 from leveret.server.administration.site import Site as Ground
 from leveret.server.alerting import alerting_of
+from leveret.server.control import perform
 from leveret.server.management import management_site
+from leveret.server.shard_verbs import ShardVerbs
 from tests.management.scene import Api
 from tests.node.cluster import Cluster
 from tests.node.web_cluster import WebCluster, WebNode
@@ -64,7 +67,8 @@ class ManagedNode(WebNode):
         self.catalog.replica.followers.append(
             lambda change: self.alerts.book.follow(change.kind, change.definition, change.removed)
         )
-        ground = Ground(guard.core, access, alerts=self.alerts, shards=shards)
+        ground = Ground(guard.core, access, alerts=self.alerts, shards=shards, elsewhere=ShardVerbs(self.node))
+        self.ground = ground
         fronts = self.fronts.server
         alone = management_site(options, self.edges.desk, ground, self.alerts, fronts, {}, None, self.audit, name)
         self.site: Site = self.edges.management.join(self.node, alone, self.operator)
@@ -91,6 +95,15 @@ class ManagedCluster(WebCluster):
     def api(self, name: str, user: str = "guest", password: str = "guest") -> Api:
         """A client of the management API of a node."""
         return Api(self.at(name).http_port, user, password)
+
+    def operate(self, name: str, verb: str, /, **arguments: Any) -> Any:
+        """Do what an operator of a node asks for."""
+        node = self.managed(name)
+
+        async def decided(run: Callable[[], Any]) -> Any:
+            return await node.node.decide(lambda core: run())
+
+        return self.run(perform(decided, node.ground, verb, arguments))
 
     def sample(self) -> None:
         """Let every node look at its queues."""

@@ -42,7 +42,7 @@ def test_operators_use_any_node(pair: Nodes) -> None:
     run(*admin, "declare", "user", "name=ada", "password=right", "tags=monitoring")
     assert Api(pair.http_port("a"), "ada", "right").get("/nodes")[1]["running"]
     url = f"http://guest:guest@127.0.0.1:{pair.http_port('b')}"
-    for words in (["top", "--once"], ["cluster", "status"]):
+    for words in (["top", "--once"], ["streams", "create", "clicks"], ["cluster", "status"]):
         run(sys.executable, "-m", "leveret", *words, "--url", url)
     need_program("chromium")
     with sync_playwright() as playwright:

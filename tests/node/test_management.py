@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -11,10 +11,14 @@ import pytest
 from pika import BlockingConnection
 from pika.exceptions import ConnectionClosedByBroker
 
+from leveret.core.errors import NotFound, TooMany
+from leveret.http.management import listing
+from leveret.http.management.cluster import asking, queues
 from leveret.http.management.cluster.asking import UNANSWERED
 from leveret.http.management.cluster.places import ELSEWHERE
 from leveret.http.management.routes import ROUTES
 from leveret.http.metrics.cluster import CLUSTER
+from leveret.http.response import Stream
 from leveret.node.web import management
 from tests.management.scene import Api
 from tests.node.cluster import SHARDS, name_in
@@ -95,6 +99,22 @@ def test_queues_are_sorted_by_what_only_shards_know(cluster: ManagedCluster) -> 
     (first, second) = cluster.api("a").get(f"/queues?{query}")["items"]
     assert first == {"name": NAMES[1], "messages": 1}
     assert second["messages"] == 0
+
+
+def test_what_is_gathered_is_bounded(cluster: ManagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "SORTED_MAX", 1)
+    told = cluster.api("a").call("GET", "/queues?sort=messages")
+    assert (told.status, "ask for some by name" in told.body["reason"]) == (400, True)
+    monkeypatch.setattr(queues, "ROWS_MAX", 0)
+    assert {row["state"] for row in cluster.api("a").get("/queues")} == {"down"}
+    monkeypatch.setattr(asking, "TOLD_BYTES_MAX", 3)
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        yield b"[1,"
+        yield b"2]"
+
+    with pytest.raises(TooMany, match="ask for some by name"):
+        asyncio.run(asking.value_of(Stream(parts())))
 
 
 def test_a_queue_of_another_node_is_read_purged_and_deleted(cluster: ManagedCluster) -> None:
@@ -215,6 +235,21 @@ def test_a_channel_counts_what_it_does_in_whatever_shards(cluster: ManagedCluste
 def wait_for_the_end(connection: BlockingConnection) -> None:
     while True:
         connection.process_data_events(1)
+
+
+def test_streams_and_groups_are_managed_by_any_node(fresh: ManagedCluster) -> None:
+    names = sorted(name_in(shard, "log") for shard in (0, 1))
+    for name in names:
+        assert fresh.operate("a", "streams.create", name=name, partitions=2)["partitions"] == 2
+    assert [row["name"] for row in fresh.operate("b", "streams.list")] == names
+    assert len(fresh.operate("b", "streams.show", name=names[0])) == 2
+    for name in names:
+        fresh.operate("a", "groups.create", stream=name, name="readers")
+    assert [(row["stream"], row["lag"]) for row in fresh.operate("b", "groups.list")] == [(name, 0) for name in names]
+    with pytest.raises(NotFound, match="nobody"):
+        fresh.operate("a", "groups.show", stream=names[0], name="nobody")
+    fresh.operate("b", "streams.delete", name=names[0])
+    assert [row["name"] for row in fresh.operate("a", "streams.list")] == names[1:]
 
 
 def test_every_node_is_told_of_and_asked(cluster: ManagedCluster) -> None:

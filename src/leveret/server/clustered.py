@@ -44,6 +44,7 @@ from leveret.server.node_edges import NodeEdges
 from leveret.server.process import LOG, Server, certificates_of, held, limits_of, noticed, raise_file_limit
 from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
+from leveret.server.shard_verbs import ShardVerbs
 from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer
 from leveret.server.web import Web
@@ -174,7 +175,8 @@ class NodeServer(Server):
             lambda change: alerts.book.follow(change.kind, change.definition, change.removed)
         )
         cluster = Operations(joined, self._drained)
-        return Ground(guard.core, access, partial(self._facts, amqp), alerts, shards, cluster)
+        facts, verbs = partial(self._facts, amqp), ShardVerbs(joined.node)
+        return Ground(guard.core, access, facts, alerts, shards, cluster, verbs)
 
     def _manage(self, web: Web, node: Node, ground: Ground, amqp: AmqpServer, edges: NodeEdges, audit: Audit) -> Site:
         """Let the node answer management, console, scrapes and verbs."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError, PreconditionFailed, TooMany
 from leveret.embedded.guard import Guard
-from leveret.server.administration import cluster
+from leveret.server.administration import cluster, groups, journal, streams
 from leveret.server.administration.site import OPERATOR, Site
 from leveret.server.administration.verbs import call
 from leveret.telemetry.audit import Audit
@@ -35,6 +35,9 @@ LAST_WORDS_S = 1.0  # for answers that are under way when the server stops
 SHOWN = ("name", "user", "vhost", "exchange", "stream", "section")  # the arguments that the log tells
 # Verbs that change nothing: monitoring asks all the time.
 QUESTIONS = ("list", "show", "lag", "export", "status", "firing", "silences", "history", "receivers")
+
+SHARDED = frozenset((*streams.VERBS, *groups.VERBS, *journal.VERBS))
+"""Verbs on what only the shards of a cluster have."""
 
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a verb and gives what it gives once that lasts; the verb may be run more than once."""
@@ -60,6 +63,8 @@ async def perform(run: Run, site: Site, verb: object, arguments: dict[str, Any])
     if str(verb) in cluster.VERBS:
         # Without the lock, and without the catalog of the cluster: status is asked for when that is in trouble.
         result = call(site, verb, arguments)
+    elif site.elsewhere is not None and str(verb) in SHARDED:
+        result = site.elsewhere.perform(site, str(verb), arguments)
     else:
         result = await run(lambda: call(site, verb, arguments))
     return await result if isawaitable(result) else result

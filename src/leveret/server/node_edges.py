@@ -21,6 +21,7 @@ from leveret.node.web.rows import EDGE as ROWS
 from leveret.node.web.shard_edges import ShardEdges
 from leveret.node.web.sqs import NodeService
 from leveret.security.access import Access
+from leveret.server import shard_verbs
 from leveret.server.sqs import settings_of
 from leveret.telemetry.audit import Audit
 
@@ -42,6 +43,7 @@ class NodeEdges:
         """The APIs of a shard that the node begins to serve."""
         settings, queues = self.account.settings, self.account.queues
         made = ShardEdges(home, broker, self._access, settings, queues, self.management)
+        made.by_name = {**made.by_name, shard_verbs.EDGE: shard_verbs.edge(broker, self._access)}
         made.account.alarm = self.account.alarm
         self._furnished = [*(each for each in self._furnished if not each.closed), made]
         return made

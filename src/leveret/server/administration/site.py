@@ -35,6 +35,13 @@ class Cluster(Protocol):
         """Move one shard to another group."""
 
 
+class Elsewhere(Protocol):
+    """Does verbs on what only the shards of a cluster have."""
+
+    async def perform(self, site: "Site", verb: str, arguments: dict[str, Any]) -> Any:
+        """What a verb gives."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A core and who may use it; verbs run under the lock of the core.
@@ -49,3 +56,4 @@ class Site:
     alerts: Alerting | None = None
     shards: Callable[[], Sequence[Guard]] | None = None
     cluster: Cluster | None = None
+    elsewhere: Elsewhere | None = None

@@ -65,10 +65,10 @@ def create(
     max_bytes: int | None = None,
     segment_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """A new stream; one that exists with these settings is no error."""
+    """A new stream; one that exists with these settings is no error. Of a node nothing is told: its shard knows it."""
     arguments = stream_arguments(partitions, max_age, max_bytes, segment_bytes)
     site.core.declare_queue(vhost, name, {**arguments, QUEUE_TYPE: STREAM})
-    return shown(recorder_of(site, name, vhost))
+    return shown(recorder_of(site, name, vhost)) if site.elsewhere is None else {}
 
 
 def delete(site: Site, name: str, vhost: str = VHOST) -> dict[str, Any]:
