@@ -164,6 +164,26 @@ def test_a_client_that_goes_ends_it_over_there(world: World) -> None:
     world.cluster.run(leave())
 
 
+def test_a_node_that_stops_lets_nobody_wait(world: World) -> None:
+    async def stop() -> None:
+        echo = world.echo("3")
+        echo.waiting.clear()
+        poll, send = (
+            asyncio.create_task(world.ask("3", "/later", b"x", "POST", again=again)) for again in (True, False)
+        )
+        while len(echo.waiting) < 2:
+            await asyncio.sleep(0.01)
+        world.courier.close()
+        with pytest.raises(asyncio.CancelledError):
+            await poll
+        for each in echo.waiting:
+            if not each.cancelled():
+                each.set_result(Response(200, b"done"))
+        assert (await send).body == b"done"
+
+    world.cluster.run(stop())
+
+
 def test_nodes_are_asked_too(world: World) -> None:
     async def ask() -> None:
         for member in world.cluster.members.values():

@@ -46,7 +46,7 @@ def poll(nodes: Nodes, member: Any, count: int) -> Any:
 
 def test_clients_go_on_when_the_owner_is_killed(nodes: Nodes) -> None:
     nodes.start("a", "b")  # the first one has all shards for a while
-    nodes.operate("a", "keys.add", user="guest", id=KEY, secret=SECRET)
+    nodes.operate("b", "keys.add", user="guest", id=KEY, secret=SECRET)
     client = sqs(nodes, "b")
     url = client.create_queue(QueueName="orders")["QueueUrl"]
     for body in ("one", "two"):

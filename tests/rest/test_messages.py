@@ -342,3 +342,20 @@ def test_only_some_look_through_queues_at_once(world: RestWorld) -> None:
                 await asyncio.sleep(0.001)
 
     assert asyncio.run(scenario()) == ["third"]
+
+
+@pytest.mark.parametrize("verb", ["DELETE /queues/orders/messages/-", "POST /queues/orders/messages/-/reject"])
+def test_a_receipt_of_the_owner_before_settles_what_is_kept_for_it(
+    world: RestWorld, orders: leveret.Queue, verb: str
+) -> None:
+    orders.send("x")
+    old = world.take("orders")["receipt_handle"]
+    orders.nack(old)
+    (kept,) = orders.receive()  # as a node does that has just taken over
+    assert world.call(verb, {"receipt_handle": old}).status == 409
+    with world.broker.guard as core:
+        held = orders.core.find_lease(*world.broker.receipts.read(orders.core.id, kept.receipt))
+        core.kept = lambda queue, seq: held if seq == held.seq else None
+    assert world.call(verb, {"receipt_handle": old}).status == 204
+    assert world.call(verb, {"receipt_handle": old}).status == 409
+    assert world.ok("GET /queues/orders")["leased"] == 0

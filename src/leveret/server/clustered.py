@@ -158,6 +158,7 @@ class NodeServer(Server):
         self._stop_listening(amqp, web, sqs)
         await control.stop()
         await joined.drain()
+        joined.node.courier.close()
         await self._send_away(amqp, web, sqs)
         await joined.stop()
         await self._log.close()

@@ -65,6 +65,18 @@ def leased(queue: Queue, receipt: str) -> tuple[Held, int]:
     return queue.core.find_lease(seq, lease), lease
 
 
+def done_with(queue: Queue, receipt: str) -> tuple[Held, int]:
+    """What a receipt is for whose lease is to end; it may be of the owner before. Under the lock."""
+    try:
+        return leased(queue, receipt)
+    except InvalidReceipt:
+        kept, (seq, _) = queue.guard.core.kept, queue.broker.receipts.read(queue.anyway.id, receipt)
+        held = None if kept is None else kept(queue.core, seq)
+        if held is None:
+            raise
+        return held, held.lease
+
+
 def check_id(queue: Queue, held: Held, message_id: str) -> None:
     """Refuse a receipt of another message than the path names; a dead letter has the id that it had at first."""
     if message_id in (ANY_ID, format_id(queue.tag, held.seq)):
@@ -78,7 +90,8 @@ def _settle(call: Call, verb: str, value: Any, answer: Response) -> Any:
     """End or extend a lease; answer when that is on the disk."""
     queue, message_id = call.queue, call.request.parameters["message_id"]
     with queue.guard as core:
-        held, lease = leased(queue, call.body["receipt_handle"])
+        find = leased if verb == "extend" else done_with
+        held, lease = find(queue, call.body["receipt_handle"])
         check_id(queue, held, message_id)
         SETTLE[verb](core, queue.core, held, lease, value)
         frame = queue.guard.commit()
@@ -119,7 +132,7 @@ def acknowledge_many(call: Call) -> Any:
     with queue.guard as core:
         for receipt in call.body["receipt_handles"]:
             try:
-                held, lease = leased(queue, receipt)
+                held, lease = done_with(queue, receipt)
                 SETTLE["ack"](core, queue.core, held, lease, None)
             except LeveretError as error:
                 failed.append({"receipt_handle": receipt, "detail": str(error)})

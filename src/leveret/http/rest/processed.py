@@ -8,7 +8,7 @@ from leveret.embedded.processed import Processed
 from leveret.http.problem import problem
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Record, Text
-from leveret.http.rest.leases import DONE, RECEIPT, check_id, leased
+from leveret.http.rest.leases import DONE, RECEIPT, check_id, done_with
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.shapes import SHORT_CHARS_MAX
 
@@ -42,7 +42,7 @@ def finish(call: Call) -> Any:
         seq, _ = queue.broker.receipts.read(queue.anyway.id, receipt)
         memory.remember(core, message_id, seq)
         try:
-            held, lease = leased(queue, receipt)
+            held, lease = done_with(queue, receipt)
             check_id(queue, held, message_id)
             queue.core.ack(held, lease)
         except InvalidReceipt as error:

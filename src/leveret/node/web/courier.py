@@ -44,6 +44,7 @@ class Courier:
         self._node = node
         self._receptions: set[Reception] = set()
         self._bodies_bytes = 0
+        self._patient: set[asyncio.Task[Any]] = set()
         self.forwarded = 0
         """How many requests were sent to other nodes."""
 
@@ -54,7 +55,24 @@ class Courier:
         shard = self._node.shards.get(home)
         if shard is not None and shard.is_proven():
             return shard.edges.by_name[edge].handler(request)
-        return self._find(home, edge, request, again or request.method in SAFE)
+        if again or request.method in SAFE:
+            return self._wait(home, edge, request)
+        return self._find(home, edge, request, again=False)
+
+    def close(self) -> None:
+        """Let nobody wait here any longer for what can be asked of another node as well."""
+        for task in self._patient:
+            task.cancel()
+
+    async def _wait(self, home: str, edge: str, request: Request) -> Answer:
+        """Ask for something that may be asked twice, and so may be cut off."""
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in one"
+        self._patient.add(task)
+        try:
+            return await self._find(home, edge, request, again=True)
+        finally:
+            self._patient.discard(task)
 
     async def _find(self, home: str, edge: str, request: Request, again: bool) -> Answer:
         """Ask whoever has the shard, or will have it soon."""
@@ -69,6 +87,7 @@ class Courier:
                 if not again:
                     detail = f"the node that has shard {home} was lost, perhaps before it had done it: {error}"
                     raise Refusal(503, detail, RETRY_AFTER) from None
+                deadline_s = loop.time() + PATIENCE_S  # it may have been answering for long
             if loop.time() > deadline_s:
                 raise Refusal(503, f"nobody has shard {home} now: try again", RETRY_AFTER)
             await asyncio.sleep(RETRY_S)
