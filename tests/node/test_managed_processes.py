@@ -51,9 +51,9 @@ def test_operators_use_any_node(pair: Nodes) -> None:
             assert cell(page, "here", "State") == "healthy"
             expect(page.get_by_role("region", name="Shards", exact=True)).to_contain_text("active")
             keep(page, "cluster")
-            page.get_by_role("row", name="b healthy").get_by_role("button", name="Drain").click()
+            page.get_by_role("row", name="a healthy").get_by_role("button", name="Drain").click()
             page.get_by_role("dialog").get_by_role("button", name="Drain").click()
-            expect(page.get_by_role("row", name="b drained")).to_be_visible()
+            expect(page.get_by_role("row", name="a drained")).to_be_visible()
         browser.close()
     shards = Api(pair.http_port("a")).get("/cluster")["shards"]
-    assert {row["owner"] for row in shards} == {"a"}
+    assert {row["owner"] for row in shards} == {"b"}

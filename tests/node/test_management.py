@@ -13,13 +13,16 @@ from pika.exceptions import ConnectionClosedByBroker
 
 from leveret.core.errors import NotFound, TooMany
 from leveret.http.management import listing
+from leveret.http.management.call import Call
 from leveret.http.management.cluster import asking, queues
 from leveret.http.management.cluster.asking import UNANSWERED
 from leveret.http.management.cluster.places import ELSEWHERE
 from leveret.http.management.routes import ROUTES
 from leveret.http.metrics.cluster import CLUSTER
+from leveret.http.request import Peer, Request
 from leveret.http.response import Stream
 from leveret.node.web import management
+from leveret.security.identity import Identity
 from tests.management.scene import Api
 from tests.node.cluster import SHARDS, name_in
 from tests.node.managed_cluster import ManagedCluster
@@ -99,6 +102,18 @@ def test_queues_are_sorted_by_what_only_shards_know(cluster: ManagedCluster) -> 
     (first, second) = cluster.api("a").get(f"/queues?{query}")["items"]
     assert first == {"name": NAMES[1], "messages": 1}
     assert second["messages"] == 0
+
+
+def test_a_queue_that_goes_while_a_list_is_made_is_left_out(cluster: ManagedCluster) -> None:
+    name = name_in(1, "passing")
+    cluster.api("a").put(f"/queues/%2F/{name}")
+    site = cluster.managed("a").site
+    with site.desk.guard as core:
+        going = core.topology.vhost("/").queues[name]
+    cluster.api("b").delete(f"/queues/%2F/{name}")
+    call = Call(Request("GET", b"/api/queues", {}, Peer("127.0.0.1", 1)), site)
+    call.request.identity = Identity("guest", frozenset({"administrator"}))
+    assert cluster.run(queues.fetch_of(call)([going], ())) == [None]
 
 
 def test_what_is_gathered_is_bounded(cluster: ManagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:

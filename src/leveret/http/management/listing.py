@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +23,7 @@ from leveret.http.router import Answer
 Row = dict[str, Any]
 Make = Callable[[Any], Row | None]
 Key = Callable[[Any], Any]
-Fetch = Callable[[list[Any], tuple[str, ...]], Awaitable[list[Row]]]
+Fetch = Callable[[list[Any], tuple[str, ...]], Coroutine[Any, Any, list[Row | None]]]
 
 NO_KEYS: Mapping[str, Key] = MappingProxyType({})
 
@@ -174,7 +174,7 @@ def listed(
 async def fetched(
     call: Call, handles: Sequence[Any], fetch: Fetch, name: Callable[[Any], str], keys: Mapping[str, Key]
 ) -> Answer:
-    """The answer with a list whose rows are elsewhere: `fetch` gets those of some handles, with some columns.
+    """The answer with a list whose rows are elsewhere: `fetch` gets those of some handles, None for what is gone.
 
     `keys` give what is in a column without the rows: sorted by one of them, only those of a page are fetched.
     """
@@ -192,7 +192,7 @@ async def fetched(
         fitting = [fitting[index] for index in order]
     if want.page is None:
         return Stream(_fetched_parts(fitting, fetch, want.columns), JSON, NO_CACHE)
-    rows = await fetch(list(_slice(want, fitting)), want.columns)
+    rows = [row for row in await fetch(list(_slice(want, fitting)), want.columns) if row is not None]
     return answer(_page(want, len(handles), len(fitting), rows))
 
 
@@ -208,9 +208,11 @@ async def _fetched_parts(handles: Sequence[Any], fetch: Fetch, columns: tuple[st
     """A long list as JSON, as its rows come."""
     before = b"["
     for start in range(0, len(handles), FETCH_STEP):
-        rows = await fetch(list(handles[start : start + FETCH_STEP]), columns)
-        yield before + json.dumps(rows, separators=(",", ":"))[1:-1].encode()
-        before = b","
+        found = await fetch(list(handles[start : start + FETCH_STEP]), columns)
+        rows = [row for row in found if row is not None]
+        if rows:
+            yield before + json.dumps(rows, separators=(",", ":"))[1:-1].encode()
+            before = b","
     yield b"]" if before == b"," else b"[]"
 
 

@@ -53,18 +53,18 @@ async def list_vhost(call: Call) -> Answer:
 
 
 def _listed(call: Call, handles: Sequence[Queue]) -> Awaitable[Answer]:
-    return fetched(call, handles, _fetch(call), queues.NAME, KEYS)
+    return fetched(call, handles, fetch_of(call), queues.NAME, KEYS)
 
 
-def _fetch(call: Call) -> Fetch:
+def fetch_of(call: Call) -> Fetch:
     """Gets the rows of queues from their shards; those of a shard that does not answer have no figures."""
     wanted = {f"{name}_{end}" for name in RANGES for end in ("age", "incr")}
     ranges = "&".join(f"{name}={value}" for name, value in call.request.query.items() if name in wanted)
 
-    async def fetch(handles: list[Any], columns: tuple[str, ...]) -> list[Row]:
+    async def fetch(handles: list[Any], columns: tuple[str, ...]) -> list[Row | None]:
         nodes = nodes_of(call)
         by_home: dict[str, list[Queue]] = defaultdict(list)
-        for queue in handles:
+        for queue in [each for each in handles if not each.deleted]:
             by_home[nodes.home_of(queue.vhost, queue.name)].append(queue)
         target = f"/api{ROWS}?{ranges}".encode()
         told = await ask_shards(
@@ -75,7 +75,10 @@ def _fetch(call: Call) -> Fetch:
             },
         )
         rows = {(row["vhost"], row["name"]): row for each in told.by.values() for row in each}
-        return [reduced(_whole(call, queue, rows.get((queue.vhost, queue.name))), columns) for queue in handles]
+        return [
+            None if queue.deleted else reduced(_whole(call, queue, rows.get((queue.vhost, queue.name))), columns)
+            for queue in handles
+        ]
 
     return fetch
 
