@@ -52,6 +52,11 @@ class Killed(Exception):
     """What a test lets happen instead of a kill."""
 
 
+def place(number: int) -> int:
+    """The place of a message among all: its number without the gaps that a broker leaves when it is opened."""
+    return number % (1 << 24)
+
+
 def test_every_row_of_sealed_segments_is_archived_once_even_if_runs_are_killed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,9 +90,9 @@ def test_every_row_of_sealed_segments_is_archived_once_even_if_runs_are_killed(
 
     # What is archived and what is not yet are together the whole history, without a row twice.
     whole = [row["seq"] for row in rows_of(data, archive=str(out)) if row["event"] == "published"]
-    assert sorted(whole) == list(range(1, 63))
+    assert sorted(map(place, whole)) == list(range(1, 63))
     found = rows_of(data, archive=str(out), table="messages")
-    assert sorted(row["offset"] for row in found) == list(range(1, 63))
+    assert sorted(place(row["offset"]) for row in found) == list(range(1, 63))
     assert {row["queue"] for row in found} == {"orders", "in/voices"}
     some = reader_of(data, archive=str(out), pushdown="true")
     assert list(some.pushFilters([EqualTo(("queue",), "in/voices")]))
@@ -130,7 +135,7 @@ def test_messages_whose_segment_was_gone_before_the_archive_began_are_archived_o
         work(data, handed, 30)
         archive(spark, job, now_ms())
         found = rows_of(out, table="messages", queue="in/voices")
-        assert counted(found, "offset") == Counter((number,) for number in invoices)
+        assert Counter(place(row["offset"]) for row in found) == Counter(invoices)
 
 
 def test_the_journal_of_another_broker_is_refused(tmp_path: Path) -> None:
