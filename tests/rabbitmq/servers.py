@@ -11,7 +11,7 @@ from tests.rabbitmq.definitions import definitions
 from tests.rabbitmq.transcripts import Address
 from tests.server_process import ServerProcess
 
-VHOSTS = [f"v{number}" for number in range(24)]  # so many scenarios are played at once: most of the time is waiting
+VHOSTS = [f"v{number}" for number in range(12)]  # so many scenarios are played at once: most of the time is waiting
 
 
 @contextmanager

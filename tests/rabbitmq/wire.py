@@ -13,7 +13,7 @@ from leveret.core.properties import Properties, decode_header, encode_header
 
 FRAME_END = 0xCE
 FRAME_MAX = 131_072
-ANSWER_S_MAX = 10.0
+ANSWER_S_MAX = 60.0
 CAPABILITIES = dict.fromkeys(
     (
         "basic.nack",
