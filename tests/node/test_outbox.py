@@ -276,6 +276,9 @@ class OneWay:
     def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
         return {GRAVE_SHARD}
 
+    def definitions(self) -> Any:
+        raise AssertionError("there are no sinks here")
+
     def wake(self, job: Any) -> None:
         self.jobs.append(job)
 

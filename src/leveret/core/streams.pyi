@@ -8,7 +8,6 @@ class Author:
     sequence: int
 
 class Recorder:
-    def check(self, headers: dict[str, Any]) -> None: ...
     @property
     def partition(self) -> int: ...
     @property
