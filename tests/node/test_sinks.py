@@ -131,7 +131,8 @@ def test_an_exchange_gives_rows_to_every_shard_with_all_that_they_say(cluster: D
         channel = connection.channel()
         for name in QUEUES:
             got, properties, body = channel.basic_get(name, auto_ack=True)
-            assert got is not None and properties is not None
+            assert got is not None
+            assert properties is not None
             assert body == values[1]
             assert (got.exchange, got.routing_key) == ("spread", "all.large")
             assert (properties.message_id, properties.headers) == ("m2", {"CC": ["all.copy"]})

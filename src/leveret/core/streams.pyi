@@ -1,5 +1,5 @@
 from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from typing import Protocol
 
 from leveret.core.queue import Queue
 
