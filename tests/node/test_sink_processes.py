@@ -7,20 +7,23 @@ from typing import Any
 
 from tests.node.processes import Nodes
 from tests.node.test_web_processes import BASIC, TIMEOUT_S, ask
-from tests.sink.batches import piece, texts
+from tests.sink.batches import bodies, piece, texts
 
 QUEUES = [f"q{number}" for number in range(8)]  # some in every shard
-ROWS = 8_000
+PIECES, PIECE_ROWS = 4, 2_000
+ROWS = PIECES * PIECE_ROWS
 
 
 def stage(nodes: Nodes, node: str) -> None:
-    """Stage one piece with rows for all queues."""
-    names = [QUEUES[row % len(QUEUES)].encode() for row in range(ROWS)]
-    data = piece([b"%d" % row for row in range(ROWS)], texts("queue", names))
-    connection = HTTPConnection("127.0.0.1", nodes.http_port(node), timeout=TIMEOUT_S)
-    connection.request("PUT", "/sinks/s/parts/p/0", data, {"Authorization": BASIC, "Connection": "close"})
-    assert connection.getresponse().status == 201
-    connection.close()
+    """Stage pieces with rows for all queues."""
+    names = [QUEUES[row % len(QUEUES)].encode() for row in range(PIECE_ROWS)]
+    for number in range(PIECES):
+        data = piece(bodies(number * PIECE_ROWS, PIECE_ROWS), texts("queue", names))
+        connection = HTTPConnection("127.0.0.1", nodes.http_port(node), timeout=TIMEOUT_S)
+        headers = {"Authorization": BASIC, "Connection": "close"}
+        connection.request("PUT", f"/sinks/s/parts/p/{number}", data, headers)
+        assert connection.getresponse().status == 201
+        connection.close()
 
 
 def test_a_batch_goes_on_when_the_owner_is_killed(nodes: Nodes) -> None:
@@ -28,7 +31,7 @@ def test_a_batch_goes_on_when_the_owner_is_killed(nodes: Nodes) -> None:
     for name in QUEUES:
         ask(nodes, "b", f"PUT /queues/{name}", {})
     stage(nodes, "b")
-    order = {"parts": [{"part": "p", "pieces": 1}], "rows": ROWS}
+    order = {"parts": [{"part": "p", "pieces": PIECES}], "rows": ROWS}
     answers: list[Any] = []
 
     def commit() -> None:
@@ -50,4 +53,4 @@ def test_a_batch_goes_on_when_the_owner_is_killed(nodes: Nodes) -> None:
         while sum(found.values()) < ROWS:
             connection.process_data_events(1)
         connection.process_data_events(1)
-    assert found == Counter(b"%d" % row for row in range(ROWS))
+    assert found == Counter(bodies(0, ROWS))
