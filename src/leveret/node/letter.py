@@ -69,9 +69,10 @@ class Letter:
 def addressed(
     properties: Properties, vhost: str, moved: bool = False, sent: Mapping[str, Any] | None = None
 ) -> Properties:
-    """The properties of a letter in the outbox; `sent` is what is told of a row."""
+    """The properties of a letter in the outbox, whatever its publisher made up; `sent` is what is told of a row."""
+    headers = {name: value for name, value in (properties.headers or {}).items() if name not in (MOVED, SENT)}
     more = {ADDRESS: vhost, **({MOVED: True} if moved else {}), **({} if sent is None else {SENT: json.dumps(sent)})}
-    return replace(properties, headers={**(properties.headers or {}), **more})
+    return replace(properties, headers={**headers, **more})
 
 
 def letter_of(home: str, tag: int, message: Message, body: bytes) -> Letter:
@@ -112,6 +113,7 @@ def decode(head: dict[str, Any], wire: bytes) -> Letter:
         letter = Letter(content=wire, **told)
         if not 0 <= letter.header_len <= len(wire):
             raise ValueError(f"a header of {letter.header_len} bytes")
+        bytes.fromhex(letter.key)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(f"no dead letter: {error}") from None
     return letter
