@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     "telemetry": {"core"} | SHARED,
     "shared": {"core", "security", "telemetry"} | SHARED,
     "cluster": {"core", "journal", "telemetry"} | SHARED,
-    "node": EDGE | {"amqp", "http", "embedded", "journal", "cluster"},
+    "node": EDGE | {"amqp", "http", "embedded", "journal", "sink", "cluster"},
     "alerting": {"core", "security", "telemetry", "embedded"} | SHARED,
     "net": EDGE - {"net"},
     "amqp": EDGE,
@@ -32,7 +32,7 @@ ARROWS: dict[str, set[str]] = {
     "cli": EDGE | {"server", "client", "embedded", "journal", "stream", "sink"},
     "__main__": {"cli"},
     "embedded": EDGE | {"journal", "stream"},
-    "sink": {"core", "journal", "embedded", "telemetry"} | SHARED,
+    "sink": {"core", "journal", "stream", "embedded", "telemetry"} | SHARED,
     "pipeline": {"core", "journal", "stream", "client", "sink"} | SHARED,
     "": EDGE | {"journal", "stream", "embedded", "client"},
     "server": EDGE

@@ -156,6 +156,9 @@ class FrontWorld(World):
     def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
         return self.directory.homes(vhost, exchange, keys, properties)
 
+    def definitions(self) -> Any:
+        return self.directory.definitions()
+
     def wake(self, job: Callable[[], None]) -> None:
         self._soon.append(job)
 

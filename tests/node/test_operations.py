@@ -97,7 +97,7 @@ def test_clients_connect_as_the_example_says(nodes: Nodes) -> None:
     shown = how_to_connect(nodes)
     assert nodes.data("a") in shown
     names: dict[str, Any] = {}
-    exec(dedent(shown[shown.index("    import pika") : shown.index("Who has")]), names)
+    exec(dedent(shown[shown.index("    import pika") : shown.index("By REST")]), names)
     with names["channel"].connection as connection:
         assert connection.channel().queue_declare("orders", passive=True).method.message_count == 0
 

@@ -27,7 +27,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
-from leveret.node.letter import Letter, decode, deliver
+from leveret.node.letter import ADDRESS, MOVED, SENT, Letter, decode, deliver
 from leveret.node.outbox import ANSWER_MS, NAME, SENDING_MAX, Outbox
 from tests.amqp.client import Client, Received, World
 from tests.node.cluster import PATIENCE_S, Cluster, name_in
@@ -162,6 +162,16 @@ def test_a_dead_letter_keeps_the_keys_that_it_had(world: FrontWorld, client: Cli
     assert take(client).body == b"dear"
 
 
+def test_headers_of_the_outbox_that_a_publisher_made_up_count_for_nothing(world: FrontWorld, client: Client) -> None:
+    declare(client)
+    client.publish(SOURCE, headers={ADDRESS: "nowhere", MOVED: True, SENT: "{"}, body=b"dear")
+    reject(client)
+    taken = take(client)
+    assert taken.body == b"dear"
+    assert taken.properties is not None
+    assert not {ADDRESS, MOVED, SENT} & set(taken.properties.headers or {})
+
+
 def test_a_circle_through_two_shards_ends(world: FrontWorld, client: Client) -> None:
     back = name_of(GRAVE_SHARD, "back")
     client.call(QueueDeclare(SOURCE, durable=True, arguments=to(back)), QueueDeclareOk)
@@ -275,6 +285,9 @@ class OneWay:
 
     def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
         return {GRAVE_SHARD}
+
+    def definitions(self) -> Any:
+        raise AssertionError("there are no sinks here")
 
     def wake(self, job: Any) -> None:
         self.jobs.append(job)

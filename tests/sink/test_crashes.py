@@ -20,7 +20,7 @@ from leveret.sink import rollforward, staging
 from leveret.sink.ledger import Batch, Ledger, Share, Sink
 from leveret.sink.pieces import constant
 from leveret.sink.rollforward import RollForward
-from leveret.sink.staging import Staging, StagingLimits
+from leveret.sink.staging import Folder, Staging, StagingLimits
 from leveret.stream.home import Directories
 from leveret.stream.options import StreamOptions
 from leveret.stream.recorder import StreamRecorder
@@ -100,7 +100,7 @@ class Process(Life):
         self.streams = StreamStore(self.core, SimHome(partitions), STREAMS)
         self.store.commit.companion = self.streams
         self.core.tick(clock())
-        self.staging = Staging(staged, Keys(), LIMITS, 0)
+        self.staging = Staging(Folder(staged), Keys(), LIMITS, 0)
         self.ledger = Ledger(self.core, 2)
         self.target = target
 

@@ -24,7 +24,7 @@ from leveret.journal.encryption import Keys
 from leveret.sink.ledger import Share, Sink
 from leveret.sink.pieces import CONSTANT, NUMBERS, Part, Piece, constant, encode
 from leveret.sink.rows import Rows
-from leveret.sink.staging import PIECES_MAX, Staging, StagingLimits
+from leveret.sink.staging import PIECES_MAX, Folder, Staging, StagingLimits
 from tests.rest.world import RestWorld
 from tests.sink.batches import Batch, bodies, numbers, piece, texts
 from tests.sink.conftest import received
@@ -81,7 +81,7 @@ def test_a_row_that_is_wrong_is_refused(columns: list[Part], text: str) -> None:
 
 
 def staging(path: Path, keys: Keys | None = None, **limits: Any) -> Staging:
-    return Staging(Disk(path), keys or Keys(), dataclasses.replace(LIMITS, **limits), now_ms=0)
+    return Staging(Folder(Disk(path)), keys or Keys(), dataclasses.replace(LIMITS, **limits), now_ms=0)
 
 
 def test_a_sink_and_all_sinks_have_a_limit_of_bytes(tmp_path: Path) -> None:

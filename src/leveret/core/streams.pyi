@@ -1,5 +1,5 @@
 from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from typing import Protocol
 
 from leveret.core.queue import Queue
 
@@ -8,7 +8,6 @@ class Author:
     sequence: int
 
 class Recorder:
-    def check(self, headers: dict[str, Any]) -> None: ...
     @property
     def partition(self) -> int: ...
     @property

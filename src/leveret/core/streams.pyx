@@ -36,10 +36,6 @@ cdef class Recorder:
         """How many logs it has."""
         raise NotImplementedError
 
-    def check(self, dict headers not None) -> None:
-        """Refuse headers of a message that it would not take."""
-        raise NotImplementedError
-
     def figures(self) -> list[dict[str, int]]:
         """What each partition holds, for operators."""
         raise NotImplementedError

@@ -6,10 +6,12 @@ is asked for is always found: it takes no other lock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from leveret.cluster.changes import IN_SHARDS, Change
 from leveret.cluster.replica import Replica
+from leveret.core.broker import Broker
 from leveret.core.deadletter import forms_cycle
 from leveret.core.properties import Properties
 
@@ -24,6 +26,12 @@ class Directory:
     def follow(self, changes: list[Change]) -> None:
         """Know what is in the log."""
         self._replica.make(change for change in changes if change.kind in IN_SHARDS)
+
+    @contextmanager
+    def definitions(self) -> Iterator[Broker]:
+        """What there is in all shards, to be looked at in a block."""
+        with self._replica.lock:
+            yield self._replica.broker
 
     def homes(self, vhost: str, exchange: str, keys: Sequence[str], properties: Properties) -> set[str]:
         """The homes of the queues that a dead letter goes to."""

@@ -1,16 +1,19 @@
-"""A dead letter on its way to queues of other shards, or a message that is moved to one of them.
+"""A dead letter on its way to queues of other shards, a message that is moved to one of them, or a row of a sink.
 
-In the outbox of its shard it is a message with one more header, which names the virtual host. Between nodes:
+In the outbox of its shard it is a message with one more header, which names the virtual host; a row has another one, in
+JSON, for what its receivers decide by. Between nodes:
 
-    head (JSON): letter, shard, version, vhost, exchange, routing_key, keys, priority, persistent, moved, header_len
+    head (JSON): letter, shard, version, vhost, exchange, routing_key, keys, priority, persistent, moved, header_len,
+                 of a row: sent, due_ms, expiry_ms, key
     | line feed | content header and body
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 from leveret.core.broker import Broker
@@ -25,6 +28,7 @@ from leveret.core.queue import Queue
 
 ADDRESS = "x-leveret-address"
 MOVED = "x-leveret-moved"
+SENT = "x-leveret-sent"
 PERSISTENT = 1  # of Message.flags
 
 
@@ -32,7 +36,8 @@ PERSISTENT = 1  # of Message.flags
 class Letter:
     """One dead letter; `letter` is the name that its receivers know it by when it comes again.
 
-    One that is `moved` did not die: it goes to its queue whatever its history is, and waits until that has room.
+    One that is `moved` did not die: it goes to its queue whatever its history is, and waits until that has room. One
+    that is `sent` was not published before: it waits, too, has times, and a key if it is not to be published twice.
     """
 
     letter: str
@@ -45,6 +50,10 @@ class Letter:
     moved: bool
     header_len: int
     content: bytes
+    sent: bool = False
+    due_ms: int = 0
+    expiry_ms: int = 0
+    key: str = ""
 
     @property
     def properties(self) -> Properties:
@@ -57,10 +66,13 @@ class Letter:
         return Properties() if self.moved else self.properties
 
 
-def addressed(properties: Properties, vhost: str, moved: bool = False) -> Properties:
-    """The properties of a letter in the outbox."""
-    more = {ADDRESS: vhost, MOVED: True} if moved else {ADDRESS: vhost}
-    return replace(properties, headers={**(properties.headers or {}), **more})
+def addressed(
+    properties: Properties, vhost: str, moved: bool = False, sent: Mapping[str, Any] | None = None
+) -> Properties:
+    """The properties of a letter in the outbox, whatever its publisher made up; `sent` is what is told of a row."""
+    headers = {name: value for name, value in (properties.headers or {}).items() if name not in (MOVED, SENT)}
+    more = {ADDRESS: vhost, **({MOVED: True} if moved else {}), **({} if sent is None else {SENT: json.dumps(sent)})}
+    return replace(properties, headers={**headers, **more})
 
 
 def letter_of(home: str, tag: int, message: Message, body: bytes) -> Letter:
@@ -68,6 +80,9 @@ def letter_of(home: str, tag: int, message: Message, body: bytes) -> Letter:
     properties = message.properties
     headers = dict(properties.headers or {})
     vhost, moved = str(headers.pop(ADDRESS)), bool(headers.pop(MOVED, False))
+    sent = headers.pop(SENT, None)
+    if sent is not None:
+        headers.pop("BCC", None)  # the keys are told beside it
     wire, header_len = content(replace(properties, headers=headers or None), body)
     return Letter(
         letter=f"{home}/{format_id(tag, message.seq)}",
@@ -80,6 +95,7 @@ def letter_of(home: str, tag: int, message: Message, body: bytes) -> Letter:
         moved=moved,
         header_len=header_len,
         content=wire,
+        **({} if sent is None else {"sent": True, **json.loads(str(sent))}),
     )
 
 
@@ -92,10 +108,12 @@ def encode(letter: Letter, home: str, version: int) -> bytes:
 def decode(head: dict[str, Any], wire: bytes) -> Letter:
     """The reverse, of a head that was read already."""
     try:
-        told = {name: head[name] for name in Letter.__slots__ if name != "content"}
+        named = [each for each in fields(Letter) if each.name in head or each.default is MISSING]
+        told = {each.name: head[each.name] for each in named if each.name != "content"}
         letter = Letter(content=wire, **told)
         if not 0 <= letter.header_len <= len(wire):
             raise ValueError(f"a header of {letter.header_len} bytes")
+        bytes.fromhex(letter.key)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(f"no dead letter: {error}") from None
     return letter
@@ -104,8 +122,8 @@ def decode(head: dict[str, Any], wire: bytes) -> Letter:
 def deliver(core: Broker, letter: Letter) -> None:
     """Give a letter to those queues of a shard that its exchange leads to, unless they had it before.
 
-    Nobody can be told that a dead letter is refused: as in one broker it is dropped where it is. QueueFull: it was
-    moved, and is to be brought again.
+    Nobody can be told that a dead letter is refused: as in one broker it is dropped where it is. QueueFull: it did not
+    die, and is to be brought again.
     """
     home = core.topology.vhosts.get(letter.vhost)
     if home is None or letter.exchange not in home.exchanges:
@@ -116,6 +134,8 @@ def deliver(core: Broker, letter: Letter) -> None:
         for queue in home.route(letter.exchange, letter.keys, guide.headers)
         if not forms_cycle(guide, queue.name) and _fits(queue, len(letter.content) - letter.header_len)
     ]
+    if letter.sent and any(_is_full(queue, len(letter.content) - letter.header_len) for queue in found):
+        raise _full(letter)
     plain = [queue for queue in found if queue.recorder is None]
     for queues in (plain, *([queue] for queue in found if queue.recorder is not None)):
         with suppress(InvalidArgument, TooMany):  # a stream may refuse what its headers ask for
@@ -127,10 +147,22 @@ def deliver(core: Broker, letter: Letter) -> None:
                 priority=letter.priority,
                 persistent=letter.persistent,
                 group=group_of(properties.headers or {}),
-                key=digest(letter.letter),
+                key=bytes.fromhex(letter.key) or digest(letter.letter),
+                due_ms=letter.due_ms,
+                expiry_ms=letter.expiry_ms,
             )
             if letter.moved and queues and not seq:
-                raise QueueFull(f"queue '{letter.routing_key}' is at its limit: what was moved waits for room")
+                raise _full(letter)
+
+
+def _full(letter: Letter) -> QueueFull:
+    """That a letter waits."""
+    return QueueFull(f"a queue for '{letter.routing_key}' is at its limit: what did not die waits for room")
+
+
+def _is_full(queue: Queue, size_bytes: int) -> bool:
+    """Whether a queue would refuse a message now."""
+    return queue.policy.overflow != "drop-head" and queue.would_overflow(size_bytes)
 
 
 def _fits(queue: Queue, size_bytes: int) -> bool:

@@ -92,6 +92,7 @@ class Node:
         """The APIs of the node itself, for other nodes."""
         self.courier = Courier(self)
         self._directory = Directory(catalog.replica.placements.shards)
+        self.definitions = self._directory.definitions
         self._told = 0  # the version that every node within reach has
         self._around: tuple[frozenset[str], frozenset[str]] | None = None
         self._owners = owners

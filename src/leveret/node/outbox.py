@@ -1,4 +1,4 @@
-"""The outbox of a shard: dead letters for queues of other shards, and messages that are moved to them.
+"""The outbox of a shard: dead letters for queues of other shards, messages that are moved to them, rows of sinks.
 
     dies -> [one frame: settled, and in the outbox] -> sent to each shard, which may have it already -> [acknowledged]
 
@@ -9,16 +9,17 @@ does not know: no client can name it, and no policy reaches it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from leveret.amqp.bodies import tried
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, InvalidReceipt, JournalFailed
 from leveret.core.held import Held
 from leveret.core.names import INTERNAL_VHOST
-from leveret.core.properties import Properties
+from leveret.core.properties import Properties, content
+from leveret.core.publish import route_of
 from leveret.core.queue import Queue
 from leveret.journal.blobs import body_bytes
 from leveret.node.letter import Letter, addressed, letter_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
 
 NAME = "outbox"
+ROWS_MAX = 10_000  # letters after which rows of sinks wait
 SENDING_MAX = 256  # letters that wait for an answer
 SENDING_BYTES_MAX = 16 << 20  # taken at a time
 ANSWER_MS = 5_000  # after which a letter is sent again
@@ -41,6 +43,9 @@ class Office(Protocol):
 
     def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
         """The shards of the queues that a dead letter goes to; from whatever thread, under the lock of a shard."""
+
+    def definitions(self) -> AbstractContextManager[Broker]:
+        """What there is in all shards, under a lock; from whatever thread, with or without the lock of a shard."""
 
     def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
         """Bring a letter to a shard, then say, not under a lock, whether it is durable there."""
@@ -71,6 +76,7 @@ class Outbox:
         self._hub: Hub | None = None
         self._woken = False
         self._sending: dict[int, Sending] = {}
+        self.definitions = office.definitions
         self.dropped = 0
         """Letters whose queues had gone when they could be sent."""
         core.outbox = self._keep
@@ -124,6 +130,24 @@ class Outbox:
             return found
         core.declare_vhost(INTERNAL_VHOST)
         return core.declare_queue(INTERNAL_VHOST, NAME)
+
+    def reaches(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> bool:
+        """See leveret.sink.elsewhere.Elsewhere."""
+        return bool(self._office.homes(vhost, exchange, keys, properties) - {self._home})
+
+    def has_room(self) -> bool:
+        """See Elsewhere."""
+        return self.depth < ROWS_MAX
+
+    def send(
+        self, vhost: str, exchange: str, routing_key: str, properties: Properties, body: bytes, **options: Any
+    ) -> None:
+        """See Elsewhere."""
+        told = {"due_ms": options["due_ms"], "expiry_ms": options["expiry_ms"], "key": (options["key"] or b"").hex()}
+        wire = content(addressed(properties, vhost, not exchange, told), body)
+        times = {"priority": options["priority"], "group": options["group"], "blob": options["blob"]}
+        self._core.publish([self._queue(self._core)], route_of(exchange, routing_key), *wire, **times)
+        self._wake()
 
     # In the loop, not under a lock
 

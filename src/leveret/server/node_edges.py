@@ -23,6 +23,7 @@ from leveret.node.web.sqs import NodeService
 from leveret.security.access import Access
 from leveret.server import shard_verbs
 from leveret.server.sqs import settings_of
+from leveret.server.web import sinks_of
 from leveret.telemetry.audit import Audit
 
 
@@ -33,7 +34,9 @@ class NodeEdges:
         self, options: ServerOptions, broker: Broker, access: Access, decide: Callable[[Verb], Awaitable[Any]]
     ) -> None:
         """`broker` is the copy of the catalog; there is no node yet."""
+        self._options = options
         self._access = access
+        self._node: Node | None = None
         self.desk = CatalogDesk(broker, decide)
         self.account = Account(broker, access, self.desk, settings_of(options))
         self.management = NodeManagement()
@@ -42,7 +45,12 @@ class NodeEdges:
     def furnish(self, home: str, broker: Broker) -> ShardEdges:
         """The APIs of a shard that the node begins to serve."""
         settings, queues = self.account.settings, self.account.queues
-        made = ShardEdges(home, broker, self._access, settings, queues, self.management)
+        sinks = None
+        if broker.guard.large is not None:
+            assert self._node is not None, "shards that last are served by a node that was joined"
+            # What was decided goes on in the next turn of the loop: by then the shard has its queues.
+            sinks = sinks_of(self._options, broker, self._node.outboxes[home])
+        made = ShardEdges(home, broker, self._access, settings, queues, self.management, sinks)
         made.by_name = {**made.by_name, shard_verbs.EDGE: shard_verbs.edge(broker, self._access)}
         made.account.alarm = self.account.alarm
         self._furnished = [*(each for each in self._furnished if not each.closed), made]
@@ -50,6 +58,7 @@ class NodeEdges:
 
     def join(self, node: Node) -> None:
         """Hear what other nodes decide and ask; before the node starts."""
+        self._node = node
         node.catalog.replica.followers.append(self._hear)
 
     def api(self, node: Node, audit: Audit, idempotency: Idempotency) -> NodeApi:

@@ -34,6 +34,7 @@ from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.server.shared import Shared
+from leveret.sink.elsewhere import Elsewhere
 from leveret.sink.sinks import Sinks
 from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
@@ -141,13 +142,13 @@ def limits_of(options: ServerOptions) -> Limits:
     )
 
 
-def sinks_of(options: ServerOptions, broker: Broker) -> Sinks | None:
-    """The sinks of a broker that has a directory; what they had begun goes on."""
+def sinks_of(options: ServerOptions, broker: Broker, elsewhere: Elsewhere | None = None) -> Sinks | None:
+    """The sinks of a broker that has a directory, or of a shard; what they had begun goes on."""
     if broker.guard.store is None:
         return None
     age_ms = int(options.staging_age_s * 1000)
     limits = StagingLimits(options.staging_bytes_max, options.staging_sink_bytes_max, age_ms)
-    sinks = Sinks(broker, options.data, limits, options.sink_batches_max)
+    sinks = Sinks(broker, options.data, limits, options.sink_batches_max, elsewhere)
     sinks.start()
     return sinks
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from leveret.core import deadletter
 from leveret.core.arguments import sent_delay_ms
 from leveret.core.broker import Broker
 from leveret.core.dedup import digest
@@ -19,11 +20,13 @@ from leveret.core.errors import (
     TooMany,
 )
 from leveret.core.policy import QueuePolicy
-from leveret.core.properties import content, encode_header
+from leveret.core.properties import Properties, content, encode_header
 from leveret.core.queue import Queue
 from leveret.embedded.message import DEDUP, GROUP
 from leveret.embedded.outgoing import Prepared
+from leveret.sink.elsewhere import Elsewhere
 from leveret.sink.rows import Destination, Row, Stretch
+from leveret.stream.recorder import check_labels
 
 Chunk = list[Row] | Stretch
 """Rows that one frame takes."""
@@ -52,7 +55,7 @@ def _checked(core: Broker, vhost: str, destination: Destination, message: Prepar
     queues = _queues(core, vhost, destination, message)
     for queue in queues:
         if queue.recorder is not None:
-            queue.recorder.check(message.properties.headers or {})
+            check_labels(message.properties.headers or {})
         if _too_large(queue, size):
             raise MessageTooLarge(
                 f"a row has a body of {size} bytes, queue '{queue.name}' takes at most "
@@ -61,7 +64,14 @@ def _checked(core: Broker, vhost: str, destination: Destination, message: Prepar
     return queues
 
 
-def publish(core: Broker, vhost: str, rows: Chunk, producer: bytes = b"", first: int = 0) -> Taken:
+def publish(
+    core: Broker,
+    vhost: str,
+    rows: Chunk,
+    producer: bytes = b"",
+    first: int = 0,
+    elsewhere: Elsewhere | None = None,
+) -> Taken:
     """Publish rows in order until one meets a full queue or disk: that one waits, with all after it.
 
     Streams know them by their producer and numbers, from `first` on.
@@ -76,7 +86,7 @@ def publish(core: Broker, vhost: str, rows: Chunk, producer: bytes = b"", first:
         for _, alike in groupby(rows, key=_identity):
             run = list(alike)
             left = len(run)
-            for done in _publish_run(core, vhost, run):
+            for done in _publish_run(core, vhost, run, elsewhere):
                 left -= done.rows
                 taken += done.rows
                 author.sequence += done.rows
@@ -98,14 +108,16 @@ def _taker(core: Broker, vhost: str, stretch: Stretch) -> Queue | None:
     return queues[0] if queues and queues[0].recorder is None and _is_plain(queues[0]) else None
 
 
-def _publish_run(core: Broker, vhost: str, run: list[Row]) -> Iterator[Taken]:
+def _publish_run(core: Broker, vhost: str, run: list[Row], elsewhere: Elsewhere | None) -> Iterator[Taken]:
     """Publish rows that are alike but for their bodies; tells at once what is done."""
     destination, message, _ = run[0]
     try:
         queues = _queues(core, vhost, destination, message)
     except LeveretError:
         queues = []
-    if not queues:
+    if elsewhere is not None and _goes_elsewhere(elsewhere, vhost, run[0]):
+        yield from _send_run(core, vhost, run, queues, elsewhere)
+    elif not queues:
         # There were some when the batch was decided on, unless it was told to drop such rows.
         yield Taken(len(run), len(run))
     elif len(run) > 1 and destination.queue and message.key is None and not message.blob and _is_plain(queues[0]):
@@ -122,6 +134,40 @@ def _publish_run(core: Broker, vhost: str, run: list[Row]) -> Iterator[Taken]:
             if any(_is_full(queue, len(row.body)) for queue in queues):
                 return
             yield Taken(1, not _publish_one(core, row, queues))
+
+
+def _send_run(core: Broker, vhost: str, run: list[Row], queues: list[Queue], elsewhere: Elsewhere) -> Iterator[Taken]:
+    """The same for rows that other shards have queues for."""
+    for row in run:
+        if not elsewhere.has_room() or any(_is_full(queue, len(row.body)) for queue in queues):
+            return
+        if queues:
+            _publish_one(core, row, queues)
+        _send_one(core, vhost, row, elsewhere)
+        yield Taken(1, 0)
+
+
+def _send_one(core: Broker, vhost: str, row: Row, elsewhere: Elsewhere) -> None:
+    """Send a row to other shards."""
+    destination, message, body = row
+    options = message.options(core.now_ms)
+    with elsewhere.definitions() as copy:
+        home = copy.topology.vhost(vhost)
+        if destination.queue is not None:
+            options["key"] = _key(message, body, home.queues[destination.queue].policy)
+        elif home.exchanges[destination.exchange].delays and not options["due_ms"]:
+            options["due_ms"] = core.now_ms + sent_delay_ms((message.properties.headers or {}).get("x-delay", 0))
+    key = destination.routing_key if destination.queue is None else destination.queue
+    elsewhere.send(vhost, destination.exchange, key, message.properties, body, **options)
+
+
+def _goes_elsewhere(elsewhere: Elsewhere, vhost: str, row: Row) -> bool:
+    """Whether a row goes to a queue of another shard."""
+    queue, exchange, key = row.destination
+    if queue is not None:
+        return elsewhere.reaches(vhost, "", [queue], Properties())
+    properties = row.message.properties
+    return elsewhere.reaches(vhost, exchange, deadletter.all_keys(properties, key), properties)
 
 
 def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:

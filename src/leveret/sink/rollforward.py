@@ -11,6 +11,7 @@ know them by the producer of the batch and their number.
 from collections.abc import Callable, Iterator
 
 from leveret.core.broker import Broker
+from leveret.sink.elsewhere import Elsewhere
 from leveret.sink.ledger import Batch, Ledger
 from leveret.sink.pieces import Piece
 from leveret.sink.publishing import Chunk, publish
@@ -68,11 +69,13 @@ class RollForward:
         batch: Batch,
         body_bytes_max: int,
         put_away: PutAway = lambda chunk: chunk,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         """Go on where the ledger says that it is."""
         self.batch = batch
         self._ledger = ledger
         self._put_away = put_away
+        self._elsewhere = elsewhere
         self._chunks = chunks(pieces_of(staging, batch, body_bytes_max), batch.done)
         self._loaded: Chunk = []
 
@@ -89,7 +92,7 @@ class RollForward:
     def step(self, core: Broker) -> bool:
         """Publish what was loaded; False when a full queue or disk has to be waited for."""
         batch = self.batch
-        taken = publish(core, batch.sink.vhost, self._loaded, batch.producer.encode(), batch.done)
+        taken = publish(core, batch.sink.vhost, self._loaded, batch.producer.encode(), batch.done, self._elsewhere)
         rest = self._loaded
         self._loaded = rest.after(taken.rows) if isinstance(rest, Stretch) else rest[taken.rows :]
         if taken.rows:

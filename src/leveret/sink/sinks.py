@@ -29,12 +29,14 @@ from leveret.core.errors import (
 )
 from leveret.embedded.broker import Broker
 from leveret.journal.disk import Disk
+from leveret.sink.elsewhere import Elsewhere
 from leveret.sink.ledger import Batch, Ledger, Share, Sink
 from leveret.sink.pieces import Piece
 from leveret.sink.publishing import Chunk, check, goes_to_stream
 from leveret.sink.rollforward import RollForward, chunks, pieces_of
 from leveret.sink.rows import Destination, Row, Rows, Stretch, destinations
-from leveret.sink.staging import Staging, StagingLimits
+from leveret.sink.shelf import Shelf
+from leveret.sink.staging import Folder, Staging, StagingLimits
 from leveret.telemetry.logs import Log
 
 DIRECTORY = "staging"
@@ -74,17 +76,30 @@ class Order:
 
 
 class Sinks:
-    """The sinks of one server; in the running loop."""
+    """The sinks of one server, or of one shard; in the running loop."""
 
-    def __init__(self, broker: Broker, directory: str, limits: StagingLimits, batches_max: int) -> None:
-        """Take up what was decided, staged in a directory; `start` goes on with it."""
+    def __init__(
+        self,
+        broker: Broker,
+        directory: str,
+        limits: StagingLimits,
+        batches_max: int,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        """Take up what was decided, staged in a directory; `start` goes on with it.
+
+        Those of a shard, which reach other shards `elsewhere`, stage where its next owner finds it.
+        """
         store = broker.guard.store
         assert store is not None, "a broker in memory has nowhere to stage"
         self._broker = broker
         self._guard = broker.guard
         self._age_ms = limits.age_ms
         now_ms = broker.guard.clock.now_ms()
-        self._staging = Staging(Disk(Path(directory) / DIRECTORY), store.options.keys, limits, now_ms)
+        place = Folder(Disk(Path(directory) / DIRECTORY)) if elsewhere is None else Shelf(broker)
+        self._elsewhere = elsewhere
+        self._definitions = (lambda: broker.guard) if elsewhere is None else elsewhere.definitions
+        self._staging = Staging(place, store.options.keys, limits, now_ms)
         with broker.guard as core:
             self._ledger = Ledger(core, batches_max)
         self._committing: dict[Sink, asyncio.Task[Batch]] = {}
@@ -172,7 +187,7 @@ class Sinks:
             new = places - allowed
             for destination in new:
                 allow(destination)
-            with self._guard as core:
+            with self._definitions() as core:
                 unroutable += check(core, order.sink.vhost, chunk, new)
             allowed |= new
             rows += len(chunk)
@@ -193,7 +208,8 @@ class Sinks:
         """Publish a batch that was decided on, and note that."""
         shares = batch.shares
         bytes_max = self._broker.options.message_bytes_max
-        roll = RollForward(self._ledger, self._staging, batch, bytes_max, partial(self._put_away, batch.sink.vhost))
+        put_away = partial(self._put_away, batch.sink.vhost)
+        roll = RollForward(self._ledger, self._staging, batch, bytes_max, put_away, self._elsewhere)
         written = 0
         while not roll.ended:
             await asyncio.to_thread(roll.load)

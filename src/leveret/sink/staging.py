@@ -1,4 +1,4 @@
-"""Staged pieces: files in a directory of their own, on the disk before they are acknowledged.
+"""Staged pieces: files in a directory of their own, or on a shelf, durable before they are acknowledged.
 
     name    <sink, as 32 hexadecimal digits>.<part>.<number of the piece>
     file    | magic "LVS1" | u32 crc32c of the name and of all that follows | key id 16 | piece |
@@ -15,12 +15,14 @@ import threading
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Protocol
 
 from leveret.core.errors import (
     DamagedJournal,
     DiskFull,
     InvalidArgument,
     JournalError,
+    LeveretError,
     NotFound,
     PreconditionFailed,
     TooMany,
@@ -61,25 +63,60 @@ class Staged:
         return sum(self.pieces.values())
 
 
+class Place(Protocol):
+    """Where files are."""
+
+    def names(self) -> list[str]:
+        """What is there."""
+
+    def size(self, name: str) -> int:
+        """In bytes."""
+
+    def read_all(self, name: str) -> bytes:
+        """All of a file; FileNotFoundError: it is not there."""
+
+    def write(self, name: str, *parts: bytes) -> None:
+        """Have a file durably, in the place of the one that has its name."""
+
+    def unlink(self, name: str) -> None:
+        """Remove a file; FileNotFoundError: it is not there."""
+
+
+class Folder:
+    """A directory of files."""
+
+    def __init__(self, disk: Disk) -> None:
+        """Use a directory."""
+        self._disk = disk
+        self.names = disk.names
+        self.size = disk.size
+        self.read_all = disk.read_all
+        self.unlink = disk.unlink
+
+    def write(self, name: str, *parts: bytes) -> None:
+        """See Place."""
+        replace_file(self._disk, name, *parts)
+
+
 class Staging:
     """The staged parts of all sinks. Safe for threads: writing and reading wait for the disk."""
 
-    def __init__(self, disk: Disk, keys: Keys, limits: StagingLimits, now_ms: int) -> None:
+    def __init__(self, place: Place, keys: Keys, limits: StagingLimits, now_ms: int) -> None:
         """Take up what is there; it counts as new."""
-        self._disk = disk
+        self._place = place
         self._keys = keys
         self._limits = limits
         self._lock = threading.Condition()
         self._writing: set[str] = set()
         self._claimed: set[tuple[str, str]] = set()
         self._sinks: dict[str, dict[str, Staged]] = {}
-        for name in disk.names():
+        for name in place.names():
             known = NAME.fullmatch(name)
             if name.endswith(TEMPORARY):
-                disk.unlink(name)
+                place.unlink(name)
             elif known is not None:
                 staged = self._sinks.setdefault(known[1], {}).setdefault(known[2], Staged(now_ms))
-                staged.pieces[int(known[3])] = disk.size(name)
+                staged.pieces[int(known[3])] = place.size(name)
 
     def put(self, sink: Sink, part: str, piece: int, data: bytes, now_ms: int) -> None:
         """Store a piece durably; the same one again takes the place of the first."""
@@ -94,7 +131,10 @@ class Staging:
             self._reserve(_digest(sink), part, piece, HEAD.size + NONCE_BYTES + len(data), now_ms)
             self._writing.add(name)
         try:
-            replace_file(self._disk, name, *self._sealed(name, data))
+            self._place.write(name, *self._sealed(name, data))
+        except LeveretError:
+            self._remove(_digest(sink), part, piece)
+            raise
         except OSError as error:
             self._remove(_digest(sink), part, piece)
             if error.errno in NO_ROOM:
@@ -127,7 +167,7 @@ class Staging:
         """A piece as it came."""
         name = _name(_digest(sink), part, piece)
         try:
-            data = self._disk.read_all(name)
+            data = self._place.read_all(name)
         except FileNotFoundError:
             raise DamagedJournal(f"{name} is not among the staged files: restore the data directory") from None
         if len(data) < HEAD.size:
@@ -206,7 +246,7 @@ class Staging:
         """Forget a piece and remove its file."""
         for name in (_name(digest, part, piece), _name(digest, part, piece) + TEMPORARY):
             try:
-                self._disk.unlink(name)
+                self._place.unlink(name)
             except FileNotFoundError:
                 continue
         with self._lock:

@@ -194,10 +194,6 @@ cdef class StreamRecorder(Recorder):
         """See Recorder."""
         return len(self.logs)
 
-    def check(self, dict headers not None) -> None:
-        """See Recorder."""
-        check_labels(headers)
-
     def figures(self) -> list[dict[str, int]]:
         """See Recorder."""
         return [

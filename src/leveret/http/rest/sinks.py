@@ -23,7 +23,7 @@ async def put(call: Call) -> Answer:
     """Stage a piece."""
     parameters = call.request.parameters
     part, piece = parameters["part"], _number(parameters["piece"], PIECES_MAX - 1)
-    rows = await _sinks(call).put(_sink(call), part, piece, call.request.body, lambda each: _allow_name(call, each))
+    rows = await _sinks(call).put(sink_of(call), part, piece, call.request.body, lambda each: _allow_name(call, each))
     return json_response({"rows": rows}, 201)
 
 
@@ -31,7 +31,7 @@ async def commit(call: Call) -> Answer:
     """Publish a batch."""
     body = call.body
     order = Order(
-        _sink(call),
+        sink_of(call),
         _number(call.request.parameters["batch"], BATCH_MAX),
         tuple(Share(each["part"], each["pieces"]) for each in body["parts"]),
         body["rows"],
@@ -47,7 +47,7 @@ async def commit(call: Call) -> Answer:
 
 async def abort(call: Call) -> Answer:
     """Drop parts."""
-    await _sinks(call).abort(_sink(call), call.body["parts"])
+    await _sinks(call).abort(sink_of(call), call.body["parts"])
     return Response(204)
 
 
@@ -58,7 +58,7 @@ def list_all(call: Call) -> Answer:
 
 async def delete(call: Call) -> Answer:
     """Forget a sink."""
-    await _sinks(call).delete(_sink(call))
+    await _sinks(call).delete(sink_of(call))
     return Response(204)
 
 
@@ -68,7 +68,7 @@ def _sinks(call: Call) -> Sinks:
     return call.sinks
 
 
-def _sink(call: Call) -> Sink:
+def sink_of(call: Call) -> Sink:
     """The sink that the path names: everybody has his own."""
     name = call.request.parameters["sink"]
     if len(name) > SINK_CHARS_MAX:

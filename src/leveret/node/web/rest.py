@@ -4,6 +4,7 @@
     definitions                          decided for all nodes, on the copy of the catalog
     lists                                names of the copy, figures of the shards
     publishing to an exchange            in every shard that has a queue for the message
+    sinks                                in a shard by their name, which sends rows to the others
 
 Who may do what is asked here, and what is done is noted here; a shard asks once more, as it is the same code.
 """
@@ -11,19 +12,20 @@ Who may do what is asked here, and what is done is noted here; a shard asks once
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from leveret.cluster.placement import stable_hash
 from leveret.core.changes import DeleteQueue
-from leveret.core.errors import NotSupported
 from leveret.embedded.outgoing import prepare
 from leveret.http.idempotency import KEY_HEADER
 from leveret.http.response import Response, json_response
 from leveret.http.rest.api import OPERATIONS, REFUSED, RestApi
 from leveret.http.rest.exchanges import publishable, published
 from leveret.http.rest.operation import Answer, Call, Operation
+from leveret.http.rest.sinks import sink_of
 from leveret.node.web.rows import Rows
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class NodeApi(RestApi):
         super().__init__(desk, access, audit, None, idempotency)
         self.node = node
         self.rows = Rows(node)
+        self.shards = node.catalog.replica.placements.shards
 
     def do(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
         """Do what is asked for, where it is done."""
@@ -142,19 +145,38 @@ async def spread(api: NodeApi, operation: Operation, call: Call) -> Answer:
     with call.desk.guard as core:
         queues = core.route_through(call.vhost, call.exchange, routing_key, prepared.properties)
         homes = sorted({api.node.home_of(call.vhost, queue.name) for queue in queues})
-    courier, again = api.node.courier, KEY_HEADER in call.request.headers
-    asking = [_awaited(courier.ask(home, EDGE, call.request, again)) for home in homes]
-    answers = [each for each in await asyncio.gather(*asking) if isinstance(each, Response)]
-    refused = next((each for each in answers if each.status >= REFUSED), None)
+    answers, refused = await _in_shards(api, homes, call, KEY_HEADER in call.request.headers)
     if refused is not None:
         return refused
     ids = [orjson.loads(each.body)["message_id"] for each in answers]
     return published(next((each for each in ids if each is not None), None))
 
 
-def refused(api: NodeApi, operation: Operation, call: Call) -> Answer:
-    """What a cluster does not do."""
-    raise NotSupported("batches of sinks are published by single servers only: send the messages to queues instead")
+def in_shard_of_sink(api: NodeApi, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+    """In the shard that has the sink, by its name; whatever is asked of a sink may be asked twice."""
+    home = stable_hash("sink", *sink_of(call)) % api.shards
+    return api.node.courier.ask(str(home), EDGE, call.request, again=True)
+
+
+async def all_sinks(api: NodeApi, operation: Operation, call: Call) -> Answer:
+    """What all shards have."""
+    answers, refused = await _in_shards(api, map(str, range(api.shards)), call, again=True)
+    if refused is not None:
+        return refused
+    rows = [row for each in answers for row in orjson.loads(each.body)["sinks"]]
+    return json_response({"sinks": sorted(rows, key=lambda row: row["name"])})
+
+
+async def _in_shards(
+    api: NodeApi, homes: Iterable[str], call: Call, again: bool
+) -> tuple[list[Response], Response | None]:
+    """What several shards answer, and the first refusal."""
+
+    async def ask(home: str) -> Answer:
+        return await _awaited(api.node.courier.ask(home, EDGE, call.request, again))
+
+    answers = [each for each in await asyncio.gather(*map(ask, homes)) if isinstance(each, Response)]
+    return answers, next((each for each in answers if each.status >= REFUSED), None)
 
 
 async def _awaited(answer: Answer | Awaitable[Answer]) -> Answer:
@@ -178,12 +200,13 @@ OTHERS: dict[tuple[str, str], Way] = {
     ("GET", "/streams"): listed,
     ("GET", "/queues/{queue}/stats"): counted,
     ("POST", "/exchanges/{exchange}/messages"): spread,
+    ("GET", "/sinks"): all_sinks,
 }
 
 
 def _usual(operation: Operation) -> Way:
-    if operation.path.startswith("/sinks"):
-        return refused
+    if "{sink}" in operation.path:
+        return in_shard_of_sink
     return in_shard if "{queue}" in operation.path or "{stream}" in operation.path else here
 
 

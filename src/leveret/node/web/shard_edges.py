@@ -18,6 +18,7 @@ from leveret.node.web.edges import Edge
 from leveret.node.web.management import EDGE as MANAGEMENT
 from leveret.node.web.management import NodeManagement
 from leveret.security.access import Access
+from leveret.sink.sinks import Sinks
 
 
 class ShardEdges:
@@ -31,6 +32,7 @@ class ShardEdges:
         settings: Settings,
         everywhere: Queues,
         management: NodeManagement,
+        sinks: Sinks | None,
     ) -> None:
         """`everywhere` are the queues of all shards, as SQS knows them; `management` is that of the node."""
         self.broker: Broker | None = broker
@@ -38,9 +40,10 @@ class ShardEdges:
         self.account = Account(broker, access, self.desk, settings, everywhere)
         self.closed = False
         self._managed = management.furnish(home, broker, self.desk)
+        self._api = RestApi(self.desk, access, None, sinks, None)
         service = Service(self.account, None)
         self.by_name: Mapping[str, Edge] = {
-            rest.EDGE: Edge(Router(RestApi(self.desk, access, None, None, None).routes()), problem),
+            rest.EDGE: Edge(Router(self._api.routes()), problem),
             sqs.EDGE: Edge(service, service.refuse),
             MANAGEMENT: self._managed.edge,
         }
@@ -48,6 +51,7 @@ class ShardEdges:
     def close(self) -> None:
         """See Edges."""
         self.closed = True
+        self._api.close()
         self.account.tasks.close()
         self.desk.close()
         self._managed.close()
