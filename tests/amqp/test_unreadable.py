@@ -19,6 +19,7 @@ from leveret.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
+from leveret.core.errors import StoreUnreachable
 from tests.amqp.client import Client, World
 
 POISON = b"poison" * 10
@@ -82,6 +83,21 @@ def test_a_queue_that_cannot_be_read_is_logged_once_a_second(
     for turn in range(5):
         client.send(BasicConsume("q", f"c{turn}"))
     assert caplog.text.count("a queue could not be read") == 1
+
+
+def test_a_store_that_is_away_is_no_fault_of_ours(
+    world: World, client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.queue(durable=True)
+    client.publish(delivery_mode=2)
+
+    def away(*arguments: object) -> None:
+        raise StoreUnreachable("try again later")
+
+    monkeypatch.setattr(world.broker.guard, "_tell", away)
+    client.send(BasicConsume("q", "c"))
+    assert [record.levelname for record in caplog.records if "waits for the store" in record.message] == ["WARNING"]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_who_is_lost_leaves_nothing_although_something_fails(

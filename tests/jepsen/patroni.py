@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -108,8 +109,16 @@ class Member:
         return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
 
     def crash(self) -> None:
-        """End PostgreSQL as by a power cut; Patroni is there."""
-        os.kill(self.postmaster(), signal.SIGKILL)
+        """End PostgreSQL as by a power cut, when it runs; Patroni is there."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                os.kill(self.postmaster(), signal.SIGKILL)
+                return
+            except (OSError, ValueError):  # it is just being started again after what was before
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_S)
 
     def kill(self) -> None:
         """End both as by a power cut."""
@@ -118,10 +127,8 @@ class Member:
         self._process.kill()
         self._process.wait()
         self._process = None
-        try:
-            self.crash()
-        except (OSError, ValueError):
-            return  # it had ended
+        with suppress(OSError, ValueError):  # it had ended
+            os.kill(self.postmaster(), signal.SIGKILL)
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """What its Patroni says; None when it does not."""

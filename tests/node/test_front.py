@@ -15,6 +15,8 @@ from leveret.amqp.methods import (
     BasicNack,
     BasicQos,
     BasicQosOk,
+    BasicRecover,
+    BasicRecoverOk,
     BasicReturn,
     ChannelClose,
     ChannelCloseOk,
@@ -26,6 +28,10 @@ from leveret.amqp.methods import (
     QueueDeclareOk,
     QueueDelete,
     QueueDeleteOk,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+    TxSelectOk,
 )
 from tests.amqp.client import Client
 from tests.node.front_world import SHARDS, FrontWorld, place
@@ -94,6 +100,19 @@ def test_settling_many_reaches_every_shard(world: FrontWorld, client: Client) ->
     assert leased(world) == 0
     client.send(BasicAck(last))
     assert client.next(ChannelClose).reply_text == f"PRECONDITION_FAILED - unknown delivery tag {last}"
+
+
+def test_what_is_to_be_settled_is_not_recovered(client: Client) -> None:
+    client.publish("", exchange="amq.fanout", body=b"1")
+    client.call(TxSelect(), TxSelectOk)
+    for name in NAMES:
+        client.call(BasicGet(name), BasicGetOk)
+    client.send(BasicAck(1))
+    client.call(BasicRecover(True), BasicRecoverOk)
+    client.call(TxCommit(), TxCommitOk)
+    client.call(BasicGet(NAMES[0]), BasicGetEmpty)
+    for name in NAMES[1:]:
+        assert client.call(BasicGet(name), BasicGetOk).redelivered
 
 
 def test_what_nobody_wants_comes_back(client: Client) -> None:

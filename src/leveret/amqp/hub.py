@@ -23,7 +23,7 @@ from leveret.amqp.sasl import Credentials
 from leveret.amqp.state import Hold
 from leveret.amqp.traffic_counts import TrafficCounts
 from leveret.core.broker import Broker
-from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.core.errors import BrokerClosed, JournalFailed, StoreUnreachable
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from leveret.security.users import Login, User
@@ -143,7 +143,10 @@ class Hub:
         """Log what may happen again in every turn, but not that often."""
         if now_ms - self._complained_ms >= COMPLAIN_MS:
             self._complained_ms = now_ms
-            LOG.error("a queue could not be read", error)
+            if isinstance(error, StoreUnreachable):
+                LOG.warning("a queue waits for the store", reason=error)
+            else:
+                LOG.error("a queue could not be read", error)
 
     def _try(self, connection: Connection, action: Callable[[], None]) -> None:
         """Let a connection do something; if that fails in a way that nobody thought of, only it ends."""

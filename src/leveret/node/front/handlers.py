@@ -30,6 +30,7 @@ from leveret.amqp.methods import (
 )
 from leveret.amqp.names import REPLY_TO
 from leveret.amqp.replies import ProtocolError, Reply
+from leveret.amqp.transaction import REQUEUED
 from leveret.core.changes import DeleteQueue
 from leveret.core.queue_types import STREAM
 from leveret.node.front.branch import Consumer
@@ -123,6 +124,12 @@ def recover_async(channel: FrontChannel, method: BasicRecoverAsync) -> None:
 def _recover(channel: FrontChannel, requeue: bool, then: Callable[[], None]) -> None:
     if not requeue:
         raise ProtocolError(Reply.NOT_IMPLEMENTED, "requeue=false")
+    kept = channel.transaction.settled if channel.transaction is not None else ()
+    if kept:
+        for tag in [each for each in channel.tags.through(0) if each not in kept]:
+            channel.settle_now(tag, False, REQUEUED)
+        then()
+        return
     channel.tags.clear()
     left = len(channel.branches)
 
