@@ -1,16 +1,15 @@
 """A real Redis in a process of its own, for tests: on a free port, its data in a folder, stopped by its pid."""
 
-import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import pytest
 import redis
 
+from tests.foreign_process import ForeignProcess
 from tests.machine import Machine
 from tests.parts import need_program
 
@@ -25,7 +24,7 @@ def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"leveret.shared.redis.{name}", PATIENCE_S)
 
 
-class RedisProcess:
+class RedisProcess(ForeignProcess):
     """One Redis; `start` again after `kill`: it comes back at the same port, and has forgotten everything."""
 
     def __init__(self, folder: Path, *flags: str, password: str | None = None, machine: Machine = HERE) -> None:
@@ -71,26 +70,3 @@ class RedisProcess:
     def key_names(self) -> list[str]:
         """Every key that there is."""
         return sorted(key.decode() for key in self.command("KEYS", "*"))
-
-    def signal(self, number: int) -> None:
-        """Send it a signal."""
-        assert self._process is not None, "Redis is not running"
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        """End it as a power cut would."""
-        assert self._process is not None, "Redis is not running"
-        self.signal(signal.SIGKILL)
-        self._process.wait(PATIENCE_S)
-        self._process = None
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End it if it runs."""
-        if self._process is not None:
-            self.kill()

@@ -1,16 +1,15 @@
 """A real etcd in a process of its own, for tests: on free ports, its data in a folder, stopped by its pid."""
 
 import os
-import signal
 import socket
 import subprocess
 import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from tests.foreign_process import ForeignProcess
 from tests.parts import need_program
 
 PATIENCE_S = 30
@@ -26,7 +25,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-class EtcdProcess:
+class EtcdProcess(ForeignProcess):
     """One etcd; `start` again after `kill` to see what it kept."""
 
     def __init__(
@@ -90,28 +89,3 @@ class EtcdProcess:
     def log(self) -> str:
         """What it has logged."""
         return (self._folder / "etcd.log").read_text()
-
-    def signal(self, number: int) -> None:
-        """Send it a signal; SIGSTOP has stopped it when this returns."""
-        assert self._process is not None, "etcd is not running"
-        self._process.send_signal(number)
-        if number == signal.SIGSTOP:
-            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
-
-    def kill(self) -> None:
-        """End it as a power cut would."""
-        self.signal(signal.SIGKILL)
-        assert self._process is not None
-        self._process.wait(PATIENCE_S)
-        self._process = None
-
-    def __enter__(self) -> Self:
-        """Start."""
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop it if it runs."""
-        if self._process is not None:
-            self.kill()

@@ -1,40 +1,16 @@
 """Links between nodes notice that the other one is gone, though nobody says so."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from leveret.node import link as links
-from leveret.node.link import Conversation, Link
+from leveret.node.link import Link
+from tests.node.peer import Peer
 
 PATIENCE_S = 10
-
-
-class Peer:
-    """A node that has links, and nothing to say."""
-
-    cluster = "shop"
-    secret = b"between us"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.is_up = asyncio.Event()
-        self.is_down = asyncio.Event()
-
-    def up(self, link: Link) -> None:
-        self.is_up.set()
-
-    def down(self, link: Link) -> None:
-        self.is_down.set()
-
-    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
-        raise NotImplementedError
-
-    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
-        raise NotImplementedError
 
 
 class Mute(Link):

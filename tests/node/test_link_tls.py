@@ -3,45 +3,23 @@
 import asyncio
 import shutil
 import ssl
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from leveret.node.link import Conversation, Link
+from leveret.node.link import Link
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.tls import BadCertificate
+from tests.node.peer import Peer
 from tests.server.certificates import Authority, Identity
 
 PATIENCE_S = 10
 
 
-class Peers:
-    """A node that only wants to know whether it is linked."""
-
-    cluster = "test"
-    secret = b"between us"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.linked = asyncio.Event()
-
-    def up(self, link: Link) -> None:
-        self.linked.set()
-
-    def down(self, link: Link) -> None: ...
-
-    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
-        raise NotImplementedError
-
-    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None: ...
-
-
 async def linked(accepting: ssl.SSLContext, calling: ssl.SSLContext | None, host: str = "127.0.0.1") -> bytes | None:
     """Call a node; the certificate that the caller was shown, or None when the two do not get a link."""
     loop = asyncio.get_running_loop()
-    one, two = Peers("a"), Peers("b")
+    one, two = Peer("a"), Peer("b")
     server = await loop.create_server(lambda: Link(two, dials=False), "127.0.0.1", 0, ssl=accepting)
     port = server.sockets[0].getsockname()[1]
     called: Link | None = None
@@ -54,13 +32,13 @@ async def linked(accepting: ssl.SSLContext, calling: ssl.SSLContext | None, host
 
     try:
         transport, called = await loop.create_connection(lambda: Calling(one, dials=True), host, port, ssl=calling)
-        ends = [asyncio.create_task(gone.wait()), asyncio.create_task(one.linked.wait())]
+        ends = [asyncio.create_task(gone.wait()), asyncio.create_task(one.is_up.wait())]
         await asyncio.wait(ends, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
             end.cancel()
-        if not one.linked.is_set():
+        if not one.is_up.is_set():
             return None
-        await asyncio.wait_for(two.linked.wait(), PATIENCE_S)
+        await asyncio.wait_for(two.is_up.wait(), PATIENCE_S)
         shown: bytes = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         return shown
     except OSError:

@@ -5,10 +5,10 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.core.errors import JournalFailed
 from leveret.journal.table_store import Claim
 from tests.journal.table_world import TableWorld
 from tests.sim.contest import Contest
+from tests.sim.mistake import is_found
 from tests.sim.simtable import SimTable
 
 STEPS = 30
@@ -75,11 +75,4 @@ def test_nothing_confirmed_is_lost_whatever_the_database_does(random: Random) ->
 
 
 def test_a_cancelled_wait_that_is_taken_for_success_would_lose_messages() -> None:
-    def fails(seed: int) -> bool:
-        try:
-            Simulation(Random(seed), trusting=True).run(STEPS)
-        except (AssertionError, JournalFailed):
-            return True
-        return False
-
-    assert any(fails(seed) for seed in range(SEEDS)), "the simulation does not find what it is for"
+    assert is_found(lambda random: Simulation(random, trusting=True).run(STEPS), SEEDS)
