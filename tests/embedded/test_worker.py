@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from types import FrameType
 
 import pytest
 
@@ -239,6 +240,27 @@ def test_a_signal_drains_and_run_returns(broker: leveret.Broker, number: signal.
     orders.run(work, concurrency=1)
     assert done == ["x"]
     assert signal.getsignal(number) is before
+    assert orders.stats().acked == 1
+
+
+@pytest.mark.everywhere
+def test_a_handler_that_would_interrupt_is_told_and_the_work_is_finished(
+    broker: leveret.Broker, request: pytest.FixtureRequest
+) -> None:
+    """SparkContext installs such a handler: it cancels Spark's jobs, then interrupts."""
+    told: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        told.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    orders = broker.queue("orders")
+    orders.send("x")
+    orders.run(lambda message: os.kill(os.getpid(), signal.SIGINT), concurrency=1)
+    assert told == [signal.SIGINT]
+    assert signal.getsignal(signal.SIGINT) is interrupt
     assert orders.stats().acked == 1
 
 

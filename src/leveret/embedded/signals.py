@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from types import FrameType
 from typing import Any
 
@@ -68,8 +69,10 @@ class Drain:
         for stop in working:
             stop()
         self._restore()
-        if callable(previous) and previous is not signal.default_int_handler:
-            previous(number, frame)
+        if callable(previous):
+            # Python's own handler raises KeyboardInterrupt, and so does Spark's: work at hand is drained instead.
+            with suppress(KeyboardInterrupt) if working else nullcontext():
+                previous(number, frame)
         elif not working:
             os.kill(os.getpid(), number)
 
