@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.node.front.confirms import Confirms, Sent
+from leveret.node.front.confirms import Confirms, Sent, Verdict
 
 SHARDS = 3
 SHARD = st.integers(0, SHARDS - 1)
@@ -25,7 +25,6 @@ class Model:
         self.last = [0] * SHARDS
         self.undecided: dict[int, set[int]] = {}  # by our number: the shards that have not spoken
         self.refused: set[int] = set()
-        self.told: dict[int, bool] = {}
         self.published = 0
 
     def publish(self, homes: set[int], wanted: bool) -> None:
@@ -53,7 +52,7 @@ class Model:
         self._check(home, list(self.unspoken[home]), False, verdicts)
         self.last[home] = 0
 
-    def _check(self, home: int, spoken: list[int], safe: bool, verdicts: list[tuple[int, bool, bool]]) -> None:
+    def _check(self, home: int, spoken: list[int], safe: bool, verdicts: list[Verdict]) -> None:
         """Every verdict is about publishes of which all shards have spoken, and none is left out."""
         decided = {}
         for number in filter(None, [self.unspoken[home].pop(each) for each in spoken]):
@@ -63,7 +62,7 @@ class Model:
             if not self.undecided[number]:
                 decided[number] = number not in self.refused
                 del self.undecided[number]
-        told = {}
+        told: dict[int, bool] = {}
         for number, multiple, good in verdicts:
             about = [each for each in decided if each <= number and each not in told] if multiple else [number]
             assert not multiple or min(self.undecided, default=number) >= number

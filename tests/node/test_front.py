@@ -1,6 +1,7 @@
 """Clients of a node whose queues are in several shards: they see one broker."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_many_deliveries_are_settled_in_any_order(world: FrontWorld, client: Cli
 
 
 def test_plain_headers_and_times_pass_as_they_came(client: Client) -> None:
-    sent = {"headers": {"trace": "7"}, "expiration": "60000", "reply_to": "answers", "message_id": "m"}
+    sent: dict[str, Any] = {"headers": {"trace": "7"}, "expiration": "60000", "reply_to": "answers", "message_id": "m"}
     client.publish(NAMES[0], body=b"body", **sent)
     client.send(BasicGet(NAMES[0]))
     came = client.next_content(BasicGetOk)
