@@ -157,7 +157,7 @@ class Link(asyncio.Protocol):
         """Begin a conversation; give its number."""
         number = self._next_number()
         self._conversations[number] = conversation
-        self._say(Kind.OPEN, number, json.dumps(request).encode())
+        self._say(Kind.OPEN, number, wire.packed(request))
         return number
 
     def send(self, number: int, data: bytes) -> None:
@@ -236,7 +236,7 @@ class Link(asyncio.Protocol):
 
     def _open(self, number: int, payload: bytes) -> None:
         try:
-            self._conversations[number] = self._peers.opened(self, number, json.loads(payload))
+            self._conversations[number] = self._peers.opened(self, number, wire.unpacked(payload))
         except (LeveretError, ValueError) as error:
             self._say(Kind.CLOSE, number, str(error).encode())
 
