@@ -110,7 +110,7 @@ def _taker(core: Broker, vhost: str, stretch: Stretch) -> Queue | None:
 
 def _publish_run(core: Broker, vhost: str, run: list[Row], elsewhere: Elsewhere | None) -> Iterator[Taken]:
     """Publish rows that are alike but for their bodies; tells at once what is done."""
-    destination, message, _ = run[0]
+    destination, message, *_ = run[0]
     try:
         queues = _queues(core, vhost, destination, message)
     except LeveretError:
@@ -149,12 +149,12 @@ def _send_run(core: Broker, vhost: str, run: list[Row], queues: list[Queue], els
 
 def _send_one(core: Broker, vhost: str, row: Row, elsewhere: Elsewhere) -> None:
     """Send a row to other shards."""
-    destination, message, body = row
+    destination, message, body, _ = row
     options = message.options(core.now_ms)
     with elsewhere.definitions() as copy:
         home = copy.topology.vhost(vhost)
         if destination.queue is not None:
-            options["key"] = _key(message, body, home.queues[destination.queue].policy)
+            options["key"] = _key(row, home.queues[destination.queue].policy)
         elif home.exchanges[destination.exchange].delays and not options["due_ms"]:
             options["due_ms"] = core.now_ms + sent_delay_ms((message.properties.headers or {}).get("x-delay", 0))
     key = destination.routing_key if destination.queue is None else destination.queue
@@ -172,14 +172,14 @@ def _goes_elsewhere(elsewhere: Elsewhere, vhost: str, row: Row) -> bool:
 
 def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:
     """Publish a row; False when it is refused: somebody has changed its queue since the batch was decided on."""
-    destination, message, body = row
+    destination, message, body, _ = row
     options = message.options(core.now_ms)
     try:
         if destination.queue is None:
             exchange, key = destination.exchange, destination.routing_key
             core.publish_routed(queues, exchange, key, message.properties, body, **options)
         else:
-            options["key"] = _key(message, body, queues[0].policy)
+            options["key"] = _key(row, queues[0].policy)
             core.publish(queues, queues[0].route, *content(message.properties, body), **options)
     except (JournalError, TooMany):
         raise
@@ -188,13 +188,13 @@ def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:
     return True
 
 
-def _key(message: Prepared, body: bytes, policy: QueuePolicy) -> bytes | None:
+def _key(row: Row, policy: QueuePolicy) -> bytes | None:
     """What a queue compares with others."""
-    headers = message.properties.headers or {}
+    headers = row.message.properties.headers or {}
     scope = headers.get(GROUP) if policy.dedup_scope == "group" else None
-    if message.key is not None:
+    if row.message.key is not None:
         return digest(headers[DEDUP], scope)
-    return digest(body, scope) if policy.content_dedup else None
+    return digest(row.body if row.sent is None else row.sent, scope) if policy.content_dedup else None
 
 
 def _identity(row: Row) -> tuple[int, int]:
