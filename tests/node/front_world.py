@@ -42,6 +42,8 @@ class Roads:
     def __init__(self) -> None:
         self.there = True
         self.back = True
+        self.closed: set[str] = set()
+        """Shards that nobody reaches."""
 
 
 class FrontWorld(World):
@@ -153,8 +155,8 @@ class FrontWorld(World):
 
     # What outboxes ask for
 
-    def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
-        return self.directory.homes(vhost, exchange, keys, properties)
+    def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
+        return self.directory.reached(vhost, exchange, keys, properties)
 
     def definitions(self) -> Any:
         return self.directory.definitions()
@@ -164,7 +166,7 @@ class FrontWorld(World):
 
     def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
         self.posted.append((home, letter))
-        if not self.roads.there:
+        if not self.roads.there or home in self.roads.closed:
             self._soon.append(partial(done, False))
             return
 
@@ -172,7 +174,10 @@ class FrontWorld(World):
             if self.roads.back:
                 self._soon.append(partial(done, True))
 
-        self.shards[home].bring(letter, has_it)
+        try:
+            self.shards[home].bring(letter, has_it)
+        except LeveretError:
+            self._soon.append(partial(done, False))
 
     def close(self) -> None:
         super().close()

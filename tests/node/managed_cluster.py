@@ -50,7 +50,8 @@ class Operator:
 
     def figures(self) -> dict[str, Any]:
         links = dict.fromkeys(self.links, True)
-        more = {"links": links, "link_bytes": self._node.link_bytes(), "outbox": 0}
+        outbox = {"outbox": 0, "outbox_oldest_ms": 0, "outbox_stuck": 0}
+        more = {"links": links, "link_bytes": self._node.link_bytes(), **outbox}
         return {**dict.fromkeys(COUNTS, 0), **more, "etcd_trouble": 0, "store_trouble": 0}
 
 

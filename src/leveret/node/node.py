@@ -273,9 +273,9 @@ class Node:
 
     # For outboxes
 
-    def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
+    def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
         """See Office."""
-        return self._directory.homes(vhost, exchange, keys, properties)
+        return self._directory.reached(vhost, exchange, keys, properties)
 
     def wake(self, job: Callable[[], None]) -> None:
         """See Office; a loop that has ended needs to know nothing more."""

@@ -14,6 +14,7 @@ from leveret.node.group_operations import GroupOperations
 from leveret.node.joined import Joined
 
 DRAIN_S = 50.0  # less than the time for which a command waits
+DESTINATIONS_MAX = 20  # that a report names: the oldest letters are those to look after
 REPORT, REBALANCE = "report", "rebalance"
 
 
@@ -99,6 +100,7 @@ class Operations:
     def figures(self) -> dict[str, Any]:
         """What scrapes tell of the part that this node has in its cluster."""
         owners = self._coordinator.view.owners
+        waiting = [each for outbox in self._node.outboxes.values() for each in outbox.waiting()]
         return {
             **self._coordinator.counts,
             "shards": len(self._coordinator.ownership.serving()),
@@ -108,6 +110,8 @@ class Operations:
             "link_bytes": self._node.link_bytes(),
             "forwarded": self._node.courier.forwarded,
             "outbox": sum(outbox.depth for outbox in self._node.outboxes.values()),
+            "outbox_oldest_ms": max((each.age_ms for each in waiting), default=0),
+            "outbox_stuck": sum(each.is_stuck for each in waiting),
             "etcd_trouble": int(self._coordinator.trouble is not None),
             "store_trouble": int(self._store_trouble() is not None),
         }
@@ -139,8 +143,18 @@ class Operations:
             "groups": self._groups.known(),
             "troubles": troubles,
             "links": self.links,
+            "outboxes": self._outboxes(),
         }
         return {"definitions": self._node.catalog.version, **told}
+
+    def _outboxes(self) -> list[dict[str, Any]]:
+        """Who keeps letters of this node waiting, the oldest first."""
+        found: list[dict[str, Any]] = [
+            {"shard": home, "destination": to, "letters": letters, "age_s": age_ms // 1_000, "stuck": is_stuck}
+            for home, outbox in self._node.outboxes.items()
+            for to, letters, age_ms, is_stuck in outbox.waiting()
+        ]
+        return sorted(found, key=lambda each: -each["age_s"])[:DESTINATIONS_MAX]
 
     def _rebalance(self) -> int:
         """Move what should be elsewhere; give how many shards of all nodes that are."""
@@ -164,6 +178,7 @@ class Operations:
                 "counts": reports.get(name, {}).get("counts"),
                 "troubles": reports.get(name, {}).get("troubles"),
                 "links": reports.get(name, {}).get("links"),
+                "outboxes": reports.get(name, {}).get("outboxes"),
                 "addresses": dict(member.addresses),
             }
             for name, member in sorted(view.members.items())

@@ -15,7 +15,8 @@ from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, Preco
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.topology import Vhost
 from leveret.node.guest import Guest, GuestConnection
-from leveret.node.letter import Letter, deliver
+from leveret.node.inbox import Inbox
+from leveret.node.letter import Letter
 from leveret.node.unclaimed import Unclaimed
 from leveret.node.web.edges import Edges, NoEdges
 from leveret.telemetry.logs import Log
@@ -35,6 +36,7 @@ class Shard:
         self.hub = hub
         self.edges = edges or NoEdges()
         self.unclaimed = Unclaimed(hub.core)
+        self._inbox = Inbox()
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
         self.is_proven: Callable[[], bool] = lambda: True
@@ -52,7 +54,7 @@ class Shard:
     def bring(self, letter: Letter, done: Callable[[], None]) -> None:
         """Have a dead letter of another shard; `done`, under the lock, when it is durable here."""
         with self.hub.locked() as core:
-            deliver(core, letter)
+            self._inbox.take(core, letter)
             self.hub.when_durable(done)
 
     def begin(self) -> None:
