@@ -1,6 +1,6 @@
 """What clients hold when a shard changes its owner: they keep it, and nobody else is given it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from leveret.amqp.methods import (
     ChannelCloseOk,
     ConfirmSelect,
     ConfirmSelectOk,
+    ConnectionClose,
+    ConnectionCloseOk,
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
@@ -37,6 +39,7 @@ from leveret.core import claims as claiming
 from leveret.core.errors import InvalidArgument, StoreUnreachable
 from leveret.core.held import Held
 from leveret.node import claims
+from leveret.node.front.connection import SETTLING_MS
 from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
 from tests.node.takeover_world import HOME, NAME, TakeoverWorld
@@ -168,6 +171,63 @@ def test_acknowledgements_of_a_closed_channel_count(world: TakeoverWorld, client
     world.take_over()
     world.pass_ms(GRACE_MS)
     assert depth(client) == 0
+
+
+def test_a_client_that_closes_its_connection_is_told_so_when_its_acknowledgements_are_safe(
+    world: TakeoverWorld, client: Client
+) -> None:
+    publish(client, b"one", b"two")
+    leaving = world.client()
+    leaving.send(BasicGet(NAME))
+    leaving.send(BasicGet(NAME))
+    tags = taken(leaving)
+    world.freeze()
+    leaving.send(BasicAck(tags[b"one"]))
+    close(leaving)
+    assert leaving.nothing()
+    world.take_over()
+    leaving.next(ConnectionCloseOk)
+    world.pass_ms(GRACE_MS)
+    assert depth(client) == 1
+
+
+def close(client: Client) -> None:
+    client.send(ConnectionClose(200, "bye"), 0)
+
+
+def vanish(client: Client) -> None:
+    client.world.hub.lost(client.connection)
+    client.world.work()
+
+
+@pytest.mark.parametrize("leave", [close, vanish])
+def test_what_a_client_settles_before_it_leaves_is_written_at_once(
+    world: TakeoverWorld, client: Client, leave: Callable[[Client], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(client, b"one")
+    client.send(BasicGet(NAME))
+    tags = taken(client)
+    world.disk.slow = True
+    kicks: list[bool] = []
+    monkeypatch.setattr(world.disk.broker.guard, "kick", lambda: kicks.append(True))
+    client.send(BasicAck(tags[b"one"]))
+    assert not kicks
+    leave(client)
+    assert kicks
+    world.disk.slow = False
+
+
+def test_a_client_that_leaves_does_not_wait_for_ever(world: TakeoverWorld, client: Client) -> None:
+    publish(client, b"one")
+    client.send(BasicGet(NAME))
+    tags = taken(client)
+    world.freeze()
+    client.send(BasicAck(tags[b"one"]))
+    close(client)
+    world.pass_ms(SETTLING_MS - 1)
+    assert client.nothing()
+    world.pass_ms(1)
+    client.next(ConnectionCloseOk)
 
 
 def test_prefetch_counts_what_is_held(world: TakeoverWorld, client: Client) -> None:

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from leveret.amqp import watch
 from leveret.amqp.bodies import Bodies, BodyStore, tried
 from leveret.amqp.greeting import server_properties
 from leveret.amqp.limits import Limits
@@ -306,7 +305,7 @@ class Hub:
         """What time asks for, about once a second."""
         with self.locked() as core:
             for connection in list(self.connections):
-                self._try(connection, partial(watch.check, connection, core.now_ms))
+                self._try(connection, partial(connection.check, core.now_ms))
             now_ms = core.now_ms
         if self.bodies is not None:
             self.bodies.retry(now_ms)

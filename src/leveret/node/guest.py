@@ -95,7 +95,7 @@ class GuestConnection(Connection):
                 self.hold(Hold.SHARD)
         elif payload.startswith(claims.MARK):
             durable = claims.numbered(claims.DURABLE, claims.number_of(payload))
-            self.hub.when_durable(partial(self._tell, durable), lazily=True)
+            self.hub.when_durable(partial(self._tell, durable), lazily=not claims.is_urgent(payload))
 
     def _learnt(self, known: bool) -> None:
         """This node knows the version that it was asked for, or cannot get to know it; not under a lock."""

@@ -16,10 +16,10 @@ from leveret.amqp.methods import ChannelClose, ChannelCloseOk, ConnectionClose, 
 from leveret.node.claims import (
     CLASS,
     DURABLE,
-    MARK,
     NAMES,
     VERSION,
     Name,
+    mark,
     names_of,
     number_of,
     numbered,
@@ -110,9 +110,11 @@ class Backend:
         self._writer.content(number, method, content, header_len)
         self._note()
 
-    def flush(self) -> None:
-        """Hand over what was said; not under a lock."""
+    def flush(self, *, urgent: bool = False) -> None:
+        """Hand over what was said; not under a lock. `urgent`: let what was settled be durable soon."""
         self._is_noted = False
+        if urgent and self._unsure:
+            self._ask_mark(urgent=True)
         if self._session is not None and self._writer.pending_bytes:
             self._mark()
             self._session.send(self._preface() + self._writer.take())
@@ -139,18 +141,33 @@ class Backend:
     def _mark(self) -> None:
         """Ask when all of them are durable, one question at a time."""
         if self._unsure and not self._is_marked:
-            self._is_marked = True
-            self._last_mark += 1
-            self._writer.method(0, numbered(MARK, self._last_mark))
+            self._ask_mark(urgent=False)
 
-    def _durable(self, mark: int) -> None:
+    def _ask_mark(self, *, urgent: bool) -> None:
+        self._is_marked = True
+        self._last_mark += 1
+        self._writer.method(0, mark(self._last_mark, urgent=urgent))
+
+    def hurry(self) -> None:
+        """Let what was settled be durable soon."""
+        self._ask_mark(urgent=True)
+        self._note()
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether all that was settled is durable."""
+        return not self._unsure
+
+    def _durable(self, number: int) -> None:
         """Everything up to a mark is durable."""
-        while self._unsure and self._unsure[0][0] <= mark:
+        while self._unsure and self._unsure[0][0] <= number:
             self._unsure.popleft()
         self._is_marked = False
         if self._unsure:
             self._mark()
             self._note()
+        else:
+            self.connection.settled()
 
     def _settle_again(self) -> None:
         """Tell the next owner what the one before it may not have written."""

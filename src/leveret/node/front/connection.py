@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from leveret.amqp.connection import Connection, Peer
@@ -26,6 +27,9 @@ from leveret.security.users import User
 
 if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
+
+CLOSE = b"\0\x0a\0\x32"  # connection.close
+SETTLING_MS = 5_000  # that a client who leaves waits for the disks of its shards
 
 T = TypeVar("T")
 
@@ -82,6 +86,8 @@ class FrontConnection(Connection):
         self._questions = 0
         self._late: list[Callable[[], object]] = []
         self._closings: list[Callable[[], None]] = []
+        self._leaving: Callable[[], None] | None = None
+        self._leaving_ms = 0
 
     def new_channel(self, number: int) -> FrontChannel:
         """A channel whose messages are in shards."""
@@ -198,6 +204,35 @@ class FrontConnection(Connection):
 
     # Ending
 
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """A frame came on no open channel; a client that leaves is told so when what it has settled is safe."""
+        unsure = [each for each in self.backends.values() if not each.is_sure]
+        if number or not unsure or not payload.startswith(CLOSE) or self.state is not State.RUNNING:
+            super().on_frame(kind, number, payload)
+            return
+        self._leaving = partial(super().on_frame, kind, number, payload)
+        self._leaving_ms = self.hub.core.now_ms + SETTLING_MS
+        self.wait()
+        for backend in unsure:
+            backend.hurry()
+
+    def settled(self) -> None:
+        """What was settled in a shard is durable there."""
+        if all(each.is_sure for each in self.backends.values()):
+            self._leave()
+
+    def check(self, now_ms: int) -> None:
+        """Time has passed."""
+        super().check(now_ms)
+        if now_ms >= self._leaving_ms:
+            self._leave()
+
+    def _leave(self) -> None:
+        leaving, self._leaving = self._leaving, None
+        if leaving is not None:
+            self.go_on()
+            leaving()
+
     def when_closed(self, then: Callable[[], None]) -> None:
         """Go on when every channel that is being closed in a shard is."""
         self._closings.append(then)
@@ -228,6 +263,7 @@ class FrontConnection(Connection):
         if self._released:
             return
         self._released = True
+        self._leaving = None
         for channel in self.channels.values():
             channel.deaf = True
             channel.forget_replies()
@@ -239,7 +275,7 @@ class FrontConnection(Connection):
     def _end(self, backends: dict[str, Backend], owned: list[Queue]) -> None:
         """Leave the shards; what was said to them before counts."""
         for backend in backends.values():
-            backend.flush()
+            backend.flush(urgent=True)
             backend.end()
             self.node.detach(backend)
         for queue in owned:
