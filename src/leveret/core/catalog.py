@@ -44,6 +44,8 @@ class Kind(IntEnum):
     ALERT_RULE = 31
     ALERT_RECEIVER = 32
     ALERT_SILENCE = 33
+    INCUMBENT = 34
+    """The consumer that alone is given the messages of a queue, for the next owner of a shard."""
 
 
 OF_VHOST = (
@@ -54,6 +56,7 @@ OF_VHOST = (
     Kind.GROUP_OFFSET,
     Kind.SINK_BATCH,
     Kind.SINK_PROGRESS,
+    Kind.INCUMBENT,
 )
 """What goes with its virtual host, and that nothing in the topology knows."""
 

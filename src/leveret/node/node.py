@@ -151,6 +151,7 @@ class Node:
     def serve(self, shard: Shard) -> None:
         """Serve a shard from now on, for which everything is prepared."""
         shard.reconcile(self.catalog.replica)
+        shard.incumbents.is_present = lambda node: node in self.present
         shard.begin()
         shard.knows = self.knows
         shard.is_proven = partial(self.is_proven, shard.home)

@@ -16,6 +16,7 @@ from leveret.core.names import INTERNAL_VHOST
 from leveret.core.topology import Vhost
 from leveret.node.guest import Guest, GuestConnection
 from leveret.node.inbox import Inbox
+from leveret.node.incumbents import Incumbents
 from leveret.node.letter import Letter
 from leveret.node.unclaimed import Unclaimed
 from leveret.node.web.edges import Edges, NoEdges
@@ -36,6 +37,7 @@ class Shard:
         self.hub = hub
         self.edges = edges or NoEdges()
         self.unclaimed = Unclaimed(hub.core)
+        self.incumbents = Incumbents(hub, self.unclaimed)
         self._inbox = Inbox()
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
@@ -61,6 +63,7 @@ class Shard:
         """This node is the new owner: whoever holds messages of the one before it is waited for."""
         with self.hub.locked():
             self.unclaimed.hold_back()
+            self.incumbents.hold_back()
 
     def may_tell(self, guest: Guest) -> bool:
         """Whether clients may be told anything; if not, a guest is asked again as soon as they may.

@@ -8,7 +8,7 @@ be lost. What was delivered and is not in the journal yet may be delivered twice
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import random
 
 from leveret.amqp.transaction import ACKED, REQUEUED
@@ -39,6 +39,9 @@ class Unclaimed:
         self._core = core
         self._kept: dict[Key, tuple[Held, int]] = {}  # with the number of the lease
         self._paused: set[Queue] = set()
+        self._awaited: set[Queue] = set()
+        self.given_up: Callable[[Queue], None] = lambda queue: None
+        """Told of a queue whose only consumer was waited for, and has not come."""
         self._alarm = Alarm(core.timers, self._give_up)
         core.kept = self.give
 
@@ -54,13 +57,30 @@ class Unclaimed:
     def keep(self, leases: Iterable[tuple[Held, int]]) -> None:
         """Keep leased messages whose holders cannot be reached."""
         for held, lease in leases:
-            queue = held.queue
-            self._kept[queue.id, held.seq] = held, lease
-            if queue.policy.single_active_consumer and not queue.paused:
-                queue.pause()
-                self._paused.add(queue)
+            self._kept[held.queue.id, held.seq] = held, lease
+            self._pause(held.queue)
         if self._kept:
             self._alarm.set(self._core.now_ms + GRACE_MS)
+
+    def wait_for(self, queue: Queue) -> None:
+        """Wait for the only consumer of a queue."""
+        self._awaited.add(queue)
+        self._pause(queue)
+        self._alarm.set(self._core.now_ms + GRACE_MS)
+
+    def awaits(self, queue: Queue) -> bool:
+        """Whether its only consumer is waited for."""
+        return queue in self._awaited
+
+    def came(self, queue: Queue) -> None:
+        """It has come."""
+        self._awaited.discard(queue)
+        self._resume(queue)
+
+    def _pause(self, queue: Queue) -> None:
+        if queue.policy.single_active_consumer and not queue.paused:
+            queue.pause()
+            self._paused.add(queue)
 
     def stop(self) -> None:
         """This owner is not asked any more: the next one is to wait."""
@@ -103,7 +123,8 @@ class Unclaimed:
 
     def _resume(self, queue: Queue) -> None:
         """Let a queue go on if everything of it was claimed."""
-        if queue in self._paused and not any(number == queue.id for number, _ in self._kept):
+        waits = queue in self._awaited or any(number == queue.id for number, _ in self._kept)
+        if queue in self._paused and not waits:
             self._paused.discard(queue)
             queue.pause(False)
 
@@ -119,5 +140,8 @@ class Unclaimed:
                 self._alarm.set(now_ms + GRACE_MS)
             else:
                 del self._kept[key]
+        awaited, self._awaited = self._awaited, set()
+        for queue in awaited:
+            self.given_up(queue)
         for queue in tuple(self._paused):
             self._resume(queue)
