@@ -3,6 +3,7 @@
     leveret_catalog             | id | version |                      one row: whoever appends raises it by one
     leveret_catalog_log         | version | writer | changes |
     leveret_catalog_snapshot    | version | writer | changes |        one row, once there is one
+    leveret_catalog_reader      | name | version | beats |            those who answer by their copies: see freshness.py
 
 The version is compared inside of the statement that appends, so of two nodes that saw the same version one appends
 nothing. Statements run in a thread: the driver waits, and definitions do not change often.
@@ -14,6 +15,7 @@ from typing import Any
 from psycopg.types.numeric import Int8
 
 from leveret.cluster.catalog_log import Entry, Snapshot, packed, unpacked
+from leveret.cluster.freshness import Reader
 from leveret.core.errors import Unreachable
 from leveret.journal.postgres_session import Session, Values
 from leveret.journal.table import Unknown
@@ -28,6 +30,8 @@ CREATE = (
         version bigint primary key, writer text not null, changes bytea not null)""",
     """create table if not exists leveret_catalog_snapshot (
         id int primary key, version bigint not null, writer text not null, changes bytea not null)""",
+    """create table if not exists leveret_catalog_reader (
+        name text primary key, version bigint not null, beats bigint not null) with (fillfactor = 50)""",
     "insert into leveret_catalog values (0, 0) on conflict (id) do nothing",
 )
 APPEND = """
@@ -46,6 +50,12 @@ KEEP = """
 REMOVE = """
     delete from leveret_catalog_log
     where version < least(%(version)s, (select version from leveret_catalog_snapshot where id = 0))"""
+
+BEAT = """
+    insert into leveret_catalog_reader values (%(name)s, %(version)s, %(beats)s)
+    on conflict (name) do update set version = excluded.version, beats = excluded.beats"""
+READERS = "select name, version, beats from leveret_catalog_reader where beats >= %(beats)s"
+FORGET = "delete from leveret_catalog_reader where name = %(name)s and beats = %(beats)s"
 
 
 class PostgresLog:
@@ -82,6 +92,19 @@ class PostgresLog:
         version = {"version": Int8(snapshot.version)}
         await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": packed(snapshot.changes)})
         await self._run(self._log, REMOVE, version)
+
+    async def beat(self, reader: Reader) -> None:
+        """See Readers."""
+        values = {"name": reader.name, "version": Int8(reader.version), "beats": Int8(reader.beats)}
+        await self._run(self._reading, BEAT, values)
+
+    async def readers(self) -> list[Reader]:
+        """See Readers."""
+        return [Reader(*row) for row in (await self._run(self._reading, READERS, {"beats": Int8(0)}))[1]]
+
+    async def forget(self, reader: Reader) -> None:
+        """See Readers."""
+        await self._run(self._reading, FORGET, {"name": reader.name, "beats": Int8(reader.beats)})
 
     async def close(self) -> None:
         """End the connections."""
