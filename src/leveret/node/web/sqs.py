@@ -102,11 +102,11 @@ async def delete(service: NodeService, call: Call) -> Response:
     def forget() -> None:
         found = queues.find(queue.name)
         queues.reconnect(queue.name) if found is None else queues.delete(found)
+        call.account.note_deleted(queue.name)
 
     answer = await _awaited(in_shard(service, call))
     if answer.status == OK:
         await service.decide(call, forget)
-        call.account.note_deleted(queue)
     return answer
 
 
