@@ -16,8 +16,9 @@ from psycopg.types.numeric import Int8
 
 from leveret.cluster.catalog_log import Entry, Snapshot, packed, unpacked
 from leveret.cluster.freshness import Reader
+from leveret.cluster.seat import SeatSession
 from leveret.core.errors import Unreachable
-from leveret.journal.postgres_session import Session, Values
+from leveret.journal.postgres_session import Values
 from leveret.journal.table import Unknown
 
 READ_TIMEOUT_MS = 10_000
@@ -63,8 +64,8 @@ class PostgresLog:
 
     def __init__(self, url: str) -> None:
         """Connections are made when they are needed, and the tables if need be."""
-        self._log = Session(url, 0)  # an append waits for as long as it takes
-        self._reading = Session(url, READ_TIMEOUT_MS)
+        self._log = SeatSession(url, 0)  # an append waits for as long as it takes
+        self._reading = SeatSession(url, READ_TIMEOUT_MS)
         self._created = False
 
     async def append(self, entry: Entry) -> bool:
@@ -111,12 +112,12 @@ class PostgresLog:
         for session in (self._log, self._reading):
             await asyncio.to_thread(session.close)
 
-    async def _run(self, session: Session, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:
+    async def _run(self, session: SeatSession, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:
         """Do one statement, and first of all create the tables."""
 
         def done() -> tuple[int, list[tuple[Any, ...]]]:
             if not self._created:
-                self._log.transact(lambda run: [run(each, None) for each in CREATE])
+                self._log.prepare(CREATE)
                 self._created = True
             return session.run(statement, values)
 
