@@ -47,6 +47,8 @@ def _moved(run: Run, target: Session, url: str, first_url: str, locks: Statement
     """Copy everything, then let nobody find it here any more; give the generation."""
     for lock in locks:
         run(lock, None)  # a node that starts just now would make empty tables in place of those that go
+    if run(seat.NUMBER, None)[1] == target.run(seat.NUMBER)[1]:
+        raise PreconditionFailed("somebody else has moved the definitions there meanwhile")
     run(f"lock table {', '.join(TABLES)} in access exclusive mode", None)
     rows = {table: _rows(run, table) for table in TABLES}
     if not any(number == 0 for number, _ in rows["leveret_group"]):

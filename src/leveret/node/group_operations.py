@@ -51,10 +51,16 @@ class GroupOperations:
         mine = await self._reached(url)
         group = await asyncio.to_thread(self._moving.groups.add, url)
         await self._learnt()
-        first = await asyncio.to_thread(facts_of, self._moving.known[0].url)
+        seat = self._moving.known[self._moving.seat]
+        first = await asyncio.to_thread(facts_of, seat.url)
         chosen = share(groups, len(self._moving.known), group.number, count)
         self._begin(self._move_all(chosen, group.number))
-        return {"group": group.number, "url": shown(url), "shards": chosen, "warnings": warnings(mine, first)}
+        return {
+            "group": group.number,
+            "url": shown(url),
+            "shards": chosen,
+            "warnings": warnings(mine, first, seat.number),
+        }
 
     async def move_catalog(self, group: int) -> dict[str, Any]:
         """Let another group have the definitions; return when it has them."""
@@ -174,13 +180,13 @@ def share(groups: Mapping[int, int], group_count: int, target: int, count: int |
     return chosen
 
 
-def warnings(added: Facts, first: Facts) -> list[str]:
-    """What an operator should know about a group before it has messages."""
+def warnings(added: Facts, first: Facts, seat: int) -> list[str]:
+    """What an operator should know about a group before it has messages; `first` is the one with the definitions."""
     found = []
     if not added.standbys:
         found.append("no standby confirms its commits: what it has is lost with its disk (synchronous_standby_names)")
     if added.version != first.version:
-        found.append(f"it is PostgreSQL {added.version}, and group 0 is {first.version}")
+        found.append(f"it is PostgreSQL {added.version}, and group {seat} is {first.version}")
     return found
 
 
