@@ -68,6 +68,8 @@ class FrontWorld(World):
         self.callers: dict[Backend, Caller] = {}
         self._identities = 0
         self.version = 0
+        self.is_current = True
+        self.doubted: list[FrontConnection] = []
         self.deaf = False
         """Whether nobody hears what shards say."""
 
@@ -107,6 +109,9 @@ class FrontWorld(World):
 
     def home_of(self, vhost: str, queue: str) -> str:
         return self.replica.home_of(vhost, queue)
+
+    def hold(self, connection: FrontConnection) -> None:
+        self.doubted.append(connection)
 
     def identify(self) -> str:
         self._identities += 1

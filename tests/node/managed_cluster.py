@@ -13,6 +13,7 @@ from leveret.server.administration.site import Site as Ground
 from leveret.server.alerting import alerting_of
 from leveret.server.control import perform
 from leveret.server.management import management_site
+from leveret.server.remote_control import RemoteControl
 from leveret.server.shard_verbs import ShardVerbs
 from tests.management.scene import Api
 from tests.node.cluster import Cluster
@@ -74,7 +75,12 @@ class ManagedNode(WebNode):
         alone = management_site(options, self.edges.desk, ground, self.alerts, fronts, {}, None, self.audit, name)
         self.site: Site = self.edges.management.join(self.node, alone, self.operator)
         self.web.manage(self.site)
+        self.web.operate(RemoteControl(self.decided, ground, self.audit))
         share(self.node, self.web.sessions, self.web.login)
+
+    async def decided(self, verb: Callable[[], Any]) -> Any:
+        """Do what an operator asks for on every node."""
+        return await self.node.decide(lambda core: verb())
 
     async def stop(self) -> None:
         await super().stop()
@@ -100,11 +106,7 @@ class ManagedCluster(WebCluster):
     def operate(self, name: str, verb: str, /, **arguments: Any) -> Any:
         """Do what an operator of a node asks for."""
         node = self.managed(name)
-
-        async def decided(run: Callable[[], Any]) -> Any:
-            return await node.node.decide(lambda core: run())
-
-        return self.run(perform(decided, node.ground, verb, arguments))
+        return self.run(perform(node.decided, node.ground, verb, arguments))
 
     def sample(self) -> None:
         """Let every node look at its queues."""

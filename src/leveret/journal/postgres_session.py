@@ -42,15 +42,20 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
 
 
+def conninfo(url: str) -> str:
+    """What a driver connects by: a URL, and our settings where it says nothing."""
+    try:
+        return make_conninfo("", **{**SETTINGS, **conninfo_to_dict(url)})
+    except psycopg.Error as error:
+        raise InvalidArgument(f"the URL of the store cannot be read: {_line(error)}") from None
+
+
 class Session:
     """One connection, for one statement at a time."""
 
     def __init__(self, url: str, timeout_ms: int) -> None:
         """Nothing is connected yet; `timeout_ms` bounds a statement, 0 is for ever."""
-        try:
-            self._target = make_conninfo("", **{**SETTINGS, **conninfo_to_dict(url)})
-        except psycopg.Error as error:
-            raise InvalidArgument(f"the URL of the store cannot be read: {_line(error)}") from None
+        self._target = conninfo(url)
         self._timeout_ms = timeout_ms
         self._mutex = threading.Lock()
         self._connection: Connection | None = None

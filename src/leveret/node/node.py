@@ -23,10 +23,12 @@ from leveret.core.queue import Queue
 from leveret.node import letter as letters
 from leveret.node import replying
 from leveret.node.directory import Directory
+from leveret.node.doubts import Doubts
 from leveret.node.errands import Errands
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
 from leveret.node.guest import Guest
+from leveret.node.knowledge import Knowledge
 from leveret.node.letter import Letter
 from leveret.node.link import Conversation, Link
 from leveret.node.outbox import Outbox
@@ -41,7 +43,6 @@ from leveret.security.peers import is_loopback
 from leveret.telemetry.logs import Log
 
 RETRY_S = 0.1
-TOLD_S = 5.0
 ASKED_S = 2.0
 DIAL_S = 2.0
 
@@ -93,7 +94,8 @@ class Node:
         self.courier = Courier(self)
         self._directory = Directory(catalog.replica.placements.shards)
         self.definitions = self._directory.definitions
-        self._told = 0  # the version that every node within reach has
+        self._knowledge = Knowledge(catalog, lambda request: [self._ask(link, request) for link in self.links.values()])
+        self.doubts = Doubts(catalog, hub)
         self._around: tuple[frozenset[str], frozenset[str]] | None = None
         self._owners = owners
         self._callers: dict[Backend, Caller] = {}
@@ -116,7 +118,7 @@ class Node:
         self._server = await self._loop.create_server(lambda: Link(self, dials=False), host, port, ssl=accepting)
         self.catalog.listeners.append(self._follow)
         self.catalog.replica.followers.append(self._know)
-        await self.catalog.catch_up()
+        await self.catalog.prove()
         await self.catalog.change(partial(_drop_queues_of, lambda home: home == LOCAL + self.name))
         self._tasks = [asyncio.create_task(self._look_around()), asyncio.create_task(self.catalog.follow())]
         return int(self._server.sockets[0].getsockname()[1])
@@ -192,6 +194,7 @@ class Node:
                     self._dialing[name] = asyncio.create_task(self._dial(name))
             self.look()
             self._look_for_orphans()
+            self.doubts.look()
             for shard in list(self.shards.values()):
                 shard.look()
             for outbox in list(self.outboxes.values()):
@@ -224,6 +227,15 @@ class Node:
     def version(self) -> int:
         """The version of the definitions that clients are served by."""
         return self.catalog.version
+
+    @property
+    def is_current(self) -> bool:
+        """Whether clients may be answered by them."""
+        return self.doubts.none
+
+    def hold(self, connection: FrontConnection) -> None:
+        """Hear a client again when they may be."""
+        self.doubts.hold(connection)
 
     def home_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
@@ -360,7 +372,7 @@ class Node:
 
         def known(refusal: bytes) -> None:
             if refusal or letter is None:
-                answer(refusal)
+                answer(refusal or (self.catalog.reader.encode() if "reader" in asked else b""))
             else:
                 self._bring(str(asked.get("shard")), letter, answer)
 
@@ -384,13 +396,9 @@ class Node:
     # Definitions
 
     async def decide(self, verb: Verb) -> Any:
-        """Run a verb for the whole cluster; return when every node that can be reached has what came of it."""
+        """Run a verb for the whole cluster; return when no node answers by what was before."""
         result = await self.catalog.change(verb)
-        version = self.catalog.version
-        if version > self._told:
-            self.announce(version)
-            await self._tell(version)
-            self._told = max(self._told, version)
+        await self._knowledge.spread(self.catalog.version, self.announce)
         return result
 
     def _begin(self, verb: Verb, done: Callable[[Any], None]) -> None:
@@ -406,13 +414,6 @@ class Node:
         task = asyncio.create_task(decide())
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)
-
-    async def _tell(self, version: int) -> None:
-        """Return when every node that can be reached knows a version."""
-        request = json.dumps({"version": version}).encode()
-        waiting = [self._ask(link, request) for link in self.links.values()]
-        if waiting:
-            await asyncio.wait(waiting, timeout=TOLD_S)
 
     async def ask_all(self, question: str) -> dict[str, Any]:
         """What every other node answers, by its name; those who do not in time are left out."""

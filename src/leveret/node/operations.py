@@ -44,7 +44,7 @@ class Operations:
             "node": self._node.name,
             "definitions": self._node.catalog.version,
             "members": self._members(reports),
-            "groups": _table(reports, groups),
+            "groups": _table(reports, groups, self._moving.seat),
             "shards": self._shards(reports, groups),
         }
 
@@ -58,6 +58,10 @@ class Operations:
     async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
         """Move one shard to another group."""
         return await self._groups.move(shard, group)
+
+    async def move_catalog(self, group: int) -> dict[str, Any]:
+        """Let another group have the definitions."""
+        return await self._groups.move_catalog(group)
 
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         """Give all shards to others, then stop; one that is to stay goes on to serve clients, by others' shards."""
@@ -220,12 +224,18 @@ def _groups(reports: dict[str, Any]) -> dict[int, int]:
     return {shard: told["group"] for shard, told in _stores(reports) if told["group"] is not None}
 
 
-def _table(reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
-    """All groups that somebody has heard of: how many shards they have, and why they take nothing, if so."""
+def _table(reports: dict[str, Any], groups: dict[int, int], seat: int) -> list[dict[str, Any]]:
+    """All groups that somebody has heard of: what they have, and why they take nothing, if so."""
     urls = {int(number): url for report in reports.values() for number, url in report.get("groups", {}).items()}
     troubles = {told["group"]: told["trouble"] for _, told in _stores(reports) if told["trouble"] is not None}
     counts = Counter(groups.values())
     return [
-        {"group": number, "shards": counts[number], "trouble": troubles.get(number), "url": urls[number]}
+        {
+            "group": number,
+            "shards": counts[number],
+            "definitions": number == seat,
+            "trouble": troubles.get(number),
+            "url": urls[number],
+        }
         for number in sorted(urls)
     ]

@@ -101,7 +101,7 @@ class NodeServer(Server):
         """Nothing runs yet."""
         self._place = place_of(options)
         self._log = PostgresLog(self._place.store)
-        self._catalog = Catalog(self._log, self._place.node, self._place.shards)
+        self._catalog = Catalog(self._log, self._place.node, self._place.shards, self._place.ttl_s)
         replica = self._catalog.replica
         guard = CatalogGuard(replica.broker, replica.lock, SystemClock())
         super().__init__(options, Broker(guard, options_of({}), secrets.token_bytes(32)), certificates, sockets)
@@ -185,6 +185,7 @@ class NodeServer(Server):
         files = self._sockets, self._certificates
         alone = management_site(self._options, edges.desk, ground, ground.alerts, amqp, *files, audit, node.name)
         site = edges.management.join(node, alone, ground.cluster)
+        web.doubt = node.doubts.wait
         web.manage(site)
         web.operate(RemoteControl(partial(_decided, node), ground, audit))
         share(node, web.sessions, web.login)
@@ -215,4 +216,7 @@ class NodeServer(Server):
 
 async def _decided(node: Node, verb: Callable[[], Any]) -> Any:
     """Do what an operator asks for on every node."""
+    doubt = node.doubts.wait()
+    if doubt is not None:
+        await doubt
     return await node.decide(lambda core: verb())

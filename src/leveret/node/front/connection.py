@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.methods import ConnectionClose, Method
 from leveret.amqp.replies import Reply
-from leveret.amqp.state import Hold, State
+from leveret.amqp.state import HANDSHAKE, Hold, State
 from leveret.amqp.traffic import Traffic
+from leveret.amqp.watch import check_home
 from leveret.core.changes import Change, DeleteQueue
 from leveret.core.queue import Queue
 from leveret.node.claims import Name
@@ -52,6 +53,13 @@ class Node(Protocol):
     @property
     def version(self) -> int:
         """The version of the definitions that clients are served by."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether clients may be served by them: nobody has changed them elsewhere without this node's knowing."""
+
+    def hold(self, connection: FrontConnection) -> None:
+        """Let a client be heard again (`FrontConnection.trust`) as soon as they may be."""
 
     def home_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
@@ -97,6 +105,39 @@ class FrontConnection(Connection):
         """Nothing: shards confirm what they have."""
         super().take_unconfirmed()
         return []
+
+    def receive(self, data: bytes | bytearray | memoryview) -> None:
+        """Take what came from the socket; it is looked at when this node knows the newest definitions."""
+        if not self.node.is_current:
+            self.doubt()
+        super().receive(data)
+
+    def doubt(self) -> None:
+        """Definitions may be others by now: the client is not heard, and gets nothing."""
+        if self.state is State.RUNNING or self.state in HANDSHAKE:
+            self.hold(Hold.DEFINITIONS)
+            self._pause_shards()
+            self.node.hold(self)
+
+    def trust(self) -> None:
+        """They are not, or this node knows; what has come meanwhile is not heard from who may not be here any more."""
+        check_home(self)
+        self.let_go(Hold.DEFINITIONS)
+        self._pause_shards()
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the client waits for that."""
+        return Hold.DEFINITIONS in self._holds
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether shards are to push nothing."""
+        return self.outlet.paused or self.doubted
+
+    def _pause_shards(self) -> None:
+        for backend in self.backends.values():
+            backend.pause(self._is_quiet)
 
     # To shards
 
@@ -157,7 +198,7 @@ class FrontConnection(Connection):
 
         def attach() -> None:
             backend.attach(session)
-            session.pause(self.outlet.paused)
+            session.pause(self._is_quiet)
             self._let_go()
 
         self.hub.finish(self, attach)
@@ -250,8 +291,7 @@ class FrontConnection(Connection):
     def writable(self, writable: bool) -> None:
         """Whether the socket takes more; if not, shards are to push no more."""
         super().writable(writable)
-        for backend in self.backends.values():
-            backend.pause(not writable)
+        self._pause_shards()
 
     @property
     def identity(self) -> object:

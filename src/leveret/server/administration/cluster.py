@@ -41,10 +41,16 @@ def move_shard(site: Site, shard: int, group: int) -> Awaitable[dict[str, Any]]:
     return joined(site).move_shard(shard, group)
 
 
+def move_catalog(site: Site, group: int) -> Awaitable[dict[str, Any]]:
+    """Let another group have the definitions."""
+    return joined(site).move_catalog(group)
+
+
 VERBS: dict[str, Verb] = {
     "cluster.status": status,
     "cluster.drain": drain,
     "cluster.rebalance": rebalance,
     "cluster.add-shard-group": add_shard_group,
     "cluster.move-shard": move_shard,
+    "cluster.move-catalog": move_catalog,
 }

@@ -31,6 +31,9 @@ class Cluster(Protocol):
     async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
         """Add a database, and let some shards go there."""
 
+    async def move_catalog(self, group: int) -> dict[str, Any]:
+        """Let another database have the definitions."""
+
     async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
         """Move one shard to another group."""
 
