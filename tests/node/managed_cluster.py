@@ -50,7 +50,7 @@ class Operator:
 
     def figures(self) -> dict[str, Any]:
         links = dict.fromkeys(self.links, True)
-        more = {"links": links, "link_bytes": self._node.link_bytes(), "outbox": 0}
+        more = {"links": links, "link_bytes": self._node.neighbours.bytes(), "outbox": 0}
         return {**dict.fromkeys(COUNTS, 0), **more, "etcd_trouble": 0, "store_trouble": 0}
 
 

@@ -154,8 +154,12 @@ class Guest:
         self._connection = GuestConnection(shard, caller.peer)
         self._connection.socket = self
         self._connection.local, self._connection.entrance = caller.local, caller.node
-        with self._hub.locked():
-            self._connection.admit(caller.user, caller.vhost, caller.client_properties)
+        try:
+            with self._hub.locked():
+                self._connection.admit(caller.user, caller.vhost, caller.client_properties)
+        except BaseException:
+            self._hub.connections.discard(self._connection)
+            raise
 
     # For the client
 

@@ -82,6 +82,12 @@ class Link(asyncio.Protocol):
         self.sent_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._silent_beats = 0
+        self._decided = asyncio.Event()
+
+    async def introduced(self) -> bool:
+        """Whether the other node has let us in, as soon as that is known."""
+        await self._decided.wait()
+        return self.is_up
 
     @property
     def is_up(self) -> bool:
@@ -126,6 +132,7 @@ class Link(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         was_up, self._transport = self.is_up, None
+        self._decided.set()
         conversations, self._conversations = self._conversations, {}
         answers, self._answers = self._answers, {}
         for each in conversations.values():
@@ -270,6 +277,7 @@ class Link(asyncio.Protocol):
         if not hmac.compare_digest(theirs, expected):
             raise AccessRefused(f"node '{self.peer}' has another cluster_secret")
         self._known = True
+        self._decided.set()
         self._reader.bytes_max = wire.MESSAGE_BYTES_MAX
         if self._timer is not None:
             self._timer.cancel()
