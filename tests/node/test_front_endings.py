@@ -165,3 +165,18 @@ def test_a_message_whose_queue_its_shard_has_just_deleted_comes_back(world: Fron
         core.delete_queue(core.topology.vhost("/").queues[ONE])
     client.publish(ONE, mandatory=True)
     assert client.next(BasicReturn).reply_text == "NO_ROUTE"
+
+
+def test_a_guest_that_has_gone_says_nothing_more(
+    world: FrontWorld, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    shard, backend = world.shards[place(ONE)], backend_of(world, ONE)
+    said: list[bytes] = []
+    monkeypatch.setattr(shard, "is_proven", lambda: False)
+    client.publish(ONE)
+    lose(world, ONE)
+    monkeypatch.setattr(shard, "is_proven", lambda: True)
+    monkeypatch.setattr(backend, "received", said.append)
+    shard.look()
+    assert said == []

@@ -195,7 +195,7 @@ class Guest:
 
     def flush(self) -> None:
         """Hand over what the shard says, and before it which messages there are in it."""
-        if not self._shard.may_tell(self):
+        if self._gone or not self._shard.may_tell(self):
             return
         data = self._connection.take_output()
         if data:
