@@ -131,6 +131,9 @@ class FrontWorld(World):
             shard.follow([step.change for step in steps], self.replica.homes)
         done(result)
 
+    def insist(self, change: Change[Any]) -> None:
+        self.change(change, lambda _: None)
+
     def _hear_gone(self, home: str, queue: Queue) -> None:
         """A shard has deleted a queue."""
         self._soon.append(lambda: self._forget(home, queue))

@@ -52,7 +52,7 @@ class Operator:
     def figures(self) -> dict[str, Any]:
         links = dict.fromkeys(self.links, True)
         outbox = {"outbox": 0, "outbox_oldest_ms": 0, "outbox_stuck": 0}
-        more = {"links": links, "link_bytes": self._node.link_bytes(), **outbox}
+        more = {"links": links, "link_bytes": self._node.neighbours.bytes(), **outbox}
         return {**dict.fromkeys(COUNTS, 0), **more, "etcd_trouble": 0, "store_trouble": 0}
 
 

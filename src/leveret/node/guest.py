@@ -170,8 +170,12 @@ class Guest:
         self._connection = GuestConnection(shard, caller.peer)
         self._connection.socket = self
         self._connection.local, self._connection.entrance = caller.local, caller.node
-        with self._hub.locked():
-            self._connection.admit(caller.user, caller.vhost, caller.client_properties)
+        try:
+            with self._hub.locked():
+                self._connection.admit(caller.user, caller.vhost, caller.client_properties)
+        except BaseException:
+            self._hub.connections.discard(self._connection)
+            raise
 
     # For the client
 
@@ -208,7 +212,7 @@ class Guest:
 
     def flush(self) -> None:
         """Hand over what the shard says, and before it which messages there are in it."""
-        if not self._shard.may_tell(self):
+        if self._gone or not self._shard.may_tell(self):
             return
         data = self._connection.take_output()
         if data:

@@ -95,7 +95,8 @@ class Joined:
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """What else has to end before this node leaves."""
         self.node = Node(place.node, place.cluster, place.secret, catalog, hub, self._view)
-        self.node.tls, self.node.plain_remote = place.tls, place.plain_remote
+        neighbours = self.node.neighbours
+        neighbours.tls, neighbours.plain_remote = place.tls, place.plain_remote
         self.node.announce = self._announce
         self.node.is_proven = self._is_proven
         self.moving = moving

@@ -111,7 +111,7 @@ class Operations:
             "vacant": self._coordinator.shard_count - len(owners),
             "definitions": self._node.catalog.version,
             "links": {name: name in self._node.links for name in self._others()},
-            "link_bytes": self._node.link_bytes(),
+            "link_bytes": self._node.neighbours.bytes(),
             "forwarded": self._node.courier.forwarded,
             "outbox": sum(outbox.depth for outbox in self._node.outboxes.values()),
             "outbox_oldest_ms": max((each.age_ms for each in waiting), default=0),

@@ -228,7 +228,8 @@ class Backend:
             self._writer.method(number, encode(ChannelCloseOk()))
             self._note()
         if number in self._closing:
-            if isinstance(method, ChannelClose | ChannelCloseOk):
+            # If both ends close a channel at once, the shard answers nevertheless.
+            if isinstance(method, ChannelCloseOk):
                 self._closed(number)
             return
         branch = self.branches.get(number)
@@ -248,9 +249,8 @@ class Backend:
         """The client is done with a channel; what still comes on it is for nobody."""
         self.branches.pop(branch.number, None)
         self._arriving.pop(branch.number, None)
-        if self.attached:
-            self._closing[branch.number] = self._closing.get(branch.number, 0) + 1
-            branch.close()
+        self._closing[branch.number] = self._closing.get(branch.number, 0) + 1
+        branch.close()
 
     def forget(self, branch: Branch) -> None:
         """The shard has closed a channel."""

@@ -20,6 +20,7 @@ from leveret.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.traffic import Route
 from leveret.amqp.transaction import ACKED
 from leveret.core.changes import Change
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DELIVER = b"\0\x3c\0\x3c"
+COMMIT_IDS = (90, 20)
+UNKNOWN_COMMIT = "partial tx completion: a node was lost, and some of it may be missing; send it again"
 
 
 class FrontChannel(Channel):
@@ -95,6 +98,7 @@ class FrontChannel(Channel):
         def finish() -> None:
             self.front.go_on()
             if self.deaf:
+                self.front.made_too_late(result)
                 return
             try:
                 if isinstance(result, Exception):
@@ -135,7 +139,8 @@ class FrontChannel(Channel):
             plain = self.front.plain_routes.find(self, exchange, routing_key, content, header_len)
         if plain is not None:
             number = self.published if self.confirming else 0
-            self.forward(plain.homes, plain.method, content, header_len, number)
+            method = plain.mandatory if mandatory else plain.method
+            self.forward(plain.homes, method, content, header_len, number)
             return
         publish = FrontPublish(self, exchange, routing_key, mandatory, immediate, content, header_len)
         if self.transaction is not None:
@@ -193,6 +198,7 @@ class FrontChannel(Channel):
                 branch.answered(came)
                 self._got(branch, came, content, header_len)
             elif isinstance(came, BasicReturn):
+                self.returned += 1
                 self.say_content(came, content, header_len)
 
     def _deliver(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
@@ -259,7 +265,10 @@ class FrontChannel(Channel):
     def lost(self, home: str) -> None:
         """A shard has lost its owner: what was on its way to it is to be sent again."""
         self.tags.lost(home)
+        unknown = self.confirms.waits_for(home)
         self._tell(self.confirms.lost(home))
+        if self._commits and unknown:
+            self.front.on_error(ProtocolError(Reply.PRECONDITION_FAILED, UNKNOWN_COMMIT), self.number, *COMMIT_IDS)
         self.check_committed()
 
     # Transactions

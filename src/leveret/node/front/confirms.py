@@ -32,6 +32,10 @@ class Confirms:
         """Whether every shard has spoken of everything that it was sent."""
         return not any(self._sent.values())
 
+    def waits_for(self, home: str) -> bool:
+        """Whether a shard has not spoken of everything that it was sent."""
+        return bool(self._sent.get(home))
+
     def sent(self, number: int, homes: Iterable[str]) -> None:
         """A publish goes to some shards; 0: nobody wants to know what becomes of it."""
         for home in homes:

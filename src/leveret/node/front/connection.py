@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.methods import ConnectionClose, Method
@@ -66,6 +66,9 @@ class Node(Protocol):
 
     def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
         """Change a definition on every node, then say what came of it; in the thread of the hub, not under a lock."""
+
+    def insist(self, change: Change[Any]) -> None:
+        """Change a definition on every node, with as many attempts as it takes; nobody waits for it."""
 
     def attach(self, backend: Backend, caller: Caller) -> None:
         """Find a way to the owner of a shard, now and whenever it changes; `FrontConnection.attached` is told."""
@@ -205,17 +208,17 @@ class FrontConnection(Connection):
 
     def receive_from(self, backend: Backend, data: bytes) -> None:
         """Frames came from a shard."""
-        if not self.finished:
+        if not self._released:
             self.hub.finish(self, lambda: backend.receive(data))
 
     def held_by(self, backend: Backend) -> None:
         """A shard hears nothing more for a while, or again."""
-        if not self.finished:
+        if not self._released:
             self.hub.finish(self, (lambda: self.hold(Hold.SHARD)) if backend.busy else self._let_go)
 
     def lost_backend(self, backend: Backend) -> None:
         """The way to a shard has ended; what the shard knew of this client has to be told again."""
-        if not self.finished:
+        if not self._released:
             self.hub.finish(self, lambda: self._lost(backend))
 
     def _lost(self, backend: Backend) -> None:
@@ -319,4 +322,15 @@ class FrontConnection(Connection):
             backend.end()
             self.node.detach(backend)
         for queue in owned:
-            self.node.change(DeleteQueue(self.vhost, queue.name, self._identity), lambda _: None)
+            self._delete(queue)
+
+    def made_too_late(self, made: object) -> None:
+        """Something was made for a channel that has closed meanwhile: an exclusive queue goes with the connection."""
+        if isinstance(made, Queue) and made.owner == self._identity:
+            if self._released:
+                self.node.soon(lambda: self._delete(made))
+            else:
+                self.owned.add(made)
+
+    def _delete(self, queue: Queue) -> None:
+        self.node.insist(DeleteQueue(self.vhost, queue.name, self._identity))

@@ -9,6 +9,7 @@ from leveret.amqp.methods import BasicPublish
 from leveret.amqp.publishing import Publish
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.core.properties import content
+from leveret.node.front.routes import returnable
 
 if TYPE_CHECKING:
     from leveret.node.front.channel import FrontChannel
@@ -43,8 +44,7 @@ class FrontPublish(Publish):
             self._return()
         elif not homes:
             self._front.dropped += 1
-        # One of several shards must not send back what another one has.
-        mandatory = self.mandatory and len(homes) == 1
+        mandatory = self.mandatory and returnable(homes)
         method = encode(BasicPublish(self.exchange, self.routing_key, mandatory, False))
         self._front.forward(homes, method, *self._forwarded(), number)
 

@@ -25,6 +25,8 @@ class Route(NamedTuple):
 
     homes: list[str]
     method: bytes
+    mandatory: bytes
+    """What it is told of a message that is to come back if its queue has just gone."""
     bytes_max: int | None
 
 
@@ -60,4 +62,10 @@ def _route(channel: FrontChannel, exchange: str, key: str) -> Route | None:
     queues = found.queues
     homes = list(dict.fromkeys(channel.front.node.home_of(channel.vhost, queue.name) for queue in queues))
     limits = [queue.policy.max_message_bytes for queue in queues if queue.policy.max_message_bytes is not None]
-    return Route(homes, encode(BasicPublish(exchange, key, False, False)), min(limits, default=None))
+    plain, mandatory = (encode(BasicPublish(exchange, key, each, False)) for each in (False, returnable(homes)))
+    return Route(homes, plain, mandatory, min(limits, default=None))
+
+
+def returnable(homes: list[str]) -> bool:
+    """Whether a shard may send a message back: one of several must not, if another one has it."""
+    return len(homes) == 1
