@@ -1,7 +1,8 @@
 """The journal in a real PostgreSQL: who owns it, what becomes of statements whose answer is lost, what is refused."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,6 +78,15 @@ def frames_in(postgres: PostgresServer, url: str) -> list[Any]:
     """Number and epoch of each frame, in the order of the log."""
     names = [f"{schema_of(url)}.{name}" for name in tables(postgres, url, "segment")]
     return [row for name in names for row in postgres.sql(f"select seq, epoch from {name} where start > 0 order by 1")]
+
+
+@contextmanager
+def reading_all(postgres: PostgresServer, url: str) -> Iterator[None]:
+    """Somebody reads every table for a while, as pg_dump does."""
+    with psycopg.connect(postgres.url()) as backup:
+        for name in tables(postgres, url, ""):
+            backup.execute(f"select 1 from {schema_of(url)}.{name} limit 1".encode())
+        yield
 
 
 def test_an_owner_who_was_replaced_stops(store_url: str) -> None:
@@ -398,6 +408,25 @@ def test_what_a_dying_process_did_not_drop_is_swept(postgres: PostgresServer, st
     assert tables(postgres, store_url, "checkpoint") == sorted([counting, "leveret_checkpoint_0_99_1"])
     assert tables(postgres, store_url, "segment") == ["leveret_segment_0_1"]
     world.kill()
+
+
+def test_a_backup_keeps_nobody_waiting(postgres: PostgresServer, store_url: str) -> None:
+    world = TableWorld(PostgresTable(store_url), segment_bytes=1024)
+    for i in range(20):
+        world.state.settle(1, world.durably(b"%d" % i))
+    world.store.checkpoint()
+    kept = world.durably(b"kept")
+    with reading_all(postgres, store_url):
+        while world.store.compact():
+            continue
+        assert world.store.checkpoint()
+        world.close()
+        again = TableWorld(PostgresTable(store_url))
+        assert again.bodies() == {1: {kept: b"kept"}}
+        assert len(tables(postgres, store_url, "segment")) > len(again.store.sizes()), "nothing can be dropped yet"
+    again.close()
+    assert len(tables(postgres, store_url, "segment")) == len(again.store.sizes())
+    assert len(tables(postgres, store_url, "checkpoint")) == 1
 
 
 def test_records_are_read_back_across_rows_and_out_of_large_ones(store_url: str) -> None:

@@ -23,17 +23,17 @@ from psycopg.types.numeric import Int8
 from leveret.core.errors import JournalFailed
 from leveret.journal import postgres_streams
 from leveret.journal.disk import Bytes
-from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, end, tables, window
+from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, drop_soon, end, tables, window
 from leveret.journal.postgres_rows import parts as in_rows
 from leveret.journal.postgres_session import Run, Session, Values
 from leveret.journal.stream_table import Piece
-from leveret.journal.table import FIRST_START, Row, Shard
+from leveret.journal.table import FIRST_START, Row, Shard, Unknown
 
 SHARDS_MAX = 1 << 15
 UPKEEP_TIMEOUT_MS = 20_000
 """Upkeep is given up after a while: it holds no promise. An append waits for as long as it takes."""
 SCHEMA_LOCK = 0x6C657665
-"""Of those who create the table of shards at the same time."""
+"""Of those who create the same tables at the same time."""
 
 COLUMNS = "epoch, owner, segment, oldest, checkpoint, meta"
 CREATE = """
@@ -91,6 +91,8 @@ class PostgresTable:
         self._log = Session(url, 0)
         self._reading = Session(url, READ_TIMEOUT_MS)
         self._upkeep = Session(url, UPKEEP_TIMEOUT_MS)
+        self._dropping: list[str] = []
+        """Tables that nobody needs any more."""
 
     def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
         """See Table."""
@@ -223,7 +225,8 @@ class PostgresTable:
         try:
             if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
                 return False
-            self._upkeep.run(f"drop table if exists {self._segment(segment)}")
+            self._dropping.append(self._segment(segment))
+            self._drop()
         finally:
             self._upkeep.close()
         return True
@@ -251,17 +254,26 @@ class PostgresTable:
 
     def _sweep(self, shard: Shard) -> None:
         """Remove tables that a process left behind which died before it had dropped them."""
-        for name in self._tables(f"leveret_segment_{self._shard}_%"):
-            if int(name.rpartition("_")[2]) < shard.oldest:
-                self._upkeep.run(f"drop table if exists {name}")
+        segments = self._tables(f"leveret_segment_{self._shard}_%")
+        self._dropping = [name for name in segments if int(name.rpartition("_")[2]) < shard.oldest]
         self._sweep_checkpoints(shard.checkpoint)
         self._upkeep.close()
 
     def _sweep_checkpoints(self, counting: str) -> None:
         """Remove checkpoints that do not count; those of newer owners are theirs."""
         for name in self._tables(f"leveret_checkpoint_{self._shard}_%"):
-            if name != counting and int(name.split("_")[3]) <= self._epoch:
-                self._upkeep.run(f"drop table if exists {name}")
+            if name != counting and int(name.split("_")[3]) <= self._epoch and name not in self._dropping:
+                self._dropping.append(name)
+        self._drop()
+
+    def _drop(self) -> None:
+        """Drop what nobody needs, as far as nobody else (a backup) reads it: the rest the next time."""
+        while self._dropping:
+            try:
+                self._upkeep.transact(lambda run: drop_soon(run, self._dropping[0]))
+            except Unknown:
+                return
+            del self._dropping[0]
 
 
 def create(run: Run) -> None:
