@@ -1,5 +1,7 @@
 """The journal in a real PostgreSQL: who owns it, what becomes of statements whose answer is lost, what is refused."""
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -505,6 +507,33 @@ def test_a_store_that_is_closed_does_not_wait_for_ever(monkeypatch: pytest.Monke
         with pytest.raises(JournalFailed, match="the store did not take frame 2"):
             world.close()
         assert world.failures
+
+
+def test_a_store_that_is_closed_does_not_wait_for_a_question_either(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_store, "CLOSE_PATIENCE_S", 0.2)
+    table = PostgresTable(store_url)
+    world = TableWorld(table)
+    ((pid,),) = table._reading.run("select pg_backend_pid()", {})[1]
+    asking, unanswered = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        asking.set()
+        with pytest.raises(StoreUnreachable):
+            world.store.is_owner()
+        unanswered.set()
+
+    os.kill(pid, signal.SIGSTOP)
+    asker = threading.Thread(target=ask)
+    asker.start()
+    try:
+        assert asking.wait(PATIENCE_S)
+        world.close()
+        assert unanswered.wait(PATIENCE_S)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        asker.join()
 
 
 def test_what_cannot_be_asked_of_it(store_url: str) -> None:

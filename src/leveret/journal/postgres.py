@@ -91,6 +91,7 @@ class PostgresTable:
         self._log = Session(url, 0)
         self._reading = Session(url, READ_TIMEOUT_MS)
         self._upkeep = Session(url, UPKEEP_TIMEOUT_MS)
+        self._sessions = (self._log, self._reading, self._upkeep)
         self._dropping: list[str] = []
         """Tables that nobody needs any more."""
 
@@ -233,11 +234,12 @@ class PostgresTable:
 
     def cut(self) -> None:
         """See Table."""
-        self._log.cut()
+        for session in self._sessions:
+            session.cut()
 
     def close(self) -> None:
         """See Table."""
-        for session in (self._log, self._reading, self._upkeep):
+        for session in self._sessions:
             session.close()
 
     def _values(self, **values: object) -> Values:

@@ -144,6 +144,9 @@ class Store(ABC):
         with self._loudly():
             return self._write_checkpoint(Checkpoint(position, placed, snapshot))
 
+    def hurry(self) -> None:
+        """It is about to be closed: who waits for a commit by then need not wait for ever."""
+
     def close(self) -> None:
         """Commit the rest, take a checkpoint, and let go of the log."""
         try:

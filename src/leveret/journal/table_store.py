@@ -82,6 +82,7 @@ class TableStore(Store):
         self._table = table
         self._reader = TableReader(table, options.keys)
         self._writer = TableWriter(table, journal, options, pause)
+        self._impatience: threading.Timer | None = None
         journal.frame_bytes_max = ROW_BYTES_MAX
         try:
             shard = self._take(claim or Claim(owner_name()), packed_meta(new_meta(clock())), pause)
@@ -146,16 +147,17 @@ class TableStore(Store):
             pass  # an estimate is made of these, and the next look may know better
         return {**self._sizes, self.journal.segment: self.journal.offset}
 
+    def hurry(self) -> None:
+        """See Store: a database that does not answer is not waited for for long."""
+        if self._impatience is None:
+            self._impatience = threading.Timer(CLOSE_PATIENCE_S, self._writer.give_up)
+            self._impatience.daemon = True
+            self._impatience.start()
+
     def close(self) -> None:
-        """Commit the rest, take a checkpoint and let go; a database that does not answer is not waited for for long."""
-        impatience = threading.Timer(CLOSE_PATIENCE_S, self._writer.give_up)
-        impatience.daemon = True
-        impatience.start()
-        try:
-            super().close()
-        finally:
-            impatience.cancel()
-            impatience.join()
+        """Commit the rest, take a checkpoint and let go, in a hurry."""
+        self.hurry()
+        super().close()
 
     def abandon(self) -> None:
         """Let go as a killed process does; what is under way may become durable, or not."""
@@ -235,3 +237,6 @@ class TableStore(Store):
     def _release(self) -> None:
         """End the connections; others may have taken over long before."""
         self._table.close()
+        if self._impatience is not None:
+            self._impatience.cancel()
+            self._impatience.join()
