@@ -144,9 +144,6 @@ class Store(ABC):
         with self._loudly():
             return self._write_checkpoint(Checkpoint(position, placed, snapshot))
 
-    def hurry(self) -> None:
-        """It is about to be closed: who waits for a commit by then need not wait for ever."""
-
     def close(self) -> None:
         """Commit the rest, take a checkpoint, and let go of the log."""
         try:
@@ -173,6 +170,10 @@ class Store(ABC):
             yield
         except (OSError, JournalFailed) as error:
             raise self.commit.fail(error) from error
+
+    @abstractmethod
+    def hurry(self) -> None:
+        """It is about to be closed: let nobody wait for a commit for ever."""
 
     @abstractmethod
     def confirm_owner(self) -> None:
