@@ -1,7 +1,5 @@
 """The journal in a real PostgreSQL: who owns it, what becomes of statements whose answer is lost, what is refused."""
 
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,9 +15,8 @@ from leveret.core.errors import (
     InvalidArgument,
     JournalFailed,
     MessageTooLarge,
-    StoreUnreachable,
 )
-from leveret.journal import postgres_blobs, table_store
+from leveret.journal import postgres_blobs
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.segments import segment_name
 from leveret.journal.table import Row, Shard, Unknown
@@ -302,21 +299,6 @@ def test_no_room_is_a_refusal_and_no_loss(postgres: PostgresServer, store_url: s
     again.close()
 
 
-def test_a_server_that_crashes_and_comes_back(store_url: str) -> None:
-    with PostgresServer() as server:
-        world = TableWorld(PostgresTable(server.url()), threaded=True)
-        confirmed = [world.durably(b"before")]
-        server.crash()
-        seq, told = world.begin(b"meanwhile")
-        server.start()
-        assert told.wait(PATIENCE_S)
-        confirmed += [seq, world.durably(b"after")]
-        world.kill()
-        again = TableWorld(PostgresTable(server.url()))
-        assert sorted(again.state.queues[1]) == confirmed
-        again.close()
-
-
 def test_what_postgresql_will_never_do_ends_the_journal(postgres: PostgresServer, store_url: str) -> None:
     world = TableWorld(PostgresTable(store_url))
     world.durably()
@@ -442,35 +424,6 @@ def test_records_are_read_back_across_rows_and_out_of_large_ones(store_url: str)
     world.close()
 
 
-def test_a_lost_connection_does_not_keep_records_from_being_read(postgres: PostgresServer, store_url: str) -> None:
-    world = TableWorld(PostgresTable(store_url), cache_bytes=1)
-    seq = world.durably(b"far away")
-    world.state.read(1, seq)
-    world.durably(b"other")
-    postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'leveret'")
-    assert world.state.read(1, seq).body == b"far away"
-    world.close()
-
-
-def test_a_database_that_is_away_is_not_asked_for_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    with PostgresServer() as server:
-        table = PostgresTable(server.url())
-        world = TableWorld(table, cache_bytes=1)
-        seq = world.durably(b"far away")
-        server.crash()
-        world.store.housekeep()
-        asked: list[int] = []
-        monkeypatch.setattr(table, "window", lambda segment, offset, size: asked.append(offset))
-        with pytest.raises(StoreUnreachable, match="does not answer"):
-            world.state.read(1, seq)
-        assert not asked
-        monkeypatch.undo()
-        server.start()
-        world.store.housekeep()
-        assert world.state.read(1, seq).body == b"far away"
-        world.close()
-
-
 def test_a_segment_that_is_gone_is_damage_to_whoever_reads_it(postgres: PostgresServer, store_url: str) -> None:
     world = TableWorld(PostgresTable(store_url), cache_bytes=1)
     seq = world.durably(b"far away")
@@ -489,51 +442,6 @@ def test_a_body_that_no_row_can_hold(store_url: str, monkeypatch: pytest.MonkeyP
     assert (blobs.names(), blobs.get("20260101-a")) == (["20260101-a"], b"x" * 10)
     with pytest.raises(FileNotFoundError):
         blobs.get("20260101-b")
-
-
-def test_a_database_that_does_not_answer(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_store, "OPEN_PATIENCE_S", 0.1)
-    with pytest.raises(StoreUnreachable, match="cannot be opened"):
-        TableWorld(PostgresTable("postgresql:///none?host=/nowhere"))
-
-
-def test_a_store_that_is_closed_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_store, "CLOSE_PATIENCE_S", 0.2)
-    with PostgresServer() as server:
-        world = TableWorld(PostgresTable(server.url()), threaded=True)
-        world.durably()
-        server.crash()
-        world.publish()
-        with pytest.raises(JournalFailed, match="the store did not take frame 2"):
-            world.close()
-        assert world.failures
-
-
-def test_a_store_that_is_closed_does_not_wait_for_a_question_either(
-    store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(table_store, "CLOSE_PATIENCE_S", 0.2)
-    table = PostgresTable(store_url)
-    world = TableWorld(table)
-    ((pid,),) = table._reading.run("select pg_backend_pid()", {})[1]
-    asking, unanswered = threading.Event(), threading.Event()
-
-    def ask() -> None:
-        asking.set()
-        with pytest.raises(StoreUnreachable):
-            world.store.is_owner()
-        unanswered.set()
-
-    os.kill(pid, signal.SIGSTOP)
-    asker = threading.Thread(target=ask)
-    asker.start()
-    try:
-        assert asking.wait(PATIENCE_S)
-        world.close()
-        assert unanswered.wait(PATIENCE_S)
-    finally:
-        os.kill(pid, signal.SIGCONT)
-        asker.join()
 
 
 def test_what_cannot_be_asked_of_it(store_url: str) -> None:
