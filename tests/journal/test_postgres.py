@@ -381,6 +381,28 @@ def test_dead_segments_are_dropped_and_archived_first(postgres: PostgresServer, 
     again.close()
 
 
+def test_nobody_waits_while_segments_are_measured(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = TableWorld(PostgresTable(store_url), segment_bytes=1024)
+    for i in range(20):
+        first.durably(b"%d" % i)
+    first.close()
+    table = PostgresTable(store_url)
+    world = TableWorld(table)
+    assert list(world.store.sizes()) == [world.journal.segment], "the others are not asked for by whoever looks"
+    lock: Any = world.store.lock
+    locked: list[bool] = []
+
+    def end(segment: int) -> int:
+        locked.append(lock.locked())
+        return PostgresTable.end(table, segment)
+
+    monkeypatch.setattr(table, "end", end)
+    world.store.compact()
+    assert locked == [False] * (len(world.store.sizes()) - 1)
+    assert sum(world.store.sizes().values()) > world.journal.offset
+    world.close()
+
+
 def test_what_a_dying_process_did_not_drop_is_swept(postgres: PostgresServer, store_url: str) -> None:
     TableWorld(PostgresTable(store_url)).close()
     (counting,) = tables(postgres, store_url, "checkpoint")

@@ -27,7 +27,7 @@ from leveret.journal.meta import new_meta, packed_meta, parse_meta
 from leveret.journal.options import JournalOptions
 from leveret.journal.recovery import Recovered, play_bytes
 from leveret.journal.replay import Mentions
-from leveret.journal.store import Archiver, Store
+from leveret.journal.store import COPIED_BYTES, Archiver, Store
 from leveret.journal.stream_table import Beside
 from leveret.journal.table import Shard, Table, Unknown
 from leveret.journal.table_reader import TableReader, asked
@@ -137,14 +137,18 @@ class TableStore(Store):
         except Unknown as error:
             raise StoreUnreachable(f"PostgreSQL does not say who owns the shard: {error}") from None
 
-    def sizes(self) -> dict[int, int]:
-        """The bytes of each segment."""
+    def compact(self, budget_bytes: int = COPIED_BYTES) -> bool:
+        """See Store; how large segments are is asked first, while nobody waits for the lock."""
         try:
             for number in range(self.meta.oldest, self._writer.segment):
                 if number not in self._sizes:
                     self._sizes[number] = self._table.end(number)
         except Unknown:
             pass  # an estimate is made of these, and the next look may know better
+        return super().compact(budget_bytes)
+
+    def sizes(self) -> dict[int, int]:
+        """The bytes of each segment, as far as they are known."""
         return {**self._sizes, self.journal.segment: self.journal.offset}
 
     def hurry(self) -> None:
