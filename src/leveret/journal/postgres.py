@@ -17,10 +17,11 @@ The tables are in the first schema of the search path. Every change names the ep
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from psycopg.types.numeric import Int8
 
-from leveret.core.errors import JournalFailed
+from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.journal import postgres_streams
 from leveret.journal.disk import Bytes
 from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, drop_soon, end, tables, window
@@ -98,6 +99,8 @@ class PostgresTable:
     def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
         """See Table."""
         self._log.transact(create)
+        if epoch is None:
+            self._log.transact(check_alone)
         self._log.run(ADD, self._values(meta=meta))
         # Never `epoch + 1` in the statement: one that lands late would fence those who have taken over since.
         taken = self.shard().epoch + 1 if epoch is None else epoch
@@ -270,12 +273,21 @@ class PostgresTable:
 
     def _drop(self) -> None:
         """Drop what nobody needs, as far as nobody else (a backup) reads it: the rest the next time."""
-        while self._dropping:
+        for name in self._dropping[:]:
             try:
-                self._upkeep.transact(lambda run: drop_soon(run, self._dropping[0]))
+                self._upkeep.transact(partial(drop_soon, table=name))
             except Unknown:
                 return
-            del self._dropping[0]
+            self._dropping.remove(name)
+
+
+def check_alone(run: Run) -> None:
+    """Refuse a store that nodes of a cluster share to one who is none: he would take a shard from them."""
+    rows = run("select cluster from leveret_group_of", {})[1] if tables(run, "leveret_group_of") else []
+    if rows:
+        raise InvalidArgument(
+            f"the store belongs to the cluster '{rows[0][0]}': start a node of it, or give another one"
+        )
 
 
 def create(run: Run) -> None:
