@@ -11,7 +11,7 @@ import pytest
 from pika import BlockingConnection
 from pika.exceptions import ConnectionClosedByBroker
 
-from leveret.core.errors import NotFound, TooMany
+from leveret.core.errors import NotFound, TooMany, Unreachable
 from leveret.http.management import listing
 from leveret.http.management.call import Call
 from leveret.http.management.cluster import asking, queues
@@ -20,7 +20,8 @@ from leveret.http.management.cluster.places import ELSEWHERE
 from leveret.http.management.routes import ROUTES
 from leveret.http.metrics.cluster import CLUSTER
 from leveret.http.request import Peer, Request
-from leveret.http.response import Stream
+from leveret.http.response import Response, Stream
+from leveret.http.router import Answer
 from leveret.node.web import management
 from leveret.security.identity import Identity
 from tests.management.scene import Api
@@ -130,6 +131,31 @@ def test_what_is_gathered_is_bounded(cluster: ManagedCluster, monkeypatch: pytes
 
     with pytest.raises(TooMany, match="ask for some by name"):
         asyncio.run(asking.value_of(Stream(parts())))
+
+
+def test_who_does_not_come_to_the_end_of_an_answer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ASKED_S", 0.05)
+    ended = []
+
+    async def hanging() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"["
+            await asyncio.Event().wait()
+        finally:
+            ended.append("hanging")
+
+    async def lost() -> AsyncGenerator[bytes, None]:
+        yield b"["
+        raise Unreachable("the node was lost in the middle of an answer")
+
+    answers: dict[str, Answer] = {
+        "a": Response(200, b"[1]"),
+        "b": Stream(hanging()),
+        "c": Stream(lost()),
+        "d": Response(404, b"{}"),
+    }
+    assert asyncio.run(asking.values_of(answers)) == {"a": [1]}
+    assert ended == ["hanging"]
 
 
 def test_a_queue_of_another_node_is_read_purged_and_deleted(cluster: ManagedCluster) -> None:

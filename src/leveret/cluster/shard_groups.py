@@ -217,6 +217,15 @@ def facts_of(url: str) -> Facts:
         session.close()
 
 
+def check_store(url: str, cluster: str) -> None:
+    """Refuse a store that is not a cluster's: definitions of others would be removed, with the messages in them."""
+    facts = facts_of(url)
+    if facts.cluster is None and facts.shards:
+        raise InvalidArgument("the store has the messages of a server that is no node: give one that is empty")
+    if facts.cluster not in (None, cluster):
+        raise InvalidArgument(f"the store belongs to the cluster '{facts.cluster}': give another one, or that name")
+
+
 def mark(url: str, cluster: str, number: int) -> None:
     """Let a database know which group it is."""
     session = Session(url, TIMEOUT_MS)

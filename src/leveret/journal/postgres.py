@@ -17,23 +17,24 @@ The tables are in the first schema of the search path. Every change names the ep
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from psycopg.types.numeric import Int8
 
-from leveret.core.errors import JournalFailed
+from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.journal import postgres_streams
 from leveret.journal.disk import Bytes
-from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, end, tables, window
+from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, drop_soon, end, tables, window
 from leveret.journal.postgres_rows import parts as in_rows
 from leveret.journal.postgres_session import Run, Session, Values
 from leveret.journal.stream_table import Piece
-from leveret.journal.table import FIRST_START, Row, Shard
+from leveret.journal.table import FIRST_START, Row, Shard, Unknown
 
 SHARDS_MAX = 1 << 15
 UPKEEP_TIMEOUT_MS = 20_000
 """Upkeep is given up after a while: it holds no promise. An append waits for as long as it takes."""
 SCHEMA_LOCK = 0x6C657665
-"""Of those who create the table of shards at the same time."""
+"""Of those who create the same tables at the same time."""
 
 COLUMNS = "epoch, owner, segment, oldest, checkpoint, meta"
 CREATE = """
@@ -91,10 +92,15 @@ class PostgresTable:
         self._log = Session(url, 0)
         self._reading = Session(url, READ_TIMEOUT_MS)
         self._upkeep = Session(url, UPKEEP_TIMEOUT_MS)
+        self._sessions = (self._log, self._reading, self._upkeep)
+        self._dropping: list[str] = []
+        """Tables that nobody needs any more."""
 
     def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
         """See Table."""
         self._log.transact(create)
+        if epoch is None:
+            self._log.transact(check_alone)
         self._log.run(ADD, self._values(meta=meta))
         # Never `epoch + 1` in the statement: one that lands late would fence those who have taken over since.
         taken = self.shard().epoch + 1 if epoch is None else epoch
@@ -223,18 +229,20 @@ class PostgresTable:
         try:
             if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
                 return False
-            self._upkeep.run(f"drop table if exists {self._segment(segment)}")
+            self._dropping.append(self._segment(segment))
+            self._drop()
         finally:
             self._upkeep.close()
         return True
 
     def cut(self) -> None:
         """See Table."""
-        self._log.cut()
+        for session in self._sessions:
+            session.cut()
 
     def close(self) -> None:
         """See Table."""
-        for session in (self._log, self._reading, self._upkeep):
+        for session in self._sessions:
             session.close()
 
     def _values(self, **values: object) -> Values:
@@ -251,17 +259,35 @@ class PostgresTable:
 
     def _sweep(self, shard: Shard) -> None:
         """Remove tables that a process left behind which died before it had dropped them."""
-        for name in self._tables(f"leveret_segment_{self._shard}_%"):
-            if int(name.rpartition("_")[2]) < shard.oldest:
-                self._upkeep.run(f"drop table if exists {name}")
+        segments = self._tables(f"leveret_segment_{self._shard}_%")
+        self._dropping = [name for name in segments if int(name.rpartition("_")[2]) < shard.oldest]
         self._sweep_checkpoints(shard.checkpoint)
         self._upkeep.close()
 
     def _sweep_checkpoints(self, counting: str) -> None:
         """Remove checkpoints that do not count; those of newer owners are theirs."""
         for name in self._tables(f"leveret_checkpoint_{self._shard}_%"):
-            if name != counting and int(name.split("_")[3]) <= self._epoch:
-                self._upkeep.run(f"drop table if exists {name}")
+            if name != counting and int(name.split("_")[3]) <= self._epoch and name not in self._dropping:
+                self._dropping.append(name)
+        self._drop()
+
+    def _drop(self) -> None:
+        """Drop what nobody needs, as far as nobody else (a backup) reads it: the rest the next time."""
+        for name in self._dropping[:]:
+            try:
+                self._upkeep.transact(partial(drop_soon, table=name))
+            except Unknown:
+                return
+            self._dropping.remove(name)
+
+
+def check_alone(run: Run) -> None:
+    """Refuse a store that nodes of a cluster share to one who is none: he would take a shard from them."""
+    rows = run("select cluster from leveret_group_of", {})[1] if tables(run, "leveret_group_of") else []
+    if rows:
+        raise InvalidArgument(
+            f"the store belongs to the cluster '{rows[0][0]}': start a node of it, or give another one"
+        )
 
 
 def create(run: Run) -> None:

@@ -16,7 +16,7 @@ from leveret.cluster.etcd import Etcd
 from leveret.cluster.keys import Member
 from leveret.cluster.membership import Membership
 from leveret.cluster.placement import LOCAL, SHARDS
-from leveret.cluster.shard_groups import ShardGroups
+from leveret.cluster.shard_groups import ShardGroups, check_store
 from leveret.embedded.broker import Broker, open_shard
 from leveret.journal.table_store import Claim
 from leveret.net.addresses import host_and_port, with_port
@@ -121,6 +121,7 @@ class Joined:
         )
         self._view.membership = self.coordinator.view
         self.moving.retake = self.coordinator.retake
+        await asyncio.to_thread(check_store, place.store, place.cluster)
         await self.moving.learn()
         await self.coordinator.join()
 
