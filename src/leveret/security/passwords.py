@@ -10,7 +10,7 @@ import binascii
 import hashlib
 import secrets
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Any
@@ -114,7 +114,7 @@ def hashed_row(row: dict[str, Any]) -> dict[str, Any]:
     return {**kept, "password_hash": hash_password(given) if given else NO_PASSWORD}
 
 
-def stored_hash(row: dict[str, Any]) -> str:
+def stored_hash(row: Mapping[str, Any]) -> str:
     """What to store of the hash that a user of a file or a request has: RabbitMQ's, or one of ours."""
     given = row.get("password_hash", NO_PASSWORD)
     if isinstance(given, str) and given.startswith(f"{_SCRYPT}$"):

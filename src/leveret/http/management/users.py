@@ -24,9 +24,10 @@ USERS_MAX = 1_000  # that one request deletes
 
 def shown(user: User) -> Row:
     """A user, with what is needed to check his password elsewhere."""
-    kept, scheme = user.to_dict(), passwords.scheme_of(user.password_hash)
-    stored = {"hashing_algorithm": scheme if user.password_hash else passwords.SHA256, **passwords.exported(user.password_hash)}
-    return {"name": user.name, **stored, "tags": kept["tags"], "limits": kept["limits"]}
+    kept, stored = user.to_dict(), user.password_hash
+    scheme = passwords.scheme_of(stored) if stored else passwords.SHA256
+    hashed = {"hashing_algorithm": scheme, **passwords.exported(stored)}
+    return {"name": user.name, **hashed, "tags": kept["tags"], "limits": kept["limits"]}
 
 
 def find(call: Call) -> User:
