@@ -67,7 +67,9 @@ class ManagedNode(WebNode):
         self.catalog.replica.followers.append(
             lambda change: self.alerts.book.follow(change.kind, change.definition, change.removed)
         )
-        ground = Ground(guard.core, access, alerts=self.alerts, shards=shards, elsewhere=ShardVerbs(self.node))
+        verbs = ShardVerbs(self.node)
+        ground = Ground(guard.core, access, alerts=self.alerts, shards=shards, elsewhere=verbs)
+        verbs.serve(ground)
         self.ground = ground
         fronts = self.fronts.server
         alone = management_site(options, self.edges.desk, ground, self.alerts, fronts, {}, None, self.audit, name)

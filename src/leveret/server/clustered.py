@@ -176,7 +176,9 @@ class NodeServer(Server):
         )
         cluster = Operations(joined, self._drained)
         facts, verbs = partial(self._facts, amqp), ShardVerbs(joined.node)
-        return Ground(guard.core, access, facts, alerts, shards, cluster, verbs)
+        ground = Ground(guard.core, access, facts, alerts, shards, cluster, verbs)
+        verbs.serve(ground)
+        return ground
 
     def _manage(self, web: Web, node: Node, ground: Ground, amqp: AmqpServer, edges: NodeEdges, audit: Audit) -> Site:
         """Let the node answer management, console, scrapes and verbs."""

@@ -36,8 +36,8 @@ SHOWN = ("name", "user", "vhost", "exchange", "stream", "section")  # the argume
 # Verbs that change nothing: monitoring asks all the time.
 QUESTIONS = ("list", "show", "lag", "export", "status", "firing", "silences", "history", "receivers")
 
-SHARDED = frozenset((*streams.VERBS, *groups.VERBS, *journal.VERBS))
-"""Verbs on what only the shards of a cluster have."""
+SHARDED = frozenset((*streams.VERBS, *groups.VERBS, *journal.VERBS, "alerts.firing", "alerts.history"))
+"""Verbs on what the shards and nodes of a cluster have for themselves."""
 
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a verb and gives what it gives once that lasts; the verb may be run more than once."""

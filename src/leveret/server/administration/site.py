@@ -36,7 +36,7 @@ class Cluster(Protocol):
 
 
 class Elsewhere(Protocol):
-    """Does verbs on what only the shards of a cluster have."""
+    """Does verbs on what the shards and nodes of a cluster have for themselves."""
 
     async def perform(self, site: "Site", verb: str, arguments: dict[str, Any]) -> Any:
         """What a verb gives."""
