@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import time
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,18 +36,11 @@ TEXT = {"payload_encoding": "string", "properties": {}}
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ManagedCluster]:
     made = ManagedCluster("a", "b")
-    for node in "ab":
-        made.connect(node).close()  # starts a thread for passwords, which stays
-    made.run(all_threads())
+    made.start_threads()
     for name in NAMES:
         made.api("a").put(f"/queues/%2F/{name}", {"durable": True})
     yield made
     made.close()
-
-
-async def all_threads() -> None:
-    """Start whatever threads the loop may have: none is to appear in the middle of a test."""
-    await asyncio.gather(*(asyncio.to_thread(time.sleep, 0.05) for _ in range(40)))
 
 
 @pytest.fixture
@@ -376,20 +368,6 @@ def test_a_shard_and_a_node_that_do_not_answer_are_told(cluster: ManagedCluster)
     assert (told.status, told.headers[UNANSWERED.lower()]) == (200, "gone")
     assert [row["running"] for row in cluster.api("a").get("/nodes")] == [True, True, False]
     del cluster.addresses["gone"]
-
-
-def test_a_browser_is_logged_in_and_out_on_every_node(cluster: ManagedCluster) -> None:
-    login = {"user": "guest", "password": "guest"}
-    begun = cluster.ask("a", "POST /console/session", login, X_CSRF_Token="")
-    cookie = begun.headers["set-cookie"].split(";")[0].partition("=")[2]
-
-    def asked(node: str, line: str) -> Any:
-        name = f"leveret_session_{cluster.at(node).http_port}"
-        return cluster.ask(node, line, Cookie=f"{name}={cookie}", X_CSRF_Token=begun.json["token"])
-
-    assert asked("b", "GET /console/session").json["user"] == "guest"
-    assert asked("b", "DELETE /console/session").status == 204
-    assert asked("a", "GET /console/session").json["user"] is None
 
 
 def test_alert_rules_are_of_the_cluster_and_alerts_of_the_owner(cluster: ManagedCluster) -> None:

@@ -44,6 +44,8 @@ class Kind(IntEnum):
     ALERT_RULE = 31
     ALERT_RECEIVER = 32
     ALERT_SILENCE = 33
+    LOGOUT = 34
+    """A session of a browser that has ended before its time, for the nodes of a cluster."""
 
 
 OF_VHOST = (

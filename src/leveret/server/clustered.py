@@ -30,7 +30,7 @@ from leveret.node.front.connection import FrontConnection
 from leveret.node.joined import Joined, Place, moving
 from leveret.node.node import Node
 from leveret.node.operations import Operations
-from leveret.node.web.logins import share
+from leveret.node.web.logins import Logouts
 from leveret.security.access import Access
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.passwords import hash_password
@@ -146,6 +146,7 @@ class NodeServer(Server):
         api = edges.api(joined.node, audit, shared.idempotency)
         web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared)
         site = self._manage(web, joined.node, ground, amqp, edges, audit)
+        joined.closing.append(Logouts(joined.node, web.sessions, web.login).close)
         control = ControlServer(partial(_decided, joined.node), ground, options.data, audit)
         await control.start()
         sqs = SqsServer(options, edges.account, edges.service(joined.node, shared.throttle), admission)
@@ -189,7 +190,6 @@ class NodeServer(Server):
         site = edges.management.join(node, alone, ground.cluster)
         web.manage(site)
         web.operate(RemoteControl(partial(_decided, node), ground, audit))
-        share(node, web.sessions, web.login)
         return site
 
     async def _decide(self, verb: Verb) -> Any:

@@ -19,7 +19,7 @@ from leveret.http.problem import problem
 from leveret.http.request import Peer, Request
 from leveret.http.response import Response, json_response
 from leveret.node.web.edges import Edge
-from leveret.server.administration import journal, streams
+from leveret.server.administration import alerts, journal, streams
 from leveret.server.administration.site import Site
 from leveret.server.administration.verbs import call
 from leveret.server.control import durably, refusal
@@ -100,7 +100,7 @@ class ShardVerbs:
         return sorted((row for rows in found for row in rows), key=_place)
 
     async def _gather(self, verb: str, arguments: Arguments) -> list[Any]:
-        """The rows of all nodes that answer, each with its node; as many as this one would give."""
+        """The rows of all nodes that answer, each with its node."""
         told = await self._node.courier.everywhere(EDGE, _request(verb, arguments))
         rows = [
             {**row, "node": name}
@@ -108,7 +108,8 @@ class ShardVerbs:
             if isinstance(answer, Response) and answer.status == OK
             for row in json.loads(answer.body)
         ]
-        return sorted(rows, key=GATHERED[verb])[: arguments.get("limit", len(rows))]
+        most = max(0, arguments.get("limit", alerts.EVENTS)) if verb == "alerts.history" else len(rows)
+        return sorted(rows, key=GATHERED[verb])[:most]
 
     async def _ask(self, home: str, verb: str, arguments: Arguments) -> Any:
         """What a shard gives; what it refuses is raised."""

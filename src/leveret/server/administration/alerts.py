@@ -11,6 +11,7 @@ from leveret.core.errors import PreconditionFailed
 from leveret.server.administration.site import OPERATOR, Site, Verb
 
 MINUTE_MS = 60_000
+EVENTS = 100  # that are told unless others are asked for
 EVENT = (
     "at_ms",
     "event",
@@ -135,7 +136,7 @@ def unsilence(site: Site, name: str, by: str = OPERATOR) -> "Lasting | None":
     return None if alerts is None else Lasting(None, lambda: alerts.unsilenced(ended, by))
 
 
-def history(site: Site, limit: int = 100) -> list[dict[str, Any]]:
+def history(site: Site, limit: int = EVENTS) -> list[dict[str, Any]]:
     """The last events, the newest first."""
     rows = at_work(site).history.recent(max(0, limit))
     return [{"at": time_of(row["at_ms"]), **{name: row.get(name) for name in EVENT}} for row in rows]
