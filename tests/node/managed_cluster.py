@@ -39,7 +39,7 @@ class Operator:
         return self.links
 
     async def status(self) -> dict[str, Any]:
-        return {"cluster": "test", "node": self._node.name, "definitions": 1, "members": [], "shards": []}
+        return {"cluster": "test", "node": self._node.name, "definitions": 1, "members": [], "groups": [], "shards": []}
 
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         self.draining = True

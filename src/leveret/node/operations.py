@@ -11,17 +11,22 @@ from leveret.cluster.ownership import Phase
 from leveret.cluster.placement import assignment
 from leveret.core.errors import PreconditionFailed, Unreachable
 from leveret.node.group_operations import GroupOperations
+from leveret.node.group_states import GroupStates, State
 from leveret.node.joined import Joined
 
 DRAIN_S = 50.0  # less than the time for which a command waits
 REPORT, REBALANCE = "report", "rebalance"
+NO_REDIS = {"state": "none", "trouble": None}
+NO_FACTS = {"standbys": None, "version": None}
+
+Row = dict[str, Any]
 
 
 class Operations:
     """The cluster for the operators of one node."""
 
-    def __init__(self, joined: Joined, stop: Callable[[], None]) -> None:
-        """Speak for a node that has joined; `stop` ends its process, in order."""
+    def __init__(self, joined: Joined, stop: Callable[[], None], redis: Callable[[], Row] = lambda: NO_REDIS) -> None:
+        """Speak for a node that has joined; `stop` ends its process, in order, `redis` tells of what nodes share."""
         assert joined.coordinator is not None, "a node that has not joined has no cluster"
         self._coordinator: Coordinator = joined.coordinator
         self._node = joined.node
@@ -29,21 +34,23 @@ class Operations:
         self._hosting = joined.hosting
         self._moving = joined.moving
         self._groups = GroupOperations(joined.node, joined.coordinator, joined.moving)
-        joined.closing.append(self._groups.close)
+        self._states = GroupStates(lambda: joined.moving.known)
+        self._redis = redis
+        joined.closing += [self._groups.close, self._states.close]
         self._node.questions |= {REPORT: self._report, REBALANCE: self._rebalance}
 
     # What operators ask for
 
     async def status(self) -> dict[str, Any]:
         """Who is there, and who has which shard; what another node knows of itself is None when it does not answer."""
-        reports = await self._reports()
+        states, reports = await asyncio.gather(self._states.look(), self._reports())
         groups = _groups(reports)
         return {
             "cluster": self._node.cluster,
             "node": self._node.name,
             "definitions": self._node.catalog.version,
             "members": self._members(reports),
-            "groups": _table(reports, groups),
+            "groups": _table(reports, groups, states),
             "shards": self._shards(reports, groups),
         }
 
@@ -131,13 +138,15 @@ class Operations:
             str(shard): {"group": self._moving.group_of(shard), "trouble": trouble}
             for shard, trouble in self._hosting.troubles().items()
         }
-        troubles = {"etcd": self._coordinator.trouble, "postgresql": self._store_trouble()}
+        redis = self._redis()
+        troubles = {"etcd": self._coordinator.trouble, "postgresql": self._store_trouble(), "redis": redis["trouble"]}
         told = {
             "phases": busy,
             "counts": counts,
             "stores": stores,
             "groups": self._groups.known(),
             "troubles": troubles,
+            "redis": redis["state"],
             "links": self.links,
         }
         return {"definitions": self._node.catalog.version, **told}
@@ -162,6 +171,7 @@ class Operations:
                 "shards": owned[name],
                 "definitions": reports.get(name, {}).get("definitions"),
                 "counts": reports.get(name, {}).get("counts"),
+                "redis": reports.get(name, {}).get("redis"),
                 "troubles": reports.get(name, {}).get("troubles"),
                 "links": reports.get(name, {}).get("links"),
                 "addresses": dict(member.addresses),
@@ -205,12 +215,18 @@ def _groups(reports: dict[str, Any]) -> dict[int, int]:
     return {shard: told["group"] for shard, told in _stores(reports) if told["group"] is not None}
 
 
-def _table(reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
-    """All groups that somebody has heard of: how many shards they have, and why they take nothing, if so."""
+def _table(reports: dict[str, Any], groups: dict[int, int], states: dict[int, State]) -> list[dict[str, Any]]:
+    """All groups that somebody has heard of: how many shards they have, and why they take nothing, if so.
+
+    `standbys` are those that commits wait for, "" for none; None: it is not known.
+    """
     urls = {int(number): url for report in reports.values() for number, url in report.get("groups", {}).items()}
     troubles = {told["group"]: told["trouble"] for _, told in _stores(reports) if told["trouble"] is not None}
     counts = Counter(groups.values())
-    return [
-        {"group": number, "shards": counts[number], "trouble": troubles.get(number), "url": urls[number]}
-        for number in sorted(urls)
-    ]
+    rows = []
+    for number in sorted(urls):
+        state = states.get(number, State())
+        facts = None if state.facts is None else {"standbys": state.facts.standbys, "version": state.facts.version}
+        told = {"group": number, "shards": counts[number], "state": state.word, **(facts or NO_FACTS)}
+        rows.append({**told, "trouble": troubles.get(number) or state.trouble, "url": urls[number]})
+    return rows

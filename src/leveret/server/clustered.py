@@ -142,7 +142,7 @@ class NodeServer(Server):
         await joined.start(announced(self._sockets, self._place.announce))
         await self._add_default_user(joined.node, access)
         audit = Audit(guard.clock, options.data)
-        ground = self._ground(joined, amqp, access, edges)
+        ground = self._ground(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)
         web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared)
         site = self._manage(web, joined.node, ground, amqp, edges, audit)
@@ -168,14 +168,14 @@ class NodeServer(Server):
         await shared.stop()
         self._broker.close()
 
-    def _ground(self, joined: Joined, amqp: AmqpServer, access: Access, edges: NodeEdges) -> Ground:
+    def _ground(self, joined: Joined, amqp: AmqpServer, access: Access, edges: NodeEdges, shared: Shared) -> Ground:
         """What the verbs of operators work on."""
         guard, shards = self._broker.guard, edges.management.guards
         alerts = alerting_of(self._options, guard, shards, self._decide)
         joined.node.catalog.replica.followers.append(
             lambda change: alerts.book.follow(change.kind, change.definition, change.removed)
         )
-        cluster = Operations(joined, self._drained)
+        cluster = Operations(joined, self._drained, shared.told)
         facts, verbs = partial(self._facts, amqp), ShardVerbs(joined.node)
         ground = Ground(guard.core, access, facts, alerts, shards, cluster, verbs)
         verbs.serve(ground)
