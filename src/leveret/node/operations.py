@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from leveret.clock import SystemClock
 from leveret.cluster.coordinator import Coordinator
 from leveret.cluster.keys import Owner
 from leveret.cluster.ownership import Phase
 from leveret.cluster.placement import assignment
 from leveret.core.errors import PreconditionFailed, Unreachable
+from leveret.node.examination import Examination
 from leveret.node.group_operations import GroupOperations
 from leveret.node.group_states import GroupStates, State
 from leveret.node.joined import Joined
@@ -35,6 +37,7 @@ class Operations:
         self._moving = joined.moving
         self._groups = GroupOperations(joined.node, joined.coordinator, joined.moving)
         self._states = GroupStates(lambda: joined.moving.known)
+        self._examination = Examination(joined, SystemClock())
         self._redis = redis
         joined.closing += [self._groups.close, self._states.close]
         self._node.questions |= {REPORT: self._report, REBALANCE: self._rebalance}
@@ -56,6 +59,10 @@ class Operations:
 
     async def _reports(self) -> dict[str, Any]:
         return {self._node.name: self._report(), **await self._node.ask_all(REPORT)}
+
+    async def examine(self) -> Row:
+        """All of that, and how nodes were set up: for who looks for mistakes."""
+        return {**await self.status(), **await self._examination.look()}
 
     async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
         """Add a database, and let some shards go there; they move one by one after this."""

@@ -15,7 +15,7 @@ const COLUMNS = [
   { label: "Shard", numeric: true, narrow: true, show: (row) => String(row.shard) },
   { label: "Owner", show: (row) => (row.owner ? h("a", { href: to("nodes", row.owner) }, row.owner) : "nobody") },
   { label: "State", show: (row) => badge(row.state, STATES[row.state] ?? "warn") },
-  { label: "Queues", numeric: true, show: (row) => count(row.queues) },
+  { label: "Queues", numeric: true, optional: true, show: (row) => count(row.queues) },
   { label: "Group", numeric: true, show: (row) => groupName(row.group) },
   { label: "Epoch", numeric: true, optional: true, show: (row) => count(row.epoch) },
 ];
@@ -64,7 +64,7 @@ function standbysOf({ standbys }) {
 /** The columns of nodes, of those that a single server has. */
 export function membersOf(columns) {
   const [name, state, ...others] = columns.filter(({ label }) => !OF_PROCESS.has(label));
-  return [name, state, ...OF_MEMBERS, ...others.map((each) => ({ ...each, optional: true })), ACTION];
+  return [{ ...name, narrow: true }, state, ...OF_MEMBERS, ...others.map((each) => ({ ...each, optional: true })), ACTION];
 }
 
 function linkOf({ member }) {
