@@ -118,7 +118,7 @@ def few_etcds(told: Told) -> Iterator[str]:
     """An etcd that the loss of one ends."""
     count = told["etcd_members"]
     if count is not None and count < ETCDS_MIN:
-        yield f"etcd has {count} of {ETCDS_MIN} members that it should have: when one is lost, nobody takes over any more"
+        yield f"etcd has {count} of {ETCDS_MIN} members that it should have: when one is lost, nobody takes over shards"
     elif count is not None and count % 2 == 0:
         yield f"etcd has {count} members, which survive no more losses than {count - 1} would: remove one, or add one"
     for name, facts in told["nodes"].items():
