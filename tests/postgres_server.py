@@ -127,6 +127,8 @@ class PostgresServer:
     def url(self, schema: str | None = None) -> str:
         """Where it is reached, with tables in a schema."""
         place = f"postgresql:///postgres?host={quote(str(self.folder), safe='')}&user={USER}"
+        if "port" in self._settings:
+            place += f"&port={self._settings['port']}"
         return place if schema is None else f"{place}&options=-csearch_path%3D{schema}"
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:

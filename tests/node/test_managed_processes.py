@@ -49,8 +49,11 @@ def test_operators_use_any_node(pair: Nodes) -> None:
         browser = launch(playwright)
         with Console(browser, pair.http_port("b")).open("/nodes") as page:
             assert cell(page, "here", "State") == "healthy"
+            assert cell(page, "here", "Redis") == "none"
+            assert cell(page, "postgresql://", "State") == "reachable"
             expect(page.get_by_role("region", name="Shards", exact=True)).to_contain_text("active")
             keep(page, "cluster")
+            assert cell(page, "active", "Group") == "0"
             page.get_by_role("row", name="a healthy").get_by_role("button", name="Drain").click()
             page.get_by_role("dialog").get_by_role("button", name="Drain").click()
             expect(page.get_by_role("row", name="a drained")).to_be_visible()

@@ -7,8 +7,18 @@ from leveret.cli import target
 from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.output import as_json, print_table
 
-MEMBERS = ("node", "linked", "draining", "shards", "definitions", "addresses.amqp", "addresses.amqps", "addresses.link")
-GROUPS = ("group", "shards", "definitions", "trouble", "url")
+MEMBERS = (
+    "node",
+    "linked",
+    "draining",
+    "shards",
+    "definitions",
+    "redis",
+    "addresses.amqp",
+    "addresses.amqps",
+    "addresses.link",
+)
+GROUPS = ("group", "shards", "definitions", "state", "standbys", "trouble", "url")
 SHARDS = ("shard", "group", "owner", "epoch", "state", "queues")
 
 

@@ -48,6 +48,8 @@ class Kind(IntEnum):
     ALERT_SILENCE = 33
     INCUMBENT = 34
     """The consumer that alone is given the messages of a queue, for the next owner of a shard."""
+    LOGOUT = 35
+    """A session of a browser that has ended before its time, for the nodes of a cluster."""
 
 
 OF_VHOST = (

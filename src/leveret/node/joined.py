@@ -88,8 +88,8 @@ class Joined:
         furnish: Furnish = bare,
     ) -> None:
         """`hub` is that of the fronts, over the copy that the catalog has; `moving` opens shards where they are."""
-        self._place = place
-        self._etcd = Etcd(place.etcd)
+        self.place = place
+        self.etcd = Etcd(place.etcd)
         self._view = View()
         self._hints: set[asyncio.Task[None]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []
@@ -106,11 +106,11 @@ class Joined:
 
     async def start(self, addresses: Mapping[str, str]) -> None:
         """Join; `addresses` are those that clients use, by protocol."""
-        place = self._place
+        place = self.place
         port = await self.node.start(place.host, place.port)
         member = Member(place.node, {**addresses, LINK: with_port(place.announce, port)})
         self.coordinator = Coordinator(
-            self._etcd,
+            self.etcd,
             place.cluster,
             member,
             self.hosting,
@@ -141,7 +141,7 @@ class Joined:
         await self.node.stop()
         await self.hosting.stop()
         await self.moving.close()
-        await self._etcd.close()
+        await self.etcd.close()
 
     def _fenced(self, shard: int) -> None:
         if self.coordinator is not None:

@@ -30,7 +30,7 @@ from leveret.node.front.connection import FrontConnection
 from leveret.node.joined import Joined, Place, moving
 from leveret.node.node import Node
 from leveret.node.operations import Operations
-from leveret.node.web.logins import share
+from leveret.node.web.logins import Logouts
 from leveret.security.access import Access
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.passwords import hash_password
@@ -142,10 +142,11 @@ class NodeServer(Server):
         await joined.start(announced(self._sockets, self._place.announce))
         await self._add_default_user(joined.node, access)
         audit = Audit(guard.clock, options.data)
-        ground = self._ground(joined, amqp, access, edges)
+        ground = self._ground(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)
         web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared)
         site = self._manage(web, joined.node, ground, amqp, edges, audit)
+        joined.closing.append(Logouts(joined.node, web.sessions, web.login).close)
         control = ControlServer(partial(_decided, joined.node), ground, options.data, audit)
         await control.start()
         sqs = SqsServer(options, edges.account, edges.service(joined.node, shared.throttle), admission)
@@ -167,16 +168,18 @@ class NodeServer(Server):
         await shared.stop()
         self._broker.close()
 
-    def _ground(self, joined: Joined, amqp: AmqpServer, access: Access, edges: NodeEdges) -> Ground:
+    def _ground(self, joined: Joined, amqp: AmqpServer, access: Access, edges: NodeEdges, shared: Shared) -> Ground:
         """What the verbs of operators work on."""
         guard, shards = self._broker.guard, edges.management.guards
         alerts = alerting_of(self._options, guard, shards, self._decide)
         joined.node.catalog.replica.followers.append(
             lambda change: alerts.book.follow(change.kind, change.definition, change.removed)
         )
-        cluster = Operations(joined, self._drained)
+        cluster = Operations(joined, self._drained, shared.told)
         facts, verbs = partial(self._facts, amqp), ShardVerbs(joined.node)
-        return Ground(guard.core, access, facts, alerts, shards, cluster, verbs)
+        ground = Ground(guard.core, access, facts, alerts, shards, cluster, verbs)
+        verbs.serve(ground)
+        return ground
 
     def _manage(self, web: Web, node: Node, ground: Ground, amqp: AmqpServer, edges: NodeEdges, audit: Audit) -> Site:
         """Let the node answer management, console, scrapes and verbs."""
@@ -188,7 +191,6 @@ class NodeServer(Server):
         web.doubt = node.doubts.wait
         web.manage(site)
         web.operate(RemoteControl(partial(_decided, node), ground, audit))
-        share(node, web.sessions, web.login)
         return site
 
     async def _decide(self, verb: Verb) -> Any:

@@ -22,6 +22,9 @@ class Cluster(Protocol):
     async def status(self) -> dict[str, Any]:
         """Who is there, and who has which shard."""
 
+    async def examine(self) -> dict[str, Any]:
+        """The same, and how the nodes were set up."""
+
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         """Give all shards of the node to others, then stop it unless it is to stay."""
 
@@ -39,7 +42,7 @@ class Cluster(Protocol):
 
 
 class Elsewhere(Protocol):
-    """Does verbs on what only the shards of a cluster have."""
+    """Does verbs on what the shards and nodes of a cluster have for themselves."""
 
     async def perform(self, site: "Site", verb: str, arguments: dict[str, Any]) -> Any:
         """What a verb gives."""
