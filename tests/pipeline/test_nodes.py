@@ -1,0 +1,110 @@
+"""Spark against a cluster of real nodes, some of which are killed while it reads and writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import leveret
+from tests.node.processes import Nodes
+from tests.node.test_web_processes import ask
+from tests.pipeline.test_sink import close_clients
+from tests.sink.server_kill import appended
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from leveret.client.queue import RemoteQueue
+    from tests.cluster.etcd_process import EtcdProcess
+
+NAMES = ("a", "b", "c")
+ROWS = 150
+POLL_S = 0.05
+PATIENCE_S = 120.0
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, etcd: EtcdProcess, store_url: str) -> Iterator[Nodes]:
+    with Nodes(tmp_path, etcd.url, store_url) as made:
+        made.start(*NAMES)
+        yield made
+    close_clients()
+
+
+def owner(nodes: Nodes, asked: str, queue: str) -> str:
+    """The node that has a queue or a stream."""
+    found = ask(nodes, asked, f"GET /api/queues/%2F/{queue}")["node"]
+    assert isinstance(found, str)
+    return found
+
+
+def url_of(nodes: Nodes, *names: str) -> str:
+    """Nodes as clients know them."""
+    return ",".join(f"http://guest:guest@127.0.0.1:{nodes.http_port(name)}" for name in names)
+
+
+def numbers(first: int, count: int) -> list[bytes]:
+    """Bodies."""
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Wait for something that Spark does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(POLL_S)
+
+
+def received(queue: RemoteQueue) -> list[int]:
+    """Everything in a queue, taken."""
+    found: list[int] = []
+    while taken := queue.receive(100):
+        found += [int(message.data) for message in taken]
+        queue.ack_many(taken)
+    return sorted(found)
+
+
+def test_each_row_counts_once_whichever_node_is_killed(spark: SparkSession, nodes: Nodes, tmp_path: Path) -> None:
+    with leveret.connect(url_of(nodes, "b")) as client:
+        given = client.stream("in", partitions=2)
+        client.queue("out")
+        client.stream("copy", partitions=2)
+        given.send_many(numbers(0, ROWS))
+    lost = owner(nodes, "b", "in")
+    asked, last = (name for name in NAMES if name != lost)
+    server = {"url": url_of(nodes, asked, last)}
+    source = {**server, "stream": "in", "startingOffsets": "earliest"}
+    read = spark.read.format("leveret").options(**source).load()
+    assert sorted(int(row.value) for row in read.select("value").collect()) == list(range(ROWS))
+
+    stream = spark.readStream.format("leveret").options(**source, maxRecordsPerTrigger="100").load()
+    sink = stream.select("value").writeStream.format("leveret").options(**server, queue="out")
+    query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        with leveret.connect(server["url"], retries=20) as client:
+            out = client.queue("out", declare=False)
+
+            def wait_for(rows: int) -> None:
+                wait_until(lambda: out.stats().ready >= rows or not query.isActive)
+                assert query.isActive, query.exception()
+
+            for part, killed in enumerate((lost, asked), 1):
+                wait_for((part - 1) * ROWS + 1)
+                nodes.kill(killed)
+                more = numbers(part * ROWS, ROWS)
+                client.stream("in", declare=False).send_many(more, producer=killed, sequence=1)
+            wait_for(3 * ROWS)
+            rows = spark.range(ROWS).selectExpr("cast(id as string) as value")
+            rows.write.format("leveret").options(**server, queue="copy").mode("append").save()
+            copy = client.stream("copy", declare=False)
+            wait_until(lambda: len(appended(copy, [0, 0])) >= ROWS)  # the sink may be in another shard
+            assert sorted(map(int, appended(copy, [0, 0]))) == list(range(ROWS))
+            query.stop()
+            assert received(out) == list(range(3 * ROWS))
+    finally:
+        query.stop()
