@@ -1,17 +1,23 @@
-"""Spark against a cluster of real nodes, some of which are killed while it reads and writes."""
+"""Spark against a cluster of real nodes, some of which are killed while it reads and writes; then its archive."""
 
 from __future__ import annotations
 
 import time
+from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import leveret
+from leveret.cli import pipeline
+from leveret.clock import SystemClock
+from leveret.pipeline.archive import Archive, archive
 from tests.node.processes import Nodes
 from tests.node.test_web_processes import ask
+from tests.pipeline.history import rows_of
 from tests.pipeline.test_sink import close_clients
 from tests.sink.server_kill import appended
 
@@ -69,7 +75,16 @@ def received(queue: RemoteQueue) -> list[int]:
     return sorted(found)
 
 
-def test_each_row_counts_once_whichever_node_is_killed(spark: SparkSession, nodes: Nodes, tmp_path: Path) -> None:
+def archived_events(spark: SparkSession, store: str, url: str, folder: Path) -> list[dict[str, Any]]:
+    """The events of all shards, sealed by one node and archived from the database."""
+    pipeline.seal(Namespace(store=store, url=url, token=None, path=None))
+    archive(spark, Archive(str(folder), store=store, compact=False), SystemClock().now_ms())
+    return rows_of(folder)
+
+
+def test_each_row_counts_once_whichever_node_is_killed(
+    spark: SparkSession, nodes: Nodes, store_url: str, tmp_path: Path
+) -> None:
     with leveret.connect(url_of(nodes, "b")) as client:
         given = client.stream("in", partitions=2)
         client.queue("out")
@@ -108,3 +123,6 @@ def test_each_row_counts_once_whichever_node_is_killed(spark: SparkSession, node
             assert received(out) == list(range(3 * ROWS))
     finally:
         query.stop()
+    events = archived_events(spark, store_url, server["url"], tmp_path / "archive")
+    assert Counter(row["queue"] for row in events if row["event"] == "published") == {"out": 3 * ROWS}
+    assert len({row["seq"] for row in events if row["reason"] == "acked"}) == 3 * ROWS
