@@ -10,14 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 import leveret
 from leveret.cli import pipeline
 from leveret.clock import SystemClock
 from leveret.pipeline.archive import Archive, archive
+from leveret.pipeline.queues import ReservationReader
+from leveret.pipeline.server import Origin
+from leveret.pipeline.source import LeveretSource
 from tests.node.processes import Nodes
 from tests.node.test_web_processes import ask
 from tests.pipeline.history import rows_of
+from tests.pipeline.test_queues import values
 from tests.pipeline.test_sink import close_clients
 from tests.sink.server_kill import appended
 
@@ -27,7 +32,6 @@ if TYPE_CHECKING:
     from leveret.client.queue import RemoteQueue
     from tests.cluster.etcd_process import EtcdProcess
 
-NAMES = ("a", "b", "c")
 ROWS = 150
 POLL_S = 0.05
 PATIENCE_S = 120.0
@@ -35,8 +39,8 @@ PATIENCE_S = 120.0
 
 @pytest.fixture
 def nodes(tmp_path: Path, etcd: EtcdProcess, store_url: str) -> Iterator[Nodes]:
+    """A cluster of server processes, none of which runs yet."""
     with Nodes(tmp_path, etcd.url, store_url) as made:
-        made.start(*NAMES)
         yield made
     close_clients()
 
@@ -85,13 +89,14 @@ def archived_events(spark: SparkSession, store: str, url: str, folder: Path) -> 
 def test_each_row_counts_once_whichever_node_is_killed(
     spark: SparkSession, nodes: Nodes, store_url: str, tmp_path: Path
 ) -> None:
+    nodes.start("a", "b", "c")
     with leveret.connect(url_of(nodes, "b")) as client:
         given = client.stream("in", partitions=2)
         client.queue("out")
         client.stream("copy", partitions=2)
         given.send_many(numbers(0, ROWS))
     lost = owner(nodes, "b", "in")
-    asked, last = (name for name in NAMES if name != lost)
+    asked, last = (name for name in nodes.names if name != lost)
     server = {"url": url_of(nodes, asked, last)}
     source = {**server, "stream": "in", "startingOffsets": "earliest"}
     read = spark.read.format("leveret").options(**source).load()
@@ -126,3 +131,27 @@ def test_each_row_counts_once_whichever_node_is_killed(
     events = archived_events(spark, store_url, server["url"], tmp_path / "archive")
     assert Counter(row["queue"] for row in events if row["event"] == "published") == {"out": 3 * ROWS}
     assert len({row["seq"] for row in events if row["reason"] == "acked"}) == 3 * ROWS
+
+
+def test_what_is_reserved_for_a_query_stays_so_when_the_owner_is_killed(nodes: Nodes) -> None:
+    nodes.start("a", "b")
+    with leveret.connect(url_of(nodes, "b")) as client:
+        client.queue("jobs").send_many(numbers(0, 10))
+    lost = owner(nodes, "b", "jobs")
+    url = url_of(nodes, *(name for name in nodes.names if name != lost))
+    reader = LeveretSource({"url": url, "queue": "jobs", "maxrecordspertrigger": "4"}).streamReader(StructType())
+    assert isinstance(reader, ReservationReader)
+    try:
+        start = reader.initialOffset()
+        first = reader.latestOffset(start, reader.getDefaultReadLimit())
+        assert values(reader, reader.partitions(start, first)) == "0123"
+        nodes.kill(lost)
+        assert values(reader, reader.partitions(start, first)) == "0123"
+        second = reader.latestOffset(first, reader.getDefaultReadLimit())
+        assert values(reader, reader.partitions(first, second)) == "4567"
+    finally:
+        reader.stop()
+        Origin(url).server.close()
+    with leveret.connect(url) as client:
+        jobs = client.queue("jobs", declare=False).stats()
+        assert (jobs.ready, jobs.leased, jobs.acked) == (2, 4, 4)
