@@ -61,6 +61,9 @@ FACTS = """
         to_regclass('leveret_group_of') is not null, to_regclass('leveret_shard') is not null
     where %(id)s = 0"""
 
+HAS = """
+    select to_regclass('leveret_home') is not null, to_regclass('leveret_shard') is not null where %(id)s = 0"""
+
 Answer = TypeVar("Answer")
 
 
@@ -191,6 +194,25 @@ class ShardGroups:
             return self._session.transact(work)
         except Unknown as unknown:
             raise StoreUnreachable(f"group 0 in PostgreSQL does not answer: {unknown}; try again later") from unknown
+
+
+def shards_of(store: str) -> dict[int, str]:
+    """The URL of the database that has each shard, for those who only read; one broker alone has one shard."""
+    session = Session(store, TIMEOUT_MS)
+    try:
+        with_groups, with_shards = session.run(HAS, {"id": Int8(0)})[1][0]
+        if not with_shards:
+            raise NotFound("the database has no journal of a broker: give the store that the servers are started with")
+        shards = {number: store for (number,) in session.run("select id from leveret_shard order by id")[1]}
+        if with_groups:
+            urls: dict[int, str] = dict(session.run(ALL, {"id": Int8(0)})[1])
+            homes = session.run("select shard, group_id from leveret_home where group_id > 0")[1]
+            shards |= {shard: urls[group] for shard, group in homes}
+        return shards
+    except Unknown as unknown:
+        raise StoreUnreachable(f"group 0 in PostgreSQL does not answer: {unknown}; try again later") from unknown
+    finally:
+        session.close()
 
 
 def check_url(url: str) -> None:

@@ -2,7 +2,7 @@
 
 of a stream      by its shard; making and deleting one is decided for all nodes
 lists            by all shards, as one list
-the journal      by the shards of this node
+the journal      by all shards
 alerts           what is wrong, and what happened: by all nodes, as one list
 """
 
@@ -77,7 +77,8 @@ class ShardVerbs:
     async def perform(self, site: Site, verb: str, arguments: Arguments) -> Any:
         """Do what a verb says, where it is done."""
         if verb in journal.VERBS:
-            sealed = [await self._ask(home, verb, arguments) for home in list(self._node.shards)]
+            homes = map(str, range(self._node.catalog.replica.placements.shards))
+            sealed = await asyncio.gather(*(self._ask(home, verb, arguments) for home in homes))
             return {"sealed": any(each["sealed"] for each in sealed)}
         if verb in GATHERED:
             return await self._gather(verb, arguments)

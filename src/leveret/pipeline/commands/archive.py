@@ -17,6 +17,7 @@ def run(context: Context) -> Outcome:
     job = Archive(
         directory=given.out,
         sources=tuple(path for path in (given.path, given.archive) if path is not None),
+        store=given.store,
         retention_days=None if given.keep else given.retention_days,
         remove_segments=given.remove_segments,
         streams=tuple(given.stream),
@@ -30,4 +31,4 @@ def run(context: Context) -> Outcome:
     facts = {"archive": given.out, **asdict(done)}
     if not given.json:
         facts = {name: fact for name, fact in facts.items() if fact or name not in RARE}
-    return Outcome(facts, text="" if done.segments or not job.sources else NOTHING_NEW)
+    return Outcome(facts, text="" if done.segments or not (job.sources or job.store) else NOTHING_NEW)
