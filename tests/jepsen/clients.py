@@ -78,5 +78,5 @@ class Consumer(Wanderer[Client]):
             if not isinstance(method, m.BasicDeliver):
                 raise Gone(method)
             body = client.content(1).body.decode()
-            self.history.note(self.name, DELIVER, OK, self._queue, body, method.redelivered)
+            self.history.note(f"{self.name}.{life}", DELIVER, OK, self._queue, body, method.redelivered)
             client.send(1, m.BasicAck(method.delivery_tag))

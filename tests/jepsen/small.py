@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,10 @@ from tests.jepsen.footing import Faults
 from tests.jepsen.pair import Pair
 from tests.jepsen.world import World
 from tests.machine import Machine
+
+CANCELLING_S = 1.0
+POLL_S = 0.02
+CANCEL = "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
 
 
 class Small:
@@ -29,6 +34,7 @@ class Small:
         self.faults: Faults = {
             "crash PostgreSQL": self._crash,
             "fail PostgreSQL over": lambda _: self.postgres.fail_over(),
+            "cancel waits, fail PostgreSQL over": self._cancel_waits,
             "kill etcd": self._kill_etcd,
             "pause etcd": self._pause_etcd,
         }
@@ -51,6 +57,17 @@ class Small:
         self.postgres.primary.crash()
         world.away()
         self.postgres.primary.start()
+
+    def _cancel_waits(self, world: World) -> None:
+        """The standby hears nothing, and waits for it are cancelled: PostgreSQL calls that done. Then it is primary."""
+        with self.postgres.deaf() as primary:
+            deadline = time.monotonic() + CANCELLING_S
+            cancelled = 0
+            while time.monotonic() < deadline:
+                cancelled += len(primary.sql(CANCEL))
+                time.sleep(POLL_S)
+            assert cancelled, "nobody waited for the standby"
+        self.postgres.fail_over()
 
     def _kill_etcd(self, world: World) -> None:
         """etcd ends as by a power cut, and comes back."""

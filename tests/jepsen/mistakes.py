@@ -1,0 +1,163 @@
+"""Nodes with one deliberate mistake each: a run that lets one of them pass proves nothing.
+
+    python -m tests.jepsen.mistakes early-confirm serve ...     is `leveret serve ...` with that mistake
+
+early-confirm       clients are answered before the commit
+confirm-cancelled   a commit whose wait for the standby was cancelled is taken for a good one
+believe-refusal     an append that the epoch refuses is taken for one that was done before
+no-proof            an owner goes on telling clients things when its lease has ended
+no-fence            the last two together
+forget-settled      what clients acknowledged is not told to the next owner of a shard
+forget-claims       what clients hold is not told to it
+forget-offsets      a consumer of a stream begins anew there
+trust-the-post      a letter leaves the outbox when it is sent, not when it has come
+no-dedup            a letter that comes again is taken again
+no-producers        a record that its producer sends again is taken again
+stale-catalog       a node reads the definitions of the others when it starts, and never again
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from secrets import token_hex
+from typing import Any, NamedTuple
+
+from leveret.cli.main import main
+from leveret.cluster.catalog import Catalog
+from leveret.cluster.ownership import Ownership
+from leveret.journal.commit import ThreadedCommit
+from leveret.journal.postgres import PostgresTable
+from leveret.journal.postgres_session import Session
+from leveret.journal.table import Row
+from leveret.node import shard as node_shard
+from leveret.node.front.backend import Backend
+from leveret.node.front.branch import Branch, Consumer
+from leveret.node.letter import Letter, deliver
+from leveret.node.node import Node
+from leveret.stream.producers import Producers
+
+
+def early_confirm() -> None:
+    """See above."""
+
+    def commit_next(commit: Any) -> bool:
+        with commit._lock:
+            frame = commit._next_frame()
+        if frame is None:
+            return False
+        commit._wake(frame.seq)
+        if commit._write(frame):
+            with commit._lock:
+                commit._wrote(frame)
+            commit._wake(frame.seq)  # readers of streams see it now
+        return True
+
+    _put(ThreadedCommit, "_commit_next", commit_next)
+
+
+def confirm_cancelled() -> None:
+    """See above."""
+    _put(Session, "_notice", lambda session, notice: None)
+
+
+def believe_refusal() -> None:
+    """See above."""
+    append = PostgresTable.append
+
+    def believed(table: PostgresTable, row: Row) -> bool:
+        append(table, row)
+        return True
+
+    _put(PostgresTable, "append", believed)
+
+
+def no_proof() -> None:
+    """See above."""
+    _put(Ownership, "proven", lambda ownership, shard, now_ms: True)
+
+
+def no_fence() -> None:
+    """See above."""
+    believe_refusal()
+    no_proof()
+
+
+def forget_settled() -> None:
+    """See above."""
+    _put(Backend, "_settle_again", lambda backend: None)
+
+
+def forget_claims() -> None:
+    """See above."""
+    reopen = Branch.reopen
+    _put(Branch, "reopen", lambda branch, held: reopen(branch, ()))
+
+
+def forget_offsets() -> None:
+    """See above."""
+    _put(Consumer, "resumed", lambda consumer: consumer)
+
+
+def trust_the_post() -> None:
+    """See above."""
+    post = Node.post
+
+    def trusted(node: Node, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
+        post(node, home, letter, lambda has_it: None)
+        node.wake(lambda: done(True))
+
+    _put(Node, "post", trusted)
+
+
+def no_dedup() -> None:
+    """See above."""
+    _put(node_shard, "deliver", lambda core, letter: deliver(core, replace(letter, key=token_hex(16))))
+
+
+def no_producers() -> None:
+    """See above."""
+    _put(Producers, "admits", lambda producers, name, sequence, now_ms: True)
+
+
+def stale_catalog() -> None:
+    """See above."""
+    _put(Catalog, "hint", lambda catalog, version: None)
+    _put(Catalog, "follow", _nothing)
+
+
+async def _nothing(catalog: Catalog) -> None:
+    """Read nothing."""
+
+
+def _put(owner: object, name: str, value: object) -> None:
+    """Replace what is there."""
+    assert hasattr(owner, name), f"{owner} has no {name} any more: the mistake has to be made elsewhere"
+    setattr(owner, name, value)
+
+
+class Mistake(NamedTuple):
+    """How it is made, and the faults that show it."""
+
+    make: Callable[[], None]
+    kinds: tuple[str, ...]
+    faults: int = 3
+
+
+MISTAKES = {
+    "early-confirm": Mistake(early_confirm, ("kill a node",)),
+    "confirm-cancelled": Mistake(confirm_cancelled, ("cancel waits, fail PostgreSQL over",), 1),
+    "believe-refusal": Mistake(believe_refusal, ("pause a node",)),
+    "no-proof": Mistake(no_proof, ("pause a node",)),
+    "no-fence": Mistake(no_fence, ("pause a node",)),
+    "forget-settled": Mistake(forget_settled, ("kill a node",)),
+    "forget-claims": Mistake(forget_claims, ("rolling restart",)),
+    "forget-offsets": Mistake(forget_offsets, ("rolling restart",), 1),
+    "trust-the-post": Mistake(trust_the_post, ("kill a node",)),
+    "no-dedup": Mistake(no_dedup, ("kill a node",)),
+    "no-producers": Mistake(no_producers, ("kill a node", "crash PostgreSQL")),
+    "stale-catalog": Mistake(stale_catalog, ("kill a node",), 1),
+}
+
+if __name__ == "__main__":
+    MISTAKES[sys.argv.pop(1)].make()
+    sys.exit(main())
