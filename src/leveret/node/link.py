@@ -177,7 +177,7 @@ class Link(asyncio.Protocol):
         if self._transport is None:
             asyncio.get_running_loop().call_soon(conversation.ended, DOWN)
             return number
-        self._say(Kind.OPEN, number, json.dumps(request).encode())
+        self._say(Kind.OPEN, number, wire.packed(request))
         self._begin(number, conversation)
         return number
 
@@ -279,7 +279,7 @@ class Link(asyncio.Protocol):
 
     def _open(self, number: int, payload: bytes) -> None:
         try:
-            self._begin(number, self._peers.opened(self, number, json.loads(payload)))
+            self._begin(number, self._peers.opened(self, number, wire.unpacked(payload)))
         except (LeveretError, ValueError) as error:
             self._say(Kind.CLOSE, number, str(error).encode())
 

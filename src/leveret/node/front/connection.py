@@ -7,7 +7,7 @@ Logging in, permissions and definitions are this node's, from its copy of the ca
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -23,7 +23,6 @@ from leveret.node.claims import Name
 from leveret.node.front.backend import Backend, Session
 from leveret.node.front.branch import Branch
 from leveret.node.front.channel import FrontChannel
-from leveret.node.front.routes import Routes
 from leveret.security.users import User
 
 if TYPE_CHECKING:
@@ -92,7 +91,6 @@ class FrontConnection(Connection):
         self.node = node
         self._identity = sys.intern(node.identify())
         self.backends: dict[str, Backend] = {}
-        self.plain_routes = Routes()
         self._noted: list[Backend] = []
         self._questions = 0
         self._late: list[Callable[[], object]] = []
@@ -228,10 +226,10 @@ class FrontConnection(Connection):
         self.hold(Hold.SHARD)
         self.branch_closed()  # no shard that is gone says so any more
 
-    def held(self, branch: Branch) -> Iterator[tuple[str, Name]]:
+    def held(self, branch: Branch) -> list[tuple[str, Name]]:
         """What the client holds of a shard on a channel."""
         channel: FrontChannel = self.channels[branch.number]
-        return channel.tags.held(branch.home)
+        return channel.tags.held(branch)
 
     def came(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
         """A message came on a channel."""
@@ -309,6 +307,7 @@ class FrontConnection(Connection):
         self._leaving = None
         for channel in self.channels.values():
             channel.deaf = True
+            channel.tags.clear()
             channel.forget_replies()
         self.channels.clear()
         backends, self.backends = self.backends, {}

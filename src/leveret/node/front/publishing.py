@@ -9,7 +9,6 @@ from leveret.amqp.methods import BasicPublish
 from leveret.amqp.publishing import Publish
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.core.properties import content
-from leveret.node.front.routes import returnable
 
 if TYPE_CHECKING:
     from leveret.node.front.channel import FrontChannel
@@ -44,7 +43,7 @@ class FrontPublish(Publish):
             self._return()
         elif not homes:
             self._front.dropped += 1
-        mandatory = self.mandatory and returnable(homes)
+        mandatory = self.mandatory and len(homes) == 1  # one of several shards must not send back what another one has
         method = encode(BasicPublish(self.exchange, self.routing_key, mandatory, False))
         self._front.forward(homes, method, *self._forwarded(), number)
 
