@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leveret.client.queue import RemoteQueue
     from tests.cluster.etcd_process import EtcdProcess
 
-ROWS = 150
+ROWS = 120
 POLL_S = 0.05
 PATIENCE_S = 120.0
 
@@ -91,46 +91,46 @@ def test_each_row_counts_once_whichever_node_is_killed(
 ) -> None:
     nodes.start("a", "b", "c")
     with leveret.connect(url_of(nodes, "b")) as client:
-        given = client.stream("in", partitions=2)
-        client.queue("out")
-        client.stream("copy", partitions=2)
-        given.send_many(numbers(0, ROWS))
-    lost = owner(nodes, "b", "in")
-    asked, last = (name for name in nodes.names if name != lost)
-    server = {"url": url_of(nodes, asked, last)}
+        both = client.exchange("both", "fanout")
+        both.bind(client.queue("out"))
+        both.bind(client.stream("copy", partitions=2))
+        client.stream("in", partitions=2).send_many(numbers(0, ROWS))
+    order = sorted(nodes.names, key=owner(nodes, "b", "in").__eq__)  # the owner is asked last
+    server = {"url": url_of(nodes, *order)}
     source = {**server, "stream": "in", "startingOffsets": "earliest"}
     read = spark.read.format("leveret").options(**source).load()
     assert sorted(int(row.value) for row in read.select("value").collect()) == list(range(ROWS))
 
     stream = spark.readStream.format("leveret").options(**source, maxRecordsPerTrigger="100").load()
-    sink = stream.select("value").writeStream.format("leveret").options(**server, queue="out")
+    sink = stream.select("value").writeStream.format("leveret").options(**server, exchange="both")
     query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     try:
         with leveret.connect(server["url"], retries=20) as client:
-            out = client.queue("out", declare=False)
+            out, copy = client.queue("out", declare=False), client.stream("copy", declare=False)
 
             def wait_for(rows: int) -> None:
                 wait_until(lambda: out.stats().ready >= rows or not query.isActive)
                 assert query.isActive, query.exception()
 
-            for part, killed in enumerate((lost, asked), 1):
+            for part in (1, 2):
                 wait_for((part - 1) * ROWS + 1)
+                asked = next(name for name in order if name in nodes.names)
+                killed = owner(nodes, asked, "in") if part == 1 else asked
                 nodes.kill(killed)
                 more = numbers(part * ROWS, ROWS)
                 client.stream("in", declare=False).send_many(more, producer=killed, sequence=1)
-            wait_for(3 * ROWS)
-            rows = spark.range(ROWS).selectExpr("cast(id as string) as value")
-            rows.write.format("leveret").options(**server, queue="copy").mode("append").save()
-            copy = client.stream("copy", declare=False)
-            wait_until(lambda: len(appended(copy, [0, 0])) >= ROWS)  # the sink may be in another shard
-            assert sorted(map(int, appended(copy, [0, 0]))) == list(range(ROWS))
+            rows = spark.range(3 * ROWS, 4 * ROWS).selectExpr("cast(id as string) as value")
+            rows.write.format("leveret").options(**server, exchange="both").mode("append").save()
+            wait_for(4 * ROWS)
+            wait_until(lambda: len(appended(copy, [0, 0])) >= 4 * ROWS)  # it may be in another shard than the sinks
             query.stop()
-            assert received(out) == list(range(3 * ROWS))
+            assert sorted(map(int, appended(copy, [0, 0]))) == list(range(4 * ROWS))
+            assert received(out) == list(range(4 * ROWS))
     finally:
         query.stop()
     events = archived_events(spark, store_url, server["url"], tmp_path / "archive")
-    assert Counter(row["queue"] for row in events if row["event"] == "published") == {"out": 3 * ROWS}
-    assert len({row["seq"] for row in events if row["reason"] == "acked"}) == 3 * ROWS
+    assert Counter(row["queue"] for row in events if row["event"] == "published") == {"out": 4 * ROWS}
+    assert len({row["seq"] for row in events if row["reason"] == "acked"}) == 4 * ROWS
 
 
 def test_what_is_reserved_for_a_query_stays_so_when_the_owner_is_killed(nodes: Nodes) -> None:
@@ -138,7 +138,7 @@ def test_what_is_reserved_for_a_query_stays_so_when_the_owner_is_killed(nodes: N
     with leveret.connect(url_of(nodes, "b")) as client:
         client.queue("jobs").send_many(numbers(0, 10))
     lost = owner(nodes, "b", "jobs")
-    url = url_of(nodes, *(name for name in nodes.names if name != lost))
+    url = url_of(nodes, *sorted(nodes.names, key=lost.__eq__))
     reader = LeveretSource({"url": url, "queue": "jobs", "maxrecordspertrigger": "4"}).streamReader(StructType())
     assert isinstance(reader, ReservationReader)
     try:

@@ -125,6 +125,7 @@ def fetching(store_url: str, tmp_path: Path) -> Iterator[StoreSegments]:
 
 
 def test_a_segment_that_goes_before_its_turn_is_left_out(fetching: StoreSegments, store_url: str) -> None:
+    assert fetching.newest == {0: 3}
     found = fetching.fetched(Manifest(), ())
     assert Path(next(found)).parts[-2:] == ("shard=0", "seg-00000000000000000001.log")
     with leveret.open(store_url) as broker:

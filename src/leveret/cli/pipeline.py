@@ -74,10 +74,7 @@ JOBS: tuple[Job, ...] = (
             HANDED,
             *KEYS,
             argument("--stream", action="append", default=[], metavar="NAME", help="a stream, too; can be repeated"),
-            argument(
-                "--url",
-                help="broker to read streams from, and to seal --store by",
-            ),
+            argument("--url", help="broker that streams are read from, and that seals --store; default: --path"),
             TOKEN,
             argument("--out", required=True, metavar="DIR", help="the Parquet archive"),
             argument("--retention-days", type=int, default=14, metavar="N", help="days that are kept; default: 14"),

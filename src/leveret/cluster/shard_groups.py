@@ -60,7 +60,6 @@ FACTS = """
     select current_setting('server_version_num')::int / 10000, current_setting('synchronous_standby_names'),
         to_regclass('leveret_group_of') is not null, to_regclass('leveret_shard') is not null
     where %(id)s = 0"""
-
 HAS = """
     select to_regclass('leveret_home') is not null, to_regclass('leveret_shard') is not null where %(id)s = 0"""
 

@@ -93,8 +93,10 @@ class Scan:
         while columns.fill(BATCH_ROWS):
             batch = Batch(columns.rows, columns.take(), piece.names, shard_in(piece.path))
             rows = record_batch(table, batch)
-            # Letters between shards are no messages of anybody.
-            yield rows.filter(pc.invert(pc.is_in(batch.array("queue", pa.int32()), pa.array(inner)))) if inner else rows
+            if inner:  # letters between shards, which are no messages of anybody
+                rows = rows.filter(pc.invert(pc.is_in(batch.array("queue", pa.int32()), pa.array(inner, pa.int32()))))
+            if rows.num_rows:
+                yield rows
 
     def _may_hold(self, piece: Slice) -> bool:
         """Whether a slice has wanted queues and is of a wanted time."""
