@@ -6,10 +6,12 @@
     leveret_catalog_reader      | name | version | beats |            those who answer by their copies: see freshness.py
 
 The version is compared inside of the statement that appends, so of two nodes that saw the same version one appends
-nothing. Statements run in a thread: the driver waits, and definitions do not change often.
+nothing. Statements run in threads of their own: the driver waits, and a node that opens many shards at once keeps the
+others busy, but must not forget to look what has changed.
 """
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from psycopg.types.numeric import Int8
@@ -67,6 +69,7 @@ class PostgresLog:
         self._log = SeatSession(url, 0)  # an append waits for as long as it takes
         self._reading = SeatSession(url, READ_TIMEOUT_MS)
         self._created = False
+        self._threads = ThreadPoolExecutor(2, "leveret-catalog")  # one for each session
 
     async def append(self, entry: Entry) -> bool:
         """See CatalogLog."""
@@ -111,6 +114,7 @@ class PostgresLog:
         """End the connections."""
         for session in (self._log, self._reading):
             await asyncio.to_thread(session.close)
+        self._threads.shutdown(wait=False)
 
     async def _run(self, session: SeatSession, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:
         """Do one statement, and first of all create the tables."""
@@ -122,6 +126,6 @@ class PostgresLog:
             return session.run(statement, values)
 
         try:
-            return await asyncio.to_thread(done)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, done)
         except Unknown as unknown:
             raise Unreachable(f"the catalog in PostgreSQL does not answer: {unknown}") from unknown
