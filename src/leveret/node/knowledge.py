@@ -53,7 +53,8 @@ class Knowledge:
                 await self._forget([each for each in first or () if each.name in behind])
                 return
             if not await _next(answers):
-                rows = await self._readers() or rows
+                looked = await self._readers()
+                rows = rows if looked is None else looked
 
     async def _readers(self) -> list[Reader] | None:
         """Who answers by a copy; None: the log does not answer."""
