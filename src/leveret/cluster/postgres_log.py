@@ -55,8 +55,10 @@ REMOVE = """
     where version < least(%(version)s, (select version from leveret_catalog_snapshot where id = 0))"""
 
 BEAT = """
-    insert into leveret_catalog_reader values (%(name)s, %(version)s, %(beats)s)
-    on conflict (name) do update set version = excluded.version, beats = excluded.beats"""
+    with beat as (
+        insert into leveret_catalog_reader values (%(name)s, %(version)s, %(beats)s)
+        on conflict (name) do update set version = excluded.version, beats = excluded.beats)
+    select name, version, beats from leveret_catalog_reader"""
 READERS = "select name, version, beats from leveret_catalog_reader where beats >= %(beats)s"
 FORGET = "delete from leveret_catalog_reader where name = %(name)s and beats = %(beats)s"
 
@@ -97,10 +99,10 @@ class PostgresLog:
         await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": packed(snapshot.changes)})
         await self._run(self._log, REMOVE, version)
 
-    async def beat(self, reader: Reader) -> None:
+    async def beat(self, reader: Reader) -> list[Reader]:
         """See Readers."""
         values = {"name": reader.name, "version": Int8(reader.version), "beats": Int8(reader.beats)}
-        await self._run(self._reading, BEAT, values)
+        return [Reader(*row) for row in (await self._run(self._reading, BEAT, values))[1]]
 
     async def readers(self) -> list[Reader]:
         """See Readers."""
