@@ -38,9 +38,10 @@ class MemoryLog:
             self._snapshot = snapshot
             self._entries = [entry for entry in self._entries if entry.version >= snapshot.version]
 
-    async def beat(self, reader: Reader) -> None:
+    async def beat(self, reader: Reader) -> list[Reader]:
         await asyncio.sleep(0)
         self.rows[reader.name] = reader
+        return list(self.rows.values())
 
     async def readers(self) -> list[Reader]:
         await asyncio.sleep(0)

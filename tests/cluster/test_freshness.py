@@ -52,10 +52,11 @@ class Road(MemoryLog):
         await self._pass()
         return found
 
-    async def beat(self, reader: Reader) -> None:
+    async def beat(self, reader: Reader) -> list[Reader]:
         await self._pass()
-        await self._log.beat(reader)
+        found = await self._log.beat(reader)
         await self._pass()
+        return found
 
     async def readers(self) -> list[Reader]:
         await self._pass()
@@ -221,6 +222,69 @@ def test_a_node_that_is_gone_is_waited_for_once() -> None:
     waits_s = run(main())
     assert waits_s[0] > LEASE_S
     assert max(waits_s[1:]) < 1
+
+
+def test_a_node_that_is_gone_for_long_is_not_waited_for() -> None:
+    async def main() -> float:
+        world = World(1)
+        for member in world.members:
+            await member.catalog.prove()
+        world.members[2].road.awake.clear()
+        world.members[2].linked = False
+        following = [asyncio.create_task(member.catalog.follow()) for member in world.members[:2]]
+        await asyncio.sleep(2 * LEASE_S)
+        await world.change(1)
+        for each in following:
+            each.cancel()
+            with suppress(asyncio.CancelledError):
+                await each
+        return world.waits_s[0]
+
+    assert run(main()) < 1
+
+
+def test_a_node_that_beats_and_cannot_read_holds_up_nobody_for_ever() -> None:
+    class Blind(Road):
+        async def read(self, version: int, limit: int) -> list[Entry]:
+            raise Unreachable("it cannot be read")
+
+    async def main() -> float:
+        world = World(1)
+        for member in world.members:
+            await member.catalog.prove()
+        blind = world.members[2]
+        blind.linked = False
+        blind.catalog.log = Blind(world.log, world.chance)
+        following = asyncio.create_task(blind.catalog.follow())
+        for number in range(3):
+            world.chance.seed(3)
+            blind.road.awake.clear()  # so that somebody else changes something
+            await world.change(number)
+        blind.road.awake.set()
+        world.look()
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+        assert not world.stale
+        return max(world.waits_s)
+
+    assert LEASE_S < run(main()) < 2 * LEASE_S
+
+
+def test_a_log_that_does_not_answer_makes_a_change_wait_for_everybody() -> None:
+    async def main() -> None:
+        world = World(1)
+        first, second = world.members[:2]
+        await first.catalog.prove()
+        await second.catalog.prove()
+        await first.catalog.change(lambda core: core.declare_queue("/", "q").name)
+        first.road.cut, second.linked = True, False
+        began_s = asyncio.get_running_loop().time()
+        await first.knowledge.spread(first.catalog.version, lambda newest: None)
+        assert asyncio.get_running_loop().time() - began_s > LEASE_S
+        assert not second.catalog.freshness.is_proven
+
+    run(main())
 
 
 def test_who_cannot_ask_is_told_to_try_again() -> None:

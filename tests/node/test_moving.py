@@ -27,6 +27,9 @@ class FakeGroups:
     def all(self) -> list[Group]:
         return GROUPS
 
+    def seat(self) -> int:
+        return 0
+
     def claim(self, shard: int, epoch: int) -> Home | None:
         return self.home
 

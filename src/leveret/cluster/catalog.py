@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from leveret.cluster.catalog_log import CatalogLog, Entry, Snapshot
 from leveret.cluster.changes import Change
-from leveret.cluster.freshness import BEATS, LEASE_S, Freshness, Reader
+from leveret.cluster.freshness import BEATS, LEASE_S, Freshness, Reader, Watch
 from leveret.cluster.placement import SHARDS
 from leveret.cluster.replica import Replica, Step
 from leveret.core.broker import Broker
@@ -65,6 +65,7 @@ class Catalog:
         self.reader = f"{node}:{uuid.uuid4().hex}"
         """Who answers by this copy."""
         self.freshness = Freshness(lease_s)
+        self.watch = Watch(self.freshness)
         self.on_proof: Callable[[], None] = lambda: None
         """Told whenever the copy may be answered by for some more time."""
         self.listeners: list[Listener] = []
@@ -199,7 +200,7 @@ class Catalog:
 
     async def _beat(self) -> None:
         self._beats += 1
-        await self.log.beat(Reader(self.reader, self.version, self._beats))
+        self.watch.look(await self.log.beat(Reader(self.reader, self.version, self._beats)))
 
     async def proven(self) -> None:
         """Return when the copy may be answered by."""

@@ -6,10 +6,12 @@
     leveret_catalog_reader      | name | version | beats |            those who answer by their copies: see freshness.py
 
 The version is compared inside of the statement that appends, so of two nodes that saw the same version one appends
-nothing. Statements run in a thread: the driver waits, and definitions do not change often.
+nothing. Statements run in threads of their own: the driver waits, and a node that opens many shards at once keeps the
+others busy, but must not forget to look what has changed.
 """
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from psycopg.types.numeric import Int8
@@ -53,8 +55,10 @@ REMOVE = """
     where version < least(%(version)s, (select version from leveret_catalog_snapshot where id = 0))"""
 
 BEAT = """
-    insert into leveret_catalog_reader values (%(name)s, %(version)s, %(beats)s)
-    on conflict (name) do update set version = excluded.version, beats = excluded.beats"""
+    with beat as (
+        insert into leveret_catalog_reader values (%(name)s, %(version)s, %(beats)s)
+        on conflict (name) do update set version = excluded.version, beats = excluded.beats)
+    select name, version, beats from leveret_catalog_reader"""
 READERS = "select name, version, beats from leveret_catalog_reader where beats >= %(beats)s"
 FORGET = "delete from leveret_catalog_reader where name = %(name)s and beats = %(beats)s"
 
@@ -67,6 +71,7 @@ class PostgresLog:
         self._log = SeatSession(url, 0)  # an append waits for as long as it takes
         self._reading = SeatSession(url, READ_TIMEOUT_MS)
         self._created = False
+        self._threads = ThreadPoolExecutor(2, "leveret-catalog")  # one for each session
 
     async def append(self, entry: Entry) -> bool:
         """See CatalogLog."""
@@ -94,10 +99,10 @@ class PostgresLog:
         await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": packed(snapshot.changes)})
         await self._run(self._log, REMOVE, version)
 
-    async def beat(self, reader: Reader) -> None:
+    async def beat(self, reader: Reader) -> list[Reader]:
         """See Readers."""
         values = {"name": reader.name, "version": Int8(reader.version), "beats": Int8(reader.beats)}
-        await self._run(self._reading, BEAT, values)
+        return [Reader(*row) for row in (await self._run(self._reading, BEAT, values))[1]]
 
     async def readers(self) -> list[Reader]:
         """See Readers."""
@@ -111,6 +116,7 @@ class PostgresLog:
         """End the connections."""
         for session in (self._log, self._reading):
             await asyncio.to_thread(session.close)
+        self._threads.shutdown(wait=False)
 
     async def _run(self, session: SeatSession, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:
         """Do one statement, and first of all create the tables."""
@@ -122,6 +128,6 @@ class PostgresLog:
             return session.run(statement, values)
 
         try:
-            return await asyncio.to_thread(done)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, done)
         except Unknown as unknown:
             raise Unreachable(f"the catalog in PostgreSQL does not answer: {unknown}") from unknown

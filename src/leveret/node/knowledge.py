@@ -19,7 +19,8 @@ LOOK_S = 0.25  # between looks at how far those are who are not linked
 
 LOG = Log("node")
 
-Tell = Callable[[bytes], Collection["asyncio.Future[bytes | None]"]]
+Answers = Collection["asyncio.Future[bytes | None]"]
+Tell = Callable[[bytes], Answers]
 """Tells all nodes that are linked; each answers with the name of its reader when it knows."""
 
 
@@ -45,32 +46,40 @@ class Knowledge:
     async def _all_know(self, version: int) -> None:
         answers = self._tell(json.dumps({"version": version, "reader": True}).encode())
         freshness = self._catalog.freshness
-        rows = first = await self._readers()
-        # From now on, not from the append: a row that is seen now may have been renewed after it.
         until_us = freshness.now_us() + int(freshness.lapse_s * US)
-        while behind := self._behind(rows, version, answers):
-            if freshness.now_us() >= until_us:
-                await self._forget([each for each in first or () if each.name in behind])
+        # Not for longer, whoever there is: what was known before is too old by then, and who beats later reads first.
+        while freshness.now_us() < until_us:
+            rows = await self._readers()
+            if rows is None:
+                await asyncio.sleep(LOOK_S)
+            elif await self._is_known(version, rows, answers):
                 return
+
+    async def _is_known(self, version: int, rows: list[Reader], answers: Answers) -> bool:
+        """Whether nobody of these answers by what was before; asked again with every answer that comes meanwhile."""
+        while True:
+            behind = self._behind(rows, version, answers)
+            silent = [each for each in behind if self._catalog.watch.is_silent(each)]
+            if len(silent) == len(behind):
+                await self._forget(silent)
+                return True
             if not await _next(answers):
-                rows = await self._readers() or rows
+                return False
 
     async def _readers(self) -> list[Reader] | None:
-        """Who answers by a copy; None: the log does not answer."""
+        """Who answers by a copy, this node too; None: the log does not answer."""
         try:
-            return await self._catalog.log.readers()
+            rows = await self._catalog.log.readers()
         except Unreachable:
             return None
+        self._catalog.watch.look(rows)
+        return rows
 
-    def _behind(
-        self, rows: list[Reader] | None, version: int, answers: Collection[asyncio.Future[bytes | None]]
-    ) -> set[str]:
-        """Those who may not have a version; somebody, if nobody says who there is."""
-        if rows is None:
-            return {""}
+    def _behind(self, rows: list[Reader], version: int, answers: Answers) -> list[Reader]:
+        """Those who may not have a version."""
         told = {each.result() for each in answers if each.done()}
         known = {self._catalog.reader, *(name.decode(errors="replace") for name in told if name)}
-        return {each.name for each in rows if each.version < version and each.name not in known}
+        return [each for each in rows if each.version < version and each.name not in known]
 
     async def _forget(self, silent: list[Reader]) -> None:
         """Wait no more for those who have said nothing for so long that they do not answer by what they had."""
@@ -82,7 +91,7 @@ class Knowledge:
                 return
 
 
-async def _next(answers: Collection[asyncio.Future[bytes | None]]) -> bool:
+async def _next(answers: Answers) -> bool:
     """Wait for the next answer, but not for long; whether one came."""
     pending = [each for each in answers if not each.done()]
     if not pending:
