@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from leveret.amqp.methods import (
+    BasicAck,
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
@@ -15,7 +16,9 @@ from leveret.amqp.methods import (
     ChannelCloseOk,
     ConfirmSelect,
     ConfirmSelectOk,
+    ConnectionBlocked,
     ConnectionClose,
+    ConnectionUnblocked,
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
@@ -180,3 +183,24 @@ def test_a_guest_that_has_gone_says_nothing_more(
     monkeypatch.setattr(backend, "received", said.append)
     shard.look()
     assert said == []
+
+
+@pytest.mark.parametrize("ends", ["alarm", "owner"])
+def test_a_client_is_told_that_a_shard_takes_no_publishes_and_when_it_does(
+    world: FrontWorld, client: Client, ends: str
+) -> None:
+    shard = world.worlds[place(ONE)].hub
+    shard.set_alarm("low on memory")
+    client.publish(ONE)
+    assert client.next(ConnectionBlocked).reason == "low on memory"
+    client.publish(ONE)
+    assert client.nothing()
+    shard.set_alarm(None)
+    if ends == "owner":
+        lose(world, ONE)
+        world.reattach()
+    world.work()
+    client.next(ConnectionUnblocked)
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    client.publish(ONE)
+    client.next(BasicAck)

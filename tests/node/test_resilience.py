@@ -1,16 +1,20 @@
 """What a node goes on with although something fails: a client that cannot be let in, a log that is away, a bad peer."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
+from leveret.amqp import methods as m
 from leveret.cluster.catalog import UNKNOWN_MAX
 from leveret.cluster.catalog_log import Entry
 from leveret.core.errors import Unreachable
+from leveret.core.properties import Properties
 from leveret.node.link import Link
 from leveret.node.neighbours import Neighbours
 from tests.node.cluster import Cluster, name_in
 from tests.node.peer import Peer
+from tests.rabbitmq.wire import Wire
 
 HOME = "0"
 
@@ -110,3 +114,20 @@ class Someone(asyncio.Protocol):
 @pytest.mark.parametrize("says", [b"", b"go away, whoever you are"])
 def test_a_node_that_lets_nobody_in_is_not_called_again_at_once(says: bytes) -> None:
     assert asyncio.run(Someone(says).meet()) == 1
+
+
+def test_a_node_in_trouble_lets_publishers_of_other_nodes_wait(cluster: Cluster) -> None:
+    node, name = cluster.members["b"].node, name_in(1, "waiting")
+    client = Wire("127.0.0.1", cluster.members["a"].port)
+    client.send(1, m.QueueDeclare(name))
+    client.expect(m.QueueDeclareOk)
+    cluster.call(partial(node.set_alarm, "low on memory"))
+    client.send(1, m.BasicPublish("", name), Properties(), b"later")
+    client.expect(m.ConnectionBlocked)
+    cluster.move("0", "b")
+    assert all(shard.hub.alarm == "low on memory" for shard in node.shards.values())
+    cluster.call(partial(node.set_alarm, None))
+    client.expect(m.ConnectionUnblocked)
+    client.send(1, m.QueueDeclare(name, passive=True))
+    assert client.expect(m.QueueDeclareOk) == m.QueueDeclareOk(name, 1, 0)
+    client.close()

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from leveret.amqp.codec import decode, encode
 from leveret.amqp.frames import BODY, FRAME_MAX_MAX, HEADER, METHOD, FrameReader, FrameWriter
-from leveret.amqp.methods import ChannelClose, ChannelCloseOk, ConnectionClose, Method
+from leveret.amqp.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionUnblocked,
+    Method,
+)
 from leveret.node.claims import (
     CLASS,
     DURABLE,
@@ -180,6 +187,8 @@ class Backend:
             method = decode(payload)
             if isinstance(method, ConnectionClose):
                 self.connection.refused(method)
+            elif isinstance(method, ConnectionBlocked | ConnectionUnblocked):
+                self.connection.blocked_by(self, method)
         else:
             self._heard(number, decode(payload))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from leveret.amqp.connection import Connection, Peer
-from leveret.amqp.methods import ConnectionClose, Method
+from leveret.amqp.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked, Method
 from leveret.amqp.replies import Reply
 from leveret.amqp.state import Hold, State
 from leveret.amqp.traffic import Traffic
@@ -85,6 +85,7 @@ class FrontConnection(Connection):
         self._questions = 0
         self._late: list[Callable[[], object]] = []
         self._closings: list[Callable[[], None]] = []
+        self._blocking: set[Backend] = set()
 
     def new_channel(self, number: int) -> FrontChannel:
         """A channel whose messages are in shards."""
@@ -178,6 +179,7 @@ class FrontConnection(Connection):
         for channel in self.channels.values():
             channel.lost(backend.home)
         backend.detach()
+        self.blocked_by(backend, ConnectionUnblocked())
         self.hold(Hold.SHARD)
         self.branch_closed()  # no shard that is gone says so any more
 
@@ -198,6 +200,16 @@ class FrontConnection(Connection):
         """A shard has closed the connection: what was wrong with a frame is wrong for the whole of it."""
         if method.reply_code != Reply.CONNECTION_FORCED and self.state is State.RUNNING:
             self._close(method)
+
+    def blocked_by(self, backend: Backend, method: ConnectionBlocked | ConnectionUnblocked) -> None:
+        """A shard takes no publishes because its node is short of something, or takes them again."""
+        before = bool(self._blocking)
+        if isinstance(method, ConnectionBlocked):
+            self._blocking.add(backend)
+        else:
+            self._blocking.discard(backend)
+        if bool(self._blocking) is not before:
+            self.say(method)
 
     # Ending
 
