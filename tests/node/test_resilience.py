@@ -12,9 +12,9 @@ from leveret.core.errors import Unreachable
 from leveret.core.properties import Properties
 from leveret.node.link import Link
 from leveret.node.neighbours import Neighbours
-from tests.node.cluster import Cluster, name_in
+from tests.node.cluster import PATIENCE_S, Cluster, name_in
 from tests.node.peer import Peer
-from tests.rabbitmq.wire import Wire
+from tests.rabbitmq.wire import Said, Wire
 
 HOME = "0"
 
@@ -131,3 +131,20 @@ def test_a_node_in_trouble_lets_publishers_of_other_nodes_wait(cluster: Cluster)
     client.send(1, m.QueueDeclare(name, passive=True))
     assert client.expect(m.QueueDeclareOk) == m.QueueDeclareOk(name, 1, 0)
     client.close()
+
+
+def test_a_client_goes_on_though_a_node_is_gone_whose_exclusive_queue_it_published_to(cluster: Cluster) -> None:
+    asking, answering = (Wire("127.0.0.1", cluster.members[node].port) for node in "ba")
+    asking.send(1, m.QueueDeclare("replies", exclusive=True))
+    asking.expect(m.QueueDeclareOk)
+    answering.send(1, m.ConfirmSelect())
+    answering.expect(m.ConfirmSelectOk)
+    answering.send(1, m.BasicPublish("", "replies"), Properties(), b"first")
+    answering.expect(m.BasicAck)
+    cluster.remove("b")
+    answering.send(1, m.BasicRecover(True))
+    assert answering.read(PATIENCE_S) == Said(1, m.BasicRecoverOk())
+    answering.send(1, m.QueueDeclare(name_in(0, "mine")))
+    answering.expect(m.QueueDeclareOk)
+    for wire in (asking, answering):
+        wire.drop()

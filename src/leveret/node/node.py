@@ -166,7 +166,11 @@ class Node:
     def look(self) -> None:
         """Something has changed: find ways to shards that have none."""
         for backend in [each for each in self._callers if not each.attached]:
-            self._find(backend)
+            if self._is_gone(backend.home):
+                self.detach(backend)
+                backend.connection.gone_backend(backend)
+            else:
+                self._find(backend)
 
     async def _look_around(self) -> None:
         """Reach every node that is there, and every shard that clients wait for; whatever fails is tried again."""
@@ -242,6 +246,12 @@ class Node:
         elif owner in self.links:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
+
+    def _is_gone(self, home: str) -> bool:
+        """Whether a home went with its node: of the queues of its connections there is nothing left."""
+        if not home.startswith(LOCAL):
+            return False
+        return home.removeprefix(LOCAL) not in {self.name, *self.links, *self._owners.nodes()}
 
     @property
     def present(self) -> list[str]:

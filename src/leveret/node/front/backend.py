@@ -1,7 +1,7 @@
 """What one client's connection has in one shard: a connection there, whose frames go both ways through a session.
 
 A session is a way to the owner of the shard: a call in this process, or a link to another node. While there is none
-(the shard changes its owner) the client is not heard as soon as it asks for something of this shard.
+(the shard changes its owner) the client is not heard, whatever it asks for: its order would else be lost.
 """
 
 from __future__ import annotations

@@ -183,6 +183,18 @@ class FrontConnection(Connection):
         self.hold(Hold.SHARD)
         self.branch_closed()  # no shard that is gone says so any more
 
+    def gone_backend(self, backend: Backend) -> None:
+        """A shard went with its node and will have no other owner: what the client has there concerns nobody."""
+        if not self._released:
+            self.hub.finish(self, lambda: self._gone(backend))
+
+    def _gone(self, backend: Backend) -> None:
+        del self.backends[backend.home]
+        for channel in list(self.channels.values()):
+            channel.gone(backend.home)
+        self.branch_closed()
+        self._let_go()
+
     def held(self, branch: Branch) -> Iterator[tuple[str, Name]]:
         """What the client holds of a shard on a channel."""
         channel: FrontChannel = self.channels[branch.number]
