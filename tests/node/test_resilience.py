@@ -1,15 +1,18 @@
 """What a node goes on with although something fails: a client that cannot be let in, a log that is away, a bad peer."""
 
 import asyncio
+import socket
 from functools import partial
 
 import pytest
+from pika.exceptions import ConnectionClosedByBroker
 
 from leveret.amqp import methods as m
 from leveret.cluster.catalog import UNKNOWN_MAX
 from leveret.cluster.catalog_log import Entry
 from leveret.core.errors import Unreachable
 from leveret.core.properties import Properties
+from leveret.node import neighbours
 from leveret.node.link import Link
 from leveret.node.neighbours import Neighbours
 from tests.node.cluster import PATIENCE_S, Cluster, name_in
@@ -95,14 +98,14 @@ class Someone(asyncio.Protocol):
         """How often it is called by one who looks again and again."""
         server = await asyncio.get_running_loop().create_server(lambda: self, *self._address)
         self._address = server.sockets[0].getsockname()[:2]
-        neighbours = Neighbours("a", self, lambda dials: Link(Peer("a"), dials))
-        neighbours.look()
+        others = Neighbours("a", self, lambda dials: Link(Peer("a"), dials))
+        others.look()
         while not self.calls:
             await asyncio.sleep(0.001)
         for _ in range(50):
-            neighbours.look()
+            others.look()
             await asyncio.sleep(0.001)
-        await neighbours.leave()
+        await others.leave()
         server.close()
         for call in self.calls:
             call.abort()
@@ -148,3 +151,28 @@ def test_a_client_goes_on_though_a_node_is_gone_whose_exclusive_queue_it_publish
     answering.expect(m.QueueDeclareOk)
     for wire in (asking, answering):
         wire.drop()
+
+
+def test_channels_are_counted_by_the_node_that_a_client_came_to(cluster: Cluster) -> None:
+    member, name = cluster.members["a"], name_in(0, "shared")
+    cluster.run(member.node.decide(lambda core: member.fronts.access.set_user_limits("guest", {"max-channels": 1})))
+    with cluster.connect("a") as one, cluster.connect("b") as two:
+        first, second = one.channel(), two.channel()
+        first.queue_declare(name)
+        second.queue_declare(name)
+        with pytest.raises(ConnectionClosedByBroker, match="530"):
+            one.channel()
+
+
+def test_strangers_at_the_door_of_a_node_are_few(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "STRANGERS_MAX", 2)
+    address = cluster.addresses["a"]
+    strangers = [socket.create_connection(address, PATIENCE_S) for _ in range(3)]
+    said = [stranger.recv(1) for stranger in strangers]
+    assert said.count(b"") == 1
+    for stranger in strangers:
+        stranger.close()
+    left = cluster.members["a"].node.neighbours._strangers
+    cluster.wait_until(lambda: all(link.is_decided for link in left))
+    with socket.create_connection(address, PATIENCE_S) as other:
+        assert other.recv(1)
