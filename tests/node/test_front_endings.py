@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from leveret.amqp.methods import (
+    BasicAck,
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
@@ -15,7 +16,9 @@ from leveret.amqp.methods import (
     ChannelCloseOk,
     ConfirmSelect,
     ConfirmSelectOk,
+    ConnectionBlocked,
     ConnectionClose,
+    ConnectionUnblocked,
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
@@ -26,6 +29,7 @@ from leveret.amqp.methods import (
 from leveret.amqp.replies import Reply
 from leveret.core.changes import Change
 from leveret.node.front.backend import Backend
+from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
 from tests.node.front_world import FrontWorld, place
 
@@ -180,3 +184,40 @@ def test_a_guest_that_has_gone_says_nothing_more(
     monkeypatch.setattr(backend, "received", said.append)
     shard.look()
     assert said == []
+
+
+@pytest.mark.parametrize("ends", ["alarm", "owner"])
+def test_a_client_is_told_that_a_shard_takes_no_publishes_and_when_it_does(
+    world: FrontWorld, client: Client, ends: str
+) -> None:
+    shard = world.worlds[place(ONE)].hub
+    shard.set_alarm("low on memory")
+    client.publish(ONE)
+    assert client.next(ConnectionBlocked).reason == "low on memory"
+    client.publish(ONE)
+    assert client.nothing()
+    shard.set_alarm(None)
+    if ends == "owner":
+        lose(world, ONE)
+        world.reattach()
+    world.work()
+    client.next(ConnectionUnblocked)
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    client.publish(ONE)
+    client.next(BasicAck)
+
+
+def test_what_is_kept_waits_no_longer_because_others_are_cut_off_later(world: FrontWorld, client: Client) -> None:
+    client.publish(ONE, body=b"one")
+    client.publish(ONE, body=b"two")
+    for holder in (world.client(), world.client()):
+        holder.call(BasicGet(ONE), BasicGetOk)
+    client.call(BasicConsume(ONE), BasicConsumeOk)
+    guests = [guest for backend, guest in world.guests.items() if backend.connection is not client.connection]
+    guests[0].cut_off()
+    world.pass_ms(GRACE_MS - 500)
+    guests[1].cut_off()
+    world.pass_ms(500)
+    assert [each.body for each in client.received()] == [b"one"]
+    world.pass_ms(GRACE_MS - 500)
+    assert [each.body for each in client.received()] == [b"two"]

@@ -106,6 +106,22 @@ def test_a_node_that_cannot_learn_it_serves_nothing_and_deletes_nothing(tmp_path
         assert [message.body for message in broker.queue("orders").receive(10)] == [b"kept"]
 
 
+def test_a_takeover_that_breaks_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise ValueError("nobody thought of that")
+
+    async def main() -> None:
+        async with hosted(MemoryLog(), tmp_path) as (node, hosting):
+            monkeypatch.setattr(node, "look", broken)
+            with pytest.raises(ValueError, match="nobody thought"):
+                await hosting.take_over(0, 1)
+            assert (list(node.shards), list(node.outboxes)) == (["@a"], ["@a"])
+            monkeypatch.undo()
+            assert await hosting.take_over(0, 2)
+
+    asyncio.run(main())
+
+
 def test_what_a_shard_deletes_leaves_the_catalog_when_that_is_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,16 +1,23 @@
 """What a node goes on with although something fails: a client that cannot be let in, a log that is away, a bad peer."""
 
 import asyncio
+import socket
+from functools import partial
 
 import pytest
+from pika.exceptions import ConnectionClosedByBroker
 
+from leveret.amqp import methods as m
 from leveret.cluster.catalog import UNKNOWN_MAX
 from leveret.cluster.catalog_log import Entry
 from leveret.core.errors import Unreachable
+from leveret.core.properties import Properties
+from leveret.node import neighbours
 from leveret.node.link import Link
 from leveret.node.neighbours import Neighbours
-from tests.node.cluster import Cluster, name_in
+from tests.node.cluster import PATIENCE_S, Cluster, name_in
 from tests.node.peer import Peer
+from tests.rabbitmq.wire import Said, Wire
 
 HOME = "0"
 
@@ -91,14 +98,14 @@ class Someone(asyncio.Protocol):
         """How often it is called by one who looks again and again."""
         server = await asyncio.get_running_loop().create_server(lambda: self, *self._address)
         self._address = server.sockets[0].getsockname()[:2]
-        neighbours = Neighbours("a", self, lambda dials: Link(Peer("a"), dials))
-        neighbours.look()
+        others = Neighbours("a", self, lambda dials: Link(Peer("a"), dials))
+        others.look()
         while not self.calls:
             await asyncio.sleep(0.001)
         for _ in range(50):
-            neighbours.look()
+            others.look()
             await asyncio.sleep(0.001)
-        await neighbours.leave()
+        await others.leave()
         server.close()
         for call in self.calls:
             call.abort()
@@ -110,3 +117,62 @@ class Someone(asyncio.Protocol):
 @pytest.mark.parametrize("says", [b"", b"go away, whoever you are"])
 def test_a_node_that_lets_nobody_in_is_not_called_again_at_once(says: bytes) -> None:
     assert asyncio.run(Someone(says).meet()) == 1
+
+
+def test_a_node_in_trouble_lets_publishers_of_other_nodes_wait(cluster: Cluster) -> None:
+    node, name = cluster.members["b"].node, name_in(1, "waiting")
+    client = Wire("127.0.0.1", cluster.members["a"].port)
+    client.send(1, m.QueueDeclare(name))
+    client.expect(m.QueueDeclareOk)
+    cluster.call(partial(node.set_alarm, "low on memory"))
+    client.send(1, m.BasicPublish("", name), Properties(), b"later")
+    client.expect(m.ConnectionBlocked)
+    cluster.move("0", "b")
+    assert all(shard.hub.alarm == "low on memory" for shard in node.shards.values())
+    cluster.call(partial(node.set_alarm, None))
+    client.expect(m.ConnectionUnblocked)
+    client.send(1, m.QueueDeclare(name, passive=True))
+    assert client.expect(m.QueueDeclareOk) == m.QueueDeclareOk(name, 1, 0)
+    client.close()
+
+
+def test_a_client_goes_on_though_a_node_is_gone_whose_exclusive_queue_it_published_to(cluster: Cluster) -> None:
+    asking, answering = (Wire("127.0.0.1", cluster.members[node].port) for node in "ba")
+    asking.send(1, m.QueueDeclare("replies", exclusive=True))
+    asking.expect(m.QueueDeclareOk)
+    answering.send(1, m.ConfirmSelect())
+    answering.expect(m.ConfirmSelectOk)
+    answering.send(1, m.BasicPublish("", "replies"), Properties(), b"first")
+    answering.expect(m.BasicAck)
+    cluster.remove("b")
+    answering.send(1, m.BasicRecover(True))
+    assert answering.read(PATIENCE_S) == Said(1, m.BasicRecoverOk())
+    answering.send(1, m.QueueDeclare(name_in(0, "mine")))
+    answering.expect(m.QueueDeclareOk)
+    for wire in (asking, answering):
+        wire.drop()
+
+
+def test_channels_are_counted_by_the_node_that_a_client_came_to(cluster: Cluster) -> None:
+    member, name = cluster.members["a"], name_in(0, "shared")
+    cluster.run(member.node.decide(lambda core: member.fronts.access.set_user_limits("guest", {"max-channels": 1})))
+    with cluster.connect("a") as one, cluster.connect("b") as two:
+        first, second = one.channel(), two.channel()
+        first.queue_declare(name)
+        second.queue_declare(name)
+        with pytest.raises(ConnectionClosedByBroker, match="530"):
+            one.channel()
+
+
+def test_strangers_at_the_door_of_a_node_are_few(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "STRANGERS_MAX", 2)
+    address = cluster.addresses["a"]
+    strangers = [socket.create_connection(address, PATIENCE_S) for _ in range(3)]
+    said = [stranger.recv(1) for stranger in strangers]
+    assert said.count(b"") == 1
+    for stranger in strangers:
+        stranger.close()
+    left = cluster.members["a"].node.neighbours._strangers
+    cluster.wait_until(lambda: all(link.is_decided for link in left))
+    with socket.create_connection(address, PATIENCE_S) as other:
+        assert other.recv(1)

@@ -93,6 +93,7 @@ class Hosting:
             # Only now: a queue that its last owner had is in the catalog by the time that he has lost the shard.
             await self._node.catalog.catch_up(lambda: self._node.serve(self._shard(str(shard), served)))
         except BaseException:
+            self._node.forsake(str(shard))
             await self._end(served)
             raise
         self._served[shard] = served

@@ -150,11 +150,13 @@ class Moving:
             if not move.prepared:
                 raise Unreachable(f"shard {shard} has gone to another node meanwhile: move it again")
             await asyncio.to_thread(self._switch, shard, move)
-        except LeveretError as error:
+        except Exception as error:
             LOG.error("shard not moved", shard=shard, group=move.target.number, reason=error)
-            move.done.set_exception(error)
+            if not move.done.done():
+                move.done.set_exception(error)
         else:
-            move.done.set_result(None)
+            if not move.done.done():  # else nobody waits for it any more
+                move.done.set_result(None)
 
     def _switch(self, shard: int, move: Move) -> None:
         move.copy.finish()

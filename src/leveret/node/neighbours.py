@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from leveret.node.link import Link
+from leveret.node.link import HANDSHAKE_S, Link
 from leveret.security.peers import is_loopback
 from leveret.telemetry.logs import Log
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from leveret.security.mutual_tls import MutualTls
 
 DIAL_S = 2.0
+STRANGERS_MAX = 256  # at the door at the same time: each has a socket, and seconds to say who he is
 PAUSE_S, PAUSE_S_MAX = 0.1, 1.0  # before a node is called again that could not be reached, the first time and later
 
 LOG = Log("node")
@@ -31,6 +32,14 @@ class Owners(Protocol):
 
     def nodes(self) -> list[str]:
         """Who is there."""
+
+
+class Crowd(asyncio.Protocol):
+    """What one more stranger meets."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Hang up."""
+        transport.close()
 
 
 class Neighbours:
@@ -51,14 +60,27 @@ class Neighbours:
         self._failures: Counter[str] = Counter()
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
+        self._strangers: set[Link] = set()
 
     # Coming and going
 
     async def listen(self, host: str, port: int) -> int:
         """Hear other nodes; gives the port."""
         accepting = None if self.tls is None else self.tls.accepting
-        self._server = await self._loop.create_server(lambda: self._link(False), host, port, ssl=accepting)
+        patience_s = None if accepting is None else HANDSHAKE_S
+        self._server = await self._loop.create_server(
+            self._accept, host, port, ssl=accepting, ssl_handshake_timeout=patience_s
+        )
         return int(self._server.sockets[0].getsockname()[1])
+
+    def _accept(self) -> asyncio.Protocol:
+        """The end of a link for whoever has come, unless too many have not said who they are."""
+        self._strangers = {link for link in self._strangers if not link.is_decided}
+        if len(self._strangers) >= STRANGERS_MAX:
+            return Crowd()
+        link = self._link(False)
+        self._strangers.add(link)
+        return link
 
     async def leave(self) -> None:
         """Call nobody any more."""

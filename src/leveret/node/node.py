@@ -16,7 +16,7 @@ from leveret.cluster.changes import Change as Definition
 from leveret.cluster.placement import LOCAL
 from leveret.core.broker import Broker
 from leveret.core.changes import Change
-from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
+from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, Unreachable
 from leveret.core.properties import Properties
 from leveret.node import letter as letters
 from leveret.node import replying
@@ -82,6 +82,7 @@ class Node:
         self._callers: dict[Backend, Caller] = {}
         self._served_by: dict[Backend, str] = {}
         self._identities = 0
+        self._alarm: str | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._changing: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
@@ -136,6 +137,7 @@ class Node:
         shard.hub.core.leaving = False
         shard.hub.core.gone = partial(self._departures.hear, shard)
         self.shards[shard.home] = shard
+        shard.hub.set_alarm(self._alarm)
         self.outboxes[shard.home].start(shard.hub)
         self.look()
 
@@ -157,10 +159,21 @@ class Node:
             backend.end()  # a guest who stays would be told what is meant for the next one
             backend.lost("the shard has another owner")
 
+    def set_alarm(self, reason: str | None) -> None:
+        """Let the shards of this node take no more publishes, whichever node they come by, or take them again."""
+        self._alarm = reason
+        for shard in self.shards.values():
+            with suppress(JournalFailed, BrokerClosed):
+                shard.hub.set_alarm(reason)
+
     def look(self) -> None:
         """Something has changed: find ways to shards that have none."""
         for backend in [each for each in self._callers if not each.attached]:
-            self._find(backend)
+            if self._is_gone(backend.home):
+                self.detach(backend)
+                backend.connection.gone_backend(backend)
+            else:
+                self._find(backend)
 
     async def _look_around(self) -> None:
         """Reach every node that is there, and every shard that clients wait for; whatever fails is tried again."""
@@ -245,6 +258,12 @@ class Node:
         elif owner in self.links:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
+
+    def _is_gone(self, home: str) -> bool:
+        """Whether a home went with its node: of the queues of its connections there is nothing left."""
+        if not home.startswith(LOCAL):
+            return False
+        return home.removeprefix(LOCAL) not in {self.name, *self.links, *self._owners.nodes()}
 
     @property
     def present(self) -> list[str]:

@@ -153,7 +153,7 @@ class NodeServer(Server):
         self._listen(amqp, web, sqs)
         self._announce()
         alerts = site.alerts.run(options.alerts_every_s)
-        running = (self._watch(amqp, edges), self._stay_alive(), site.rates.run(), alerts, *sharing)
+        running = (self._watch(amqp, edges, joined.node), self._stay_alive(), site.rates.run(), alerts, *sharing)
         background = [noticed(asyncio.create_task(each)) for each in running]
         await self._stopping.wait()
         self._stop_listening(amqp, web, sqs)

@@ -1,7 +1,7 @@
 """What one client's connection has in one shard: a connection there, whose frames go both ways through a session.
 
 A session is a way to the owner of the shard: a call in this process, or a link to another node. While there is none
-(the shard changes its owner) the client is not heard as soon as it asks for something of this shard.
+(the shard changes its owner) the client is not heard, whatever it asks for: its order would else be lost.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from leveret.amqp.codec import decode, encode
 from leveret.amqp.frames import BODY, HEADER, METHOD, FrameWriter
-from leveret.amqp.methods import ChannelClose, ChannelCloseOk, ConnectionClose, Method
+from leveret.amqp.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionUnblocked,
+    Method,
+)
 from leveret.node.claims import (
     CLASS,
     DURABLE,
@@ -156,6 +163,8 @@ class Backend(Conduit):
             method = decode(payload)
             if isinstance(method, ConnectionClose):
                 self.connection.refused(method)
+            elif isinstance(method, ConnectionBlocked | ConnectionUnblocked):
+                self.connection.blocked_by(self, method)
         else:
             self._heard(number, decode(payload))
 

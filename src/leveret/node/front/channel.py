@@ -14,6 +14,7 @@ from leveret.amqp.methods import (
     BasicCancel,
     BasicGetOk,
     BasicNack,
+    BasicRecoverOk,
     BasicReturn,
     ChannelClose,
     Method,
@@ -221,6 +222,13 @@ class FrontChannel(Channel, Relay):
         if self._commits and unknown:
             self.front.on_error(ProtocolError(Reply.PRECONDITION_FAILED, UNKNOWN_COMMIT), self.number, *COMMIT_IDS)
         self.check_committed()
+
+    def gone(self, home: str) -> None:
+        """A shard went with its node, in which others had exclusive queues: nothing but publishes was said to it."""
+        self.lost(home)
+        branch = self.branches.pop(home, None)
+        if branch is not None:
+            branch.answer_all(BasicRecoverOk())
 
     # Transactions
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from leveret.amqp.connection import Connection, Peer
-from leveret.amqp.methods import ConnectionClose, Method
+from leveret.amqp.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked, Method
 from leveret.amqp.replies import Reply
 from leveret.amqp.state import HANDSHAKE, Hold, State
 from leveret.amqp.traffic import Traffic
@@ -97,6 +97,7 @@ class FrontConnection(Connection):
         self._closings: list[Callable[[], None]] = []
         self._leaving: Callable[[], None] | None = None
         self._leaving_ms = 0
+        self._blocking: set[Backend] = set()
 
     def new_channel(self, number: int) -> FrontChannel:
         """A channel whose messages are in shards."""
@@ -223,8 +224,21 @@ class FrontConnection(Connection):
         for channel in self.channels.values():
             channel.lost(backend.home)
         backend.detach()
+        self.blocked_by(backend, ConnectionUnblocked())
         self.hold(Hold.SHARD)
         self.branch_closed()  # no shard that is gone says so any more
+
+    def gone_backend(self, backend: Backend) -> None:
+        """A shard went with its node and will have no other owner: what the client has there concerns nobody."""
+        if not self._released:
+            self.hub.finish(self, lambda: self._gone(backend))
+
+    def _gone(self, backend: Backend) -> None:
+        del self.backends[backend.home]
+        for channel in list(self.channels.values()):
+            channel.gone(backend.home)
+        self.branch_closed()
+        self._let_go()
 
     def held(self, branch: Branch) -> list[tuple[str, Name]]:
         """What the client holds of a shard on a channel."""
@@ -243,6 +257,16 @@ class FrontConnection(Connection):
         """A shard has closed the connection: what was wrong with a frame is wrong for the whole of it."""
         if method.reply_code != Reply.CONNECTION_FORCED and self.state is State.RUNNING:
             self._close(method)
+
+    def blocked_by(self, backend: Backend, method: ConnectionBlocked | ConnectionUnblocked) -> None:
+        """A shard takes no publishes because its node is short of something, or takes them again."""
+        before = bool(self._blocking)
+        if isinstance(method, ConnectionBlocked):
+            self._blocking.add(backend)
+        else:
+            self._blocking.discard(backend)
+        if bool(self._blocking) is not before:
+            self.say(method)
 
     # Ending
 
