@@ -36,7 +36,8 @@ UPKEEP_TIMEOUT_MS = 20_000
 SCHEMA_LOCK = 0x6C657665
 """Of those who create the same tables at the same time."""
 
-COLUMNS = "epoch, owner, segment, oldest, checkpoint, meta"
+COLUMNS = "epoch, owner, -1::bigint, segment, oldest, checkpoint, meta"
+"""As Shard has them; the end of the log is not in the row."""
 CREATE = """
     create table if not exists leveret_shard (
         id int primary key, epoch bigint not null, owner text not null, segment bigint not null,
@@ -105,7 +106,7 @@ class PostgresTable:
         # Never `epoch + 1` in the statement: one that lands late would fence those who have taken over since.
         taken = self.shard().epoch + 1 if epoch is None else epoch
         values = self._values(epoch=Int8(taken), owner=owner)
-        shard = self._log.transact(lambda run: self._found(run, TAKE, values))
+        shard = self._log.transact(lambda run: self._changed(run, TAKE, values))
         if shard is None:
             return None
         self._epoch = shard.epoch
@@ -114,27 +115,26 @@ class PostgresTable:
 
     def barrier(self) -> Shard | None:
         """See Table."""
-        return self._log.transact(lambda run: self._found(run, BARRIER, self._values()))
+        return self._log.transact(lambda run: self._changed(run, BARRIER, self._values()))
 
     def shard(self) -> Shard:
         """See Table."""
         # Not on the connection of the log: a store under load would hardly ever find it free.
-        shard = self._found(self._reading.run, LOOK, self._values())
-        if shard is None:
+        rows = self._reading.run(LOOK, self._values())[1]
+        if not rows:
             raise JournalFailed(f"shard {self._shard} has no row in leveret_shard any more: restore a backup")
-        return shard
+        return Shard(*rows[0])
 
-    def _found(self, run: Run, statement: str, values: Values) -> Shard | None:
-        """The row that a statement gives, with the end of the log as it is then; in a change nobody can append."""
+    def _changed(self, run: Run, statement: str, values: Values) -> Shard | None:
+        """The row that a change gives, with the end of the log: until the change is done nobody can append."""
         rows = run(statement, values)[1]
         if not rows:
             return None
-        epoch, owner, segment, *rest = rows[0]
-        last_seq = 0
-        if segment:
-            last = run(LAST.format(table=self._segment(segment)), {"start": Int8(FIRST_START)})[1]
-            last_seq = last[0][0] if last else -1
-        return Shard(epoch, owner, last_seq, segment, *rest)
+        shard = Shard(*rows[0])
+        if not shard.segment:
+            return shard._replace(last_seq=0)
+        last = run(LAST.format(table=self._segment(shard.segment)), {"start": Int8(FIRST_START)})[1]
+        return shard._replace(last_seq=last[0][0]) if last else shard
 
     def begin(self, row: Row) -> bool:
         """See Table."""
