@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from leveret.core.errors import InvalidArgument
+from leveret.core.errors import InvalidArgument, UnknownFormat
 from leveret.embedded.broker import open
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.postgres_session import Session
@@ -78,3 +78,13 @@ def test_transaction_numbers_that_run_out_leave_no_doubt(store_url: str, source:
                 session.transact(warned)
     finally:
         session.close()
+
+
+def test_a_store_of_a_newer_version_is_left_to_it(postgres: PostgresServer, store_url: str) -> None:
+    newer = TableWorld(PostgresTable(store_url))
+    with psycopg.connect(store_url) as other:
+        other.execute("""update leveret_shard set meta = replace(meta, '"format": 1', '"format": 2')""")
+    with pytest.raises(UnknownFormat, match="the data has format 2"):
+        TableWorld(PostgresTable(store_url))
+    assert newer.store.is_owner()
+    newer.kill()

@@ -17,6 +17,7 @@ The tables are in the first schema of the search path. Every change names the ep
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from psycopg.types.numeric import Int8
@@ -24,6 +25,7 @@ from psycopg.types.numeric import Int8
 from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.journal import postgres_streams
 from leveret.journal.disk import Bytes
+from leveret.journal.meta import parse_meta
 from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, drop_soon, end, tables, window
 from leveret.journal.postgres_rows import parts as in_rows
 from leveret.journal.postgres_session import Run, Session, Values
@@ -103,8 +105,10 @@ class PostgresTable:
         if epoch is None:
             self._log.transact(check_alone)
         self._log.run(ADD, self._values(meta=meta))
+        found = self.shard()
+        parse_meta(found.meta)  # raises if a newer version has written there, whose server is not to be put out
         # Never `epoch + 1` in the statement: one that lands late would fence those who have taken over since.
-        taken = self.shard().epoch + 1 if epoch is None else epoch
+        taken = found.epoch + 1 if epoch is None else epoch
         values = self._values(epoch=Int8(taken), owner=owner)
         shard = self._log.transact(lambda run: self._changed(run, TAKE, values))
         if shard is None:
@@ -278,7 +282,8 @@ class PostgresTable:
                 self._upkeep.transact(partial(drop_soon, table=name))
             except Unknown:
                 return
-            self._dropping.remove(name)
+            with suppress(ValueError):  # somebody else was faster
+                self._dropping.remove(name)
 
 
 def check_alone(run: Run) -> None:
