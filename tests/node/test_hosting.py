@@ -133,3 +133,27 @@ def test_what_a_shard_deletes_leaves_the_catalog_when_that_is_durable(
                 await asyncio.sleep(0.01)
 
     asyncio.run(main())
+
+
+def test_a_node_that_stops_waits_for_a_database_once_and_not_for_each_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    close = FileStore.close
+
+    def closed(store: FileStore) -> None:
+        calls.append("close")
+        close(store)
+
+    monkeypatch.setattr(FileStore, "hurry", lambda store: calls.append("hurry"))
+    monkeypatch.setattr(FileStore, "close", closed)
+
+    async def scene() -> None:
+        async with hosted(MemoryLog(), tmp_path) as (_, hosting):
+            hosting._open_at = lambda shard, epoch: leveret.open(tmp_path / str(shard))
+            for shard in range(3):
+                assert await hosting.take_over(shard, 1)
+
+    asyncio.run(scene())
+    assert calls[:4] == ["hurry", "hurry", "hurry", "hurry"], "the fourth is the first one that is closed"
+    assert calls.count("close") == 3

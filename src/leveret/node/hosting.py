@@ -121,7 +121,10 @@ class Hosting:
         await self._let_go(shard)
 
     async def stop(self) -> None:
-        """Close everything that is still open."""
+        """Close all that is still open; a database that does not answer is waited for once, not for each shard."""
+        for served in self._served.values():
+            if served.broker.guard.store is not None:
+                served.broker.guard.store.hurry()
         for shard in list(self._served):
             await self._close(shard)
         self._node.forsake(LOCAL + self._node.name)
