@@ -88,3 +88,21 @@ def test_a_store_of_a_newer_version_is_left_to_it(postgres: PostgresServer, stor
         TableWorld(PostgresTable(store_url))
     assert newer.store.is_owner()
     newer.kill()
+
+
+def test_a_session_ends_under_whoever_uses_it(postgres: PostgresServer, store_url: str) -> None:
+    session, refusals = Session(store_url, 0), list[Exception]()
+
+    def ask() -> None:
+        try:
+            session.run("select pg_sleep(1000)")
+        except Unknown as unknown:
+            refusals.append(unknown)
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    postgres.wait_for("select 1 from pg_stat_activity where wait_event = 'PgSleep'")
+    session.end()
+    asker.join(PATIENCE_S)
+    assert len(refusals) == 1
+    postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'")

@@ -15,7 +15,7 @@ from leveret.clock import SystemClock
 from leveret.cluster.catalog import Catalog
 from leveret.cluster.catalog_log import Entry
 from leveret.core.broker import Broker
-from leveret.core.errors import Unreachable
+from leveret.core.errors import JournalFailed, Unreachable
 from leveret.embedded.guard import Guard
 from leveret.journal.file_store import FileStore
 from leveret.net.admission import Admission
@@ -157,3 +157,26 @@ def test_a_node_that_stops_waits_for_a_database_once_and_not_for_each_shard(
     asyncio.run(scene())
     assert calls[:4] == ["hurry", "hurry", "hurry", "hurry"], "the fourth is the first one that is closed"
     assert calls.count("close") == 3
+
+
+def test_shards_are_closed_although_one_of_them_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[FileStore] = []
+    close = FileStore.close
+
+    def fail_first(store: FileStore) -> None:
+        close(store)
+        closed.append(store)
+        if len(closed) == 1:
+            raise JournalFailed("its database is away")
+
+    async def scene() -> None:
+        async with hosted(MemoryLog(), tmp_path) as (_, hosting):
+            hosting._open_at = lambda shard, epoch: leveret.open(tmp_path / str(shard))
+            for shard in range(2):
+                assert await hosting.take_over(shard, 1)
+            monkeypatch.setattr(FileStore, "close", fail_first)
+            with pytest.raises(JournalFailed, match="its database is away"):
+                await hosting.stop()
+
+    asyncio.run(scene())
+    assert len(closed) == 2

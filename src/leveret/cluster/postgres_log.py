@@ -84,9 +84,9 @@ class PostgresLog:
         await self._run(self._log, REMOVE, version)
 
     async def close(self) -> None:
-        """End the connections."""
+        """End the connections; nobody waits for an answer any more."""
         for session in (self._log, self._reading):
-            await asyncio.to_thread(session.close)
+            await asyncio.to_thread(session.end)
 
     async def _run(self, session: Session, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:
         """Do one statement, and first of all create the tables."""
