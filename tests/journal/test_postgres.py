@@ -112,6 +112,17 @@ def test_an_owner_who_has_nothing_to_write_hears_of_it_too(store_url: str) -> No
     second.close()
 
 
+def test_an_owner_whose_shard_was_moved_away_hears_of_it_too(postgres: PostgresServer, store_url: str) -> None:
+    first = TableWorld(PostgresTable(store_url))
+    first.durably()
+    schema = schema_of(store_url)
+    postgres.sql(f"update {schema}.leveret_shard set epoch = epoch + 1; drop table {schema}.leveret_segment_0_1")
+    assert not first.store.is_owner()
+    with pytest.raises(Fenced):
+        first.store.housekeep()
+    first.kill()
+
+
 def test_an_owner_who_waits_for_a_commit_is_told_that_he_is_one(store_url: str) -> None:
     table = PostgresTable(store_url)
     world = TableWorld(table)

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from leveret.core.errors import InvalidArgument
+from leveret.core.errors import InvalidArgument, UnknownFormat
 from leveret.embedded.broker import open
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.postgres_session import Session
@@ -78,3 +78,31 @@ def test_transaction_numbers_that_run_out_leave_no_doubt(store_url: str, source:
                 session.transact(warned)
     finally:
         session.close()
+
+
+def test_a_store_of_a_newer_version_is_left_to_it(postgres: PostgresServer, store_url: str) -> None:
+    newer = TableWorld(PostgresTable(store_url))
+    with psycopg.connect(store_url) as other:
+        other.execute("""update leveret_shard set meta = replace(meta, '"format": 1', '"format": 2')""")
+    with pytest.raises(UnknownFormat, match="the data has format 2"):
+        TableWorld(PostgresTable(store_url))
+    assert newer.store.is_owner()
+    newer.kill()
+
+
+def test_a_session_ends_under_whoever_uses_it(postgres: PostgresServer, store_url: str) -> None:
+    session, refusals = Session(store_url, 0), list[Exception]()
+
+    def ask() -> None:
+        try:
+            session.run("select pg_sleep(1000)")
+        except Unknown as unknown:
+            refusals.append(unknown)
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    postgres.wait_for("select 1 from pg_stat_activity where wait_event = 'PgSleep'")
+    session.end()
+    asker.join(PATIENCE_S)
+    assert len(refusals) == 1
+    postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'")

@@ -113,9 +113,9 @@ class PostgresLog:
         await self._run(self._reading, FORGET, {"name": reader.name, "beats": Int8(reader.beats)})
 
     async def close(self) -> None:
-        """End the connections."""
+        """End the connections; nobody waits for an answer any more."""
         for session in (self._log, self._reading):
-            await asyncio.to_thread(session.close)
+            await asyncio.to_thread(session.end)
         self._threads.shutdown(wait=False)
 
     async def _run(self, session: SeatSession, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:

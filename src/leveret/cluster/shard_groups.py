@@ -105,7 +105,7 @@ class ShardGroups:
 
     def close(self) -> None:
         """End the connection."""
-        self._session.close()
+        self._session.end()
 
     def claim(self, shard: int, epoch: int) -> Home | None:
         """Where a shard is for its owner at an epoch; None: somebody has claimed it at a higher one."""

@@ -17,6 +17,7 @@ The tables are in the first schema of the search path. Every change names the ep
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from psycopg.types.numeric import Int8
@@ -24,6 +25,7 @@ from psycopg.types.numeric import Int8
 from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.journal import postgres_streams
 from leveret.journal.disk import Bytes
+from leveret.journal.meta import parse_meta
 from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, drop_soon, end, tables, window
 from leveret.journal.postgres_rows import parts as in_rows
 from leveret.journal.postgres_session import Run, Session, Values
@@ -36,7 +38,8 @@ UPKEEP_TIMEOUT_MS = 20_000
 SCHEMA_LOCK = 0x6C657665
 """Of those who create the same tables at the same time."""
 
-COLUMNS = "epoch, owner, segment, oldest, checkpoint, meta"
+COLUMNS = "epoch, owner, -1::bigint, segment, oldest, checkpoint, meta"
+"""As Shard has them; the end of the log is not in the row."""
 CREATE = """
     create table if not exists leveret_shard (
         id int primary key, epoch bigint not null, owner text not null, segment bigint not null,
@@ -102,10 +105,12 @@ class PostgresTable:
         if epoch is None:
             self._log.transact(check_alone)
         self._log.run(ADD, self._values(meta=meta))
+        found = self.shard()
+        parse_meta(found.meta)  # raises if a newer version has written there, whose server is not to be put out
         # Never `epoch + 1` in the statement: one that lands late would fence those who have taken over since.
-        taken = self.shard().epoch + 1 if epoch is None else epoch
+        taken = found.epoch + 1 if epoch is None else epoch
         values = self._values(epoch=Int8(taken), owner=owner)
-        shard = self._log.transact(lambda run: self._found(run, TAKE, values))
+        shard = self._log.transact(lambda run: self._changed(run, TAKE, values))
         if shard is None:
             return None
         self._epoch = shard.epoch
@@ -114,27 +119,26 @@ class PostgresTable:
 
     def barrier(self) -> Shard | None:
         """See Table."""
-        return self._log.transact(lambda run: self._found(run, BARRIER, self._values()))
+        return self._log.transact(lambda run: self._changed(run, BARRIER, self._values()))
 
     def shard(self) -> Shard:
         """See Table."""
         # Not on the connection of the log: a store under load would hardly ever find it free.
-        shard = self._found(self._reading.run, LOOK, self._values())
-        if shard is None:
+        rows = self._reading.run(LOOK, self._values())[1]
+        if not rows:
             raise JournalFailed(f"shard {self._shard} has no row in leveret_shard any more: restore a backup")
-        return shard
+        return Shard(*rows[0])
 
-    def _found(self, run: Run, statement: str, values: Values) -> Shard | None:
-        """The row that a statement gives, with the end of the log as it is then; in a change nobody can append."""
+    def _changed(self, run: Run, statement: str, values: Values) -> Shard | None:
+        """The row that a change gives, with the end of the log: until the change is done nobody can append."""
         rows = run(statement, values)[1]
         if not rows:
             return None
-        epoch, owner, segment, *rest = rows[0]
-        last_seq = 0
-        if segment:
-            last = run(LAST.format(table=self._segment(segment)), {"start": Int8(FIRST_START)})[1]
-            last_seq = last[0][0] if last else -1
-        return Shard(epoch, owner, last_seq, segment, *rest)
+        shard = Shard(*rows[0])
+        if not shard.segment:
+            return shard._replace(last_seq=0)
+        last = run(LAST.format(table=self._segment(shard.segment)), {"start": Int8(FIRST_START)})[1]
+        return shard._replace(last_seq=last[0][0]) if last else shard
 
     def begin(self, row: Row) -> bool:
         """See Table."""
@@ -278,7 +282,8 @@ class PostgresTable:
                 self._upkeep.transact(partial(drop_soon, table=name))
             except Unknown:
                 return
-            self._dropping.remove(name)
+            with suppress(ValueError):  # somebody else was faster
+                self._dropping.remove(name)
 
 
 def check_alone(run: Run) -> None:

@@ -116,9 +116,14 @@ class Session:
             return  # it has just been closed
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection, after whoever uses it."""
         with self._mutex:
             self._drop()
+
+    def end(self) -> None:
+        """End the connection under whoever uses it."""
+        self.cut()
+        self.close()
 
     def _connected(self) -> Connection:
         """The connection, made if need be."""

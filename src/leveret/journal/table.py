@@ -47,7 +47,7 @@ class Shard(NamedTuple):
     epoch: int
     owner: str
     last_seq: int
-    """The frame that was appended last."""
+    """The frame that was appended last, as `takeover` and `barrier` tell it."""
     segment: int
     """The segment that was begun last; 0: none yet."""
     oldest: int
@@ -83,7 +83,7 @@ class Table(Protocol):
         """The row of the shard after all that was done to it so far; None: fenced."""
 
     def shard(self) -> Shard:
-        """The row of the shard, whoever owns it."""
+        """The row of the shard, whoever owns it; without the end of its log."""
 
     def begin(self, row: Row) -> bool:
         """Begin the next segment with its header; False: fenced, or it is there already."""

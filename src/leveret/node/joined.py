@@ -139,9 +139,11 @@ class Joined:
         if self.coordinator is not None:
             await self.coordinator.leave()
         await self.node.stop()
-        await self.hosting.stop()
-        await self.moving.close()
-        await self.etcd.close()
+        try:
+            await self.hosting.stop()
+        finally:
+            await self.moving.close()
+            await self.etcd.close()
 
     def _fenced(self, shard: int) -> None:
         if self.coordinator is not None:

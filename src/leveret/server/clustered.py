@@ -161,8 +161,10 @@ class NodeServer(Server):
         await joined.drain()
         joined.node.courier.close()
         await self._send_away(amqp, web, sqs)
-        await joined.stop()
-        await self._log.close()
+        try:
+            await joined.stop()
+        finally:
+            await self._log.close()  # else a thread would wait for a database that hangs, and the process for it
         for task in background:
             task.cancel()
         await shared.stop()
