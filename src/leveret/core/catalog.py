@@ -36,6 +36,8 @@ class Kind(IntEnum):
     MOVE_TASK = 16
     CONSUMER_GROUP = 17
     GROUP_OFFSET = 18
+    LOGOUT = 20
+    """A session of a browser that has ended before its time, for the nodes of a cluster."""
     SINK_BATCH = 24
     """A batch that was decided on: how to publish it while that goes on, then that it was published."""
     SINK_PROGRESS = 25
@@ -44,8 +46,6 @@ class Kind(IntEnum):
     ALERT_RULE = 31
     ALERT_RECEIVER = 32
     ALERT_SILENCE = 33
-    LOGOUT = 34
-    """A session of a browser that has ended before its time, for the nodes of a cluster."""
 
 
 OF_VHOST = (
