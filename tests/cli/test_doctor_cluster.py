@@ -48,6 +48,7 @@ MISTAKES: dict[tuple[Any, ...], tuple[object, str, bool]] = {
     ("members", 2, "troubles", "etcd"): ("timed out", "node c has trouble with etcd: timed out", True),
     ("members", 2, "definitions"): (5, "node c is at version 5", True),
     ("members", 1, "redis"): ("none", "nodes b have no Redis", False),
+    ("members", 2, "redis"): ("local", "Redis does not answer node c", False),
     ("groups", 0, "state"): ("unreachable", "group 0 cannot be reached from node a", True),
     ("groups", 0, "standbys"): ("", "group 0 has its commits on one disk", False),
     ("shards", 1, "state"): ("vacant", "nobody has shards 1", True),

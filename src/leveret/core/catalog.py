@@ -38,6 +38,8 @@ class Kind(IntEnum):
     GROUP_OFFSET = 18
     DELETED_QUEUE = 19
     """The name of a queue that an edge has deleted, and when: some let nobody use it again at once."""
+    LOGOUT = 20
+    """A session of a browser that has ended before its time, for the nodes of a cluster."""
     SINK_BATCH = 24
     """A batch that was decided on: how to publish it while that goes on, then that it was published."""
     SINK_PROGRESS = 25
@@ -48,8 +50,6 @@ class Kind(IntEnum):
     ALERT_SILENCE = 33
     INCUMBENT = 34
     """The consumer that alone is given the messages of a queue, for the next owner of a shard."""
-    LOGOUT = 35
-    """A session of a browser that has ended before its time, for the nodes of a cluster."""
 
 
 OF_VHOST = (

@@ -46,5 +46,5 @@ class Examination:
         """How many etcds decide together; None: they do not say."""
         try:
             return await self._joined.etcd.member_count()
-        except (TimeoutError, LeveretError):
+        except LeveretError:
             return None

@@ -1,6 +1,6 @@
 """Whether this node reaches the databases of its cluster, and what they are; they are asked when somebody looks.
 
-Nobody waits for a database that hangs: what was known of it before is told, or that nothing is known.
+One that hangs is waited for once, for a moment; as long as it has not answered, everybody else is told that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WAIT_S = 1.0
 class State:
     """What is known of a group."""
 
-    asked_s: float = 0.0
+    asked_s: float = float("-inf")
     facts: Facts | None = None
     trouble: str | None = None
 
@@ -39,26 +39,33 @@ class GroupStates:
         """Nobody was asked yet; `known` gives the groups that there are."""
         self._known = known
         self._states: dict[int, State] = {}
-        self._asking: dict[int, asyncio.Task[None]] = {}
+        self._asking: dict[int, tuple[asyncio.Task[None], float]] = {}
+        """Those that have not answered yet, and since when."""
 
     async def close(self) -> None:
         """Ask nobody any more."""
-        tasks = list(self._asking.values())
+        tasks = [task for task, _ in self._asking.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def look(self) -> dict[int, State]:
         """What is known of each group, after those were asked of whom it is not known since a moment ago."""
-        now_s = asyncio.get_running_loop().time()
-        known = self._known()
+        now_s, known = asyncio.get_running_loop().time(), self._known()
+        silent = {number: f"no answer for {now_s - since_s:.0f} s" for number, (_, since_s) in self._asking.items()}
+        asked = []
         for number, group in known.items():
-            state = self._states.get(number)
-            if number not in self._asking and (state is None or now_s - state.asked_s > FRESH_S):
-                self._asking[number] = asyncio.create_task(self._ask(group, now_s))
-        if self._asking:
-            await asyncio.wait(self._asking.values(), timeout=WAIT_S)
-        return {number: self._states.get(number, State()) for number in known}
+            if number not in self._asking and now_s - self._states.get(number, State()).asked_s > FRESH_S:
+                asked.append(asyncio.create_task(self._ask(group, now_s)))
+                self._asking[number] = asked[-1], now_s
+        if asked:
+            await asyncio.wait(asked, timeout=WAIT_S)
+        return {number: self._state_of(number, silent) for number in known}
+
+    def _state_of(self, number: int, silent: Mapping[int, str]) -> State:
+        if number in silent and number in self._asking:
+            return State(trouble=silent[number])
+        return self._states.get(number, State())
 
     async def _ask(self, group: Group, now_s: float) -> None:
         try:

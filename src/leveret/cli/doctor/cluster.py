@@ -83,9 +83,10 @@ def missing(told: Told) -> Iterator[str]:
 def troubled(told: Told) -> Iterator[str]:
     """What nodes do not reach."""
     for member in told["members"]:
-        for what, trouble in (member["troubles"] or {}).items():
-            if trouble:
-                yield f"node {member['node']} has trouble with {what}: {trouble}"
+        troubles = member["troubles"] or {}
+        for what in ("etcd", "postgresql"):
+            if troubles.get(what):
+                yield f"node {member['node']} has trouble with {what}: {troubles[what]}"
     for row in told["groups"]:
         if row["state"] == "unreachable":
             yield f"group {row['group']} cannot be reached from node {told['node']}: {row['trouble']}"
@@ -178,6 +179,10 @@ def clocks(told: Told) -> Iterator[str]:
 
 def limits(told: Told) -> Iterator[str]:
     """Limits that a client has once at each node."""
+    for member in told["members"]:
+        if member["redis"] == "local":
+            reason = member["troubles"]["redis"]
+            yield f"Redis does not answer node {member['node']}, which keeps limits alone meanwhile: {reason}"
     apart = [member["node"] for member in told["members"] if member["redis"] == "none"]
     if apart and len(told["members"]) > 1:
         yield f"nodes {', '.join(apart)} have no Redis: a client has its rate limit once at each node (option redis)"

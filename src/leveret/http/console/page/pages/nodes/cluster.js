@@ -30,8 +30,8 @@ const GROUPS = [
 ];
 const REDIS = {
   shared: () => badge("shared", "good"),
-  local: ({ troubles }) => h("span", { title: troubles?.redis }, badge("away", "warn")),
-  none: () => h("span", { class: "soft" }, "none"),
+  local: ({ troubles }) => h("span", { title: troubles?.redis }, badge("local only", "warn")),
+  none: () => h("span", { class: "soft" }, "not configured"),
 };
 const OF_MEMBERS = [
   { label: "Shards", numeric: true, show: (row) => count(row.member?.shards) },
@@ -84,6 +84,8 @@ export function troublesOf({ members, shards, groups }) {
     if (troubles?.etcd) found.push(`${node} does not reach etcd: ${troubles.etcd}`);
     if (troubles?.postgresql) found.push(`${node} cannot write to PostgreSQL: ${troubles.postgresql}`);
   }
+  const alone = members.filter(({ redis }) => redis === "local").map(({ node }) => node);
+  if (alone.length) found.push(`Redis does not answer ${alone.join(", ")}: limits are kept by each alone.`);
   for (const { group, state, trouble } of groups) {
     if (state === "unreachable") found.push(`Group ${group} of PostgreSQL does not answer: ${trouble}`);
   }
