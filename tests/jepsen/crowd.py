@@ -8,6 +8,7 @@ k0 ...         where rows of sinks go: queues that are emptied when all faults a
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from itertools import chain
 
 from leveret.amqp import methods as m
@@ -60,6 +61,7 @@ class Crowd:
         self._names = list(machines)
         self._history = history
         self._pause_s = pause_s
+        self._token = ""
         self._publishers: list[Publishers] = []
         self._consumers: list[Consumers] = []
 
@@ -84,7 +86,7 @@ class Crowd:
 
     def connect_rest(self, number: int) -> RestLink:
         """A client of REST."""
-        return RestLink(*self._place(number, "http"), LOGIN)
+        return RestLink(*self._place(number, "http"), self._token)
 
     # Coming
 
@@ -95,7 +97,9 @@ class Crowd:
             each.start()
 
     def _declare(self) -> None:
-        self._nodes.operate(self._names[0], "keys.add", user=LOGIN[0], id=KEY, secret=SECRET)
+        operate = partial(self._nodes.operate, self._names[0])
+        operate("keys.add", user=LOGIN[0], id=KEY, secret=SECRET)
+        self._token = str(operate("tokens.add", user=LOGIN[0], scopes=["*:*"])["token"])
         with self.connect(0) as client:
             for queue in AMQP_QUEUES + SINK_QUEUES:
                 client.call(1, m.QueueDeclare(queue, durable=True))
