@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.amqp.brokers import Target, greeting
 from bench.amqp.cases import latencies, rates
 from bench.amqp.load import Options, run_load
-from bench.cluster_http import REST_QUEUE, SQS_QUEUE, measure_rest, measure_sqs
+from bench.cluster_http import REST_QUEUE, SQS_QUEUE, measure_rest, measure_sqs, pids
 from bench.measure import progress, report
 from leveret.amqp import methods as m
 from leveret.cluster.placement import SHARDS, Placements, assignment
@@ -100,7 +100,7 @@ def measure_paths(primary: PostgresServer, nodes: Nodes, load: Options, name: st
     for path, node in paths_to(primary, QUEUE).items():
         progress(f"{name}, {path}")
         port = nodes.port(node)
-        target = Target("127.0.0.1", port, greeting("127.0.0.1", port))
+        target = Target("127.0.0.1", port, greeting("127.0.0.1", port), tuple(pids(nodes)))
         result = run_load(target, {"queue": QUEUE, "body": BODY_BYTES, **load})
         figures = (latencies if "rate" in load else rates)([result])
         known = {key: value for key, value in figures.items() if value is not None}
