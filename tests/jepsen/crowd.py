@@ -43,7 +43,6 @@ PROMISES = Promises(
 PLACES = (*PROMISES.queues, *SINK_QUEUES, SINK_STREAM)
 """All that messages go to."""
 LOGIN = ("hare", "quick")  # guest would be let in from this machine only
-REST_S = 150.0  # until all has come: what a lost answer has leased stays so for as long as a clock had been ahead
 QUIET_S = 1.0  # after which nothing more is on its way to the queues of sinks
 POLL_S = 0.05
 
@@ -141,8 +140,14 @@ class Crowd:
         for each in chain(self._publishers, self._consumers):
             each.ended.set()
 
-    def finish(self) -> None:
-        """Publish no more; wait until all that was confirmed has come, and everybody has ended."""
+    def join(self) -> None:
+        """Wait until everybody has ended; one that listens does when its node has."""
+        for each in chain(self._publishers, self._consumers):
+            if each.ident is not None:
+                each.join()
+
+    def finish(self, silent_s: float) -> None:
+        """Publish no more; wait until all that was confirmed has come, or nothing has for so long."""
         for publisher in self._publishers:
             publisher.ended.set()
         for publisher in self._publishers:
@@ -151,13 +156,11 @@ class Crowd:
             consumer = Consumer(f"k{number}", self.connect, number, self._history, queue)
             self._consumers.append(consumer)
             consumer.start()
-        self._wait_for_the_rest()
+        self._wait_for_the_rest(silent_s)
         for each in self._consumers:
-            each.ended.set()
-        for each in self._consumers:
-            each.end()
+            each.check()
 
-    def _wait_for_the_rest(self) -> None:
+    def _wait_for_the_rest(self, silent_s: float) -> None:
         """Wait until everything has come, and then a little for what nobody waits for."""
         missing = {
             (reader, each.queue, each.message)
@@ -165,14 +168,12 @@ class Crowd:
             if each.what == PUBLISH and each.outcome == OK
             for reader in READERS.get(each.queue, [""])
         }
-        deadline = time.monotonic() + REST_S
-        quiet_s = time.monotonic() + QUIET_S
-        position = 0
-        while time.monotonic() < deadline and (missing or time.monotonic() < quiet_s):
+        position, last_s = 0, time.monotonic()
+        while time.monotonic() < last_s + (silent_s if missing else QUIET_S):
             come = self._history.since(position)
             position += len(come)
             missing -= {("", each.queue, each.message) for each in come if each.what == DELIVER}
             missing -= {(each.who, each.queue, each.message) for each in come if each.what == READ}
             if come:
-                quiet_s = time.monotonic() + QUIET_S
+                last_s = time.monotonic()
             time.sleep(POLL_S)
