@@ -125,12 +125,15 @@ def no_producers() -> None:
 
 def stale_catalog() -> None:
     """See above."""
-    _put(Catalog, "hint", lambda catalog, version: None)
-    _put(Catalog, "follow", _nothing)
+    catch_up = Catalog.catch_up
 
+    async def once(catalog: Catalog, then: Callable[[], None] = lambda: None) -> None:
+        if catalog.version:
+            then()
+        else:
+            await catch_up(catalog, then)
 
-async def _nothing(catalog: Catalog) -> None:
-    """Read nothing."""
+    _put(Catalog, "catch_up", once)
 
 
 def _put(owner: object, name: str, value: object) -> None:
@@ -158,8 +161,8 @@ MISTAKES = {
     "forget-claims": Mistake(forget_claims, ("pause a node", "move a shard"), 4),
     "forget-offsets": Mistake(forget_offsets, ("rolling restart",), 1),
     "trust-the-post": Mistake(trust_the_post, ("kill a node",)),
-    "no-dedup": Mistake(no_dedup, ("kill a node",)),
-    "no-producers": Mistake(no_producers, ("kill a node", "crash PostgreSQL")),
+    "no-dedup": Mistake(no_dedup, ("kill a node that waits",), 4),
+    "no-producers": Mistake(no_producers, ("kill a node that waits",)),
     "stale-catalog": Mistake(stale_catalog, ("kill a node",), 1),
 }
 

@@ -15,7 +15,7 @@ from leveret.clock import SystemClock
 from leveret.cluster.catalog import Catalog
 from leveret.cluster.catalog_log import Entry
 from leveret.core.broker import Broker
-from leveret.core.errors import Unreachable
+from leveret.core.errors import Fenced, Unreachable
 from leveret.embedded.guard import Guard
 from leveret.journal.file_store import FileStore
 from leveret.net.admission import Admission
@@ -131,5 +131,18 @@ def test_what_a_shard_deletes_leaves_the_catalog_when_that_is_durable(
             hub.guard.flush()
             while homes:
                 await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+
+
+def test_time_passes_in_a_shard_that_is_lost_and_not_given_up_yet(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with hosted(MemoryLog(), tmp_path) as (_, hosting):
+            await hosting.take_over(0, 1)
+            broker, server, _ = hosting._served[0]
+            assert broker.guard.store is not None
+            broker.guard.store.commit.fail(Fenced("b has taken over"))
+            server._tick()
+            server.hub.durable(1)
 
     asyncio.run(main())
