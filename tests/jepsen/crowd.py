@@ -25,6 +25,7 @@ from tests.machine import Machine
 from tests.node.processes import Nodes
 
 AMQP_QUEUES = tuple(f"q{number}" for number in range(6))
+HELD_QUEUES, HELD = AMQP_QUEUES[4:], 8  # their consumers hold some messages at any time
 STANDARD_QUEUES = ("s0", "s1")
 FIFO_QUEUES = ("s2.fifo", "s3.fifo")
 SQS_QUEUES = STANDARD_QUEUES + FIFO_QUEUES
@@ -36,13 +37,14 @@ READERS = {stream: (f"{stream}.amqp", f"{stream}.rest") for stream in (*STREAMS,
 PROMISES = Promises(
     queues=AMQP_QUEUES + SQS_QUEUES + STREAMS,
     unordered=(*STANDARD_QUEUES, *SINK_QUEUES, SINK_STREAM),
-    acked=AMQP_QUEUES,
+    kept=AMQP_QUEUES,
     once=SINK_QUEUES,
     streams=READERS,
 )
 PLACES = (*PROMISES.queues, *SINK_QUEUES, SINK_STREAM)
 """All that messages go to."""
 LOGIN = ("hare", "quick")  # guest would be let in from this machine only
+LISTEN_S = 12.0  # a failover, and the time that a new owner keeps what was delivered for whoever has it
 QUIET_S = 1.0  # after which nothing more is on its way to the queues of sinks
 POLL_S = 0.05
 
@@ -70,14 +72,18 @@ class Crowd:
         name = self._names[number % len(self._names)]
         return self._machines[name].address, self._nodes.ports(name)[protocol]
 
-    def connect(self, number: int) -> Client:
+    def connect(self, number: int, patience_s: float = PATIENCE_S) -> Client:
         """A client of AMQP with one open channel."""
-        link = SocketLink(*self._place(number, "amqp"), PATIENCE_S)
+        link = SocketLink(*self._place(number, "amqp"), patience_s)
         try:
             return Client(link).open(login=LOGIN)
         except BaseException:
             link.close()
             raise
+
+    def listen(self, number: int) -> Client:
+        """The same for one that waits for deliveries."""
+        return self.connect(number, LISTEN_S)
 
     def connect_sqs(self, number: int) -> SqsLink:
         """A client of SQS."""
@@ -113,11 +119,12 @@ class Crowd:
     def _new_consumers(self) -> list[Consumers]:
         history = self._history
         for number, queue in enumerate(AMQP_QUEUES):
-            self._consumers.append(Consumer(f"c{number}", self.connect, number, history, queue))
+            held = HELD if queue in HELD_QUEUES else 1
+            self._consumers.append(Consumer(f"c{number}", self.listen, number, history, queue, held))
         for number, queue in enumerate(SQS_QUEUES):
             self._consumers.append(Receiver(f"r{number}", self.connect_sqs, number, history, queue))
         for number, (stream, (by_amqp, by_rest)) in enumerate(READERS.items()):
-            self._consumers.append(StreamReader(by_amqp, self.connect, number, history, stream))
+            self._consumers.append(StreamReader(by_amqp, self.listen, number, history, stream))
             self._consumers.append(RestReader(by_rest, self.connect_rest, number + 1, history, stream))
         return self._consumers
 
@@ -153,7 +160,7 @@ class Crowd:
         for publisher in self._publishers:
             publisher.end()
         for number, queue in enumerate(SINK_QUEUES):
-            consumer = Consumer(f"k{number}", self.connect, number, self._history, queue)
+            consumer = Consumer(f"k{number}", self.listen, number, self._history, queue)
             self._consumers.append(consumer)
             consumer.start()
         self._wait_for_the_rest(silent_s)

@@ -31,11 +31,11 @@ from leveret.journal.postgres import PostgresTable
 from leveret.journal.postgres_session import Session
 from leveret.journal.table import Row
 from leveret.journal.table_store import TableStore
-from leveret.node import shard as node_shard
 from leveret.node.front.backend import Backend
 from leveret.node.front.branch import Branch, Consumer
-from leveret.node.letter import Letter, deliver
+from leveret.node.letter import Letter
 from leveret.node.node import Node
+from leveret.node.shard import Shard
 from leveret.stream.producers import Producers
 
 
@@ -115,7 +115,12 @@ def trust_the_post() -> None:
 
 def no_dedup() -> None:
     """See above."""
-    _put(node_shard, "deliver", lambda core, letter: deliver(core, replace(letter, key=token_hex(16))))
+    bring = Shard.bring
+
+    def anew(shard: Shard, letter: Letter, done: Callable[[], None]) -> None:
+        bring(shard, replace(letter, key=token_hex(16)), done)
+
+    _put(Shard, "bring", anew)
 
 
 def no_producers() -> None:
@@ -158,10 +163,10 @@ MISTAKES = {
     "no-look": Mistake(no_look, ("pause a node",), 4),
     "no-fence": Mistake(no_fence, ("pause a node",), 4),
     "forget-settled": Mistake(forget_settled, ("kill a node",)),
-    "forget-claims": Mistake(forget_claims, ("pause a node", "move a shard"), 4),
+    "forget-claims": Mistake(forget_claims, ("kill a node",)),
     "forget-offsets": Mistake(forget_offsets, ("rolling restart",), 1),
     "trust-the-post": Mistake(trust_the_post, ("kill a node",)),
-    "no-dedup": Mistake(no_dedup, ("kill a node that waits",), 4),
+    "no-dedup": Mistake(no_dedup, ("kill a node",), 8),
     "no-producers": Mistake(no_producers, ("kill a node that waits",)),
     "stale-catalog": Mistake(stale_catalog, ("kill a node",), 1),
 }
