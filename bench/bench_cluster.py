@@ -2,8 +2,8 @@
 
 PostgreSQL runs on this machine with fsync on, alone and then with a standby that every commit waits for (it has the
 same disk, so the two share what it can do). One producer with confirms and one consumer with acknowledgements, bodies
-of 200 bytes; each commit is one row. Then come several nodes: see cluster_nodes.py. It takes
-ten minutes, and two with QUICK=1.
+of 200 bytes; each commit is one row. Then come several nodes with queues, SQS, REST, streams and sinks: see
+cluster_nodes.py. It takes eleven minutes, and two with QUICK=1.
 """
 
 import os

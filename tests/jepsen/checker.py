@@ -25,8 +25,8 @@ class Promises:
     """Those that should take messages at any time."""
     unordered: Sequence[str] = ()
     """Those in which order is nobody's promise."""
-    acked: Sequence[str] = ()
-    """Those with one consumer, which acknowledges at once: what it had does not come again on the same connection."""
+    kept: Sequence[str] = ()
+    """Those with one consumer: what it has or had does not come again on the same connection."""
     once: Sequence[str] = ()
     """Those that are emptied when all faults are over: what comes twice was there twice."""
     streams: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Findings:
     gaps: list[str] = field(default_factory=list)
     """Records behind an offset that a reader did not see, or that another one saw elsewhere."""
     came_back: list[str] = field(default_factory=list)
-    """Messages that were acknowledged, and came again on the same connection."""
+    """Messages that came again on the connection that had them."""
     by_kind: dict[str, Tally] = field(default_factory=dict)
     by_queue: dict[str, Tally] = field(default_factory=dict)
 
@@ -109,7 +109,7 @@ def check(operations: Sequence[Operation], promises: Promises) -> Findings:
         unexpected=named(come - invoked),
         twice=named(map(_name, wrong.twice)),
         gaps=named(map(_name, wrong.gaps)),
-        came_back=named(map(_name, came_back(each for each in delivered if each.queue in promises.acked))),
+        came_back=named(map(_name, came_back(each for each in delivered if each.queue in promises.kept))),
         by_kind=dict(tallies.by_kind),
         by_queue=dict(tallies.by_queue),
     )

@@ -8,6 +8,7 @@ k0 ...         where rows of sinks go: queues that are emptied when all faults a
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from itertools import chain
 
 from leveret.amqp import methods as m
@@ -24,6 +25,7 @@ from tests.machine import Machine
 from tests.node.processes import Nodes
 
 AMQP_QUEUES = tuple(f"q{number}" for number in range(6))
+HELD_QUEUES, HELD = AMQP_QUEUES[4:], 8  # their consumers hold some messages at any time
 STANDARD_QUEUES = ("s0", "s1")
 FIFO_QUEUES = ("s2.fifo", "s3.fifo")
 SQS_QUEUES = STANDARD_QUEUES + FIFO_QUEUES
@@ -35,14 +37,14 @@ READERS = {stream: (f"{stream}.amqp", f"{stream}.rest") for stream in (*STREAMS,
 PROMISES = Promises(
     queues=AMQP_QUEUES + SQS_QUEUES + STREAMS,
     unordered=(*STANDARD_QUEUES, *SINK_QUEUES, SINK_STREAM),
-    acked=AMQP_QUEUES,
+    kept=AMQP_QUEUES,
     once=SINK_QUEUES,
     streams=READERS,
 )
 PLACES = (*PROMISES.queues, *SINK_QUEUES, SINK_STREAM)
 """All that messages go to."""
 LOGIN = ("hare", "quick")  # guest would be let in from this machine only
-REST_S = 150.0  # until all has come: what a lost answer has leased stays so for as long as a clock had been ahead
+LISTEN_S = 12.0  # a failover, and the time that a new owner keeps what was delivered for whoever has it
 QUIET_S = 1.0  # after which nothing more is on its way to the queues of sinks
 POLL_S = 0.05
 
@@ -60,6 +62,7 @@ class Crowd:
         self._names = list(machines)
         self._history = history
         self._pause_s = pause_s
+        self._token = ""
         self._publishers: list[Publishers] = []
         self._consumers: list[Consumers] = []
 
@@ -69,14 +72,18 @@ class Crowd:
         name = self._names[number % len(self._names)]
         return self._machines[name].address, self._nodes.ports(name)[protocol]
 
-    def connect(self, number: int) -> Client:
+    def connect(self, number: int, patience_s: float = PATIENCE_S) -> Client:
         """A client of AMQP with one open channel."""
-        link = SocketLink(*self._place(number, "amqp"), PATIENCE_S)
+        link = SocketLink(*self._place(number, "amqp"), patience_s)
         try:
             return Client(link).open(login=LOGIN)
         except BaseException:
             link.close()
             raise
+
+    def listen(self, number: int) -> Client:
+        """The same for one that waits for deliveries."""
+        return self.connect(number, LISTEN_S)
 
     def connect_sqs(self, number: int) -> SqsLink:
         """A client of SQS."""
@@ -84,7 +91,7 @@ class Crowd:
 
     def connect_rest(self, number: int) -> RestLink:
         """A client of REST."""
-        return RestLink(*self._place(number, "http"), LOGIN)
+        return RestLink(*self._place(number, "http"), self._token)
 
     # Coming
 
@@ -95,7 +102,9 @@ class Crowd:
             each.start()
 
     def _declare(self) -> None:
-        self._nodes.operate(self._names[0], "keys.add", user=LOGIN[0], id=KEY, secret=SECRET)
+        operate = partial(self._nodes.operate, self._names[0])
+        operate("keys.add", user=LOGIN[0], id=KEY, secret=SECRET)
+        self._token = str(operate("tokens.add", user=LOGIN[0], scopes=["*:*"])["token"])
         with self.connect(0) as client:
             for queue in AMQP_QUEUES + SINK_QUEUES:
                 client.call(1, m.QueueDeclare(queue, durable=True))
@@ -110,11 +119,12 @@ class Crowd:
     def _new_consumers(self) -> list[Consumers]:
         history = self._history
         for number, queue in enumerate(AMQP_QUEUES):
-            self._consumers.append(Consumer(f"c{number}", self.connect, number, history, queue))
+            held = HELD if queue in HELD_QUEUES else 1
+            self._consumers.append(Consumer(f"c{number}", self.listen, number, history, queue, held))
         for number, queue in enumerate(SQS_QUEUES):
             self._consumers.append(Receiver(f"r{number}", self.connect_sqs, number, history, queue))
         for number, (stream, (by_amqp, by_rest)) in enumerate(READERS.items()):
-            self._consumers.append(StreamReader(by_amqp, self.connect, number, history, stream))
+            self._consumers.append(StreamReader(by_amqp, self.listen, number, history, stream))
             self._consumers.append(RestReader(by_rest, self.connect_rest, number + 1, history, stream))
         return self._consumers
 
@@ -137,23 +147,27 @@ class Crowd:
         for each in chain(self._publishers, self._consumers):
             each.ended.set()
 
-    def finish(self) -> None:
-        """Publish no more; wait until all that was confirmed has come, and everybody has ended."""
+    def join(self) -> None:
+        """Wait until everybody has ended; one that listens does when its node has."""
+        for each in chain(self._publishers, self._consumers):
+            if each.ident is not None:
+                each.join()
+
+    def finish(self, silent_s: float) -> None:
+        """Publish no more; wait until all that was confirmed has come, or nothing has for so long."""
         for publisher in self._publishers:
             publisher.ended.set()
         for publisher in self._publishers:
             publisher.end()
         for number, queue in enumerate(SINK_QUEUES):
-            consumer = Consumer(f"k{number}", self.connect, number, self._history, queue)
+            consumer = Consumer(f"k{number}", self.listen, number, self._history, queue)
             self._consumers.append(consumer)
             consumer.start()
-        self._wait_for_the_rest()
+        self._wait_for_the_rest(silent_s)
         for each in self._consumers:
-            each.ended.set()
-        for each in self._consumers:
-            each.end()
+            each.check()
 
-    def _wait_for_the_rest(self) -> None:
+    def _wait_for_the_rest(self, silent_s: float) -> None:
         """Wait until everything has come, and then a little for what nobody waits for."""
         missing = {
             (reader, each.queue, each.message)
@@ -161,14 +175,12 @@ class Crowd:
             if each.what == PUBLISH and each.outcome == OK
             for reader in READERS.get(each.queue, [""])
         }
-        deadline = time.monotonic() + REST_S
-        quiet_s = time.monotonic() + QUIET_S
-        position = 0
-        while time.monotonic() < deadline and (missing or time.monotonic() < quiet_s):
+        position, last_s = 0, time.monotonic()
+        while time.monotonic() < last_s + (silent_s if missing else QUIET_S):
             come = self._history.since(position)
             position += len(come)
             missing -= {("", each.queue, each.message) for each in come if each.what == DELIVER}
             missing -= {(each.who, each.queue, each.message) for each in come if each.what == READ}
             if come:
-                quiet_s = time.monotonic() + QUIET_S
+                last_s = time.monotonic()
             time.sleep(POLL_S)

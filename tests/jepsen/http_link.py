@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
 from collections.abc import Mapping
@@ -41,9 +40,9 @@ class HttpLink:
 class RestLink(HttpLink):
     """A connection to the REST API."""
 
-    def __init__(self, host: str, port: int, login: tuple[str, str]) -> None:
+    def __init__(self, host: str, port: int, token: str) -> None:
         super().__init__(host, port)
-        self._fields = {"authorization": "Basic " + base64.b64encode(":".join(login).encode()).decode()}
+        self._fields = {"authorization": f"Bearer {token}"}
 
     def ask(self, line: str, body: object = None) -> Any:
         """Ask for something: "GET /queues", with a body of bytes, or of what JSON has."""

@@ -6,7 +6,8 @@ early-confirm       clients are answered before the commit
 confirm-cancelled   a commit whose wait for the standby was cancelled is taken for a good one
 believe-refusal     an append that the epoch refuses is taken for one that was done before
 no-proof            an owner goes on telling clients things when its lease has ended
-no-fence            the last two together
+no-look             nor does it look now and then whether there is a newer epoch
+no-fence            the last three together
 forget-settled      what clients acknowledged is not told to the next owner of a shard
 forget-claims       what clients hold is not told to it
 forget-offsets      a consumer of a stream begins anew there
@@ -20,39 +21,36 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leveret.cli.main import main
 from leveret.cluster.catalog import Catalog
 from leveret.cluster.ownership import Ownership
-from leveret.journal.commit import ThreadedCommit
+from leveret.embedded.guard import Guard
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.postgres_session import Session
 from leveret.journal.table import Row
-from leveret.node import shard as node_shard
+from leveret.journal.table_store import TableStore
 from leveret.node.front.backend import Backend
 from leveret.node.front.branch import Branch, Consumer
-from leveret.node.letter import Letter, deliver
+from leveret.node.letter import Letter
 from leveret.node.node import Node
+from leveret.node.shard import Shard
 from leveret.stream.producers import Producers
 
 
 def early_confirm() -> None:
     """See above."""
 
-    def commit_next(commit: Any) -> bool:
-        with commit._lock:
-            frame = commit._next_frame()
-        if frame is None:
-            return False
-        commit._wake(frame.seq)
-        if commit._write(frame):
-            with commit._lock:
-                commit._wrote(frame)
-            commit._wake(frame.seq)  # readers of streams see it now
-        return True
+    commit = Guard.commit
 
-    _put(ThreadedCommit, "_commit_next", commit_next)
+    def hasty(guard: Guard) -> int:
+        frame = commit(guard)
+        if guard._hears_durable is not None:
+            guard._hears_durable(frame)
+        return frame
+
+    _put(Guard, "commit", hasty)
 
 
 def confirm_cancelled() -> None:
@@ -76,10 +74,16 @@ def no_proof() -> None:
     _put(Ownership, "proven", lambda ownership, shard, now_ms: True)
 
 
+def no_look() -> None:
+    """See above."""
+    _put(TableStore, "_check_owner", lambda store: None)
+
+
 def no_fence() -> None:
     """See above."""
     believe_refusal()
     no_proof()
+    no_look()
 
 
 def forget_settled() -> None:
@@ -111,7 +115,12 @@ def trust_the_post() -> None:
 
 def no_dedup() -> None:
     """See above."""
-    _put(node_shard, "deliver", lambda core, letter: deliver(core, replace(letter, key=token_hex(16))))
+    bring = Shard.bring
+
+    def anew(shard: Shard, letter: Letter, done: Callable[[], None]) -> None:
+        bring(shard, replace(letter, key=token_hex(16)), done)
+
+    _put(Shard, "bring", anew)
 
 
 def no_producers() -> None:
@@ -121,12 +130,15 @@ def no_producers() -> None:
 
 def stale_catalog() -> None:
     """See above."""
-    _put(Catalog, "hint", lambda catalog, version: None)
-    _put(Catalog, "follow", _nothing)
+    catch_up = Catalog.catch_up
 
+    async def once(catalog: Catalog, then: Callable[[], None] = lambda: None) -> None:
+        if catalog.version:
+            then()
+        else:
+            await catch_up(catalog, then)
 
-async def _nothing(catalog: Catalog) -> None:
-    """Read nothing."""
+    _put(Catalog, "catch_up", once)
 
 
 def _put(owner: object, name: str, value: object) -> None:
@@ -144,17 +156,18 @@ class Mistake(NamedTuple):
 
 
 MISTAKES = {
-    "early-confirm": Mistake(early_confirm, ("kill a node",)),
+    "early-confirm": Mistake(early_confirm, ("kill a node that waits",), 1),
     "confirm-cancelled": Mistake(confirm_cancelled, ("cancel waits, fail PostgreSQL over",), 1),
-    "believe-refusal": Mistake(believe_refusal, ("pause a node",)),
-    "no-proof": Mistake(no_proof, ("pause a node",)),
-    "no-fence": Mistake(no_fence, ("pause a node",)),
+    "believe-refusal": Mistake(believe_refusal, ("pause a node",), 4),
+    "no-proof": Mistake(no_proof, ("pause a node",), 4),
+    "no-look": Mistake(no_look, ("pause a node",), 4),
+    "no-fence": Mistake(no_fence, ("pause a node",), 4),
     "forget-settled": Mistake(forget_settled, ("kill a node",)),
-    "forget-claims": Mistake(forget_claims, ("rolling restart",)),
+    "forget-claims": Mistake(forget_claims, ("kill a node",)),
     "forget-offsets": Mistake(forget_offsets, ("rolling restart",), 1),
     "trust-the-post": Mistake(trust_the_post, ("kill a node",)),
-    "no-dedup": Mistake(no_dedup, ("kill a node",)),
-    "no-producers": Mistake(no_producers, ("kill a node", "crash PostgreSQL")),
+    "no-dedup": Mistake(no_dedup, ("kill a node",), 8),
+    "no-producers": Mistake(no_producers, ("kill a node that waits",)),
     "stale-catalog": Mistake(stale_catalog, ("kill a node",), 1),
 }
 

@@ -79,8 +79,8 @@ def test_a_row_that_is_there_twice_is_not_a_redelivery() -> None:
     assert (findings.twice, findings.wrong) == (["p.0 1 in q"], True)
 
 
-def test_what_was_acknowledged_does_not_come_again_on_the_same_connection() -> None:
-    promises = Promises(["q"], acked=["q"])
+def test_what_a_connection_had_does_not_come_again_there() -> None:
+    promises = Promises(["q"], kept=["q"])
     *before, again = history(*published(1), f"{DELIVER} ok 1", f"{DELIVER} again 1")
     assert check([*before, again], promises).came_back == ["p.0 1 in q"]
     assert not check([*before, again._replace(who="another")], promises).wrong

@@ -23,6 +23,8 @@ from tests.sources import ROOT
 AWAY_S = (0.2, 3.0 * LEASE_S)  # some faults are over before a lease ends, others are not
 SCHEMA = "jepsen"
 HEAL_S = 60.0
+SILENT_S = 150.0  # until something is lost: what a lost answer has leased stays so for as long as a clock was ahead
+BROKEN_SILENT_S = 5.0  # the same where clocks are right, and a mistake makes something be missing
 CONFIRMED_MIN = 10  # of each queue, before the next fault
 POLL_S = 0.05
 PATHS = os.pathsep.join([PACKAGES, str(ROOT)])  # nodes with a mistake are started by the tests
@@ -50,6 +52,7 @@ class World:
         self.names = list(footing.nodes)
         self.complaints: list[str] = []
         self._pause_s = pause_s
+        self._silent_s = SILENT_S if mistake is None else BROKEN_SILENT_S
         self._program = PROGRAM if mistake is None else ("-m", "tests.jepsen.mistakes", mistake)
         self._stack = ExitStack()
 
@@ -61,9 +64,10 @@ class World:
             for name, machine in footing.nodes.items():
                 environ = {**machine.environ, "LEVERET_DEFAULT_PASSWORD": LOGIN[1], "PYTHONPATH": PATHS}
                 nodes.machines[name] = replace(machine, environ=environ, program=self._program)
+            self.crowd = Crowd(nodes, footing.nodes, self.history, self._pause_s)
+            stack.callback(self.crowd.join)
             self.nodes = stack.enter_context(nodes)
             self.nodes.start(*self.names)
-            self.crowd = Crowd(nodes, footing.nodes, self.history, self._pause_s)
             stack.callback(self.crowd.stop)
             self.crowd.start()
             self._stack = stack.pop_all()
@@ -125,6 +129,6 @@ class World:
     def finish(self) -> None:
         """Publish no more, and wait until all that was confirmed has come."""
         try:
-            self.crowd.finish()
+            self.crowd.finish(self._silent_s)
         except AssertionError as error:
             self.complaints.append(str(error))

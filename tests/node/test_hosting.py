@@ -15,7 +15,7 @@ from leveret.clock import SystemClock
 from leveret.cluster.catalog import Catalog
 from leveret.cluster.catalog_log import Entry
 from leveret.core.broker import Broker
-from leveret.core.errors import JournalFailed, Unreachable
+from leveret.core.errors import Fenced, JournalFailed, Unreachable
 from leveret.embedded.guard import Guard
 from leveret.journal.file_store import FileStore
 from leveret.net.admission import Admission
@@ -196,3 +196,16 @@ def test_shards_are_closed_although_one_of_them_fails(tmp_path: Path, monkeypatc
 
     asyncio.run(scene())
     assert len(closed) == 2
+
+
+def test_time_passes_in_a_shard_that_is_lost_and_not_given_up_yet(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with hosted(MemoryLog(), tmp_path) as (_, hosting):
+            await hosting.take_over(0, 1)
+            broker, server, _ = hosting._served[0]
+            assert broker.guard.store is not None
+            broker.guard.store.commit.fail(Fenced("b has taken over"))
+            server._tick()
+            server.hub.durable(1)
+
+    asyncio.run(main())

@@ -184,7 +184,8 @@ class Hub:
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk, and all before it."""
-        with suppress(BrokerClosed), self.locked():  # a broker that was closed meanwhile has nobody to tell
+        # A broker that was closed meanwhile, or lost to another owner, has nobody to tell.
+        with suppress(BrokerClosed, JournalFailed), self.locked():
             self.durable_frame = max(self.durable_frame, frame)
             while self._waiting and self._waiting[0][0] <= self.durable_frame:
                 self._waiting.popleft()[1]()
