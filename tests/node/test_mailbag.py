@@ -1,12 +1,22 @@
 """Destinations that take no letters: nothing waits for them but what is for them, and that keeps its order."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from leveret.amqp.methods import QueueBind, QueueBindOk, QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
-from leveret.core.errors import QueueFull
+from leveret.amqp.methods import (
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+)
+from leveret.core.errors import QueueFull, StoreUnreachable
+from leveret.core.held import Held
 from leveret.core.names import INTERNAL_VHOST
+from leveret.core.queue import Queue
 from leveret.node.mailbag import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, Destination
 from leveret.node.outbox import IDLE_MS
 from tests.amqp.client import Client
@@ -144,6 +154,53 @@ def test_a_letter_is_not_taken_before_the_one_in_front_of_it(world: FrontWorld, 
     for each in turn:
         shard.bring(each, lambda: None)
     assert [take(client, full).body for _ in turn] == [b"one"] * 3
+
+
+class Unreadable:
+    """A queue whose second message cannot be read for now."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self.taken = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    def take(self, count: int) -> list[Held]:
+        self.taken += 1
+        if self.taken == 2:
+            raise StoreUnreachable("not now")
+        return self._queue.take(count)
+
+
+def test_what_can_be_read_does_not_wait_for_what_cannot(world: FrontWorld, client: Client) -> None:
+    world.roads.closed = {GRAVE_SHARD}
+    declare(client)
+    for body in (b"one", b"two", b"three"):
+        client.publish(SOURCE, body=body)
+        reject(client)
+    world.roads.closed = set()
+    [bag] = world.outboxes[SOURCE_SHARD]._bags.values()
+    bag.queue = Unreadable(bag.queue)  # type: ignore[assignment]
+    for _ in range(2):
+        retry(world)
+    assert [take(client).body for _ in range(3)] == [b"one", b"two", b"three"]
+    assert waiting(world) == 0
+
+
+def test_a_shard_remembers_the_turns_of_so_many_others(
+    world: FrontWorld, client: Client, full: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leveret.node.inbox.BAGS_MAX", 1)
+    take(client, full)
+    move(world, client, full, b"one")
+    _, letter = world.posted[-1]
+    shard = world.shards[GRAVE_SHARD]
+    take(client, full)
+    shard.bring(replace(letter, letter="0/another", bag="another"), lambda: None)
+    take(client, full)
+    with pytest.raises(QueueFull):
+        shard.bring(replace(letter, letter="0/next", place=letter.place + 1), lambda: None)
 
 
 def test_a_destination_that_nobody_writes_to_is_forgotten(world: FrontWorld, client: Client) -> None:

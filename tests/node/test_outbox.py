@@ -21,7 +21,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
 from leveret.node.letter import ADDRESS, MOVED, SENT, Letter, decode, deliver
-from leveret.node.mailbag import ANSWER_MS, TURN_MAX, Destination
+from leveret.node.mailbag import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, Destination
 from leveret.node.outbox import Outbox
 from tests.amqp.client import Client, World
 from tests.node.cluster import Cluster, name_in
@@ -299,19 +299,28 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path: Path) -
     target.close()
 
 
-def test_a_large_body_is_sent_whole(tmp_path: Path) -> None:
+def test_a_large_body_is_sent_whole_when_it_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = World()
     target.core.declare_queue("/", GRAVE)
     target.core.bind("/", "amq.direct", GRAVE, "dead")
     office = OneWay(tmp_path / "disk", target)
     source = World(path=str(office.disk), blob_bytes=1_000)
-    Outbox(SOURCE_SHARD, source.core, office).start(source.hub)
+    outbox = Outbox(SOURCE_SHARD, source.core, office)
+    outbox.start(source.hub)
     arguments = {"x-dead-letter-exchange": "amq.direct", "x-dead-letter-routing-key": "dead"}
     queue = source.broker.queue(SOURCE, arguments=arguments)
     queue.send(bytes(5_000))
     [held] = queue.core.take(1)
     assert len(held.message.body) < 1_000
     queue.core.reject(held, held.lease)
+    large = source.hub.guard.large
+    assert large is not None
+    with monkeypatch.context() as away:
+        away.setattr(large, "get", lambda pointer: bytes(1 // 0))
+        office.work(source)
+        source.pass_ms(PAUSE_MAX_MS)
+    assert outbox.depth == 1
+    outbox.retry()
     office.work(source)
     [grave] = [each for each in target.core.queues.values() if each.name == GRAVE]
     [came] = grave.take(1)

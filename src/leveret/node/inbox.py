@@ -10,6 +10,8 @@ from leveret.core.broker import Broker
 from leveret.core.errors import QueueFull
 from leveret.node.letter import Letter, deliver
 
+BAGS_MAX = 100_000  # whose turn is remembered; one that is forgotten begins anew
+
 
 class Inbox:
     """What one owner of a shard was brought."""
@@ -25,4 +27,7 @@ class Inbox:
             raise QueueFull("a letter before this one was not taken: both wait for room")
         deliver(core, letter)
         if letter.bag:
+            self._last.pop(letter.bag, None)
             self._last[letter.bag] = turn, place
+            if len(self._last) > BAGS_MAX:
+                del self._last[next(iter(self._last))]

@@ -124,7 +124,7 @@ class Mailbag:
         self._woken = False
         self._turn: Turn | None = None
         self._first: Held | None = None  # of a turn that was not taken as a whole
-        self._size = 1
+        self._size = TURN_MAX
         self._last = 0
         self._pause_ms = 0
         self._resume_ms = 0
@@ -188,8 +188,18 @@ class Mailbag:
             self._pause(is_first=False)
 
     def _take(self) -> list[Held]:
+        """As many letters as a turn may have, up to one that cannot be read."""
         bytes_max = max(1, min(TURN_BYTES_MAX, UNDER_WAY_BYTES_MAX - self._load.bytes))
-        return self.queue.take(self._size, bytes_max=bytes_max, large_bytes=body_bytes)
+        letters: list[Held] = []
+        total_bytes = 0
+        try:
+            while len(letters) < self._size and total_bytes < bytes_max and (found := self.queue.take(1)):
+                letters += found
+                total_bytes += _bytes_of(found[0])
+        except LeveretError:
+            if not letters:
+                raise
+        return letters
 
     def _open(self, turn: Turn) -> None:
         """Read letters; large bodies are elsewhere."""
