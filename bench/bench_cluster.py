@@ -3,8 +3,8 @@
 PostgreSQL runs on this machine with fsync on, alone and then with a standby that every commit waits for (it has the
 same disk, so the two share what it can do). One producer with confirms and one consumer with acknowledgements, bodies
 of 200 bytes; each commit is one row. The first load meets a database that has to make every WAL file anew, the others
-one that has used ones ready, as it has after some hours. Then come several nodes: see cluster_nodes.py. It takes
-ten minutes, and two with QUICK=1.
+one that has used ones ready, as it has after some hours. Then come several nodes with queues, SQS, REST, streams and
+sinks: see cluster_nodes.py. It takes eleven minutes, and two with QUICK=1.
 """
 
 import os

@@ -5,7 +5,7 @@ So a client keeps what it holds when the shard changes its owner. These are meth
     NAMES     queue, records                  shard: the deliveries that follow are these messages
     CLAIM     queue, consumer tag, records    front: its client was given these by another owner and holds them
     SETTLE    u8 how, queue, records          front: and has settled these, of which that owner may not know
-    MARK      u64 number                      front: it wants to know when all before this is durable
+    MARK      u64 number, u8 urgent           front: it wants to know when all before this is durable; 1: soon
     DURABLE   u64 number                      shard: all before that mark is
     VERSION   u64 version                     front: what follows is for one who knows this version of the catalog
 
@@ -48,8 +48,18 @@ class Delivered(NamedTuple):
     priority: int
 
 
+def mark(number: int, *, urgent: bool) -> bytes:
+    """MARK."""
+    return numbered(MARK, number) + bytes([urgent])
+
+
+def is_urgent(payload: bytes) -> bool:
+    """Whether a MARK is; that of an older node never is."""
+    return payload[_METHOD_BYTES + _NUMBER.size :] == b"\1"
+
+
 def numbered(method: bytes, number: int) -> bytes:
-    """MARK, DURABLE or VERSION."""
+    """DURABLE or VERSION; what a MARK begins with."""
     return method + _NUMBER.pack(number)
 
 

@@ -1,7 +1,7 @@
 """What one client's connection has in one shard: a connection there, whose frames go both ways through a session.
 
 A session is a way to the owner of the shard: a call in this process, or a link to another node. While there is none
-(the shard changes its owner) the client is not heard as soon as it asks for something of this shard.
+(the shard changes its owner) the client is not heard, whatever it asks for: its order would else be lost.
 """
 
 from __future__ import annotations
@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Protocol
 
 from leveret.amqp.codec import decode, encode
 from leveret.amqp.frames import BODY, HEADER, METHOD, FrameWriter
-from leveret.amqp.methods import ChannelClose, ChannelCloseOk, ConnectionClose, Method
+from leveret.amqp.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionUnblocked,
+    Method,
+)
 from leveret.node.claims import (
     CLASS,
     DURABLE,
-    MARK,
     NAMES,
     VERSION,
+    mark,
     number_of,
     numbered,
     settlements,
@@ -82,9 +89,11 @@ class Backend(Conduit):
 
     # Out
 
-    def flush(self) -> None:
-        """Hand over what was said; not under a lock."""
+    def flush(self, *, urgent: bool = False) -> None:
+        """Hand over what was said; not under a lock. `urgent`: let what was settled be durable soon."""
         self.noted = False
+        if urgent and self.unsure:
+            self._ask_mark(urgent=True)
         if self._session is not None and self.writer.pending_bytes:
             self._mark()
             self._session.send(self._preface() + self.writer.take())
@@ -104,17 +113,32 @@ class Backend(Conduit):
     def _mark(self) -> None:
         """Ask when all of them are durable, one question at a time."""
         if self.unsure and not self._is_marked:
-            self._is_marked = True
-            self.last_mark += 1
-            self.writer.method(0, numbered(MARK, self.last_mark))
+            self._ask_mark(urgent=False)
 
-    def _durable(self, mark: int) -> None:
+    def _ask_mark(self, *, urgent: bool) -> None:
+        self._is_marked = True
+        self.last_mark += 1
+        self.writer.method(0, mark(self.last_mark, urgent=urgent))
+
+    def hurry(self) -> None:
+        """Let what was settled be durable soon."""
+        self._ask_mark(urgent=True)
+        self.note()
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether all that was settled is durable."""
+        return not self.unsure
+
+    def _durable(self, number: int) -> None:
         """Everything up to a mark is durable."""
-        self.unsure.forget(mark)
+        self.unsure.forget(number)
         self._is_marked = False
         if self.unsure:
             self._mark()
             self.note()
+        else:
+            self.connection.settled()
 
     def _settle_again(self) -> None:
         """Tell the next owner what the one before it may not have written."""
@@ -139,6 +163,8 @@ class Backend(Conduit):
             method = decode(payload)
             if isinstance(method, ConnectionClose):
                 self.connection.refused(method)
+            elif isinstance(method, ConnectionBlocked | ConnectionUnblocked):
+                self.connection.blocked_by(self, method)
         else:
             self._heard(number, decode(payload))
 
@@ -170,7 +196,8 @@ class Backend(Conduit):
             self.writer.method(number, encode(ChannelCloseOk()))
             self.note()
         if number in self.closing:
-            if isinstance(method, ChannelClose | ChannelCloseOk):
+            # If both ends close a channel at once, the shard answers nevertheless.
+            if isinstance(method, ChannelCloseOk):
                 self._closed(number)
             return
         branch = self.branches.get(number)
@@ -190,9 +217,8 @@ class Backend(Conduit):
         """The client is done with a channel; what still comes on it is for nobody."""
         self.branches.pop(branch.number, None)
         self._arriving.pop(branch.number, None)
-        if self.attached:
-            self.closing[branch.number] = self.closing.get(branch.number, 0) + 1
-            branch.close()
+        self.closing[branch.number] = self.closing.get(branch.number, 0) + 1
+        branch.close()
 
     def forget(self, branch: Branch) -> None:
         """The shard has closed a channel."""

@@ -101,6 +101,11 @@ class Branch(Strand):
         if question.then is not None:
             question.then(method)
 
+    def answer_all(self, method: Method) -> None:
+        """Let this be the answer to everything that was asked."""
+        while self._questions:
+            self.answered(method)
+
     # Consumers
 
     def limit(self, prefetch: int) -> None:

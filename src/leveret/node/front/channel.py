@@ -14,12 +14,14 @@ from leveret.amqp.methods import (
     BasicCancel,
     BasicGetOk,
     BasicNack,
+    BasicRecoverOk,
     BasicReturn,
     ChannelClose,
     Method,
     QueueDeclare,
     QueueDeclareOk,
 )
+from leveret.amqp.replies import ProtocolError, Reply
 from leveret.core.changes import Change
 from leveret.core.queue import Queue
 from leveret.node.front.branch import Branch
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DELIVER = b"\0\x3c\0\x3c"
+COMMIT_IDS = (90, 20)
+UNKNOWN_COMMIT = "partial tx completion: a node was lost, and some of it may be missing; send it again"
 
 
 class FrontChannel(Channel, Relay):
@@ -88,6 +92,7 @@ class FrontChannel(Channel, Relay):
         def finish() -> None:
             self.front.go_on()
             if self.deaf:
+                self.front.made_too_late(result)
                 return
             try:
                 if isinstance(result, Exception):
@@ -165,6 +170,7 @@ class FrontChannel(Channel, Relay):
                 branch.answered(came)
                 self._got(branch, came, content, header_len)
             elif isinstance(came, BasicReturn):
+                self.returned += 1
                 self.say_content(came, content, header_len)
 
     def _got(self, branch: Branch, came: BasicGetOk, content: bytes, header_len: int) -> None:
@@ -208,10 +214,21 @@ class FrontChannel(Channel, Relay):
     def lost(self, home: str) -> None:
         """A shard has lost its owner: what was on its way to it is to be sent again."""
         branch = self.branches.get(home)
+        if branch is None:
+            return
+        self.tags.lost(branch)
+        unknown = bool(branch.sent)
+        self._tell(self.confirms.lost(branch.sent))
+        if self._commits and unknown:
+            self.front.on_error(ProtocolError(Reply.PRECONDITION_FAILED, UNKNOWN_COMMIT), self.number, *COMMIT_IDS)
+        self.check_committed()
+
+    def gone(self, home: str) -> None:
+        """A shard went with its node, in which others had exclusive queues: nothing but publishes was said to it."""
+        self.lost(home)
+        branch = self.branches.pop(home, None)
         if branch is not None:
-            self.tags.lost(branch)
-            self._tell(self.confirms.lost(branch.sent))
-            self.check_committed()
+            branch.answer_all(BasicRecoverOk())
 
     # Transactions
 

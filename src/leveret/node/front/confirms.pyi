@@ -6,7 +6,8 @@ class Verdict(NamedTuple):
     multiple: bool
     safe: bool
 
-class Sent: ...
+class Sent:
+    def __bool__(self) -> bool: ...
 
 class Confirms:
     def __len__(self) -> int: ...

@@ -28,6 +28,9 @@ cdef class Sent:
     def __dealloc__(self):
         free(self.numbers)
 
+    def __bool__(self) -> bool:
+        return self.first < self.end
+
     cdef int push(self, uint64_t number) except -1:
         if self.end == self.capacity:
             self.numbers = <uint64_t*>roomy(self.numbers, sizeof(uint64_t), &self.first, &self.end, &self.capacity)
