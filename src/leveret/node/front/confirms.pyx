@@ -143,11 +143,12 @@ cdef class Confirms:
             self.first_number += 1
         if count:
             found.append(Verdict(run, count > 1, True))
-        for number in range(max(self.lowest, self.first_number, 1), self.highest + 1):
-            slot = self.slots + self.first + (number - self.first_number)
-            if slot.missing == 0 and not slot.told:
-                slot.told = True
-                found.append(Verdict(number, False, not slot.refused))
+        if self.highest:
+            for number in range(max(self.lowest, self.first_number), self.highest + 1):
+                slot = self.slots + self.first + (number - self.first_number)
+                if slot.missing == 0 and not slot.told:
+                    slot.told = True
+                    found.append(Verdict(number, False, not slot.refused))
         while self.first < self.end and self.slots[self.first].told:
             self.first += 1
             self.first_number += 1

@@ -63,7 +63,7 @@ class Courier:
             return self._wait(home, edge, request) if again else self._find(home, edge, request, again)
         errand = self._send(link, {"edge": edge, "shard": home}, request)
         inquiry = Inquiry(errand, partial(self._find, home, edge, request, again), self._forget)
-        if again:
+        if again and not inquiry.done:
             self._patient.add(inquiry)
         return inquiry
 
