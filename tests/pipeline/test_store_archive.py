@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leveret
+from leveret.cluster.postgres_log import PostgresLog
 from leveret.cluster.shard_groups import ShardGroups, shards_of
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, StoreUnreachable
 from leveret.embedded.broker import open_shard
@@ -43,6 +45,13 @@ def handed(tmp_path: Path) -> Path:
 def opened(store: str, shard: int, epoch: int, **options: Any) -> leveret.Broker:
     """The broker of a shard, whose segments are small."""
     return open_shard(store, shard, Claim("test", epoch), on_failure="raise", segment_bytes=4096, **options)
+
+
+async def defined(store: str) -> None:
+    """Let a store have the definitions of a cluster."""
+    log = PostgresLog(store)
+    await log.barrier()
+    await log.close()
 
 
 def work(store: str, epoch: int, handed: Path) -> None:
@@ -154,6 +163,21 @@ def test_shards_are_found_in_the_database_that_they_were_moved_to(store_url: str
         assert groups.claim(1, 1) is not None
         assert groups.switch(1, 1, group.number)
     assert shards_of(store_url) == {0: store_url, 1: other}
+
+
+def test_shards_are_found_although_the_definitions_have_moved(store_url: str, postgres: PostgresServer) -> None:
+    other = postgres.new_url(f"{store_url.rpartition('%3D')[2]}_other")
+    for shard in (0, 1):
+        opened(store_url, shard, 1).close()
+    asyncio.run(defined(store_url))
+    with closing(ShardGroups(store_url, "test")) as groups:
+        group = groups.add(other)
+        for shard in (0, 1):
+            assert groups.claim(shard, 1) is not None
+        assert groups.switch(1, 1, group.number)
+        for number in (group.number, 0, group.number):
+            groups.move_seat(number)
+            assert shards_of(store_url) == shards_of(other) == {0: store_url, 1: other}
 
 
 def test_stores_that_cannot_be_read_are_refused(store_url: str, tmp_path: Path) -> None:

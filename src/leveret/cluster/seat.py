@@ -69,6 +69,21 @@ class SeatSession(Session):
         super()._certain(lambda connection: connection.execute(HERE.encode(), values))
 
 
+def seat_of(url: str, timeout_ms: int) -> str:
+    """Where the seat is, for those who only read; a database that is or was the seat knows."""
+    generation = 0
+    while True:
+        session = Session(url, timeout_ms)
+        try:
+            known = session.run(KNOWN)[1][0][0]
+            found = [Pointer(*row) for row in session.run(SEAT)[1]] if known else []
+        finally:
+            session.close()
+        if not found or found[0].url is None or found[0].generation <= generation:
+            return url
+        generation, url = found[0].generation, found[0].url
+
+
 def _look(connection: Connection) -> Pointer | None:
     """What a database says of the seat."""
     known = connection.execute(KNOWN.encode()).fetchone()

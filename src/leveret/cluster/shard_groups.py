@@ -15,13 +15,14 @@ next owner removes them after he has opened the new ones, and no other move begi
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import NamedTuple, TypeVar
 
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8
 
 from leveret.cluster.postgres_log import CREATE as CATALOG
-from leveret.cluster.seat import SeatSession
+from leveret.cluster.seat import SeatSession, seat_of
 from leveret.cluster.seat_move import move_seat
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, StoreUnreachable, TooMany
 from leveret.journal.postgres_session import Run, Session
@@ -197,21 +198,30 @@ class ShardGroups:
 
 def shards_of(store: str) -> dict[int, str]:
     """The URL of the database that has each shard, for those who only read; one broker alone has one shard."""
-    session = Session(store, TIMEOUT_MS)
     try:
-        with_groups, with_shards = session.run(HAS, {"id": Int8(0)})[1][0]
-        if not with_shards:
-            raise NotFound("the database has no journal of a broker: give the store that the servers are started with")
-        shards = {number: store for (number,) in session.run("select id from leveret_shard order by id")[1]}
-        if with_groups:
-            urls: dict[int, str] = dict(session.run(ALL, {"id": Int8(0)})[1])
-            homes = session.run("select shard, group_id from leveret_home where group_id > 0")[1]
-            shards |= {shard: urls[group] for shard, group in homes}
-        return shards
+        own, homes = _own_shards(store), _homes(store, seat_of(store, TIMEOUT_MS))
     except Unknown as unknown:
-        raise StoreUnreachable(f"group 0 in PostgreSQL does not answer: {unknown}; try again later") from unknown
-    finally:
-        session.close()
+        raise StoreUnreachable(f"PostgreSQL does not answer: {unknown}; try again later") from unknown
+    if not own and not homes:
+        raise NotFound("the database has no journal of a broker: give the store that the servers are started with")
+    return own | homes
+
+
+def _own_shards(store: str) -> dict[int, str]:
+    """The shards in one database."""
+    with closing(Session(store, TIMEOUT_MS)) as session:
+        has_shards = session.run(HAS, {"id": Int8(0)})[1][0][1]
+        numbers = session.run("select id from leveret_shard order by id")[1] if has_shards else []
+        return {number: store for (number,) in numbers}
+
+
+def _homes(store: str, seat: str) -> dict[int, str]:
+    """What the seat of a cluster says of its shards; group 0 is at `store` unless it says otherwise."""
+    with closing(Session(seat, TIMEOUT_MS)) as session:
+        if not session.run(HAS, {"id": Int8(0)})[1][0][0]:
+            return {}
+        urls: dict[int, str] = {0: store, **dict(session.run(ALL, {"id": Int8(0)})[1])}
+        return {shard: urls[group] for shard, group in session.run("select shard, group_id from leveret_home")[1]}
 
 
 def check_url(url: str) -> None:
