@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from leveret.amqp import channel, connection
+from leveret.amqp import channel, watch
 from leveret.amqp.codec import encode
 from leveret.amqp.frames import PROTOCOL_HEADER, FrameWriter
 from leveret.amqp.methods import (
@@ -245,7 +245,7 @@ def test_a_bug_beside_the_frames_ends_only_that_connection(
 
     first, second = world.client(), world.client()
     with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
-        patched.setattr(connection, "check_home", broken)
+        patched.setattr(watch, "check_home", broken)
         first.send(BasicQos())
     assert first.connection.finished
     assert "a bug" in caplog.text

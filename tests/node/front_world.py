@@ -42,6 +42,8 @@ class Roads:
     def __init__(self) -> None:
         self.there = True
         self.back = True
+        self.closed: set[str] = set()
+        """Shards that nobody reaches."""
 
 
 class FrontWorld(World):
@@ -66,6 +68,8 @@ class FrontWorld(World):
         self.callers: dict[Backend, Caller] = {}
         self._identities = 0
         self.version = 0
+        self.is_current = True
+        self.doubted: list[FrontConnection] = []
         self.deaf = False
         """Whether nobody hears what shards say."""
 
@@ -106,6 +110,9 @@ class FrontWorld(World):
     def home_of(self, vhost: str, queue: str) -> str:
         return self.replica.home_of(vhost, queue)
 
+    def hold(self, connection: FrontConnection) -> None:
+        self.doubted.append(connection)
+
     def identify(self) -> str:
         self._identities += 1
         return f"{NODE}/{self._identities}"
@@ -123,6 +130,9 @@ class FrontWorld(World):
         for shard in self.shards.values():
             shard.follow([step.change for step in steps], self.replica.homes)
         done(result)
+
+    def insist(self, change: Change[Any]) -> None:
+        self.change(change, lambda _: None)
 
     def _hear_gone(self, home: str, queue: Queue) -> None:
         """A shard has deleted a queue."""
@@ -153,8 +163,8 @@ class FrontWorld(World):
 
     # What outboxes ask for
 
-    def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
-        return self.directory.homes(vhost, exchange, keys, properties)
+    def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
+        return self.directory.reached(vhost, exchange, keys, properties)
 
     def definitions(self) -> Any:
         return self.directory.definitions()
@@ -164,7 +174,7 @@ class FrontWorld(World):
 
     def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
         self.posted.append((home, letter))
-        if not self.roads.there:
+        if not self.roads.there or home in self.roads.closed:
             self._soon.append(partial(done, False))
             return
 
@@ -172,7 +182,10 @@ class FrontWorld(World):
             if self.roads.back:
                 self._soon.append(partial(done, True))
 
-        self.shards[home].bring(letter, has_it)
+        try:
+            self.shards[home].bring(letter, has_it)
+        except LeveretError:
+            self._soon.append(partial(done, False))
 
     def close(self) -> None:
         super().close()

@@ -46,6 +46,10 @@ class Nodes:
         for name in names:
             self._wait_for_links(name)
 
+    def use(self, *flags: str) -> None:
+        """Start nodes with these flags as well from now on; of two that disagree the later one counts."""
+        self._flags += flags
+
     def _wait_for_links(self, name: str) -> None:
         """Wait until a node knows all the others: until then it does not wait for what they know."""
         deadline = time.monotonic() + PATIENCE_S

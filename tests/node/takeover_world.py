@@ -6,10 +6,11 @@ from shutil import copytree, rmtree
 from typing import Any
 
 from leveret.amqp.limits import Limits
+from leveret.amqp.methods import BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk, QueueDeclare, QueueDeclareOk
 from leveret.node.outbox import Outbox
 from leveret.node.shard import Shard
-from tests.amqp.client import World
-from tests.node.front_world import FrontWorld, place
+from tests.amqp.client import Client, World
+from tests.node.front_world import NODE, FrontWorld, place
 
 HOME = "0"
 SEGMENT_BYTES = 1 << 16
@@ -45,6 +46,9 @@ class TakeoverWorld(FrontWorld):
         self._owners = 0
         self._gone: list[World] = []
         super().__init__()
+        self.present = {NODE}
+        """The nodes that can have clients."""
+        self.hub.replies.node = NODE
 
     def shard_world(self, home: str, limits: Limits | None, **options: Any) -> World:
         if home != HOME:
@@ -94,6 +98,7 @@ class TakeoverWorld(FrontWorld):
         world.hub.access = self.access
         world.core.gone = partial(self._hear_gone, HOME)
         self.shards[HOME] = Shard(HOME, world.hub)
+        self.shards[HOME].incumbents.is_present = self.present.__contains__
         self.shards[HOME].begin()
         self.outboxes[HOME] = Outbox(HOME, world.core, self)
         self.outboxes[HOME].start(world.hub)
@@ -111,3 +116,37 @@ class TakeoverWorld(FrontWorld):
         super().close()
         for world in self._gone:
             world.close()
+
+
+def client_of(world: TakeoverWorld, **arguments: Any) -> Client:
+    """A client that has declared the queue."""
+    client = world.client()
+    client.call(QueueDeclare(NAME, durable=True, arguments=arguments), QueueDeclareOk)
+    return client
+
+
+def publish(client: Client, *bodies: bytes) -> None:
+    for body in bodies:
+        client.publish(NAME, body=body, delivery_mode=2)
+
+
+def consume(client: Client, prefetch: int = 10, tag: str = "c", **options: Any) -> None:
+    client.call(BasicQos(0, prefetch), BasicQosOk)
+    client.call(BasicConsume(NAME, tag, **options), BasicConsumeOk)
+
+
+def taken(client: Client) -> dict[bytes, int]:
+    """What was delivered, with the tags."""
+    return {each.body: each.method.delivery_tag for each in client.received()}
+
+
+def depth(client: Client) -> int:
+    return client.call(QueueDeclare(NAME, passive=True), QueueDeclareOk).message_count
+
+
+def cut_off(world: TakeoverWorld, client: Client) -> None:
+    """The node of a client does not reach the shard any more."""
+    [backend] = [each for each in world.guests if each.connection is client.connection and each.home == HOME]
+    world.guests.pop(backend).cut_off()
+    backend.lost("the link is down")
+    world.work()

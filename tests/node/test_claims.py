@@ -26,8 +26,6 @@ from leveret.amqp.methods import (
     ChannelCloseOk,
     ConfirmSelect,
     ConfirmSelectOk,
-    QueueDeclare,
-    QueueDeclareOk,
     TxCommit,
     TxCommitOk,
     TxSelect,
@@ -39,7 +37,17 @@ from leveret.core.held import Held
 from leveret.node import claims
 from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
-from tests.node.takeover_world import HOME, NAME, TakeoverWorld
+from tests.node.takeover_world import (
+    HOME,
+    NAME,
+    TakeoverWorld,
+    client_of,
+    consume,
+    cut_off,
+    depth,
+    publish,
+    taken,
+)
 
 
 @pytest.fixture
@@ -49,35 +57,9 @@ def world(tmp_path: Path) -> Iterator[TakeoverWorld]:
     made.close()
 
 
-def client_of(world: TakeoverWorld, **arguments: Any) -> Client:
-    """A client that has declared the queue."""
-    client = world.client()
-    client.call(QueueDeclare(NAME, durable=True, arguments=arguments), QueueDeclareOk)
-    return client
-
-
 @pytest.fixture
 def client(world: TakeoverWorld) -> Client:
     return client_of(world)
-
-
-def publish(client: Client, *bodies: bytes) -> None:
-    for body in bodies:
-        client.publish(NAME, body=body, delivery_mode=2)
-
-
-def consume(client: Client, prefetch: int = 10, tag: str = "c", **options: Any) -> None:
-    client.call(BasicQos(0, prefetch), BasicQosOk)
-    client.call(BasicConsume(NAME, tag, **options), BasicConsumeOk)
-
-
-def taken(client: Client) -> dict[bytes, int]:
-    """What was delivered, with the tags."""
-    return {each.body: each.method.delivery_tag for each in client.received()}
-
-
-def depth(client: Client) -> int:
-    return client.call(QueueDeclare(NAME, passive=True), QueueDeclareOk).message_count
 
 
 def test_what_is_held_stays_with_its_client_and_can_be_settled(world: TakeoverWorld, client: Client) -> None:
@@ -149,9 +131,9 @@ def test_a_settlement_is_remembered_until_it_is_durable(world: TakeoverWorld, cl
     world.freeze()
     for _ in range(3):
         client.send(BasicAck(client.next(BasicDeliver).delivery_tag))
-    assert len(backend._unsure) == 3
+    assert len(backend.unsure) == 3
     world.thaw()
-    assert len(backend._unsure) == 0
+    assert len(backend.unsure) == 0
     world.take_over()
     assert client.next_content(BasicDeliver).body == b"3"
     assert client.nothing()
@@ -331,61 +313,6 @@ def test_recovered_messages_come_again_from_the_next_owner(world: TakeoverWorld,
     assert client.next_content(BasicDeliver).method.redelivered
 
 
-def test_the_single_active_consumer_stays_the_one_that_holds_messages(world: TakeoverWorld) -> None:
-    client = client_of(world, **{"x-single-active-consumer": True})
-    publish(client, b"one", b"two")
-    consume(client, prefetch=1)
-    tags = taken(client)
-    waiting = world.client()
-    world.lose()
-    consume(waiting, prefetch=1, tag="w")
-    assert waiting.nothing()
-    world.reattach()
-    client.send(BasicAck(tags[b"one"]))
-    assert client.next_content(BasicDeliver).body == b"two"
-    assert waiting.nothing()
-
-
-def test_a_queue_with_a_single_active_consumer_goes_on_when_nobody_claims(world: TakeoverWorld) -> None:
-    client = client_of(world, **{"x-single-active-consumer": True})
-    publish(client, b"one", b"two")
-    consume(client, prefetch=1)
-    taken(client)
-    world.lose()
-    world.hub.lost(client.connection)
-    world.work()
-    other = client_of(world, **{"x-single-active-consumer": True})
-    consume(other)
-    assert other.nothing()
-    world.pass_ms(GRACE_MS)
-    assert list(taken(other)) == [b"one", b"two"]
-
-
-def test_the_next_active_consumer_waits_for_one_that_cannot_be_reached(world: TakeoverWorld) -> None:
-    client = client_of(world, **{"x-single-active-consumer": True})
-    publish(client, b"one", b"two", b"three")
-    consume(client, prefetch=2)
-    taken(client)
-    other = world.client()
-    consume(other, tag="o")
-    cut_off(world, client)
-    assert other.nothing()
-    world.pass_ms(GRACE_MS)
-    assert list(taken(other)) == [b"one", b"two", b"three"]
-
-
-def test_an_exclusive_consumer_goes_on_alone(world: TakeoverWorld, client: Client) -> None:
-    publish(client, b"one")
-    consume(client, exclusive=True)
-    tags = taken(client)
-    world.take_over()
-    other = client_of(world)
-    other.send(BasicConsume(NAME))
-    assert other.next(ChannelClose).reply_code == 403
-    client.send(BasicAck(tags[b"one"]))
-    assert world.leased == 0
-
-
 def test_priorities_and_groups_are_found_again(world: TakeoverWorld) -> None:
     client = client_of(world, **{"x-max-priority": 5, "x-message-groups": "fifo"})
     for number, group in enumerate("aab"):
@@ -398,14 +325,6 @@ def test_priorities_and_groups_are_found_again(world: TakeoverWorld) -> None:
     for tag in tags.values():
         client.send(BasicAck(tag))
     assert sorted([*tags, *taken(client)]) == [b"0", b"1", b"2"]
-
-
-def cut_off(world: TakeoverWorld, client: Client) -> None:
-    """The node of a client does not reach the shard any more."""
-    [backend] = [each for each in world.guests if each.connection is client.connection and each.home == HOME]
-    world.guests.pop(backend).cut_off()
-    backend.lost("the link is down")
-    world.work()
 
 
 def test_a_node_that_cannot_be_reached_for_a_moment_costs_nothing(world: TakeoverWorld, client: Client) -> None:

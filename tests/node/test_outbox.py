@@ -1,7 +1,5 @@
 """Dead letters for queues of other shards: each arrives, and once, whatever goes wrong on the way."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -10,10 +8,6 @@ import pika
 import pytest
 
 from leveret.amqp.methods import (
-    BasicGet,
-    BasicGetEmpty,
-    BasicGetOk,
-    BasicReject,
     ExchangeDeclare,
     ExchangeDeclareOk,
     QueueBind,
@@ -26,71 +20,34 @@ from leveret.amqp.methods import (
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
-from leveret.core.queue import Queue
 from leveret.node.letter import ADDRESS, MOVED, SENT, Letter, decode, deliver
-from leveret.node.outbox import ANSWER_MS, NAME, SENDING_MAX, Outbox
-from tests.amqp.client import Client, Received, World
-from tests.node.cluster import PATIENCE_S, Cluster, name_in
-from tests.node.front_world import FrontWorld, place
-
-SOURCE_SHARD, GRAVE_SHARD = "0", "1"
-
-
-def name_of(shard: str, prefix: str) -> str:
-    """The name of a queue that gets into a shard."""
-    return next(name for name in (f"{prefix}{i}" for i in range(100)) if place(name) == shard)
-
-
-SOURCE, GRAVE = name_of(SOURCE_SHARD, "source"), name_of(GRAVE_SHARD, "grave")
+from leveret.node.mailbag import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, Destination
+from leveret.node.outbox import Outbox
+from tests.amqp.client import Client, World
+from tests.node.cluster import Cluster, name_in
+from tests.node.front_world import FrontWorld
+from tests.node.graves import (
+    GRAVE,
+    GRAVE_SHARD,
+    SOURCE,
+    SOURCE_SHARD,
+    consume,
+    declare,
+    die_rejected,
+    is_empty,
+    mourner,
+    name_of,
+    reject,
+    retry,
+    take,
+    waiting,
+)
 
 
 @pytest.fixture
 def client(world: FrontWorld) -> Client:
     """A client with an exchange for dead letters that leads to another shard."""
-    client = world.client()
-    client.call(QueueDeclare(GRAVE, durable=True), QueueDeclareOk)
-    client.call(QueueBind(GRAVE, "amq.direct", "dead"), QueueBindOk)
-    return client
-
-
-def declare(client: Client, name: str = SOURCE, key: str | None = "dead", **arguments: Any) -> None:
-    """A queue whose dead letters go through the exchange."""
-    told = {
-        "x-dead-letter-exchange": "amq.direct",
-        **{f"x-{each.replace('_', '-')}": arguments[each] for each in arguments},
-    }
-    if key is not None:
-        told["x-dead-letter-routing-key"] = key
-    client.call(QueueDeclare(name, durable=True, arguments=told), QueueDeclareOk)
-
-
-def reject(client: Client, queue: str = SOURCE) -> None:
-    """Take a message and never want it again."""
-    client.send(BasicGet(queue))
-    client.send(BasicReject(client.next_content(BasicGetOk).method.delivery_tag, requeue=False))
-
-
-def take(client: Client, queue: str = GRAVE) -> Received:
-    """The next message of a queue."""
-    client.send(BasicGet(queue, no_ack=True))
-    return client.next_content(BasicGetOk)
-
-
-def is_empty(client: Client, queue: str = GRAVE) -> bool:
-    client.send(BasicGet(queue, no_ack=True))
-    return isinstance(client.next(BasicGetEmpty), BasicGetEmpty)
-
-
-def waiting(world: FrontWorld) -> int:
-    """What is in the outbox, sent or not."""
-    queue: Queue = world.worlds[SOURCE_SHARD].core.topology.vhosts[INTERNAL_VHOST].queues[NAME]
-    return queue.depth + queue.leased
-
-
-def die_rejected(world: FrontWorld, client: Client) -> None:
-    declare(client)
-    client.publish(SOURCE, body=b"dear")
-    reject(client)
+    return mourner(world)
 
 
 def die_expired(world: FrontWorld, client: Client) -> None:
@@ -195,8 +152,7 @@ def test_what_cannot_be_sent_waits(world: FrontWorld, client: Client) -> None:
     die_rejected(world, client)
     assert (waiting(world), is_empty(client)) == (1, True)
     world.roads.there = True
-    world.outboxes[SOURCE_SHARD].retry()
-    world.work()
+    retry(world)
     assert (waiting(world), take(client).body) == (0, b"dear")
 
 
@@ -205,8 +161,8 @@ def test_what_comes_again_is_dropped(world: FrontWorld, client: Client) -> None:
     die_rejected(world, client)
     world.roads.back = True
     world.pass_ms(ANSWER_MS)
-    world.outboxes[SOURCE_SHARD].retry()
-    world.work()
+    for _ in range(2):
+        retry(world)
     assert len(world.posted) == 2
     assert (take(client).body, is_empty(client), waiting(world)) == (b"dear", True, 0)
 
@@ -228,8 +184,7 @@ def test_a_letter_whose_queue_has_gone_is_dropped_and_counted(world: FrontWorld,
     world.roads.there = False
     die_rejected(world, client)
     client.call(QueueDelete(GRAVE), QueueDeleteOk)
-    world.outboxes[SOURCE_SHARD].retry()
-    world.work()
+    retry(world)
     assert (waiting(world), world.outboxes[SOURCE_SHARD].dropped) == (0, 1)
 
 
@@ -240,8 +195,7 @@ def test_at_least_once_holds_between_shards_too(world: FrontWorld, client: Clien
     client.publish(SOURCE, body=b"dear")
     reject(client)
     world.roads.there = True
-    world.outboxes[SOURCE_SHARD].retry()
-    world.work()
+    retry(world)
     assert (take(client).body, is_empty(client)) == (b"dear", True)
 
 
@@ -257,7 +211,7 @@ def test_an_exchange_that_delays_leads_to_other_shards(world: FrontWorld, client
 
 def test_more_letters_than_may_wait_for_an_answer(world: FrontWorld, client: Client) -> None:
     declare(client, message_ttl=100)
-    bodies = [f"{number}".encode() for number in range(SENDING_MAX + 50)]
+    bodies = [f"{number}".encode() for number in range(TURN_MAX + 50)]
     for body in bodies:
         client.publish(SOURCE, body=body)
     world.pass_ms(200)
@@ -283,8 +237,8 @@ class OneWay:
         self.images: list[Path] = []
         self.jobs: list[Any] = []
 
-    def homes(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> set[str]:
-        return {GRAVE_SHARD}
+    def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
+        return {GRAVE_SHARD: {GRAVE}}
 
     def definitions(self) -> Any:
         raise AssertionError("there are no sinks here")
@@ -337,7 +291,7 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path: Path) -
         later = Outbox(SOURCE_SHARD, again.core, office)
         later.start(again.hub)
         office.work(again)
-        kept = again.core.topology.vhosts[INTERNAL_VHOST].queues[NAME]
+        kept = again.core.topology.vhosts[INTERNAL_VHOST].queues[Destination(GRAVE_SHARD).bag]
         assert (kept.depth, kept.leased) == (0, 0)
         again.close()
     [grave] = [each for each in target.core.queues.values() if each.name == GRAVE]
@@ -345,19 +299,28 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path: Path) -
     target.close()
 
 
-def test_a_large_body_is_sent_whole(tmp_path: Path) -> None:
+def test_a_large_body_is_sent_whole_when_it_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = World()
     target.core.declare_queue("/", GRAVE)
     target.core.bind("/", "amq.direct", GRAVE, "dead")
     office = OneWay(tmp_path / "disk", target)
     source = World(path=str(office.disk), blob_bytes=1_000)
-    Outbox(SOURCE_SHARD, source.core, office).start(source.hub)
+    outbox = Outbox(SOURCE_SHARD, source.core, office)
+    outbox.start(source.hub)
     arguments = {"x-dead-letter-exchange": "amq.direct", "x-dead-letter-routing-key": "dead"}
     queue = source.broker.queue(SOURCE, arguments=arguments)
     queue.send(bytes(5_000))
     [held] = queue.core.take(1)
     assert len(held.message.body) < 1_000
     queue.core.reject(held, held.lease)
+    large = source.hub.guard.large
+    assert large is not None
+    with monkeypatch.context() as away:
+        away.setattr(large, "get", lambda pointer: bytes(1 // 0))
+        office.work(source)
+        source.pass_ms(PAUSE_MAX_MS)
+    assert outbox.depth == 1
+    outbox.retry()
     office.work(source)
     [grave] = [each for each in target.core.queues.values() if each.name == GRAVE]
     [came] = grave.take(1)
@@ -389,11 +352,3 @@ def test_dead_letters_get_to_queues_of_other_nodes(cluster: Cluster) -> None:
         channel.basic_publish("", source, b"after", pika.BasicProperties(delivery_mode=2))
         consume(one, lambda: b"after" in came)
         assert sorted(came) == sorted([*bodies, b"after"])
-
-
-def consume(connection: Any, until: Callable[[], bool]) -> None:
-    """Let consumers work until something holds."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not until():
-        assert time.monotonic() < deadline, "it never did"
-        connection.process_data_events(0.1)

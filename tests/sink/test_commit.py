@@ -103,6 +103,14 @@ def test_a_large_body_goes_to_the_blob_store_and_back(world: RestWorld) -> None:
     assert received(world.broker.queue("orders")) == [b"small", large]
 
 
+def test_equal_rows_are_one_message_where_equal_bodies_are_whatever_their_size(world: RestWorld) -> None:
+    world.ok("PATCH /queues/orders", {"content_dedup": True})
+    large = b"x" * 1_000_000
+    Batch(world).stage("a", (piece([b"small", large, b"small", large, large + b"y"]), 5)).commit()
+    world.broker.queue("orders").send(large)
+    assert received(world.broker.queue("orders")) == [b"small", large, large + b"y"]
+
+
 @pytest.mark.parametrize(("unroutable", "status"), [("refuse", 409), ("drop", 200)])
 def test_rows_that_reach_no_queue_are_refused_before_anything_is_published(
     world: RestWorld, unroutable: str, status: int

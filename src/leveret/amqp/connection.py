@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from leveret.amqp import greeting
+from leveret.amqp import greeting, watch
 from leveret.amqp.channel import Channel
 from leveret.amqp.codec import decode, encode
 from leveret.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, accepts
@@ -33,7 +33,6 @@ from leveret.amqp.owned import Owned
 from leveret.amqp.replies import ProtocolError, Reply, refusal
 from leveret.amqp.session import Session
 from leveret.amqp.state import HANDSHAKE, UNKNOWN, Hold, State
-from leveret.amqp.watch import check_home
 from leveret.core.names import consumer_name
 from leveret.core.topology import Vhost
 from leveret.security.users import Login, User
@@ -123,7 +122,7 @@ class Connection(Session):
         self.received_count += 1
         if self.finished or self.unreadable:
             return
-        check_home(self)
+        watch.check_home(self)
         self.reader.feed(data)
         if self.state in UNKNOWN and self.reader.buffered_bytes > UNKNOWN_BYTES_MAX:
             self.finish()
@@ -213,11 +212,15 @@ class Connection(Session):
 
     def _open_channel(self, number: int) -> None:
         """Make a channel."""
-        self.hub.quotas.check_channel(self.user_name)
+        self.check_channel()
         channel = self.new_channel(number)
         self.channels[number] = channel
         self.hub.opened["channel"] += 1
         channel.say(ChannelOpenOk())
+
+    def check_channel(self) -> None:
+        """Refuse one more channel of a user than may be."""
+        self.hub.quotas.check_channel(self.user_name)
 
     def new_channel(self, number: int) -> Channel:
         """A channel of this connection."""
@@ -364,6 +367,10 @@ class Connection(Session):
     def consumer_name(self) -> str:
         """How the journal knows the consumers of this connection; not by tags: clients make up a new one each time."""
         return consumer_name(self.user_name, self.client_properties.get("connection_name"))
+
+    def check(self, now_ms: int) -> None:
+        """About a second has passed."""
+        watch.check(self, now_ms)
 
     # Ending
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from leveret.amqp import watch
 from leveret.amqp.bodies import Bodies, BodyStore, tried
 from leveret.amqp.greeting import server_properties
 from leveret.amqp.limits import Limits
@@ -121,7 +120,7 @@ class Hub:
         with self.locked():
             self._try(connection, action)
             self._confirm_later(connection)
-            if self._behind and not connection.finished:
+            if self.is_behind and not connection.finished:
                 connection.hold(Hold.DISK)
                 self._slowed.append(connection)
 
@@ -190,14 +189,14 @@ class Hub:
             self.durable_frame = max(self.durable_frame, frame)
             while self._waiting and self._waiting[0][0] <= self.durable_frame:
                 self._waiting.popleft()[1]()
-            if not self._behind:
+            if not self.is_behind:
                 slowed, self._slowed = self._slowed, []
                 for connection in slowed:
                     connection.let_go(Hold.DISK)
         self.resume()
 
     @property
-    def _behind(self) -> bool:
+    def is_behind(self) -> bool:
         """Whether so much waits for the disk that connections have to wait, too."""
         return self.guard.behind or len(self._waiting) >= WAITING_MAX
 
@@ -307,7 +306,7 @@ class Hub:
         """What time asks for, about once a second."""
         with self.locked() as core:
             for connection in list(self.connections):
-                self._try(connection, partial(watch.check, connection, core.now_ms))
+                self._try(connection, partial(connection.check, core.now_ms))
             now_ms = core.now_ms
         if self.bodies is not None:
             self.bodies.retry(now_ms)

@@ -17,7 +17,7 @@ from leveret.core.errors import AccessRefused, PreconditionFailed, ResourceLocke
 from leveret.core.exchanges import Exchange
 from leveret.core.held import Held
 from leveret.core.journaled import Journaled
-from leveret.core.names import check_new_name, described
+from leveret.core.names import INTERNAL_VHOST, check_new_name, described
 from leveret.core.policy import Policy
 from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
@@ -314,7 +314,8 @@ class Broker(Journaled):
 
     def _drop_queue(self, queue: Queue) -> None:
         del self.queues[queue.id]
-        self.departed[queue.policy.queue_type].keep(queue)
+        if queue.vhost != INTERNAL_VHOST:
+            self.departed[queue.policy.queue_type].keep(queue)
         queue.retire()
         for consumer in queue.consumers or []:
             consumer.cancelled()

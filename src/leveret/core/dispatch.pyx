@@ -27,7 +27,7 @@ def subscribe(Queue queue not None, Consumer consumer not None) -> None:
     """Start pushing to a consumer."""
     others = queue.consumers or []
     if (consumer.exclusive and (others or queue.single_active)) or (others and others[0].exclusive):
-        raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
+        raise in_exclusive_use(queue)
     if len(others) >= CONSUMERS_PER_QUEUE_MAX:
         raise TooMany(f"queue '{queue.name}' has {CONSUMERS_PER_QUEUE_MAX} consumers: use fewer, with a larger prefetch")
     consumer.queue = queue
@@ -40,6 +40,16 @@ def subscribe(Queue queue not None, Consumer consumer not None) -> None:
     queue.use()
     if queue.depth:
         queue.signal()
+
+
+def in_exclusive_use(Queue queue not None) -> AccessRefused:
+    """That somebody else has a queue for himself."""
+    return AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
+
+
+def activate(Queue queue not None, Consumer consumer not None) -> None:
+    """Let a consumer be the active one, though others came before it."""
+    queue.active = consumer
 
 
 def by_priority(consumer: Consumer) -> int:

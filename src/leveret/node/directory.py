@@ -33,13 +33,13 @@ class Directory:
         with self._replica.lock:
             yield self._replica.broker
 
-    def homes(self, vhost: str, exchange: str, keys: Sequence[str], properties: Properties) -> set[str]:
-        """The homes of the queues that a dead letter goes to."""
+    def reached(self, vhost: str, exchange: str, keys: Sequence[str], properties: Properties) -> dict[str, set[str]]:
+        """The queues that a dead letter goes to, by shard."""
+        found: dict[str, set[str]] = {}
         with self._replica.lock:
             home = self._replica.broker.topology.vhosts.get(vhost)
-            if home is None or exchange not in home.exchanges:
-                return set()
-            queues = home.route(exchange, list(keys), properties.headers)
-            return {
-                self._replica.homes[vhost, queue.name] for queue in queues if not forms_cycle(properties, queue.name)
-            }
+            if home is not None and exchange in home.exchanges:
+                for queue in home.route(exchange, list(keys), properties.headers):
+                    if not forms_cycle(properties, queue.name):
+                        found.setdefault(self._replica.homes[vhost, queue.name], set()).add(queue.name)
+        return found

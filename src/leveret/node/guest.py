@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from leveret.amqp.channel import Channel
 from leveret.amqp.claimed import adopt, take_up
@@ -46,6 +46,7 @@ class GuestChannel(Channel):
         self.named = 0
         """The last delivery of which the front knows what it is."""
         self._claimed: dict[str, list[int]] = {}  # by consumer tag
+        self._incumbents = connection.shard.incumbents
 
     def claim(self, payload: bytes, shard: Shard) -> None:
         """Hold what the client holds, under the same tags; what is not there any more can be settled without effect."""
@@ -61,8 +62,23 @@ class GuestChannel(Channel):
 
     def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:
         """Start to push; what it holds already counts."""
+        self._incumbents.check(source, subscriber)
         super().add_consumer(subscriber, source)
         adopt(self, subscriber, self._claimed.pop(subscriber.tag, []))
+        self._incumbents.begun(source, subscriber)
+
+    def remove_consumer(self, tag: str) -> None:
+        """Stop to push."""
+        subscriber = self.subscribers.get(tag)
+        super().remove_consumer(tag)
+        if subscriber is not None:
+            self._incumbents.look(subscriber.queue)
+
+    def subscriber_cancelled(self, subscriber: Subscriber) -> None:
+        """A queue went away."""
+        super().subscriber_cancelled(subscriber)
+        queue: Any = subscriber.queue
+        self._incumbents.look(queue)
 
 
 class GuestConnection(Connection):
@@ -71,7 +87,10 @@ class GuestConnection(Connection):
     def __init__(self, shard: Shard, peer: Peer) -> None:
         """Wait to be admitted."""
         super().__init__(shard.hub, peer)
-        self._shard = shard
+        self.shard = shard
+
+    def check_channel(self) -> None:
+        """Refuse nothing: the front has counted, and a client that comes back may be here twice for a moment."""
 
     def new_channel(self, number: int) -> GuestChannel:
         """A channel of this connection."""
@@ -80,7 +99,7 @@ class GuestConnection(Connection):
     def on_method(self, number: int, payload: bytes) -> None:
         """A method came on an open channel."""
         if payload.startswith(claims.CLAIM):
-            self.channels[number].claim(payload, self._shard)
+            self.channels[number].claim(payload, self.shard)
         else:
             super().on_method(number, payload)
 
@@ -91,11 +110,11 @@ class GuestConnection(Connection):
         elif payload.startswith(claims.SETTLE):
             self._settle(payload)
         elif payload.startswith(claims.VERSION):
-            if not self._shard.knows(claims.number_of(payload), self._learnt):
+            if not self.shard.knows(claims.number_of(payload), self._learnt):
                 self.hold(Hold.SHARD)
         elif payload.startswith(claims.MARK):
             durable = claims.numbered(claims.DURABLE, claims.number_of(payload))
-            self.hub.when_durable(partial(self._tell, durable), lazily=True)
+            self.hub.when_durable(partial(self._tell, durable), lazily=not claims.is_urgent(payload))
 
     def _learnt(self, known: bool) -> None:
         """This node knows the version that it was asked for, or cannot get to know it; not under a lock."""
@@ -114,7 +133,7 @@ class GuestConnection(Connection):
         queue = None if self.home is None else self.home.queues.get(name)
         if queue is not None:
             for each in delivered:
-                self._shard.unclaimed.settle(queue, each, how)
+                self.shard.unclaimed.settle(queue, each, how)
 
     def names(self) -> bytes:
         """Which messages the deliveries are that the front does not know of."""
@@ -154,8 +173,12 @@ class Guest:
         self._connection = GuestConnection(shard, caller.peer)
         self._connection.socket = self
         self._connection.local, self._connection.entrance = caller.local, caller.node
-        with self._hub.locked():
-            self._connection.admit(caller.user, caller.vhost, caller.client_properties)
+        try:
+            with self._hub.locked():
+                self._connection.admit(caller.user, caller.vhost, caller.client_properties)
+        except BaseException:
+            self._hub.connections.discard(self._connection)
+            raise
 
     # For the client
 
@@ -180,6 +203,7 @@ class Guest:
         """The node of the client cannot be reached any more: what the client holds is kept for a while."""
         with suppress(JournalFailed, BrokerClosed), self._hub.locked():
             self._shard.unclaimed.keep(self._connection.take_leases())
+            self._shard.incumbents.keep(self._connection)
         self.close()
 
     def _fail(self, error: Exception) -> None:
@@ -191,7 +215,7 @@ class Guest:
 
     def flush(self) -> None:
         """Hand over what the shard says, and before it which messages there are in it."""
-        if not self._shard.may_tell(self):
+        if self._gone or not self._shard.may_tell(self):
             return
         data = self._connection.take_output()
         if data:

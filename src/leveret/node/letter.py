@@ -4,7 +4,7 @@ In the outbox of its shard it is a message with one more header, which names the
 JSON, for what its receivers decide by. Between nodes:
 
     head (JSON): letter, shard, version, vhost, exchange, routing_key, keys, priority, persistent, moved, header_len,
-                 of a row: sent, due_ms, expiry_ms, key
+                 queue, bag, turn, place, of a row: sent, due_ms, expiry_ms, key
     | line feed | content header and body
 """
 
@@ -54,6 +54,12 @@ class Letter:
     due_ms: int = 0
     expiry_ms: int = 0
     key: str = ""
+    queue: str = ""
+    """The only queue that it is for, if it waits."""
+    bag: str = ""
+    turn: int = 0
+    place: int = 0
+    """Of letters of one bag and turn, one is taken only after the one before it."""
 
     @property
     def properties(self) -> Properties:
@@ -129,17 +135,22 @@ def deliver(core: Broker, letter: Letter) -> None:
     if home is None or letter.exchange not in home.exchanges:
         return
     properties, guide = letter.properties, letter.guide
+    size_bytes = len(letter.content) - letter.header_len
+    key = bytes.fromhex(letter.key) or digest(letter.letter)
     found = [
         queue
         for queue in home.route(letter.exchange, letter.keys, guide.headers)
-        if not forms_cycle(guide, queue.name) and _fits(queue, len(letter.content) - letter.header_len)
+        if letter.queue in ("", queue.name)
+        and not forms_cycle(guide, queue.name)
+        and _fits(queue, size_bytes)
+        and queue.duplicate_of(key) is None
     ]
-    if letter.sent and any(_is_full(queue, len(letter.content) - letter.header_len) for queue in found):
+    if (letter.sent or letter.moved) and any(_is_full(queue, size_bytes) for queue in found):
         raise _full(letter)
     plain = [queue for queue in found if queue.recorder is None]
     for queues in (plain, *([queue] for queue in found if queue.recorder is not None)):
         with suppress(InvalidArgument, TooMany):  # a stream may refuse what its headers ask for
-            seq = core.publish(
+            core.publish(
                 queues,
                 route_of(letter.exchange, letter.routing_key),
                 letter.content,
@@ -147,12 +158,10 @@ def deliver(core: Broker, letter: Letter) -> None:
                 priority=letter.priority,
                 persistent=letter.persistent,
                 group=group_of(properties.headers or {}),
-                key=bytes.fromhex(letter.key) or digest(letter.letter),
+                key=key,
                 due_ms=letter.due_ms,
                 expiry_ms=letter.expiry_ms,
             )
-            if letter.moved and queues and not seq:
-                raise _full(letter)
 
 
 def _full(letter: Letter) -> QueueFull:

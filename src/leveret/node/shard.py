@@ -11,11 +11,13 @@ from leveret.cluster.changes import Change, apply, change_of, concerns
 from leveret.cluster.replica import Replica, in_order
 from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
-from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed
+from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed, TooMany
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.topology import Vhost
 from leveret.node.guest import Guest, GuestConnection
-from leveret.node.letter import Letter, deliver
+from leveret.node.inbox import Inbox
+from leveret.node.incumbents import Incumbents
+from leveret.node.letter import Letter
 from leveret.node.unclaimed import Unclaimed
 from leveret.node.web.edges import Edges, NoEdges
 from leveret.telemetry.logs import Log
@@ -35,11 +37,13 @@ class Shard:
         self.hub = hub
         self.edges = edges or NoEdges()
         self.unclaimed = Unclaimed(hub.core)
+        self.incumbents = Incumbents(hub, self.unclaimed)
+        self._inbox = Inbox()
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
         self.is_proven: Callable[[], bool] = lambda: True
         """Whether nobody else can have the shard now."""
-        self._doubtful: list[Guest] = []
+        self._doubtful: dict[Guest, None] = {}
         self.knows: Callable[[int, Callable[[bool], None]], bool] = lambda version, then: True
         """Whether this node has a version of the catalog; if not it calls, not under a lock, when it has looked."""
 
@@ -52,13 +56,16 @@ class Shard:
     def bring(self, letter: Letter, done: Callable[[], None]) -> None:
         """Have a dead letter of another shard; `done`, under the lock, when it is durable here."""
         with self.hub.locked() as core:
-            deliver(core, letter)
+            if self.hub.is_behind:
+                raise TooMany(f"much waits for the disks of shard {self.home}: bring it again later")
+            self._inbox.take(core, letter)
             self.hub.when_durable(done)
 
     def begin(self) -> None:
         """This node is the new owner: whoever holds messages of the one before it is waited for."""
         with self.hub.locked():
             self.unclaimed.hold_back()
+            self.incumbents.hold_back()
 
     def may_tell(self, guest: Guest) -> bool:
         """Whether clients may be told anything; if not, a guest is asked again as soon as they may.
@@ -68,13 +75,13 @@ class Shard:
         """
         if self.is_proven():
             return True
-        self._doubtful.append(guest)
+        self._doubtful[guest] = None
         return False
 
     def look(self) -> None:
         """Tell clients what had to wait; not under a lock."""
         if self._doubtful and self.is_proven():
-            doubtful, self._doubtful = self._doubtful, []
+            doubtful, self._doubtful = self._doubtful, {}
             for guest in doubtful:
                 guest.flush()
 

@@ -9,19 +9,21 @@ from leveret.core.broker import Broker
 from leveret.core.properties import Properties
 
 
+class Road(Protocol):
+    """The way of messages that differ in their bodies only; under the lock of the own shard."""
+
+    def has_room(self) -> bool:
+        """Whether one more may be sent now."""
+
+    def send(self, body: bytes, **options: Any) -> None:
+        """Keep a message, in the frame that is being made, until every queue that it goes to has it."""
+
+
 class Elsewhere(Protocol):
     """The other shards of a cluster; under the lock of the own one, unless told otherwise."""
 
     def definitions(self) -> AbstractContextManager[Broker]:
         """A copy of the exchanges, queues and bindings of all shards, under a lock; with or without that of a shard."""
 
-    def reaches(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> bool:
-        """Whether a message goes to a queue of another shard."""
-
-    def has_room(self) -> bool:
-        """Whether more may be sent there now."""
-
-    def send(
-        self, vhost: str, exchange: str, routing_key: str, properties: Properties, body: bytes, **options: Any
-    ) -> None:
-        """Keep a message, in the frame that is being made, until every shard that it goes to has it."""
+    def road(self, vhost: str, exchange: str, routing_key: str, keys: list[str], properties: Properties) -> Road | None:
+        """The way of messages to queues of other shards, as they are now; None: there are no such queues."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from leveret.core import deadletter
 from leveret.core.arguments import sent_delay_ms
@@ -20,11 +20,11 @@ from leveret.core.errors import (
     TooMany,
 )
 from leveret.core.policy import QueuePolicy
-from leveret.core.properties import Properties, content, encode_header
+from leveret.core.properties import content, encode_header
 from leveret.core.queue import Queue
 from leveret.embedded.message import DEDUP, GROUP
 from leveret.embedded.outgoing import Prepared
-from leveret.sink.elsewhere import Elsewhere
+from leveret.sink.elsewhere import Elsewhere, Road
 from leveret.sink.rows import Destination, Row, Stretch
 from leveret.stream.recorder import check_labels
 
@@ -110,13 +110,14 @@ def _taker(core: Broker, vhost: str, stretch: Stretch) -> Queue | None:
 
 def _publish_run(core: Broker, vhost: str, run: list[Row], elsewhere: Elsewhere | None) -> Iterator[Taken]:
     """Publish rows that are alike but for their bodies; tells at once what is done."""
-    destination, message, _ = run[0]
+    destination, message, *_ = run[0]
     try:
         queues = _queues(core, vhost, destination, message)
     except LeveretError:
         queues = []
-    if elsewhere is not None and _goes_elsewhere(elsewhere, vhost, run[0]):
-        yield from _send_run(core, vhost, run, queues, elsewhere)
+    road = None if elsewhere is None else _road(elsewhere, vhost, run[0])
+    if elsewhere is not None and road is not None:
+        yield from _send_run(core, vhost, run, queues, elsewhere, road)
     elif not queues:
         # There were some when the batch was decided on, unless it was told to drop such rows.
         yield Taken(len(run), len(run))
@@ -136,50 +137,51 @@ def _publish_run(core: Broker, vhost: str, run: list[Row], elsewhere: Elsewhere 
             yield Taken(1, not _publish_one(core, row, queues))
 
 
-def _send_run(core: Broker, vhost: str, run: list[Row], queues: list[Queue], elsewhere: Elsewhere) -> Iterator[Taken]:
+def _send_run(
+    core: Broker, vhost: str, run: list[Row], queues: list[Queue], elsewhere: Elsewhere, road: Road
+) -> Iterator[Taken]:
     """The same for rows that other shards have queues for."""
     for row in run:
-        if not elsewhere.has_room() or any(_is_full(queue, len(row.body)) for queue in queues):
+        if not road.has_room() or any(_is_full(queue, len(row.body)) for queue in queues):
             return
         if queues:
             _publish_one(core, row, queues)
-        _send_one(core, vhost, row, elsewhere)
+        road.send(row.body, **_options(core, vhost, row, elsewhere))
         yield Taken(1, 0)
 
 
-def _send_one(core: Broker, vhost: str, row: Row, elsewhere: Elsewhere) -> None:
-    """Send a row to other shards."""
-    destination, message, body = row
+def _options(core: Broker, vhost: str, row: Row, elsewhere: Elsewhere) -> dict[str, Any]:
+    """What is told of a row for other shards."""
+    destination, message, *_ = row
     options = message.options(core.now_ms)
     with elsewhere.definitions() as copy:
         home = copy.topology.vhost(vhost)
         if destination.queue is not None:
-            options["key"] = _key(message, body, home.queues[destination.queue].policy)
+            options["key"] = _key(row, home.queues[destination.queue].policy)
         elif home.exchanges[destination.exchange].delays and not options["due_ms"]:
             options["due_ms"] = core.now_ms + sent_delay_ms((message.properties.headers or {}).get("x-delay", 0))
-    key = destination.routing_key if destination.queue is None else destination.queue
-    elsewhere.send(vhost, destination.exchange, key, message.properties, body, **options)
+    return options
 
 
-def _goes_elsewhere(elsewhere: Elsewhere, vhost: str, row: Row) -> bool:
-    """Whether a row goes to a queue of another shard."""
+def _road(elsewhere: Elsewhere, vhost: str, row: Row) -> Road | None:
+    """The way of a row to queues of other shards."""
     queue, exchange, key = row.destination
-    if queue is not None:
-        return elsewhere.reaches(vhost, "", [queue], Properties())
     properties = row.message.properties
-    return elsewhere.reaches(vhost, exchange, deadletter.all_keys(properties, key), properties)
+    if queue is not None:
+        return elsewhere.road(vhost, "", queue, [queue], properties)
+    return elsewhere.road(vhost, exchange, key, deadletter.all_keys(properties, key), properties)
 
 
 def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:
     """Publish a row; False when it is refused: somebody has changed its queue since the batch was decided on."""
-    destination, message, body = row
+    destination, message, body, _ = row
     options = message.options(core.now_ms)
     try:
         if destination.queue is None:
             exchange, key = destination.exchange, destination.routing_key
             core.publish_routed(queues, exchange, key, message.properties, body, **options)
         else:
-            options["key"] = _key(message, body, queues[0].policy)
+            options["key"] = _key(row, queues[0].policy)
             core.publish(queues, queues[0].route, *content(message.properties, body), **options)
     except (JournalError, TooMany):
         raise
@@ -188,13 +190,13 @@ def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:
     return True
 
 
-def _key(message: Prepared, body: bytes, policy: QueuePolicy) -> bytes | None:
+def _key(row: Row, policy: QueuePolicy) -> bytes | None:
     """What a queue compares with others."""
-    headers = message.properties.headers or {}
+    headers = row.message.properties.headers or {}
     scope = headers.get(GROUP) if policy.dedup_scope == "group" else None
-    if message.key is not None:
+    if row.message.key is not None:
         return digest(headers[DEDUP], scope)
-    return digest(body, scope) if policy.content_dedup else None
+    return digest(row.body if row.sent is None else row.sent, scope) if policy.content_dedup else None
 
 
 def _identity(row: Row) -> tuple[int, int]:

@@ -11,6 +11,7 @@ know them by the producer of the batch and their number.
 from collections.abc import Callable, Iterator
 
 from leveret.core.broker import Broker
+from leveret.embedded.outgoing import Prepared
 from leveret.sink.elsewhere import Elsewhere
 from leveret.sink.ledger import Batch, Ledger
 from leveret.sink.pieces import Piece
@@ -69,12 +70,14 @@ class RollForward:
         batch: Batch,
         body_bytes_max: int,
         put_away: PutAway = lambda chunk: chunk,
+        drop_unused: Callable[[Prepared], None] = lambda message: None,
         elsewhere: Elsewhere | None = None,
     ) -> None:
         """Go on where the ledger says that it is."""
         self.batch = batch
         self._ledger = ledger
         self._put_away = put_away
+        self._drop_unused = drop_unused
         self._elsewhere = elsewhere
         self._chunks = chunks(pieces_of(staging, batch, body_bytes_max), batch.done)
         self._loaded: Chunk = []
@@ -94,7 +97,12 @@ class RollForward:
         batch = self.batch
         taken = publish(core, batch.sink.vhost, self._loaded, batch.producer.encode(), batch.done, self._elsewhere)
         rest = self._loaded
-        self._loaded = rest.after(taken.rows) if isinstance(rest, Stretch) else rest[taken.rows :]
+        if isinstance(rest, Stretch):
+            self._loaded = rest.after(taken.rows)
+        else:
+            self._loaded = rest[taken.rows :]
+            for row in rest[: taken.rows]:  # a duplicate may have been put away
+                self._drop_unused(row.message)
         if taken.rows:
             self._ledger.advance(batch, batch.done + taken.rows, batch.dropped + taken.dropped)
         return taken.rows > 0

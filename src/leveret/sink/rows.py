@@ -57,6 +57,8 @@ class Row(NamedTuple):
     destination: Destination
     message: Prepared
     body: bytes
+    sent: bytes | None = None
+    """What its writer sent, if the body is a pointer to that."""
 
 
 @dataclass(frozen=True, slots=True)

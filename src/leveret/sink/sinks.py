@@ -210,7 +210,8 @@ class Sinks:
         shares = batch.shares
         bytes_max = self._broker.options.message_bytes_max
         put_away = partial(self._put_away, batch.sink.vhost)
-        roll = RollForward(self._ledger, self._staging, batch, bytes_max, put_away, self._elsewhere)
+        drop = self._broker.drop_unused
+        roll = RollForward(self._ledger, self._staging, batch, bytes_max, put_away, drop, self._elsewhere)
         written = 0
         while not roll.ended:
             await asyncio.to_thread(roll.load)
@@ -246,7 +247,7 @@ class Sinks:
             if goes_to_stream(core, vhost, row.destination):
                 return row
         stored = self._broker.put_away(row.message._replace(data=row.body))
-        return row._replace(message=stored, body=stored.data)
+        return row._replace(message=stored, body=stored.data, sent=row.body)
 
     # What operators see
 

@@ -1,19 +1,23 @@
-"""Clients of a cluster: publishers, consumers that acknowledge or reject, and the forwarders of dead letters."""
+"""Clients of a cluster: publishers, consumers that settle or move messages, and takers of what was moved."""
 
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from leveret.core.held import Held
 from leveret.node.claims import Delivered
+from leveret.node.letter import Letter
 from tests.sim.cluster.database import Database
 from tests.sim.cluster.history import History
-from tests.sim.cluster.loop import Loop, Process
+from tests.sim.cluster.loop import Call, Loop, Process
+from tests.sim.cluster.mail import FULL, name_of
 from tests.sim.cluster.node import Node
-from tests.sim.cluster.shard import DEAD, OUTBOX, WORK, Request, ShardHost
+from tests.sim.cluster.shard import WORK, Request, ShardHost
 from tests.sim.cluster.table import LOST, Once
 
 PATIENCE_MS = 5_000
 REJECTED = 0.3
+MOVED = 0.2
 LOST_SHARE = 0.01
 ATTEMPTS = 8
 
@@ -32,6 +36,8 @@ class Cluster:
         self.database = database
         self.history = history
         self.lost_share = LOST_SHARE
+        self.hungry = loop.random.random() < 0.5
+        """Whether messages are taken that were moved; if not, their queues are full."""
 
     def owner(self, shard: int) -> tuple[Node, ShardHost]:
         """Whoever some node takes for the owner of a shard, and who does so himself."""
@@ -56,6 +62,20 @@ class Cluster:
         if found is LOST:
             raise Unanswered
         return found
+
+    def bring(self, shard: int, letter: Letter, done: Callable[[bool], None]) -> Call | None:
+        """What brings a letter to the owner of a shard; None: nobody knows one."""
+        try:
+            host = self.owner(shard)[1]
+        except Unanswered:
+            return None
+
+        def brought(found: tuple[str, int, bool] | None) -> None:
+            if found is not None:
+                self.history.brought(*found)
+            self._answer(host, found is not None, Once(done))
+
+        return lambda: host.process.after(self.loop.delay_ms(), lambda: host.ask(Request("bring", (letter,), brought)))
 
     def _answer(self, host: ShardHost, value: Any, heard: Once) -> None:
         """An owner answers: what it answers for must be safe. The answer may be lost."""
@@ -84,6 +104,9 @@ def consumer(cluster: Cluster, process: Process, shard: int) -> None:
         found = take(cluster, process, shard, WORK)
         if found is not None:
             host, held, lease, known, message = found
+            if cluster.loop.random.random() < MOVED:
+                move(cluster, process, host, held, lease, message)
+                continue
             verb = "reject" if cluster.loop.random.random() < REJECTED else "ack"
             told = cluster.history.rejected if verb == "reject" else cluster.history.acknowledged
             try:
@@ -97,6 +120,15 @@ def consumer(cluster: Cluster, process: Process, shard: int) -> None:
             process.sleep(cluster.loop.random.randrange(100, 600))
 
 
+def move(cluster: Cluster, process: Process, host: ShardHost, held: Held, lease: int, message: str) -> None:
+    """Move a message to a queue that may be full."""
+    try:
+        if cluster.ask(process, host, "move", held, lease):
+            cluster.history.confirmed(cluster.history.moved, message)
+    except Unanswered:
+        cluster.history.counts["unanswered"] += 1
+
+
 def settle_again(cluster: Cluster, process: Process, shard: int, known: Delivered, verb: str) -> bool:
     """Settle a message with whoever owns the shard by now; False when nobody has answered."""
     for _ in range(ATTEMPTS):
@@ -107,20 +139,18 @@ def settle_again(cluster: Cluster, process: Process, shard: int, known: Delivere
     return False
 
 
-def forwarder(cluster: Cluster, process: Process, shard: int) -> None:
-    """Move dead letters to another shard: publish with an id that the target knows again, then acknowledge."""
-    target = (shard + 1) % cluster.shards
+def taker(cluster: Cluster, process: Process, shard: int) -> None:
+    """Empty the queue of a shard that is soon full, while anybody wants that."""
+    name = name_of(FULL, shard)
     while True:
-        found = take(cluster, process, shard, OUTBOX)
+        found = take(cluster, process, shard, name) if cluster.hungry else None
         if found is None:
             process.sleep(cluster.loop.random.randrange(100, 600))
             continue
         host, held, lease, _, message = found
-        try:
-            if cluster.ask(process, cluster.owner(target)[1], "publish", DEAD, message, f"{shard}:{message}"):
-                cluster.ask(process, host, "settle", OUTBOX, held, lease, "ack")
-        except Unanswered:
-            process.sleep(100)
+        cluster.history.moved_messages.add(message)
+        with suppress(Unanswered):
+            cluster.ask(process, host, "settle", name, held, lease, "ack")
 
 
 def take(cluster: Cluster, process: Process, shard: int, queue: str) -> Any:

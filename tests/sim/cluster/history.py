@@ -6,7 +6,8 @@ unsafe        something was confirmed that a failover could still take away
 double        two frames of one number
 stale         a frame was appended by somebody who was not the owner any more
 backwards     a shard was taken over at an epoch that is not higher
-repeated      a dead letter arrived twice, though the target knows the ids of those that it has
+repeated      a letter arrived twice in another shard, though that knows the ids of those that it has
+disordered    a letter arrived after one that was put into the outbox later, for the same destination
 damaged       the owner of a shard cannot read what its journal should have
 stuck         the faults are over, and a shard is not served
 """
@@ -38,6 +39,11 @@ class History:
     rejected: set[str] = field(default_factory=set)
     dead: Counter[str] = field(default_factory=Counter)
     """Dead letters that arrived."""
+    moved: set[str] = field(default_factory=set)
+    """To another shard."""
+    moved_messages: set[str] = field(default_factory=set)
+    """Those of them that somebody took there."""
+    _letters: dict[str, set[int]] = field(default_factory=dict)
     _appends: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def find(self, kind: str, what: str) -> None:
@@ -79,12 +85,24 @@ class History:
         self.counts["confirms"] += 1
         told.add(message)
 
+    def brought(self, bag: str, number: int, is_new: bool) -> None:
+        """A shard has a letter of another one; letters of one bag are numbered in their order."""
+        self.counts["letters"] += 1
+        before = self._letters.setdefault(bag, set())
+        if is_new and number in before:
+            self.find("repeated", f"letter {number} of {bag} was taken twice")
+        elif is_new and before and number < max(before):
+            self.find("disordered", f"letter {number} of {bag} was taken after {max(before)}")
+        before.add(number)
+
     def judge(self) -> None:
         """All queues were emptied: look for what is missing."""
         for message in sorted(self.published - self.taken_messages):
             self.find("lost", f"{message} was published and never seen")
         for message in sorted(self.rejected - self.dead.keys()):
             self.find("lost", f"{message} was rejected and did not arrive where dead letters go")
+        for message in sorted(self.moved - self.moved_messages):
+            self.find("lost", f"{message} was moved to another shard and did not arrive")
         for message, count in self.dead.items():
             if count > 1:
                 self.find("repeated", f"{message} arrived {count} times where dead letters go")

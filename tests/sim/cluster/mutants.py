@@ -8,21 +8,31 @@ confirm-cancelled   an answer with a warning, after a cancelled wait for the sta
 look-not-barrier    after an unknown outcome the row of the shard is read, without a change that waits for the standby
 believe-refusal     after an unknown outcome the frame is sent again, and a refusal taken to mean that it is there
 early-confirm       clients are answered before the commit
-no-dedup            dead letters from another shard are taken however often they come
+no-dedup            letters from another shard are taken however often they come
+no-places           letters from another shard are taken in whatever order they come
+send-early          letters are sent before the commit that puts them into the outbox
+hold-up             dead letters wait behind what waits for a full queue
 forget-settled      what clients settled with the owner before is not settled again
 """
 
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from leveret.journal.table import Row, Shard
 from leveret.node.claims import Delivered
+from leveret.node.letter import Letter
 from tests.sim.cluster.database import State
+from tests.sim.cluster.mail import FULL, MailRoom
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.shard import ShardHost
 from tests.sim.cluster.table import SimTable
 from tests.sim.cluster.world import explore
 
 SEEDS_MAX = 400
+NUMBERS = itertools.count()
 
 
 class NoEpoch(SimTable):
@@ -97,14 +107,43 @@ class EarlyConfirm(ShardHost):
             request.answer(self._done(request))
         self._requests = []
         self.store.commit.flush()
+        self.mail.committed()
 
 
-class NoDedup(ShardHost):
+class NoDedup(MailRoom):
     """Has no memory for ids."""
 
-    def publish(self, name: str, message: str, key: str | None = None) -> int:
-        """Put a message into a queue."""
-        return super().publish(name, message)
+    def bring(self, letter: Letter) -> tuple[str, int, bool] | None:
+        """Take a letter under another name."""
+        found = super().bring(replace(letter, letter=f"{letter.letter[:-4]}{next(NUMBERS):04x}"))
+        return None if found is None else (letter.bag, 0, False)
+
+
+class NoPlaces(MailRoom):
+    """Takes letters as they come."""
+
+    def bring(self, letter: Letter) -> tuple[str, int, bool] | None:
+        """Take a letter as if it were the first of its turn."""
+        return super().bring(replace(letter, place=0))
+
+
+class SendEarly(MailRoom):
+    """Does not wait for commits."""
+
+    def when_durable(self, action: Callable[[], None]) -> None:
+        """Do it now."""
+        action()
+
+
+class HoldUp(MailRoom):
+    """Has one line for everybody."""
+
+    def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
+        """Send no dead letters while others wait for room."""
+        if letter.queue or self.is_empty(FULL):
+            super().post(home, letter, done)
+        else:
+            self.wake(partial(done, False))
 
 
 class ForgetSettled(ShardHost):
@@ -120,6 +159,11 @@ def with_table(table: type[SimTable]) -> type[Node]:
     return type(table.__name__, (Node,), {"table_class": table})
 
 
+def with_mail(mail: type[MailRoom]) -> type[Node]:
+    """A node whose shards have such outboxes and inboxes."""
+    return with_host(type(mail.__name__, (ShardHost,), {"mail_class": mail}))
+
+
 def with_host(host: type[ShardHost]) -> type[Node]:
     """A node with such shards."""
     return type(host.__name__, (Node,), {"host_class": host})
@@ -133,16 +177,19 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = {
-    "no-epoch": Mutant(with_table(NoEpoch), 5),
-    "no-sequence": Mutant(with_table(NoSequence), 9),
-    "any-epoch": Mutant(with_table(AnyEpoch), 31),
+    "no-epoch": Mutant(with_table(NoEpoch), 13),
+    "no-sequence": Mutant(with_table(NoSequence), 6),
+    "any-epoch": Mutant(with_table(AnyEpoch), 26),
     "impatient": Mutant(with_table(Impatient), 31),
-    "confirm-cancelled": Mutant(with_table(ConfirmCancelled), 1),
-    "look-not-barrier": Mutant(with_table(LookNotBarrier), 1),
-    "believe-refusal": Mutant(with_table(BelieveRefusal), 18),
-    "early-confirm": Mutant(with_host(EarlyConfirm), 16),
-    "no-dedup": Mutant(with_host(NoDedup), 6),
-    "forget-settled": Mutant(with_host(ForgetSettled), 16),
+    "confirm-cancelled": Mutant(with_table(ConfirmCancelled), 2),
+    "look-not-barrier": Mutant(with_table(LookNotBarrier), 2),
+    "believe-refusal": Mutant(with_table(BelieveRefusal), 8),
+    "early-confirm": Mutant(with_host(EarlyConfirm), 2),
+    "no-dedup": Mutant(with_mail(NoDedup), 1),
+    "no-places": Mutant(with_mail(NoPlaces), 15),
+    "send-early": Mutant(with_mail(SendEarly), 87),
+    "hold-up": Mutant(with_mail(HoldUp), 20),
+    "forget-settled": Mutant(with_host(ForgetSettled), 3),
 }
 
 

@@ -14,9 +14,9 @@ from leveret.core.errors import DamagedJournal, LeveretError
 from leveret.journal.table import Unknown
 from leveret.journal.table_store import Claim
 from tests.sim.cluster.database import Database
-from tests.sim.cluster.loop import Loop, Process
+from tests.sim.cluster.loop import Loop
 from tests.sim.cluster.registry import Registry
-from tests.sim.cluster.shard import ShardHost
+from tests.sim.cluster.shard import Server, ShardHost
 from tests.sim.cluster.table import SimTable
 
 KEYS = Keys("sim")
@@ -27,7 +27,7 @@ RATES = (0.97, 1.0, 1.03)
 """How fast the clock of a node goes."""
 
 
-class Node(Process):
+class Node(Server):
     """One process of a node; the next one of the same name is another object."""
 
     host_class = ShardHost
@@ -35,6 +35,7 @@ class Node(Process):
 
     def __init__(self, loop: Loop, name: str, life: int, registry: Registry, database: Database, shards: int) -> None:
         super().__init__(loop)
+        self.shards = shards
         self.name = name
         self.member = Member(name)
         self.view = Membership(KEYS, shards)

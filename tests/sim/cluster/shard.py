@@ -1,33 +1,35 @@
 """A shard at work: the real broker on the real store, whose table is simulated. What clients ask is done in batches."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core import browse
 from leveret.core.broker import Broker
-from leveret.core.dedup import digest
 from leveret.core.errors import DamagedJournal, JournalFailed, LeveretError, StoreUnreachable
 from leveret.core.held import Held
 from leveret.core.properties import Properties, content
+from leveret.core.publish import route_of
 from leveret.core.queue import Queue
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
 from leveret.journal.table_store import Claim, TableStore
 from leveret.node.claims import Delivered
+from leveret.node.letter import Letter
 from leveret.node.unclaimed import Unclaimed
 from tests.sim.cluster.loop import Process
+from tests.sim.cluster.mail import ARGUMENTS, DEAD, FULL, MailRoom, name_of
 from tests.sim.cluster.table import SimTable
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.clients import Cluster
 
 LEASE_MS = 8_000
 START_MS = 1_700_000_000_000
 OPTIONS = JournalOptions(segment_bytes=2048, cache_bytes=512, checkpoint_bytes=3000, spare_bytes=0)
-WORK, OUTBOX, DEAD = "work", "outbox", "dead"
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    WORK: {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": OUTBOX},
-    OUTBOX: {},
-    DEAD: {"x-deduplication-window": 86_400_000},
-}
+WORK = "work"
 
 
 class Request(NamedTuple):
@@ -38,11 +40,20 @@ class Request(NamedTuple):
     answer: Callable[[Any], None]
 
 
+class Server(Process):
+    """A process that can have shards, and reaches those of others."""
+
+    shards: int
+    cluster: Cluster
+
+
 class ShardHost:
     """One shard that a process owns, or believes to."""
 
+    mail_class = MailRoom
+
     def __init__(
-        self, process: Process, table: SimTable, number: int, claim: Claim,
+        self, process: Server, table: SimTable, number: int, claim: Claim,
         fenced: Callable[[], None], damaged: Callable[[DamagedJournal], None],
     ) -> None:  # fmt: skip
         self.process = process
@@ -55,16 +66,22 @@ class ShardHost:
         self._damaged = damaged
         self._ended: Callable[[], None] = lambda: None
         self._requests: list[Request] = []
+        self.next = (number + 1) % process.shards
+        """The shard that gets its letters."""
         self._wake: Callable[[Any], None] | None = None
         journal = FileJournal(OPTIONS, self._clock)
         self.broker = Broker(journal, 7)
+        self.mail = self.mail_class(self)
         self.store = self.opened(table, journal, claim)
         self.broker.tick(self._clock())
-        for name, arguments in ARGUMENTS.items():
-            self.broker.declare_queue("/", name, arguments)
+        letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name_of(DEAD, self.next)}
+        self.broker.declare_queue("/", WORK, letters)
+        for kind, arguments in ARGUMENTS.items():
+            self.broker.declare_queue("/", name_of(kind, number), arguments)
         self.unclaimed = Unclaimed(self.broker)
         self.unclaimed.hold_back()
         self.store.commit.flush()
+        self.mail.start()
 
     def opened(self, table: SimTable, journal: FileJournal, claim: Claim) -> TableStore:
         """Take the shard over and recover it."""
@@ -108,12 +125,20 @@ class ShardHost:
         self.broker.tick(self._clock())
         answers = [self._done(request) for request in requests]
         self.store.commit.flush()
+        self.mail.committed()
         for request, answer in zip(requests, answers, strict=True):
             request.answer(answer)
         if self.process.loop.random.random() < 0.2:
-            with suppress(StoreUnreachable):
-                self.store.housekeep()
+            self._housekeep()
         self.busy = False
+
+    def _housekeep(self) -> None:
+        try:
+            self.store.housekeep()
+        except DamagedJournal as damaged:
+            self._damaged(damaged)
+        except StoreUnreachable:
+            pass
 
     def _done(self, request: Request) -> Any:
         """The answer of a verb; none when the table cannot be read, or, for somebody stale, not any more."""
@@ -127,6 +152,7 @@ class ShardHost:
 
     def drain(self, ended: Callable[[], None]) -> None:
         """Finish what was asked for, take a checkpoint, and end."""
+        self.work(self.mail.outbox.close)
         self.open = False
         self._ended = ended
         if self._wake is not None:
@@ -146,6 +172,31 @@ class ShardHost:
 
     # Verbs
 
+    def work(self, job: Callable[[], None]) -> None:
+        """Do something in turn, for nobody."""
+        self.ask(Request("do", (job,), lambda _: None))
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Do something."""
+        job()
+
+    def bring(self, letter: Letter) -> tuple[str, int, bool] | None:
+        """Take a letter of another shard."""
+        return self.mail.bring(letter)
+
+    def move(self, held: Held, lease: int) -> bool:
+        """Move a message of WORK to a queue of the next shard, in one frame; False when its lease has ended."""
+        queue, target = self.queue(WORK), name_of(FULL, self.next)
+        try:
+            message = queue.leased_as(held, lease).message
+        except LeveretError:
+            return False
+        away = self.broker.away("/", target, message.properties) if self.broker.away is not None else None
+        assert away is not None, "it is in another shard"
+        self.broker.publish([away[1]], route_of("", target), *content(away[0], message.body))
+        queue.ack(held, lease)
+        return True
+
     def queue(self, name: str) -> Queue:
         """A queue of this shard."""
         found: Queue = self.broker.topology.vhost("/").queue(name)
@@ -160,10 +211,10 @@ class ShardHost:
         """All that waits in a queue."""
         return [browse.read(held).body.decode() for held in browse.ready_after(self.queue(name), (), 1000)[0]]
 
-    def publish(self, name: str, message: str, key: str | None = None) -> int:
-        """Put a message into a queue; with a key only if there was none with it."""
+    def publish(self, name: str, message: str) -> int:
+        """Put a message into a queue."""
         wire, header_len = content(Properties(), message.encode())
-        return self.broker.send(self.queue(name), wire, header_len, key=None if key is None else digest(key))
+        return self.broker.send(self.queue(name), wire, header_len)
 
     def take(self, name: str) -> tuple[Held, int, Delivered, str] | None:
         """The next message of a queue, with its lease and what the next owner knows it by."""

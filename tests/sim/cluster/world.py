@@ -5,13 +5,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tests.sim.cluster.clients import Cluster, Unanswered, consumer, forwarder, publisher
+from tests.sim.cluster.clients import Cluster, Unanswered, consumer, publisher, taker
 from tests.sim.cluster.database import Database
 from tests.sim.cluster.history import History
 from tests.sim.cluster.loop import Loop, Process
+from tests.sim.cluster.mail import DEAD, FULL, name_of
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.registry import Registry
-from tests.sim.cluster.shard import DEAD, OUTBOX, WORK, ShardHost
+from tests.sim.cluster.shard import WORK, ShardHost
 
 NODES = ("a", "b", "c")
 SHARDS = 4
@@ -35,16 +36,18 @@ class World:
         self._node_class = node_class
         self._lives = 0
         self.nodes: dict[str, Node] = {}
+        self.cluster = Cluster(self.loop, self.nodes, SHARDS, self.database, self.history)
         for name in NODES:
             self.start(name)
-        self.cluster = Cluster(self.loop, self.nodes, SHARDS, self.database, self.history)
         self._clients = Process(self.loop)
         self._publishing = PUBLISHERS
 
     def start(self, name: str) -> None:
         """A node begins, again or for the first time."""
         self._lives += 1
-        self.nodes[name] = self._node_class(self.loop, name, self._lives, self.registry, self.database, SHARDS)
+        node = self._node_class(self.loop, name, self._lives, self.registry, self.database, SHARDS)
+        node.cluster = self.cluster
+        self.nodes[name] = node
 
     def run(self) -> History:
         """War, peace, judgement."""
@@ -52,14 +55,18 @@ class World:
             self._clients.spawn(lambda number=number: self._publish(number))  # type: ignore[misc]
         for shard in range(SHARDS):
             self._clients.spawn(lambda shard=shard: consumer(self.cluster, self._clients, shard))  # type: ignore[misc]
-            self._clients.spawn(lambda shard=shard: forwarder(self.cluster, self._clients, shard))  # type: ignore[misc]
+            self._clients.spawn(lambda shard=shard: taker(self.cluster, self._clients, shard))  # type: ignore[misc]
         self.loop.run(CALM_MS)
         for _ in range(FAULTS):
             fault = self.loop.random.choice(list(FAULT_KINDS))
             self.loop.after(self.loop.random.randrange(WAR_MS), lambda fault=fault: self.strike(fault))  # type: ignore[misc]
         self.loop.run(CALM_MS + WAR_MS)
         self._heal()
+        self.cluster.hungry = False  # full queues keep nothing from its end but what is for them
         self._run_until(self._settled)
+        if self._settled():
+            self.cluster.hungry = True
+            self._run_until(lambda: self._settled() and self._emptied())
         self._look()
         return self.history
 
@@ -87,9 +94,9 @@ class World:
                 self.start(name)
 
     def _quiet(self, shard: int) -> bool:
-        """Whether the owner serves a shard and has nothing for consumers or forwarders, not even leased."""
+        """Whether the owner serves a shard and has nothing for consumers, not even leased, and no dead letters."""
         host = self._host(shard)
-        return host is not None and not host.busy and not any(map(host.held, (WORK, OUTBOX)))
+        return host is not None and not host.busy and not host.held(WORK) and host.mail.is_empty(DEAD)
 
     def _host(self, shard: int) -> ShardHost | None:
         """A shard where its owner has it."""
@@ -100,9 +107,17 @@ class World:
     def _settled(self) -> bool:
         return not self._publishing and all(map(self._quiet, range(SHARDS)))
 
+    def _emptied(self) -> bool:
+        """Whether the queues are empty that were full, and nothing is on its way there."""
+        hosts = [self._host(shard) for shard in range(SHARDS)]
+        return all(
+            host is not None and host.mail.is_empty(FULL) and not host.held(name_of(FULL, host.number))
+            for host in hosts
+        )
+
     def _look(self) -> None:
         """What the queues for dead letters hold, and what is missing."""
-        if not self._settled():
+        if not (self._settled() and self._emptied()):
             self.history.find("stuck", f"{PEACE_MS} ms after the last fault not every shard is served and empty")
             return
         counting = list(range(SHARDS))
@@ -117,7 +132,7 @@ class World:
             host = self._host(shard)
             if host is not None:
                 with suppress(Unanswered):
-                    found = self.cluster.ask(self._clients, host, "bodies", DEAD)
+                    found = self.cluster.ask(self._clients, host, "bodies", name_of(DEAD, shard))
             self._clients.sleep(10)
         self.history.dead.update(found)
         counting.remove(shard)

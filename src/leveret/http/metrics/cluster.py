@@ -35,7 +35,9 @@ CLUSTER = (
     of_node("link_bytes_total", "counter", "Bytes between this node and another, by direction", link_bytes),
     of_node("requests_forwarded_total", "counter", "Requests over HTTP sent to other nodes", lambda p: p["forwarded"]),
     of_node("catalog_version", "gauge", "Version of the definitions that this node has", lambda p: p["definitions"]),
-    of_node("outbox_messages", "gauge", "Dead letters on their way to other shards", lambda p: p["outbox"]),
+    of_node("outbox_messages", "gauge", "Messages on their way to other shards", lambda p: p["outbox"]),
+    of_node("outbox_oldest_seconds", "gauge", "Age of the oldest of them", lambda p: p["outbox_oldest_ms"] / 1_000),
+    of_node("outbox_stuck", "gauge", "Shards and queues that take none of them now", lambda p: p["outbox_stuck"]),
     of_node("etcd_trouble", "gauge", "1 while etcd does not renew the lease of this node", lambda p: p["etcd_trouble"]),
     of_node(
         "store_trouble",

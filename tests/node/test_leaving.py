@@ -1,0 +1,81 @@
+"""What a client settled before it left: its shards have it, whoever is killed then."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from leveret.amqp.methods import BasicAck, BasicGet, ConnectionClose, ConnectionCloseOk
+from leveret.node.front.connection import SETTLING_MS
+from leveret.node.unclaimed import GRACE_MS
+from tests.amqp.client import Client
+from tests.node.takeover_world import NAME, TakeoverWorld, client_of, depth, publish, taken
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[TakeoverWorld]:
+    made = TakeoverWorld(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(world: TakeoverWorld) -> Client:
+    return client_of(world)
+
+
+def close(client: Client) -> None:
+    client.send(ConnectionClose(200, "bye"), 0)
+
+
+def vanish(client: Client) -> None:
+    client.world.hub.lost(client.connection)
+    client.world.work()
+
+
+def test_a_client_that_closes_its_connection_is_told_so_when_its_acknowledgements_are_safe(
+    world: TakeoverWorld, client: Client
+) -> None:
+    publish(client, b"one", b"two")
+    leaving = world.client()
+    leaving.send(BasicGet(NAME))
+    leaving.send(BasicGet(NAME))
+    tags = taken(leaving)
+    world.freeze()
+    leaving.send(BasicAck(tags[b"one"]))
+    close(leaving)
+    assert leaving.nothing()
+    world.take_over()
+    leaving.next(ConnectionCloseOk)
+    world.pass_ms(GRACE_MS)
+    assert depth(client) == 1
+
+
+@pytest.mark.parametrize("leave", [close, vanish])
+def test_what_a_client_settles_before_it_leaves_is_written_at_once(
+    world: TakeoverWorld, client: Client, leave: Callable[[Client], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(client, b"one")
+    client.send(BasicGet(NAME))
+    tags = taken(client)
+    world.disk.slow = True
+    kicks: list[bool] = []
+    monkeypatch.setattr(world.disk.broker.guard, "kick", lambda: kicks.append(True))
+    client.send(BasicAck(tags[b"one"]))
+    assert not kicks
+    leave(client)
+    assert kicks
+    world.disk.slow = False
+
+
+def test_a_client_that_leaves_does_not_wait_for_ever(world: TakeoverWorld, client: Client) -> None:
+    publish(client, b"one")
+    client.send(BasicGet(NAME))
+    tags = taken(client)
+    world.freeze()
+    client.send(BasicAck(tags[b"one"]))
+    close(client)
+    world.pass_ms(SETTLING_MS - 1)
+    assert client.nothing()
+    world.pass_ms(1)
+    client.next(ConnectionCloseOk)

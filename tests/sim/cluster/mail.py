@@ -1,0 +1,120 @@
+"""Letters between shards: the real outbox and inbox, where letters overtake each other and answers are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from leveret.core.broker import Broker
+from leveret.core.dedup import digest
+from leveret.core.errors import LeveretError
+from leveret.core.ids import parse_id
+from leveret.core.properties import Properties
+from leveret.node.inbox import Inbox
+from leveret.node.letter import Letter
+from leveret.node.mailbag import Destination
+from leveret.node.outbox import Outbox
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.shard import ShardHost
+
+DEAD, FULL = "dead", "full"
+RETRY_MS = 100
+DEDUP = {"x-deduplication-window": 86_400_000}
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    DEAD: DEDUP,
+    FULL: {**DEDUP, "x-max-length": 2, "x-overflow": "reject-publish"},
+}
+"""Queues of every shard for letters of another one; their names end with its number."""
+
+
+def name_of(kind: str, shard: int) -> str:
+    """The name of a queue in a shard."""
+    return f"{kind}-{shard}"
+
+
+class MailRoom:
+    """What an outbox of a shard needs of its node: a lock that nobody else has, and a way to other shards."""
+
+    large = None
+
+    def __init__(self, host: ShardHost) -> None:
+        self._host = host
+        self._waiting: list[Callable[[], None]] = []
+        self._inbox = Inbox()
+        self.guard = self
+        self.outbox = Outbox(str(host.number), host.broker, self)
+
+    def start(self) -> None:
+        """Begin to send, and look now and then what had no answer."""
+        self.outbox.start(self)  # type: ignore[arg-type]
+        self._look()
+
+    def _look(self) -> None:
+        if self._host.open:
+            self._host.process.after(RETRY_MS, self._look)
+            if self.outbox.depth:
+                self.wake(self.outbox.retry)
+
+    def is_empty(self, kind: str) -> bool:
+        """Whether nothing is on its way to the queue of that kind."""
+        return not any(self._kind_of(each.destination) == kind for each in self.outbox.waiting())
+
+    def _kind_of(self, destination: str) -> str:
+        return DEAD if destination == str(Destination(str(self._host.next))) else FULL
+
+    # As a hub
+
+    @contextmanager
+    def locked(self) -> Iterator[Broker]:
+        """Everything in a shard is done by one fiber."""
+        yield self._host.broker
+
+    def when_durable(self, action: Callable[[], None]) -> None:
+        """Do something after the next commit."""
+        self._waiting.append(action)
+
+    def committed(self) -> None:
+        """All that was done is durable."""
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            action()
+
+    # As an office
+
+    def definitions(self) -> AbstractContextManager[Broker]:
+        """Nobody asks: there are no sinks."""
+        raise NotImplementedError
+
+    def wake(self, job: Callable[[], None]) -> None:
+        """Do something in the turn of the shard."""
+        self._host.work(job)
+
+    def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
+        """Names say where queues are."""
+        return {key.rpartition("-")[2]: {key} for key in keys}
+
+    def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
+        """Send a letter to whoever owns a shard."""
+        process = self._host.process
+
+        def answer(has_it: bool) -> None:
+            process.call(lambda: self.wake(partial(done, has_it)))
+
+        bring = process.cluster.bring(int(home), letter, answer)
+        process.after(0, partial(answer, False) if bring is None else bring)
+
+    # The other end
+
+    def bring(self, letter: Letter) -> tuple[str, int, bool] | None:
+        """Take a letter; gives its bag, its number, and whether it is new. None: there is no room for it."""
+        queues = self._host.broker.topology.vhost("/").queues
+        key = digest(letter.letter)
+        is_new = all(queue.duplicate_of(key) is None for name, queue in queues.items() if name in letter.keys)
+        try:
+            self._inbox.take(self._host.broker, letter)
+        except LeveretError:
+            return None
+        return letter.bag, parse_id(self._host.broker.tag, letter.letter.partition("/")[2]), is_new
