@@ -80,8 +80,8 @@ sim: $(VENV)/.dev  ## crash the journal at many points; SEED=n replays, POINTS=n
 sim-cluster: $(VENV)/.dev  ## let clusters meet faults in virtual time; SEED=n replays, SEEDS=n sets how many
 	$(PY) -m tests.sim.cluster --seed $(SEED) --seeds $(SEEDS)
 
-jepsen: $(VENV)/.dev $(VENV)/.parts  ## let a real cluster of three nodes meet faults, and check what clients saw; FAULTS=n, SEED=n; root: network cuts, too
-	@$(PY) -m tests.jepsen --seed $(SEED) --faults $(FAULTS) $(ARGS)
+jepsen: $(VENV)/.dev $(VENV)/.parts  ## let a real cluster of three nodes meet faults, and check what clients saw; FAULTS=n, SEED=n; root: network cuts, too; BROKEN=name: with a mistake
+	@$(PY) -m tests.jepsen --seed $(SEED) $(if $(BROKEN),--broken $(BROKEN),--faults $(FAULTS)) $(ARGS)
 
 kill: $(VENV)/.dev  ## kill a server under load again and again; SECONDS=n says for how long
 	$(PY) -m tests.durability.server_kill $(SECONDS)

@@ -2,8 +2,9 @@
 
 PostgreSQL runs on this machine with fsync on, alone and then with a standby that every commit waits for (it has the
 same disk, so the two share what it can do). One producer with confirms and one consumer with acknowledgements, bodies
-of 200 bytes; each commit is one row. Then come several nodes: see cluster_nodes.py. It takes
-ten minutes, and two with QUICK=1.
+of 200 bytes; each commit is one row. The first load meets a database that has to make every WAL file anew, the others
+one that has used ones ready, as it has after some hours. Then come several nodes with queues, SQS, REST, streams and
+sinks: see cluster_nodes.py. It takes eleven minutes, and two with QUICK=1.
 """
 
 import os
@@ -24,30 +25,45 @@ GOAL_PER_S = 20_000
 QUICK = bool(os.environ.get("QUICK"))
 INTERVAL: Options = {"warmup": 1, "duration": 3} if QUICK else {"warmup": 3, "duration": 10}
 SECONDS = float(INTERVAL["warmup"]) + float(INTERVAL["duration"])
+PACED: Options = {"rate": GOAL_PER_S, "window": 10_000, "prefetch": 10_000}
+NEW_WAL_LOADS = {"20,000 messages/s, new WAL files": PACED}
+# Those that write much come last: what they leave to checkpoints and to the kernel would be measured with the others.
 LOADS: dict[str, Options] = {
+    "1,000 messages/s": {"rate": 1_000},
+    "20,000 messages/s": PACED,
     "window 1,000": {"window": 1_000},
     "window 10,000": {"window": 10_000, "prefetch": 10_000},
-    "1,000 messages/s": {"rate": 1_000},
-    "20,000 messages/s": {"rate": GOAL_PER_S, "window": 10_000, "prefetch": 10_000},
 }
 KILLS = 3 if QUICK else 20
 REQUESTS = 1_000 if QUICK else 8_000
-SETTINGS = {"fsync": "on", "shared_buffers": "256MB", "max_wal_size": "2GB"}
+SETTINGS = {"fsync": "on", "shared_buffers": "256MB", "max_wal_size": "2GB", "min_wal_size": "1GB"}
+WAL_PIECES = 5  # of 100 MB each: more than the loads at a fixed rate write
 
 
 @contextmanager
-def database(standby: bool) -> Iterator[PostgresServer]:
-    """A PostgreSQL, with a synchronous standby if that is wanted."""
+def database(standby: bool) -> Iterator[list[PostgresServer]]:
+    """A PostgreSQL, and a synchronous standby if that is wanted."""
     with ExitStack() as stack:
         primary = stack.enter_context(PostgresServer(**SETTINGS))
+        servers = [primary]
         if standby:
             second = PostgresServer(**SETTINGS)
             stack.callback(second.close)
-            second.copy(primary).start()
+            servers.append(second.copy(primary).start())
             primary.sql("alter system set synchronous_standby_names = '*'")
             primary.sql("select pg_reload_conf()")
             primary.wait_for("select 1 from pg_stat_replication where sync_state = 'sync'")
-        yield primary
+        yield servers
+
+
+def make_wal_ready(servers: list[PostgresServer]) -> None:
+    """Let all of them have WAL files that were used before: to make one takes much longer than a commit."""
+    piece = "select count(pg_logical_emit_message(false, '', repeat('x', 1000000))) from generate_series(1, 100)"
+    for statement in [*[piece] * WAL_PIECES, "checkpoint", "checkpoint"]:
+        servers[0].sql(statement)
+        for standby in servers[1:]:
+            servers[0].wait_for("select 1 from pg_stat_replication where replay_lsn >= pg_current_wal_flush_lsn()")
+            standby.sql("checkpoint")
 
 
 def last_frame(primary: PostgresServer, schema: str) -> int:
@@ -73,18 +89,26 @@ def measure(primary: PostgresServer, target: Target, schema: str, standby: bool,
     )
 
 
+def measure_all(servers: list[PostgresServer], target: Target, schema: str, loads: dict[str, Options]) -> None:
+    standby = len(servers) > 1
+    for name, load in loads.items():
+        progress(f"{name}{', with a standby' if standby else ''}")
+        measure(servers[0], target, schema, standby, name, load)
+
+
 def main() -> None:
     for standby in (False, True):
         schema = "bench"
-        with database(standby) as primary, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
-            url = primary.new_url(schema)
+        with database(standby) as servers, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
+            url = servers[0].new_url(schema)
             serve = f"{SERVE} --store '{url}' --http-port 0 --sqs-port 0"
             with start_leveret(serve, Path(name)) as target:
-                for load_name, load in LOADS.items():
-                    progress(f"{load_name}{', with a standby' if standby else ''}")
-                    measure(primary, target, schema, standby, load_name, load)
-    with database(standby=False) as primary, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
-        measure_nodes(primary, Path(name), INTERVAL, KILLS, REQUESTS)
+                measure_all(servers, target, schema, NEW_WAL_LOADS)
+                make_wal_ready(servers)
+                measure_all(servers, target, schema, LOADS)
+    with database(standby=False) as servers, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
+        make_wal_ready(servers)
+        measure_nodes(servers[0], Path(name), INTERVAL, KILLS, REQUESTS)
 
 
 if __name__ == "__main__":

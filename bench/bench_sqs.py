@@ -3,7 +3,6 @@ installed (pip install 'moto[server]'): it checks no signatures, keeps everythin
 """
 
 import importlib.util
-import os
 import socket
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 
 import uvloop
 
-from bench.measure import report
+from bench.measure import cpu_seconds, report
 from bench.sqs_client import HANDLE, KEY, SECRET, NextRequest, Signer, drive
 
 CONNECTIONS = 32
@@ -24,29 +23,22 @@ ACCOUNT = "123456789012"  # of moto; ours looks at the name only
 LEVERET_REQUESTS = 16_000
 MOTO_REQUESTS = 320
 START_S = 30
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Side:
     """A server that is measured."""
 
-    def __init__(self, name: str, port: int, pid: int, requests: int) -> None:
-        self.name, self.port, self.pid, self.requests = name, port, pid, requests
+    def __init__(self, name: str, port: int, pids: list[int], requests: int) -> None:
+        self.name, self.port, self.pids, self.requests = name, port, pids, requests
         self.signer = Signer(port)
         self.url = f"http://127.0.0.1:{port}/{ACCOUNT}/bench"
         self.handles: list[str] = []
         self.rates: dict[str, float] = {}
 
-    def cpu_s(self) -> float:
-        """What its process has used."""
-        with open(f"/proc/{self.pid}/stat") as stat:
-            fields = stat.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
     def measure(self, what: str, count: int, per_request: int, next_request: NextRequest) -> None:
-        before = self.cpu_s()
+        before = cpu_seconds(self.pids)
         seconds = uvloop.run(drive(self.port, CONNECTIONS, next_request))
-        cpu_us = (self.cpu_s() - before) / count * 1e6
+        cpu_us = (cpu_seconds(self.pids) - before) / count * 1e6
         self.rates[what] = count * per_request / seconds
         report(
             f"sqs_{self.name}_{what}",
@@ -138,7 +130,7 @@ def measure_leveret(folder: str) -> dict[str, float]:
     with process([*leveret, "serve", *flags], port) as pid:
         key = ["keys", "add", "guest", "--id", KEY, "--secret", SECRET, "--data", folder]
         subprocess.run([*leveret, *key], check=True, stdout=subprocess.DEVNULL)
-        side = Side("leveret", port, pid, LEVERET_REQUESTS)
+        side = Side("leveret", port, [pid], LEVERET_REQUESTS)
         side.run()
         side.run_batches()
     return side.rates
@@ -147,7 +139,7 @@ def measure_leveret(folder: str) -> dict[str, float]:
 def measure_moto() -> dict[str, float]:
     port = free_port()
     with process([sys.executable, "-m", "moto.server", "-p", str(port)], port) as pid:
-        side = Side("moto", port, pid, MOTO_REQUESTS)
+        side = Side("moto", port, [pid], MOTO_REQUESTS)
         # Not in batches: it answers many of those with 500 when they come at the same time.
         side.run()
     return side.rates

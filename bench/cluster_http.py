@@ -11,7 +11,7 @@ import uvloop
 from bench.bench_http import drive
 from bench.bench_rest import PAYLOAD, Requests
 from bench.bench_sqs import Side
-from bench.measure import report
+from bench.measure import cpu_seconds, report
 from bench.sqs_client import KEY, SECRET
 from tests.node.processes import Nodes
 
@@ -26,11 +26,16 @@ def operate(nodes: Nodes, node: str, *command: str) -> bytes:
     return done.stdout
 
 
+def pids(nodes: Nodes) -> list[int]:
+    """The processes of all nodes: what a request costs at another node is the work of two."""
+    return [nodes.pid(name) for name in nodes.names]
+
+
 def measure_sqs(nodes: Nodes, paths: dict[str, str], requests: int) -> None:
     """Send, receive and delete one message in each request."""
     operate(nodes, nodes.names[0], "keys", "add", "guest", "--id", KEY, "--secret", SECRET)
     for path, node in paths.items():
-        Side(f"node_{path}", nodes.ports(node)["sqs"], nodes.pid(node), requests).run()
+        Side(f"node_{path}", nodes.ports(node)["sqs"], pids(nodes), requests).run()
 
 
 def repeated(request: bytes, times: int) -> Callable[[bytes], bytes | None]:
@@ -47,5 +52,7 @@ def measure_rest(nodes: Nodes, paths: dict[str, str], requests: int) -> None:
         send = running.request(f"POST /queues/{REST_QUEUE}/messages", {"payload": PAYLOAD})
         take = running.request(f"POST /queues/{REST_QUEUE}/dequeue", {"max_messages": 1})
         for name, request in {"enqueue": send, "dequeue": take}.items():
+            before = cpu_seconds(pids(nodes))
             seconds = uvloop.run(drive(running.port, repeated(request, requests)))
-            report(f"rest_node_{path}_{name}", requests_per_s=round(requests / seconds))
+            cpu_us = (cpu_seconds(pids(nodes)) - before) / requests * 1e6
+            report(f"rest_node_{path}_{name}", requests_per_s=round(requests / seconds), cpu_us=round(cpu_us, 1))

@@ -12,7 +12,9 @@ from pathlib import Path
 from bench.amqp.brokers import Target, greeting
 from bench.amqp.cases import latencies, rates
 from bench.amqp.load import Options, run_load
-from bench.cluster_http import REST_QUEUE, SQS_QUEUE, measure_rest, measure_sqs
+from bench.cluster_http import REST_QUEUE, SQS_QUEUE, measure_rest, measure_sqs, pids
+from bench.cluster_sink import measure_sink
+from bench.cluster_streams import STREAMS, measure_streams
 from bench.measure import progress, report
 from leveret.amqp import methods as m
 from leveret.cluster.placement import SHARDS, Placements, assignment
@@ -31,6 +33,8 @@ LOADS: dict[str, Options] = {
     "window 1,000": {"window": 1_000},
     "1,000 messages/s": {"rate": 1_000},
 }
+RECORDS_PER_REQUEST = 50  # of streams, for each request of SQS
+ROWS_PER_REQUEST = 8  # of sinks
 RETRY_S = 0.01
 GAP_S_MAX = 60.0
 SETTLE_S_MAX = 120.0
@@ -54,6 +58,9 @@ def measure_nodes(primary: PostgresServer, folder: Path, interval: Options, kill
         progress("SQS and REST")
         measure_sqs(nodes, paths_to(primary, SQS_QUEUE), requests)
         measure_rest(nodes, paths_to(primary, REST_QUEUE), requests)
+        to_streams = {path: paths_to(primary, stream)[path] for path, stream in STREAMS.items()}
+        measure_streams(nodes, to_streams, RECORDS_PER_REQUEST * requests)
+        measure_sink(nodes, ROWS_PER_REQUEST * requests)
         gaps = sorted(gap(primary, nodes, number) for number in range(1, kills + 1))
     report(
         "cluster_failover",
@@ -100,7 +107,7 @@ def measure_paths(primary: PostgresServer, nodes: Nodes, load: Options, name: st
     for path, node in paths_to(primary, QUEUE).items():
         progress(f"{name}, {path}")
         port = nodes.port(node)
-        target = Target("127.0.0.1", port, greeting("127.0.0.1", port))
+        target = Target("127.0.0.1", port, greeting("127.0.0.1", port), tuple(pids(nodes)))
         result = run_load(target, {"queue": QUEUE, "body": BODY_BYTES, **load})
         figures = (latencies if "rate" in load else rates)([result])
         known = {key: value for key, value in figures.items() if value is not None}

@@ -6,7 +6,7 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +43,12 @@ def timed() -> Iterator[Span]:
     finally:
         span.seconds = time.perf_counter() - wall
         span.cpu_seconds = _cpu_seconds() - cpu
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """What some processes have used of the CPU until now."""
+    stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def progress(text: str) -> None:

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+PROGRAM = ("-m", "leveret")
+"""How Python runs a server."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -13,3 +16,5 @@ class Machine:
     prefix: tuple[str, ...] = ()
     """What a command begins with that is to run there."""
     environ: Mapping[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = PROGRAM
+    """What runs there as a server."""

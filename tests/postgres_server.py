@@ -55,7 +55,7 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._log = self.folder / "log"
 
-    def _run(self, name: str, *arguments: str) -> None:
+    def run(self, name: str, *arguments: str) -> None:
         """Run one of its programs to its end."""
         command = [str(program(name)), *arguments]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, check=False, **self._account)  # type: ignore[call-overload]
@@ -65,14 +65,24 @@ class PostgresServer:
 
     def make(self) -> Self:
         """Make an empty cluster."""
-        self._run("initdb", "-D", str(self._data), "--no-sync", "-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C")
+        self.run("initdb", "-D", str(self._data), "--no-sync", "-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C")
         return self
 
     def copy(self, primary: "PostgresServer") -> Self:
         """Be a standby of another server from now on, whatever this one was."""
+        return self._back_up(primary, "-R")
+
+    def restore(self, primary: "PostgresServer") -> Self:
+        """Be what a base backup of another server makes; the next start lets it have the rest of the log."""
+        self._back_up(primary)
+        (self._data / "recovery.signal").touch()
+        return self
+
+    def _back_up(self, primary: "PostgresServer", *options: str) -> Self:
         shutil.rmtree(self._data, ignore_errors=True)
         source = f"{primary.url()}&application_name={self.folder.name}"
-        self._run("pg_basebackup", "-D", str(self._data), "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", source)
+        common = ("-X", "stream", "-c", "fast", "--no-sync")
+        self.run("pg_basebackup", "-D", str(self._data), *options, *common, "-d", source)
         return self
 
     def start(self, **settings: str) -> Self:
@@ -117,6 +127,8 @@ class PostgresServer:
     def url(self, schema: str | None = None) -> str:
         """Where it is reached, with tables in a schema."""
         place = f"postgresql:///postgres?host={quote(str(self.folder), safe='')}&user={USER}"
+        if "port" in self._settings:
+            place += f"&port={self._settings['port']}"
         return place if schema is None else f"{place}&options=-csearch_path%3D{schema}"
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 import leveret
+from tests.machine import PROGRAM
 
 PACKAGES = str(Path(leveret.__file__).parents[1])  # those that the tests use: the sanitizer has its own
 PATIENCE_S = 30
@@ -30,13 +31,22 @@ class ServerProcess:
     """One server; `start` again after `kill` or `stop` to see what it kept."""
 
     def __init__(
-        self, folder: Path, *flags: str, environ: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+        self,
+        folder: Path,
+        *flags: str,
+        environ: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+        program: Sequence[str] = PROGRAM,
     ) -> None:
-        """A server with its data in a folder; it is not started yet. `prefix` is what its command begins with."""
+        """A server with its data in a folder; it is not started yet.
+
+        `prefix` is what its command begins with, `program` what Python is to run.
+        """
         self.data = folder / "data"
         self.ports: dict[str, int] = {}
         self._flags = flags
         self._prefix = prefix
+        self._program = program
         self._environ = {key: value for key, value in os.environ.items() if not key.startswith("LEVERET_")}
         self._environ |= {"PYTHONPATH": PACKAGES, **(environ or {})}
         self._process: subprocess.Popen[bytes] | None = None
@@ -47,7 +57,7 @@ class ServerProcess:
 
     def start(self, *flags: str) -> Self:
         """Start it and wait until it is ready; these flags come after those of the constructor."""
-        command = [*self._prefix, sys.executable, "-m", "leveret", "serve", "--data", str(self.data), *FREE_PORTS]
+        command = [*self._prefix, sys.executable, *self._program, "serve", "--data", str(self.data), *FREE_PORTS]
         self._log_bytes = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             # In a session of its own: an interrupt from the keyboard is for whoever started it.

@@ -33,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "__main__": {"cli"},
     "embedded": EDGE | {"journal", "stream"},
     "sink": {"core", "journal", "stream", "embedded", "telemetry"} | SHARED,
-    "pipeline": {"core", "journal", "stream", "client", "sink"} | SHARED,
+    "pipeline": {"core", "journal", "stream", "client", "sink", "cluster"} | SHARED,
     "": EDGE | {"journal", "stream", "embedded", "client"},
     "server": EDGE
     | {"journal", "stream", "embedded", "client", "amqp", "http", "sink", "cluster", "node", "alerting"}

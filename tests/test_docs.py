@@ -26,6 +26,7 @@ from leveret.pipeline.target import OF_ALL_ROWS
 from leveret.pipeline.target import OPTIONS as OPTIONS_OF_SINKS
 from leveret.server.exits import EXIT_CODES
 from leveret.sink.pieces import COLUMNS
+from tests.jepsen.mistakes import MISTAKES
 from tests.sources import ROOT, files
 
 KIB = 1024
@@ -84,6 +85,11 @@ def exceptions() -> dict[str, type[BaseException]]:
     """Every exception that a user can meet, by name, in the order of the source."""
     named = {**vars(errors), **{name: getattr(leveret, name) for name in leveret.__all__}}
     return {name: value for name, value in named.items() if inspect.isclass(value) and issubclass(value, Exception)}
+
+
+def test_the_mistakes_of_clusters_are_those_that_are_made() -> None:
+    told = [cell.partition(":")[0] for cell, *_ in table("cluster.md", "mistakes")]
+    assert sorted(told) == sorted(map(code, MISTAKES))
 
 
 def test_the_options_of_a_queue_are_documented() -> None:

@@ -33,11 +33,12 @@ class Target:
     host: str
     port: int
     version: str
-    pid: int | None = None
+    roots: tuple[int, ...] = ()
+    """What was started; nothing if it runs on another machine."""
 
     def pids(self) -> list[int]:
-        """Its processes; none if it runs on another machine."""
-        return [] if self.pid is None else tree(self.pid)
+        """Its processes."""
+        return [pid for root in self.roots for pid in tree(root)]
 
 
 Start = Callable[[Path], AbstractContextManager[Target]]
@@ -57,7 +58,7 @@ def start_leveret(command: str, directory: Path) -> Iterator[Target]:
     words = shlex.split(command.format(data=directory / "data", port=port))
     log = directory / "log"
     with started(words, log) as process:
-        yield Target("127.0.0.1", port, wait_ready(process, port, log), process.pid)
+        yield Target("127.0.0.1", port, wait_ready(process, port, log), (process.pid,))
 
 
 @contextmanager
@@ -87,7 +88,7 @@ def start_rabbitmq(directory: Path) -> Iterator[Target]:
     log = directory / "log"
     # The port mapper is started here, because one that the node starts would outlive it.
     with started(mapper, log, environment), started([str(RABBITMQ_SERVER)], log, environment) as process:
-        yield Target("127.0.0.1", port, wait_ready(process, port, log), process.pid)
+        yield Target("127.0.0.1", port, wait_ready(process, port, log), (process.pid,))
 
 
 @contextmanager
@@ -97,7 +98,7 @@ def reach(host: str, port: int, pid: int | None, directory: Path) -> Iterator[Ta
         version = greeting(host, port)
     except OSError as error:
         raise NotReady(f"no AMQP broker on {host}:{port}: {error}") from error
-    yield Target(host, port, version, pid)
+    yield Target(host, port, version, () if pid is None else (pid,))
 
 
 def peers(serve: str, elsewhere: list[str]) -> list[Peer]:

@@ -7,15 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.etcd_process import EtcdProcess
+from tests.cluster.etcd_process import EtcdProcess, free_ports
 from tests.node.processes import Nodes
 from tests.parts import DEBIAN_PACKAGES, program
-from tests.postgres_server import PostgresServer
+from tests.postgres_server import USER, PostgresServer
 from tests.redis_process import RedisProcess
 
 NAMES = ("a", "b", "c")
 SHARDS, LEASE_S = 32, 4  # as nodes have them unless they are told otherwise
 SETTLED_S = 60.0
+HOST, CLUSTER = "127.0.0.1", "shop"
+FLAGS = ("--cluster", CLUSTER)
 
 
 @contextmanager
@@ -24,18 +26,25 @@ def running() -> Iterator[Nodes]:
     missing = [DEBIAN_PACKAGES[name] for name in ("initdb", "etcd", "redis-server") if not program(name)]
     if missing:
         raise SystemExit(f"some programs are needed: run `make parts` as root, or install {', '.join(missing)}")
+    (port,) = free_ports(1)
     with (
         tempfile.TemporaryDirectory(prefix="leveret-cluster-") as folder,
-        PostgresServer(fsync="on") as postgres,
+        PostgresServer(fsync="on", listen_addresses=HOST, port=str(port)) as postgres,
         EtcdProcess(Path(folder)) as etcd,
         RedisProcess(Path(folder)) as redis,
-        Nodes(Path(folder), etcd.url, postgres.new_url("leveret"), SHARDS, LEASE_S, "--redis", redis.url) as nodes,
+        Nodes(Path(folder), etcd.url, database(postgres, port), SHARDS, LEASE_S, *FLAGS, "--redis", redis.url) as nodes,
     ):
         nodes.start(*NAMES)
         spread(nodes)
         yield nodes
         for name in nodes.names:
             nodes.stop(name)
+
+
+def database(postgres: PostgresServer, port: int) -> str:
+    """A new database, and where nodes reach it."""
+    postgres.sql(f"create database {CLUSTER}")
+    return f"postgresql://{USER}@{HOST}:{port}/{CLUSTER}"
 
 
 def spread(nodes: Nodes) -> None:

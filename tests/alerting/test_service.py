@@ -8,9 +8,10 @@ import pytest
 
 import leveret
 from leveret.alerting.rules import DEFAULTS
-from leveret.alerting.service import Alerting
+from leveret.alerting.service import Alerting, begin_silence
+from leveret.alerting.silences import Silence
 from leveret.config import ServerOptions
-from leveret.core.errors import InvalidArgument
+from leveret.core.errors import InvalidArgument, Unreachable
 from leveret.embedded.guard import Guard
 from leveret.server.alerting import alerting_of
 
@@ -70,10 +71,24 @@ def test_a_group_that_is_behind_is_seen(broker: leveret.Broker, tmp_path: Path) 
 def test_a_silence_ends_by_itself(broker: leveret.Broker, clock: leveret.ManualClock, tmp_path: Path) -> None:
     service = alerting(broker.guard, tmp_path)
     with broker.guard as core:
-        service.silence({"until_ms": core.now_ms + MINUTE_MS, "why": "we know"}, "ada", core.now_ms)
+        told = {"until_ms": core.now_ms + MINUTE_MS, "why": "we know"}
+        service.silenced(begin_silence(service.book, told, "ada", core.now_ms))
     asyncio.run(service.look())
     assert len(service.book.silences()) == 1
     clock.advance(61)
     asyncio.run(service.look())
     assert service.book.silences() == []
     assert [row["event"] for row in service.history.recent()] == ["unsilenced", "silenced"]
+
+
+def test_looks_go_on_while_definitions_cannot_be_changed(broker: leveret.Broker, tmp_path: Path) -> None:
+    async def refuse(action: object) -> None:
+        raise Unreachable("the store is away")
+
+    service = alerting_of(ServerOptions(data=str(tmp_path)), broker.guard, change=refuse)
+    with broker.guard as core:
+        service.book.put_silence(Silence("old", "*", "*", "*", 0, core.now_ms, "ada", "we know"))
+    broker.queue("orders").send_many([b""] * 20_000)
+    asyncio.run(service.look())
+    assert service.alerts() != []
+    assert [each.name for each in service.book.silences()] == ["old"]

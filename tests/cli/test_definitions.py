@@ -9,6 +9,7 @@ import pytest
 from leveret.cli import definitions, main
 from leveret.core.catalog import Kind
 from leveret.core.errors import InvalidArgument
+from leveret.security.passwords import verify
 from leveret.security.users import User
 from leveret.server.administration import definitions as sections
 from leveret.server.control_client import connect
@@ -129,6 +130,27 @@ def written(path: Path, document: Any) -> Path:
 def leveret(*words: object, data: Path) -> int:
     data.mkdir(exist_ok=True)
     return main.main([*map(str, words), "--data", str(data)])
+
+
+def test_passwords_of_users_are_hashed_before_they_are_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    users = [
+        {"name": "ada", "password": "lovelace", "hashing_algorithm": SHA256, "tags": ["management"]},
+        {"name": "old", "password_hash": DOCUMENTED, "tags": []},
+        {"name": "both", "password": "lovelace", "password_hash": DOCUMENTED, "tags": []},
+        {"name": "none", "password": "", "tags": []},
+        {"name": "long", "password": "x" * 1_025, "tags": []},
+    ]
+    path = written(tmp_path / "users.json", {"users": users})
+    assert leveret("definitions", "import", path, data=tmp_path / "data") == 0
+    told = capsys.readouterr()
+    assert [line.split("'")[1] for line in told.err.splitlines()] == ["both", "long"]
+    assert "lovelace" not in told.err
+    assert leveret("definitions", "export", data=tmp_path / "data") == 0
+    found = {row["name"]: User.from_dict(row) for row in json.loads(capsys.readouterr().out)["users"]}
+    assert verify(found["ada"].password_hash, "lovelace")
+    assert verify(found["old"].password_hash, "test12")
+    assert found["none"].password_hash == ""
+    assert not {"both", "long"} & found.keys()
 
 
 def test_a_file_of_rabbitmq_is_merged_and_what_is_left_out_is_told(

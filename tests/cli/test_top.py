@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import termios
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.server_process import ServerProcess
 
 NODE: dict[str, Any] = {
     "name": "leveret@host",
+    "running": True,
     "uptime": 7_200_000,
     "mem_used": 512 << 20,
     "mem_limit": 1 << 30,
@@ -58,7 +60,15 @@ def facts(*queues: dict[str, Any], **node: Any) -> Facts:
         "object_totals": {"connections": 3, "channels": 4, "consumers": 5, "queues": 6, "exchanges": 7},
         "message_stats": rates(20_000.0),
     }
-    return Facts(overview, {**NODE, **node}, list(queues), len(queues))
+    return Facts(overview, [{**NODE, **node}], None, list(queues), len(queues))
+
+
+def cluster(*nodes: dict[str, Any], **states: int) -> Facts:
+    """One look at a cluster: so many shards in each state."""
+    shards = [{"state": state} for state, count in states.items() for _ in range(count)]
+    look = facts(queue("orders", 5))
+    overview = {**look.overview, "cluster_name": "shop"}
+    return replace(look, overview=overview, nodes=list(nodes), cluster={"shards": shards})
 
 
 def shown(
@@ -69,6 +79,17 @@ def shown(
     assert len(lines) <= rows
     assert all(len(line) <= columns for line in lines)
     return [line.rstrip() for line in lines]
+
+
+def test_a_cluster_of_which_some_is_missing() -> None:
+    full = {**NODE, "name": "b", "mem_used": 1 << 30, "mem_alarm": True}
+    short = {**NODE, "name": "c", "disk_free": 60 << 20}
+    lines = shown(cluster({"name": "a", "running": False}, full, short, active=29, taking=1, vacant=2))
+    assert lines[0].startswith("leveret 1.2  shop  2 of 3 nodes, 29 of 32 shards  ")
+    assert lines[4:6] == [
+        "memory    [############] 1.0 GiB of 1.0 GiB at b    disk 60.0 MiB free, at least 50.0 MiB at c",
+        "alarms    a is DOWN; MEMORY at b: publishers wait; 2 shards WITHOUT AN OWNER",
+    ]
 
 
 def test_a_busy_server_on_one_screen() -> None:

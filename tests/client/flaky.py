@@ -7,6 +7,7 @@ from typing import Self
 
 READ_BYTES = 65_536
 TIMEOUT_S = 20
+UNABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 0\r\n\r\n"
 
 
 class Flaky:
@@ -20,6 +21,8 @@ class Flaky:
         """Answers that are not passed on."""
         self.refuse = 0
         """Requests that are not passed on."""
+        self.unable = 0
+        """Requests that are answered as a node does that has lost the others."""
         self.connections = 0
         self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
@@ -63,6 +66,10 @@ class Flaky:
                 if self.refuse:
                     self.refuse -= 1
                     return
+                if self.unable:
+                    self.unable -= 1
+                    client.sendall(UNABLE)
+                    continue
                 server.sendall(request)
                 answer = self._read(server)
                 if self.lose:

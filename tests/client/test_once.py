@@ -9,6 +9,8 @@ from contextlib import closing
 import pytest
 
 import leveret
+from leveret.client.claims import Claim, LocalClaims, RedisClaims
+from leveret.client.once import Work
 from tests.redis_process import RedisProcess
 
 
@@ -109,17 +111,17 @@ def test_tasks_have_the_same(redis: str | None) -> None:
 
 def test_whoever_crashed_has_a_claim_for_its_lease_only() -> None:
     clock = leveret.ManualClock()
-    once = leveret.Once("billing", lease=60, keep=600, clock=clock)
-    assert once.begin("m1") is not None
-    clock.advance(60)
-    with once.claim("m1") as fresh:
-        assert fresh
-    clock.advance(599)
-    with once.claim("m1") as fresh:
-        assert not fresh
-    clock.advance(1)
-    with once.claim("m1") as fresh:
-        assert fresh
+    with closing(leveret.Once("billing", lease=60, keep=600, clock=clock)) as once:
+        assert once.begin("m1") is not None
+        clock.advance(60)
+        with once.claim("m1") as fresh:
+            assert fresh
+        clock.advance(599)
+        with once.claim("m1") as fresh:
+            assert not fresh
+        clock.advance(1)
+        with once.claim("m1") as fresh:
+            assert fresh
 
 
 def test_claims_in_redis_end_by_themselves(redis_server: RedisProcess) -> None:
@@ -128,6 +130,71 @@ def test_claims_in_redis_end_by_themselves(redis_server: RedisProcess) -> None:
         with once.claim("m1"):
             assert 0 < redis_server.command("PTTL", "leveret/once/billing/m1") <= 60_000
         assert 60_000 < redis_server.command("PTTL", "leveret/once/billing/m1") <= 600_000
+
+
+@pytest.fixture
+def extended(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Has one for each time that Redis was asked for a claim, or for more time with it."""
+    asked, begin = threading.Semaphore(0), RedisClaims.begin
+
+    def counted(claims: RedisClaims, claim: Claim, lease_ms: int) -> bytes | None:
+        known = begin(claims, claim, lease_ms)
+        asked.release()
+        return known
+
+    monkeypatch.setattr(RedisClaims, "begin", counted)
+    return asked
+
+
+def test_a_claim_is_extended_while_its_work_goes_on(redis_server: RedisProcess, extended: threading.Semaphore) -> None:
+    redis_server.command("FLUSHALL")
+    with closing(leveret.Once("billing", redis_server.url, lease=1)) as once:
+        with once.claim("m1"):
+            assert all(extended.acquire(timeout=20) for _ in range(1 + 3))  # so that one and a half leases are over
+            with pytest.raises(leveret.ResourceLocked):
+                once.begin("m1")
+        assert once.begin("m1") is None
+
+
+def test_claims_of_tasks_are_extended_as_well(redis_server: RedisProcess, extended: threading.Semaphore) -> None:
+    redis_server.command("FLUSHALL")
+
+    async def scene() -> None:
+        once = leveret.AsyncOnce("billing", redis_server.url, lease=0.1)
+        async with once.claim("m1"):
+            for _ in range(1 + 1):
+                assert await asyncio.to_thread(extended.acquire, timeout=20)
+        await once.close()
+
+    asyncio.run(scene())
+
+
+def test_work_that_hangs_keeps_its_claim_no_longer_than_it_may() -> None:
+    clock = leveret.ManualClock()
+    claims, claim, other = LocalClaims(clock), Claim("m1", b"one"), Claim("m1", b"two")
+    claims.begin(claim, 60_000)
+    work = Work(claims, claim, clock, clock.now_ms() + 100_000)
+    clock.advance(50)
+    work.extend(60)
+    clock.advance(50)
+    assert claims.begin(other, 60_000) == b"one"
+    with pytest.raises(leveret.ResourceLocked, match="too long"):
+        work.extend(60)
+    clock.advance(10)
+    assert claims.begin(other, 60_000) is None
+    with pytest.raises(leveret.ResourceLocked):
+        Work(claims, claim, clock, clock.now_ms() + 1).extend(60)
+
+
+def test_a_claim_that_was_given_up_is_not_extended_by_a_thread_that_comes_late() -> None:
+    clock = leveret.ManualClock()
+    claims, claim = LocalClaims(clock), Claim("m1", b"one")
+    claims.begin(claim, 60_000)
+    work = Work(claims, claim, clock, clock.now_ms() + 100_000)
+    work.end()
+    claims.give_up(claim)
+    work.extend(60)
+    assert claims.begin(Claim("m1", b"two"), 60_000) is None
 
 
 def test_work_that_took_longer_than_its_lease_is_done_all_the_same(redis_server: RedisProcess) -> None:
@@ -160,7 +227,7 @@ def test_names_and_ids_have_a_length(name: str) -> None:
         pass
 
 
-@pytest.mark.parametrize("options", [{"lease": 0}, {"keep": 0}], ids=str)
+@pytest.mark.parametrize("options", [{"lease": 0}, {"longest": 0}, {"keep": 0}], ids=str)
 def test_a_lease_is_a_time(options: dict[str, float]) -> None:
     with pytest.raises(leveret.InvalidArgument, match="above 0"):
         leveret.Once("billing", **options)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 import asyncio
 
 from leveret.cluster.catalog_log import Entry, Snapshot
+from leveret.cluster.freshness import Reader
 
 
 class MemoryLog:
@@ -12,6 +13,7 @@ class MemoryLog:
         self._entries: list[Entry] = []
         self._version = 0
         self._snapshot: Snapshot | None = None
+        self.rows: dict[str, Reader] = {}
 
     async def append(self, entry: Entry) -> bool:
         await asyncio.sleep(0)
@@ -35,3 +37,17 @@ class MemoryLog:
         if self._snapshot is None or self._snapshot.version < snapshot.version:
             self._snapshot = snapshot
             self._entries = [entry for entry in self._entries if entry.version >= snapshot.version]
+
+    async def beat(self, reader: Reader) -> list[Reader]:
+        await asyncio.sleep(0)
+        self.rows[reader.name] = reader
+        return list(self.rows.values())
+
+    async def readers(self) -> list[Reader]:
+        await asyncio.sleep(0)
+        return list(self.rows.values())
+
+    async def forget(self, reader: Reader) -> None:
+        await asyncio.sleep(0)
+        if reader.name in self.rows and self.rows[reader.name].beats == reader.beats:
+            del self.rows[reader.name]

@@ -259,7 +259,7 @@ def test_a_node_that_was_away_begins_with_the_snapshot(
         await second.catch_up()
         assert {change.kind for change in heard} >= {Kind.QUEUE, Kind.EXCHANGE, Kind.BINDING, Kind.VHOST}
         assert not any(change.removed and b"stays" in change.payload for change in heard)
-        assert (await first._log.read(1, 100))[0].version == 8
+        assert (await first.log.read(1, 100))[0].version == 8
 
     run(open_log, play)
 
@@ -376,12 +376,12 @@ def test_followers_hear_by_a_hint_or_by_looking(monkeypatch: pytest.MonkeyPatch)
             heard = asyncio.Event()
             second.listeners.append(lambda changes: heard.set())
             following = asyncio.create_task(second.follow())
-            monkeypatch.setattr(catalog_module, "POLL_S", 3600)
+            monkeypatch.setattr(second.freshness, "lease_s", 3600)
             await asyncio.sleep(0)
             await first.change(declare("hinted"))
             second.hint(first.version)
             await heard.wait()
-            monkeypatch.setattr(catalog_module, "POLL_S", 0.01)
+            monkeypatch.setattr(second.freshness, "lease_s", 0.01)
             heard.clear()
             second.hint(first.version + 1)  # of a version that was never made
             await first.change(declare("looked for"))

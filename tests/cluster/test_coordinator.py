@@ -13,7 +13,7 @@ from leveret.cluster.coordinator import Coordinator
 from leveret.cluster.etcd import Etcd
 from leveret.cluster.keys import Member
 from leveret.cluster.placement import assignment
-from leveret.core.errors import JournalFailed, ResourceLocked
+from leveret.core.errors import AccessRefused, JournalFailed, ResourceLocked
 from tests.cluster.etcd_process import EtcdProcess
 from tests.cluster.memory_log import MemoryLog
 
@@ -239,5 +239,70 @@ def test_an_owner_that_lost_its_lease_is_an_owner_still_or_is_followed(etcd: Etc
         await cluster.until(lambda: cluster.nodes["a"].ownership.lease not in (0, lease))
         await cluster.until(lambda: cluster.serving("a", "b"))
         assert cluster.served["a"].epochs.keys() == set(cluster.nodes["a"].ownership.serving())
+
+    run(etcd, prefix, play)
+
+
+def test_a_node_that_etcd_refuses_for_a_while_goes_on_afterwards(
+    etcd: EtcdProcess, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: set[str] = set()
+
+    def refuse(path: str, *request: Any, **options: Any) -> Any:
+        refused.add(path)
+        raise AccessRefused("etcd refuses: who are you")
+
+    async def play(cluster: Cluster) -> None:
+        node = cluster.node("a")
+        await node.join()
+        await cluster.until(lambda: cluster.serving("a"))
+        monkeypatch.setattr(cluster.clients[0]._gateway, "ask", refuse)
+        await cluster.until(lambda: {"/v3/lease/keepalive", "/v3/kv/range"} <= refused and node.trouble is not None)
+        monkeypatch.undo()
+        await cluster.node("b").join()
+        await cluster.until(lambda: node.trouble is None and cluster.serving("a", "b"))
+
+    monkeypatch.setattr("leveret.cluster.etcd.IDLE_S", 0.1)  # a watch is begun anew soon
+    run(etcd, prefix, play)
+
+
+def test_a_takeover_that_breaks_is_made_again(etcd: EtcdProcess, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken: list[int] = []
+
+    async def play(cluster: Cluster) -> None:
+        node = cluster.node("a")
+        take_over = cluster.served["a"].take_over
+
+        async def breaks(shard: int, epoch: int) -> bool:
+            if shard not in broken:
+                broken.append(shard)
+                raise ValueError("nobody thought of that")
+            return await take_over(shard, epoch)
+
+        monkeypatch.setattr(cluster.served["a"], "take_over", breaks)
+        await node.join()
+        await cluster.until(lambda: cluster.serving("a"))
+        assert len(broken) == SHARDS
+
+    run(etcd, prefix, play)
+
+
+def test_a_node_that_cannot_close_a_shard_leaves_nevertheless(
+    etcd: EtcdProcess, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(cluster: Cluster) -> None:
+        node, client = cluster.node("a"), cluster.clients[0]
+        await node.join()
+        await cluster.until(lambda: cluster.serving("a"))
+        drop = cluster.served["a"].drop
+
+        async def fails(shard: int) -> None:
+            await drop(shard)
+            raise JournalFailed("the database is away")
+
+        monkeypatch.setattr(cluster.served["a"], "drop", fails)
+        await cluster.nodes.pop("a").leave()
+        assert cluster.served["a"].epochs == {}
+        assert await client.get(node.keys.node("a")) is None
 
     run(etcd, prefix, play)

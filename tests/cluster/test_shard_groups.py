@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 import leveret
-from leveret.cluster.shard_groups import URL_CHARACTERS_MAX, Group, Home, ShardGroups
+from leveret.cluster.shard_groups import URL_CHARACTERS_MAX, Group, Home, ShardGroups, check_store
 from leveret.core.errors import Fenced, InvalidArgument, JournalFailed, LeveretError, PreconditionFailed
 from leveret.embedded import storage
 from leveret.embedded.broker import Broker, open_shard
@@ -274,3 +274,24 @@ def test_a_stale_owner_writes_neither_here_nor_there(world: World) -> None:
         sweep(world.urls[0], SHARD, "a", 12)
         with pytest.raises(Fenced):
             sweep(world.urls[0], SHARD, "a", 11)
+
+
+# Whose a store is
+
+
+def test_nodes_do_not_begin_on_the_store_of_somebody_else(store_url: str, world: World) -> None:
+    check_store(store_url, "test")
+    with leveret.open(store_url) as single:
+        single.queue("orders").send("kept")
+    with pytest.raises(InvalidArgument, match="messages of a server that is no node"):
+        check_store(store_url, "test")
+    check_store(world.urls[0], "test")
+    with pytest.raises(InvalidArgument, match="belongs to the cluster 'test'"):
+        check_store(world.urls[0], "other")
+
+
+def test_a_server_that_is_no_node_does_not_begin_on_the_store_of_nodes(world: World) -> None:
+    world.open(1).close()
+    for url in world.urls:
+        with pytest.raises(InvalidArgument, match="belongs to the cluster 'test': start a node of it"):
+            leveret.open(url)

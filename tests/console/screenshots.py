@@ -1,4 +1,4 @@
-"""Pictures of every page with a shop at work behind it, and transcripts of the two commands that operators look at.
+"""Pictures of every page with a shop at work behind it, some of a cluster, and transcripts of two commands.
 
     python -m tests.console.screenshots
 
@@ -13,12 +13,16 @@ import tempfile
 import time
 from pathlib import Path
 
+import psycopg
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from examples.cluster.machine import running
 from leveret.pipeline.session import SMALL
 from tests.console.browser import Console, launch
-from tests.console.shop import shop
-from tests.console.shots import BYTES_MAX, FOLDER, LINKED, SHOTS, Shot
+from tests.console.shop import QUEUES, shop
+from tests.console.shots import BYTES_MAX, CLUSTER, FOLDER, LINKED, SHOTS, Shot
+from tests.management.scene import Api
+from tests.node.processes import Nodes
 from tests.server_process import ServerProcess
 from tests.sources import ROOT
 from tests.transcripts import transcribe
@@ -26,6 +30,7 @@ from tests.transcripts import transcribe
 COMMANDS = ROOT / "docs" / "cli.md"
 TRAFFIC_S = 75  # until charts show something
 WIDTH = "100"
+MOVED, MOVED_S = 8, 120
 FLAGS = ("--segment-bytes", str(256 << 10), "--alerts-every-s", "5")
 
 
@@ -85,9 +90,39 @@ def report(server: ServerProcess, out: Path) -> None:
     leveret("pipeline", "report", *data, "--master", "local[2]", *spark)
 
 
+def take_cluster() -> None:
+    """Take pictures of three nodes with the queues of the shop, in two databases."""
+    with running() as nodes, sync_playwright() as playwright:
+        api = Api(nodes.http_port("a"))
+        for name, arguments in QUEUES.items():
+            api.put(f"/queues/%2F/{name}", {"durable": True, "arguments": arguments})
+        add_database(nodes)
+        browser = launch(playwright)
+        console = Console(browser, nodes.http_port("b"))
+        for name, shot in CLUSTER.items():
+            take(console, name, shot)
+        browser.close()
+        transcribe("doctor of a cluster", leveret("doctor", nodes.data("a")), COMMANDS)
+
+
+def add_database(nodes: Nodes) -> None:
+    """Let some shards be in a second database, which is on the same server here."""
+    (first,) = nodes.operate("a", "cluster.status")["groups"]
+    with psycopg.connect(first["url"], autocommit=True) as connection:
+        connection.execute("create database archive")
+    url = f"{first['url'].rpartition('/')[0]}/archive"
+    nodes.operate("a", "cluster.add-shard-group", url=url, shards=MOVED)
+    deadline = time.monotonic() + MOVED_S
+    while [row["shards"] for row in nodes.operate("a", "cluster.status")["groups"][1:]] != [MOVED]:
+        if time.monotonic() > deadline:
+            raise SystemExit("the shards do not move: see the logs of the nodes")
+        time.sleep(0.2)
+
+
 def main() -> int:
     """Make all of it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
+    take_cluster()
     folder = Path(tempfile.mkdtemp(prefix="shop-"))
     reports = folder / "reports"
     try:

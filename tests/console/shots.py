@@ -93,5 +93,11 @@ SHOTS: dict[str, Shot] = {
     "queue-phone": Shot("/queues/%2F/orders", size="phone"),
     "dead-letters-phone": Shot("/dead-letters", size="phone", dark=True),
 }
+CLUSTER: dict[str, Shot] = {
+    "cluster": Shot("/nodes"),
+    "cluster-dark": Shot("/nodes", dark=True),
+    "cluster-phone": Shot("/nodes", size="phone"),
+}
+"""Pages of a node of a cluster."""
 LINKED: dict[str, Callable[[Page], None] | None] = {"connection": None, "node": grow, "report": read_report}
 """Pages whose addresses are not known before: of the first row of a list."""

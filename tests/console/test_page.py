@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.shots import BYTES_MAX, FOLDER, LINKED, SHOTS
+from tests.console.shots import BYTES_MAX, CLUSTER, FOLDER, LINKED, SHOTS
 from tests.sources import ROOT
 from tests.test_docs import code
 
 TEXT = (ROOT / "docs" / "console.md").read_text()
 ENTRY = re.compile(r'path: "(/[^"]*)",\s+name: "([^"]+)",\s+group: "[^"]+",\s+tag: "(\w+)"')
 PICTURES = sorted(FOLDER.glob("*.png"))
-NAMES = {"login", *SHOTS, *LINKED}
+NAMES = {"login", *SHOTS, *CLUSTER, *LINKED}
 
 
 def test_every_entry_of_the_menu_is_on_the_page_with_its_tag() -> None:

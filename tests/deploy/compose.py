@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from leveret.config import ServerOptions
 from tests.deploy.checks import DEPLOY, EXAMPLE, default_ports, documents, refused, unpinned
 
 FOLDER = DEPLOY / "compose"
@@ -25,6 +26,9 @@ PATRONI = {
     "primary_start_timeout": 0,
 }
 """Without each of these a failover may lose what was confirmed, or take longer than it has to."""
+CONNECTIONS_MAX = {"shard": 5, "node": 5, "people": 10}
+"""Of a shard: for its log, questions, upkeep, streams and large bodies. Of a node: two for definitions, one for groups,
+and two while it moves a shard."""
 POSTGRESQL = {"synchronous_commit": "on", "full_page_writes": "on", "fsync": "on", "statement_timeout": 0}
 
 
@@ -109,5 +113,14 @@ def patroni_problems(file: dict[str, Any]) -> Iterator[str]:
         for name, value in wanted.items():
             if found.get(name) != value:
                 yield f"patroni.yml: {name} is {found.get(name)!r}, and has to be {value!r}"
+    if dcs["postgresql"]["parameters"]["max_connections"] < _connections():
+        yield f"patroni.yml: {_connections()} connections may be needed at the same time"
     if "data-checksums" not in file["bootstrap"]["initdb"]:
         yield "patroni.yml: pages have no checksums"
+
+
+def _connections() -> int:
+    """How many a database may see, with as many nodes as the autoscaler of Kubernetes makes."""
+    (scaler,) = documents(DEPLOY / "kubernetes" / "horizontalpodautoscaler.yaml")
+    counts = {"shard": ServerOptions().cluster_shards, "node": int(scaler["spec"]["maxReplicas"]), "people": 1}
+    return sum(CONNECTIONS_MAX[name] * count for name, count in counts.items())

@@ -6,8 +6,12 @@ from typing import Any
 
 import kubernetes_validate
 
+import leveret
 from leveret.cli.main import commands
+from leveret.http.health import Health
 from leveret.http.metrics.exporter import WHOLE
+from leveret.http.request import Peer, Refusal, Request
+from leveret.http.response import Response
 from tests.deploy.checks import DEPLOY, EXAMPLE, default_ports, documents, ran, refused, unpinned
 
 FOLDER = DEPLOY / "kubernetes"
@@ -17,7 +21,8 @@ VERSIONS = ("1.30", "1.34")
 FIELDS = {"metadata.name": "leveret-0"}
 VARIABLE = re.compile(r"\$\((\w+)\)")
 MADE_ELSEWHERE = {"leveret-tls", "leveret-cluster-tls"}
-HTTP_PATHS = {"/health/live", "/health/ready"}
+CLIENTS = {"amqp", "amqps", "https", "sqs"}
+"""Ports that the service for clients has to have; the other ones are not for them."""
 
 Manifest = dict[str, Any]
 
@@ -108,6 +113,9 @@ def _ports(found: dict[str, Manifest], ports: dict[str, int]) -> Iterator[str]:
     for name, port in ports.items():
         if defaults.get(name) != port:
             yield f"statefulset.yaml: {name} is port {port}, a server has {defaults.get(name)}"
+    for file, wanted in {"statefulset": defaults.keys(), "service": CLIENTS}.items():
+        offered = ports if file == "statefulset" else {port["name"] for port in found[file]["spec"]["ports"]}
+        yield from (f"{file}.yaml: nobody reaches {name}" for name in sorted(wanted - set(offered)))
     for file in ("service", "service-nodes"):
         for port in found[file]["spec"]["ports"]:
             if ports.get(port["targetPort"]) != port["port"]:
@@ -136,12 +144,24 @@ def nodes(found: dict[str, Manifest]) -> Iterator[str]:
     for probe in (container[f"{kind}Probe"] for kind in ("startup", "readiness", "liveness")):
         if "exec" in probe and (probe["exec"]["command"][0] != "leveret" or probe["exec"]["command"][1] not in known):
             yield f"statefulset.yaml: a probe runs {probe['exec']['command']}, which is no command"
-        if "httpGet" in probe and probe["httpGet"]["path"] not in HTTP_PATHS:
-            yield f"statefulset.yaml: a probe asks for {probe['httpGet']['path']}, which is not served"
+        if "httpGet" in probe and (probe["httpGet"]["port"] != "http" or not is_served(probe["httpGet"]["path"])):
+            yield f"statefulset.yaml: a probe asks for {probe['httpGet']}, which is not served"
     families = {each.family.name for each in WHOLE}
     for metric in found["horizontalpodautoscaler"]["spec"]["metrics"]:
         if metric["type"] == "External" and metric["external"]["metric"]["name"] not in families:
             yield f"horizontalpodautoscaler.yaml: there is no metric {metric['external']['metric']['name']}"
+
+
+def is_served(path: str) -> bool:
+    """Whether a server that is well says so at a path."""
+    with leveret.open() as broker:
+        health = Health(broker.guard, lambda: False, lambda: None)
+        try:
+            answered = health.answer(Request("GET", path.encode(), {}, Peer("127.0.0.1", 1)))
+        except Refusal:
+            return False
+        assert isinstance(answered, Response), "it answers at once"
+        return answered.status == 200
 
 
 def environment(found: dict[str, Manifest]) -> dict[str, str]:

@@ -80,6 +80,13 @@ def test_a_setting_of_patroni_that_is_missing_is_noticed(name: str) -> None:
     assert name in problem
 
 
+def test_too_few_connections_are_noticed() -> None:
+    (file,) = documents(compose.FOLDER / "patroni" / "patroni.yml")
+    file["bootstrap"]["dcs"]["postgresql"]["parameters"]["max_connections"] = 100
+    (problem,) = compose.patroni_problems(file)
+    assert "connections" in problem
+
+
 @pytest.mark.parametrize(
     ("check", "path", "value", "problem"),
     [
@@ -88,7 +95,8 @@ def test_a_setting_of_patroni_that_is_missing_is_noticed(name: str) -> None:
         (kubernetes.schemas, "horizontalpodautoscaler apiVersion", "autoscaling/v2beta1", "for Kubernetes"),
         (kubernetes.listed, "ingress", {}, "do not agree on ingress.yaml"),
         (kubernetes.references, "service spec selector", {"app": "hare"}, "do not have"),
-        (kubernetes.references, "service spec ports", [{"port": 80, "targetPort": "amqp"}], "port 80"),
+        (kubernetes.references, "service spec ports", [{"name": "a", "port": 80, "targetPort": "amqp"}], "port 80"),
+        (kubernetes.references, "service spec ports", [], "nobody reaches https"),
         (kubernetes.references, "statefulset spec serviceName", "leveret", "no headless service"),
         (kubernetes.references, "horizontalpodautoscaler spec scaleTargetRef name", "hare", "something else"),
         (kubernetes.references, "serviceaccount metadata name", "hare", "no such service account"),
@@ -110,7 +118,8 @@ def test_a_mistake_in_a_manifest_is_noticed(check: Any, path: str, value: Any, p
     ("probe", "problem"),
     [
         ({"exec": {"command": ["leveret", "health"]}}, "no command"),
-        ({"httpGet": {"path": "/healthz", "port": "amqp"}}, "not served"),
+        ({"httpGet": {"path": "/healthz", "port": "http"}}, "not served"),
+        ({"httpGet": {"path": "/health/live", "port": "amqp"}}, "not served"),
     ],
 )
 def test_a_probe_that_nothing_answers_is_noticed(probe: dict[str, Any], problem: str) -> None:

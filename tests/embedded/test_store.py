@@ -1,10 +1,12 @@
 """A broker in this process whose messages are in PostgreSQL."""
 
+import threading
 from pathlib import Path
 
 import pytest
 
 import leveret
+from leveret.journal import table_store
 from leveret.journal.store_url import shown
 from tests.postgres_server import PostgresServer
 
@@ -77,3 +79,24 @@ def test_a_password_is_not_shown() -> None:
     assert shown("postgresql://me@host/db") == "postgresql://me@host/db"
     assert shown("postgresql:///db") == "postgresql:///db"
     assert shown("data") == "data"
+
+
+def test_it_is_closed_although_its_housekeeper_waits_for_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_store, "CLOSE_PATIENCE_S", 0.2)
+    waiting = threading.Event()
+    with PostgresServer() as server:
+        broker = leveret.open(server.url(), on_failure="raise")
+        store = broker.guard.store
+        assert store is not None
+        wait = store.commit.wait
+        server.crash()
+
+        def tell(seq: int) -> None:
+            waiting.set()
+            wait(seq)
+
+        monkeypatch.setattr(store.commit, "wait", tell)
+        monkeypatch.setattr(store, "housekeep", store.checkpoint)
+        assert waiting.wait(20)
+        broker.close()
+        assert "start again when PostgreSQL answers" in str(store.commit.failed)

@@ -175,6 +175,31 @@ def test_tables_go_with_what_was_in_them(store_url: str, postgres: PostgresServe
         assert len(tables(postgres, store_url)) == segments(postgres, store_url) == 1
 
 
+@pytest.mark.usefixtures("small_segments")
+def test_segments_that_are_too_old_before_they_are_durable_go_as_well(
+    store_url: str, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = PostgresTable.append
+    with leveret.open(store_url) as broker:
+        streams = broker.guard.streams
+        clicks = broker.stream("clicks", max_bytes=400_000, segment_bytes=SEGMENT_BYTES)
+        clicks.send(b"first")
+
+        def retain(table: PostgresTable, row: Row) -> bool:
+            streams.retain(0)
+            return append(table, row)
+
+        monkeypatch.setattr(PostgresTable, "append", once(retain))
+        clicks.send_many([b"." * 100_000] * 20)  # several blocks, and a segment for each
+        clicks.send(b"last")
+        streams.retain(0)
+        kept = bodies(clicks)
+        assert 1 < len(kept) < 21
+    with leveret.open(store_url) as broker:
+        assert bodies(broker.stream("clicks")) == kept
+        assert len(tables(postgres, store_url)) == segments(postgres, store_url)
+
+
 def test_what_was_left_behind_goes_when_the_store_is_opened(store_url: str, postgres: PostgresServer) -> None:
     with leveret.open(store_url) as broker:
         broker.stream("clicks").send("x")

@@ -1,6 +1,7 @@
 """Requests with an Idempotency-Key, one after the other and at the same time."""
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from leveret.http.response import Response, Stream, json_response
 from leveret.http.router import Answer
 from leveret.security.identity import Identity
 from leveret.shared.answers import CLAIM_MS, KEPT_MS, Answers
+from leveret.shared.keys import hashed
 
 
 class Deed:
@@ -190,3 +192,16 @@ def test_one_that_never_ends_does_not_block_its_key_for_ever(
 def test_a_key_has_a_length(idempotency: Idempotency, key: str) -> None:
     with pytest.raises(Refusal, match="1 to 1024 characters"):
         idempotency.run(request(key), lambda: Response(204))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"", b"nonsense", b"[200]", b'["200",null,[]]', b'[200,null,[["a","b\\r\\nSet-Cookie: c"]]]', b"[200,7,[]]"],
+)
+def test_an_answer_that_somebody_else_wrote_is_not_given(idempotency: Idempotency, head: bytes) -> None:
+    asked, deed = request(), Deed(numbered)
+    name = hashed(b"bob", b"POST", asked.target, b"k")
+    planted = b"=" + hashlib.sha256(asked.body).digest() + head + b"\n{}"
+    asyncio.run(idempotency._answers.keep(name, b"", planted))
+    assert run(later(idempotency, deed)) == [409]
+    assert deed.count == 0

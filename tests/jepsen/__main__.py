@@ -1,31 +1,34 @@
-"""`python -m tests.jepsen --faults 100 --seed 1`: a table and one line of JSON; 1 when a promise was broken."""
+"""`python -m tests.jepsen --faults 100 --seed 1`: tables and one line of JSON; 1 when a promise was broken.
+
+With `--broken NAME` the nodes have a mistake, and 1 means that nobody noticed; see mistakes.py.
+"""
 
 import argparse
-import json
 import random
 import shutil
 import signal
-import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from tests.jepsen.checker import Findings, check
+from tests.jepsen.crowd import PROMISES
 from tests.jepsen.faults import NODE_FAULTS
 from tests.jepsen.footing import Footing
 from tests.jepsen.history import History
 from tests.jepsen.large import Large
+from tests.jepsen.mistakes import MISTAKES
+from tests.jepsen.report import tell
 from tests.jepsen.small import Small
-from tests.jepsen.world import QUEUES, STANDARD_QUEUES, World
+from tests.jepsen.world import World
 
 FOOTINGS: dict[str, Callable[[Path, str], AbstractContextManager[Footing]]] = {"small": Small, "large": Large}
 NODES = "abc"
+FAULTS = 12
 PAUSE_S = 0.25
-SHOWN_MAX = 5
 KEPT = Path("build/jepsen")  # what is left of a run that failed
 
 
@@ -50,52 +53,24 @@ def run(world: World, kinds: list[str], say: Callable[[str], None]) -> Findings:
             world.meet(kind)
         say(f"{history.now_s:7.1f} s  waiting for the rest")
         world.finish()
-    return check(history.since(), QUEUES, STANDARD_QUEUES)
-
-
-def table(findings: Findings, left_out: dict[str, str]) -> str:
-    """What happened at each kind of fault."""
-    titles = ("faults", "acknowledged", "lost", "duplicated", "out of order", "unavailable p50 s", "max s")
-    rows = ["  ".join([f"{'fault':32}", *titles])]
-    for kind, tally in findings.by_kind.items():
-        gaps = tally.unavailable_s or [0.0]
-        cells = [tally.faults, tally.acknowledged, tally.lost, tally.duplicated, tally.out_of_order]
-        texts = [*map(str, cells), f"{statistics.median(gaps):.2f}", f"{max(gaps):.2f}"]
-        rows.append(
-            "  ".join([f"{kind:32}", *(f"{text:>{len(title)}}" for text, title in zip(texts, titles, strict=True))])
-        )
-    rows += [f"{kind:32}  LEFT OUT: {reason}" for kind, reason in left_out.items()]
-    return "\n".join(rows)
-
-
-def summary(findings: Findings, seed: int, complaints: list[str]) -> dict[str, Any]:
-    """The line of JSON."""
-    kinds = findings.by_kind
-    return {
-        "seed": seed,
-        "faults": sum(tally.faults for tally in kinds.values()),
-        "invoked": findings.invoked,
-        "acknowledged": findings.acknowledged,
-        "delivered": findings.delivered,
-        "lost": len(findings.lost),
-        "duplicated": findings.duplicated,
-        "returned": findings.returned,
-        "out_of_order": len(findings.out_of_order),
-        "unexpected": len(findings.unexpected),
-        "complaints": len(complaints),
-        "unavailable_s_max": {name: max(tally.unavailable_s) for name, tally in kinds.items() if tally.unavailable_s},
-    }
+    return check(history.since(), PROMISES)
 
 
 def options() -> argparse.Namespace:
     """What is asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.jepsen", description="Let a real cluster meet faults.")
-    parser.add_argument("--faults", type=int, default=12, help="how many (default 12)")
+    parser.add_argument("--faults", type=int, help="how many (default 12, or as many as should show a mistake)")
     parser.add_argument("--seed", type=int, default=1, help="which ones when, and for how long (default 1)")
-    parser.add_argument("--footing", choices=FOOTINGS, default="large", help="what the nodes stand on (default large)")
+    parser.add_argument("--footing", choices=FOOTINGS, help="what the nodes stand on (default large; small if broken)")
     parser.add_argument("--kind", action="append", help="only these faults; again for several")
     parser.add_argument("--folder", type=Path, help=f"where logs and history stay (default: {KEPT} after a failure)")
-    return parser.parse_args()
+    parser.add_argument("--broken", choices=MISTAKES, help="let the nodes have a mistake, which is to be noticed")
+    given = parser.parse_args()
+    mistake = MISTAKES.get(given.broken)
+    given.footing = given.footing or ("small" if mistake else "large")
+    given.kind = given.kind or (list(mistake.kinds) if mistake else None)
+    given.faults = given.faults or (mistake.faults if mistake else FAULTS)
+    return given
 
 
 def say(text: str) -> None:
@@ -103,20 +78,8 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def tell(findings: Findings, left_out: dict[str, str], seed: int, complaints: list[str]) -> bool:
-    """Print what was found; whether a promise was broken."""
-    print(table(findings, left_out))
-    for name in ("lost", "out_of_order", "unexpected"):
-        for message in getattr(findings, name)[:SHOWN_MAX]:
-            print(f"{name}: {message}")
-    for complaint in complaints[:SHOWN_MAX]:
-        print(complaint)
-    print(json.dumps(summary(findings, seed, complaints)), flush=True)
-    return findings.wrong or bool(complaints)
-
-
 def attempt(given: argparse.Namespace, folder: Path) -> bool:
-    """Run, and tell; whether a promise was broken."""
+    """Run, and tell; whether it went wrong: a promise was broken, or a mistake was not noticed."""
     history = History(folder / "history.jsonl")
     try:
         with FOOTINGS[given.footing](folder, NODES) as footing:
@@ -124,11 +87,15 @@ def attempt(given: argparse.Namespace, folder: Path) -> bool:
             for kind, reason in footing.left_out.items():
                 say(f"left out: {kind}: {reason}")
             kinds = chosen(given.kind or list(faults), given.faults, given.seed)
-            world = World(folder, footing, faults, given.seed, history, PAUSE_S)
+            world = World(folder, footing, faults, given.seed, history, PAUSE_S, given.broken)
             findings = run(world, kinds, say)
-        return tell(findings, footing.left_out, given.seed, world.complaints)
+        tell(findings, footing.left_out, given.seed, world.complaints)
     finally:
         history.close()
+    noticed = findings.wrong or bool(world.complaints)
+    if given.broken:
+        say(f"{given.broken}: {'caught' if noticed else 'NOT caught'}")
+    return noticed is not bool(given.broken)
 
 
 def main() -> int:

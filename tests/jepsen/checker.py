@@ -2,27 +2,47 @@
 
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.jepsen.history import DELIVER, FAULT, INVOKE, OK, PUBLISH, SETTLE, Operation
+from tests.jepsen.history import DELIVER, FAULT, INVOKE, OK, PUBLISH, READ, SETTLE, Operation
+from tests.jepsen.stream_checker import StreamFindings, check_stream
 
 BEFORE = "before the first fault"
+BROKEN = ("lost", "out_of_order", "unexpected", "twice", "gaps", "came_back")
+"""What a cluster that keeps its promises has none of."""
 
 Name = tuple[str, str]
 """A message: its queue, and what it is called there."""
 
 
+@dataclass(frozen=True)
+class Promises:
+    """What is promised of which queue, and what is not."""
+
+    queues: Sequence[str]
+    """Those that should take messages at any time."""
+    unordered: Sequence[str] = ()
+    """Those in which order is nobody's promise."""
+    kept: Sequence[str] = ()
+    """Those with one consumer: what it has or had does not come again on the same connection."""
+    once: Sequence[str] = ()
+    """Those that are emptied when all faults are over: what comes twice was there twice."""
+    streams: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Streams, and who reads each of them."""
+
+
 @dataclass
 class Tally:
-    """What happened from the beginning of each fault of one kind until the next fault of any kind."""
+    """What happened from the beginning of each fault of one kind until the next fault of any kind, or to one queue."""
 
     faults: int = 0
     acknowledged: int = 0
     lost: int = 0
     duplicated: int = 0
     out_of_order: int = 0
+    gaps: int = 0
     unavailable_s: list[float] = field(default_factory=list)
     """Of each fault: the longest time that some queue confirmed nothing."""
 
@@ -40,62 +60,95 @@ class Findings:
     lost: list[str] = field(default_factory=list)
     out_of_order: list[str] = field(default_factory=list)
     unexpected: list[str] = field(default_factory=list)
+    twice: list[str] = field(default_factory=list)
+    """Records and rows that are there a second time."""
+    gaps: list[str] = field(default_factory=list)
+    """Records behind an offset that a reader did not see, or that another one saw elsewhere."""
+    came_back: list[str] = field(default_factory=list)
+    """Messages that came again on the connection that had them."""
     by_kind: dict[str, Tally] = field(default_factory=dict)
+    by_queue: dict[str, Tally] = field(default_factory=dict)
 
     @property
     def wrong(self) -> bool:
         """Whether a promise was broken."""
-        return bool(self.lost or self.out_of_order or self.unexpected)
+        return any(getattr(self, name) for name in BROKEN)
 
 
-def check(operations: Sequence[Operation], queues: Sequence[str], unordered: Sequence[str] = ()) -> Findings:
-    """Look for broken promises; the order of some queues is nobody's promise."""
+def check(operations: Sequence[Operation], promises: Promises) -> Findings:
+    """Look for broken promises."""
     faults = [each for each in operations if each.what == FAULT and each.outcome == INVOKE]
-    kinds = _Kinds(faults)
     published = [each for each in operations if each.what == PUBLISH]
     delivered = [each for each in operations if each.what == DELIVER]
+    streams = {
+        stream: check_stream([each for each in operations if each.what == READ and each.queue == stream], readers)
+        for stream, readers in promises.streams.items()
+    }
     invoked = {_name(each) for each in published if each.outcome == INVOKE}
-    safe = {_name(each): each.at_s for each in published if each.outcome == OK}
-    come = {_name(each) for each in delivered}
+    safe = {_name(each): each for each in published if each.outcome == OK}
+    come = {_name(each) for each in delivered} | {(name, each) for name, log in streams.items() for each in log.come}
+    again = [each for each in repeated(delivered) if not (each.queue in promises.once and not each.again)]
+    wrong = _Wrong(promises, delivered, streams)
     lost = safe.keys() - come
-    late = disorder(each for each in delivered if each.queue not in unordered)
-    twice = repeated(delivered)
-    for each_s in safe.values():
-        kinds.at(each_s).acknowledged += 1
-    for name in lost:
-        kinds.at(safe[name]).lost += 1
-    for each in late:
-        kinds.at(each.at_s).out_of_order += 1
-    for each in twice:
-        kinds.at(each.at_s).duplicated += 1
-    for kind, gap_s in unavailable(faults, published, queues):
-        kinds.by_name[kind].unavailable_s.append(gap_s)
+    tallies = _Tallies(faults, promises)
+    tallies.count("acknowledged", safe.values())
+    tallies.count("lost", (safe[name] for name in lost))
+    tallies.count("duplicated", [*again, *wrong.twice])
+    tallies.count("out_of_order", wrong.out_of_order)
+    tallies.count("gaps", wrong.gaps)
+    for kind, gap_s in unavailable(faults, published, promises.queues):
+        tallies.by_kind[kind].unavailable_s.append(gap_s)
     return Findings(
         invoked=len(invoked),
         acknowledged=len(safe),
         delivered=len(come),
-        duplicated=len(twice),
+        duplicated=len(again),
         returned=returned(operations),
         lost=named(lost),
-        out_of_order=named(_name(each) for each in late),
+        out_of_order=named(map(_name, wrong.out_of_order)),
         unexpected=named(come - invoked),
-        by_kind=dict(kinds.by_name),
+        twice=named(map(_name, wrong.twice)),
+        gaps=named(map(_name, wrong.gaps)),
+        came_back=named(map(_name, came_back(each for each in delivered if each.queue in promises.kept))),
+        by_kind=dict(tallies.by_kind),
+        by_queue=dict(tallies.by_queue),
     )
 
 
-class _Kinds:
-    """Tallies by kind of fault, found by time."""
+class _Wrong:
+    """Messages and records that are not where they should be."""
 
-    def __init__(self, faults: Sequence[Operation]) -> None:
-        self.by_name: defaultdict[str, Tally] = defaultdict(Tally)
+    def __init__(
+        self, promises: Promises, delivered: Sequence[Operation], streams: Mapping[str, StreamFindings]
+    ) -> None:
+        rows = [each for each in delivered if each.queue in promises.once and not each.again]
+        self.twice = [*repeated(rows), *(each for log in streams.values() for each in log.twice)]
+        self.out_of_order = disorder(each for each in delivered if each.queue not in promises.unordered)
+        for stream, log in streams.items():
+            if stream not in promises.unordered:
+                self.out_of_order += log.out_of_order
+        self.gaps = [each for log in streams.values() for each in log.gaps]
+
+
+class _Tallies:
+    """Tallies by kind of fault, found by time, and by queue."""
+
+    def __init__(self, faults: Sequence[Operation], promises: Promises) -> None:
+        self.by_kind: defaultdict[str, Tally] = defaultdict(Tally)
+        self.by_queue: defaultdict[str, Tally] = defaultdict(Tally)
         self._starts = [each.at_s for each in faults]
         self._names = [BEFORE, *(each.who for each in faults)]
         for each in faults:
-            self.by_name[each.who].faults += 1
+            self.by_kind[each.who].faults += 1
+        for queue in (*promises.queues, *promises.once, *promises.streams):
+            self.by_queue[queue]  # also if nothing happens to it
 
-    def at(self, at_s: float) -> Tally:
-        """That of the fault that was the last one."""
-        return self.by_name[self._names[bisect(self._starts, at_s)]]
+    def count(self, column: str, operations: Iterable[Operation]) -> None:
+        """Count what happened: for the fault that was the last one, and for the queue."""
+        for each in operations:
+            kind = self._names[bisect(self._starts, each.at_s)]
+            for tally in (self.by_kind[kind], self.by_queue[each.queue]):
+                setattr(tally, column, getattr(tally, column) + 1)
 
 
 def _name(operation: Operation) -> Name:
@@ -115,6 +168,17 @@ def repeated(delivered: Iterable[Operation]) -> list[Operation]:
         if _name(each) in seen:
             found.append(each)
         seen.add(_name(each))
+    return found
+
+
+def came_back(delivered: Iterable[Operation]) -> list[Operation]:
+    """Deliveries on a connection that had them before."""
+    seen: set[tuple[str, Name]] = set()
+    found = []
+    for each in delivered:
+        if (each.who, _name(each)) in seen:
+            found.append(each)
+        seen.add((each.who, _name(each)))
     return found
 
 
@@ -152,7 +216,7 @@ def unavailable(
     last_s = max((each.at_s for each in published), default=0.0)
     confirmed: dict[str, list[float]] = {queue: [] for queue in queues}
     for each in published:
-        if each.outcome == OK:
+        if each.outcome == OK and each.queue in confirmed:
             confirmed[each.queue].append(each.at_s)
     marks = [*((each.at_s, each.who) for each in faults), (last_s, "")]
     return [

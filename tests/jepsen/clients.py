@@ -66,9 +66,13 @@ class Consumer(Wanderer[Client]):
 
     lost = (Ended, Gone, OSError)
 
-    def __init__(self, name: str, connect: Connect[Client], first: int, history: History, queue: str) -> None:
+    def __init__(
+        self, name: str, connect: Connect[Client], first: int, history: History, queue: str, held: int = 1
+    ) -> None:
+        """It acknowledges when it has so many, all at once."""
         super().__init__(name, connect, first, history)
         self._queue = queue
+        self._held = held
 
     def talk(self, client: Client, life: int) -> None:
         client.call(1, m.BasicQos(prefetch_count=PREFETCH))
@@ -78,5 +82,6 @@ class Consumer(Wanderer[Client]):
             if not isinstance(method, m.BasicDeliver):
                 raise Gone(method)
             body = client.content(1).body.decode()
-            self.history.note(self.name, DELIVER, OK, self._queue, body, method.redelivered)
-            client.send(1, m.BasicAck(method.delivery_tag))
+            self.history.note(f"{self.name}.{life}", DELIVER, OK, self._queue, body, method.redelivered)
+            if method.delivery_tag % self._held == 0:
+                client.send(1, m.BasicAck(method.delivery_tag, self._held > 1))

@@ -10,7 +10,9 @@ from typing import Any
 from leveret.core.errors import LeveretError
 from tests.jepsen.footing import Faults
 from tests.jepsen.world import HEAL_S, POLL_S, World
+from tests.node.processes import LEASE_S
 
+PAUSE_S = (0.2, 6.0 * LEASE_S)  # etcd lets a lease live for longer than it was asked to
 SECOND = "second"  # the schema that is another group
 
 
@@ -35,7 +37,7 @@ def pause(world: World) -> None:
     """A node stands still, and goes on as if nothing had been."""
     name = world.owner()
     world.nodes.signal(name, signal.SIGSTOP)
-    world.away()
+    world.away(*PAUSE_S)
     world.nodes.signal(name, signal.SIGCONT)
 
 

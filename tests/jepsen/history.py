@@ -4,7 +4,8 @@
 
 A publish is invoked, and then ok (confirmed), fail (refused: it may or may not be there) or unknown (nobody answered).
 A delivery is ok; `again` says that the broker calls it a redelivery. That a message is settled is written down only
-where the broker answers to it. A fault is invoked, and ok when it is over.
+where the broker answers to it. What is read of a stream is ok, and has its place there. A fault is invoked, and ok when
+it is over.
 """
 
 import json
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-PUBLISH, DELIVER, SETTLE, FAULT = "publish", "deliver", "settle", "fault"
+PUBLISH, DELIVER, SETTLE, READ, FAULT = "publish", "deliver", "settle", "read", "fault"
 INVOKE, OK, FAIL, UNKNOWN = "invoke", "ok", "fail", "unknown"
 
 
@@ -28,6 +29,8 @@ class Operation(NamedTuple):
     queue: str = ""
     message: str = ""
     again: bool = False
+    partition: int = 0
+    offset: int = 0
 
 
 class History:
@@ -46,11 +49,19 @@ class History:
         return self._clock() - self._start_s
 
     def note(
-        self, who: str, what: str, outcome: str, queue: str = "", message: str = "", again: bool = False
+        self,
+        who: str,
+        what: str,
+        outcome: str,
+        queue: str = "",
+        message: str = "",
+        again: bool = False,
+        partition: int = 0,
+        offset: int = 0,
     ) -> Operation:
         """Write an operation down."""
         with self._lock:
-            operation = Operation(round(self.now_s, 4), who, what, outcome, queue, message, again)
+            operation = Operation(round(self.now_s, 4), who, what, outcome, queue, message, again, partition, offset)
             self._operations.append(operation)
             if self._file is not None:
                 self._file.write(json.dumps(operation._asdict()) + "\n")

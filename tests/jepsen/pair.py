@@ -4,6 +4,10 @@ Both are named in the URL of the store, and clients take the one that can be wri
 standby as well, so nothing is confirmed that only one of them has.
 """
 
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
@@ -11,6 +15,8 @@ from urllib.parse import quote
 from tests.postgres_server import USER, PostgresServer
 
 SYNCHRONOUS = "select 1 from pg_stat_replication where sync_state = 'sync'"
+
+SENDER = "select pid from pg_stat_replication"
 
 
 class Pair:
@@ -27,6 +33,16 @@ class Pair:
         self.primary.new_url(schema)
         place = f"postgresql:///postgres?host={self._folders}&user={USER}&target_session_attrs=read-write"
         return f"{place}&options=-csearch_path%3D{schema}"
+
+    @contextmanager
+    def deaf(self) -> Iterator[PostgresServer]:
+        """Let the standby get nothing more from the primary, for good: whoever commits has to wait."""
+        ((sender,),) = self.primary.sql(SENDER)
+        os.kill(int(str(sender)), signal.SIGSTOP)
+        try:
+            yield self.primary
+        finally:
+            os.kill(int(str(sender)), signal.SIGKILL)  # not a word of what it has not sent
 
     def fail_over(self) -> None:
         """End the primary for good, promote the standby, and give it a standby."""

@@ -5,16 +5,21 @@ A message is named as those of AMQP are. Its line is also its group in a FIFO qu
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import json
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from tests.jepsen.history import DELIVER, FAIL, INVOKE, OK, PUBLISH, SETTLE, UNKNOWN, History
-from tests.jepsen.wanderer import PATIENCE_S, Connect, Gone, Wanderer
+from tests.jepsen.http_link import LOST, HttpLink
+from tests.jepsen.wanderer import Connect, Gone, Wanderer
 
 ACCOUNT = "000000000000"
+KEY, SECRET, REGION = "AKIAJEPSENJEPSEN", "secret/with+signs", "us-east-1"
 FIFO = ".fifo"
 BATCH = 10
 POLL_S = 1  # a receiver that waits hears soon that its node is gone
@@ -22,24 +27,22 @@ VISIBILITY_S = 3
 AGAIN = "ApproximateReceiveCount"
 
 
-class SqsLink:
-    """A connection to a node; its requests are not signed."""
+class SqsLink(HttpLink):
+    """A connection to a node; its requests are signed as those of AWS are, by the code of AWS."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
-        self._place = f"http://{host}:{port}/{ACCOUNT}"
-        self._connection.connect()
+        super().__init__(host, port)
+        self._signer = SigV4Auth(Credentials(KEY, SECRET), "sqs", REGION)
 
     def ask(self, action: str, queue: str, **parameters: Any) -> dict[str, Any]:
         """Ask for something that is about a queue; raises Gone when it was not done."""
-        name = {"QueueName": queue} if action == "CreateQueue" else {"QueueUrl": f"{self._place}/{queue}"}
+        place = f"http://{self.host}"
+        name = {"QueueName": queue} if action == "CreateQueue" else {"QueueUrl": f"{place}/{ACCOUNT}/{queue}"}
+        body = json.dumps({**name, **parameters}).encode()
         fields = {"content-type": "application/x-amz-json-1.0", "x-amz-target": f"AmazonSQS.{action}"}
-        self._connection.request("POST", "/", json.dumps({**name, **parameters}), fields)
-        answer = self._connection.getresponse()
-        text = answer.read()
-        if answer.status != 200:
-            raise Gone(f"{action}: {answer.status} {text.decode()}")
-        found: dict[str, Any] = json.loads(text or b"{}")
+        request = AWSRequest("POST", f"{place}/", fields, body)
+        self._signer.add_auth(request)
+        found: dict[str, Any] = self.request("POST", "/", body, dict(request.headers))
         return found
 
     def create(self, queue: str) -> None:
@@ -47,17 +50,11 @@ class SqsLink:
         attributes = {"VisibilityTimeout": str(VISIBILITY_S), **({"FifoQueue": "true"} if queue.endswith(FIFO) else {})}
         self.ask("CreateQueue", queue, Attributes=attributes)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
 
 class Sender(Wanderer[SqsLink]):
     """Sends to all queues in turn, one message at a time."""
 
-    lost = (Gone, OSError, http.client.HTTPException)
+    lost = LOST
 
     def __init__(
         self, name: str, connect: Connect[SqsLink], first: int, history: History, queues: Sequence[str], pause_s: float
@@ -97,7 +94,7 @@ class Sender(Wanderer[SqsLink]):
 class Receiver(Wanderer[SqsLink]):
     """Takes everything out of one queue."""
 
-    lost = (Gone, OSError, http.client.HTTPException)
+    lost = LOST
 
     def __init__(self, name: str, connect: Connect[SqsLink], first: int, history: History, queue: str) -> None:
         super().__init__(name, connect, first, history)

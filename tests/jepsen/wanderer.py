@@ -61,4 +61,8 @@ class Wanderer(threading.Thread, Generic[T]):
         self.ended.set()
         self.join(4 * PATIENCE_S)
         assert not self.is_alive(), f"{self.name} does not end"
+        self.check()
+
+    def check(self) -> None:
+        """Raise what it met that it did not expect."""
         assert self.error is None, f"{self.name}: {self.error!r}"

@@ -65,7 +65,7 @@ def test_deleting_twice_is_no_error(blobs: Blobs) -> None:
 def test_orphans_are_swept(blobs: Blobs, tmp_path: Path) -> None:
     live = blobs.put(b"live", NOW_MS)
     blobs.put(b"orphan", NOW_MS)
-    assert blobs.sweep([live]) == 1
+    assert blobs.sweep(blobs.names(), [live]) == 1
     assert blobs.get(live) == b"live"
     assert len(files(tmp_path)) == 1
 
@@ -118,7 +118,7 @@ def test_half_a_local_blob_is_swept_and_what_is_not_ours_stays(tmp_path: Path) -
     key = json.loads(blobs.put(b"body", NOW_MS))["key"]
     (tmp_path / key).rename(tmp_path / f"{key}.tmp")
     (tmp_path / "notes.txt").write_text("of the operator")
-    assert blobs.sweep([]) == 0
+    assert blobs.sweep(blobs.names(), []) == 0
     assert [file.name for file in files(tmp_path)] == ["notes.txt"]
 
 

@@ -1,7 +1,8 @@
 """The journal in a real PostgreSQL: who owns it, what becomes of statements whose answer is lost, what is refused."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,9 +15,8 @@ from leveret.core.errors import (
     InvalidArgument,
     JournalFailed,
     MessageTooLarge,
-    StoreUnreachable,
 )
-from leveret.journal import postgres_blobs, table_store
+from leveret.journal import postgres_blobs
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.segments import segment_name
 from leveret.journal.table import Row, Shard, Unknown
@@ -79,6 +79,15 @@ def frames_in(postgres: PostgresServer, url: str) -> list[Any]:
     return [row for name in names for row in postgres.sql(f"select seq, epoch from {name} where start > 0 order by 1")]
 
 
+@contextmanager
+def reading_all(postgres: PostgresServer, url: str) -> Iterator[None]:
+    """Somebody reads every table for a while, as pg_dump does."""
+    with psycopg.connect(postgres.url()) as backup:
+        for name in tables(postgres, url, ""):
+            backup.execute(f"select 1 from {schema_of(url)}.{name} limit 1".encode())
+        yield
+
+
 def test_an_owner_who_was_replaced_stops(store_url: str) -> None:
     first = TableWorld(PostgresTable(store_url))
     first.durably(b"kept")
@@ -101,6 +110,17 @@ def test_an_owner_who_has_nothing_to_write_hears_of_it_too(store_url: str) -> No
         first.store.housekeep()
     first.kill()
     second.close()
+
+
+def test_an_owner_whose_shard_was_moved_away_hears_of_it_too(postgres: PostgresServer, store_url: str) -> None:
+    first = TableWorld(PostgresTable(store_url))
+    first.durably()
+    schema = schema_of(store_url)
+    postgres.sql(f"update {schema}.leveret_shard set epoch = epoch + 1; drop table {schema}.leveret_segment_0_1")
+    assert not first.store.is_owner()
+    with pytest.raises(Fenced):
+        first.store.housekeep()
+    first.kill()
 
 
 def test_an_owner_who_waits_for_a_commit_is_told_that_he_is_one(store_url: str) -> None:
@@ -290,21 +310,6 @@ def test_no_room_is_a_refusal_and_no_loss(postgres: PostgresServer, store_url: s
     again.close()
 
 
-def test_a_server_that_crashes_and_comes_back(store_url: str) -> None:
-    with PostgresServer() as server:
-        world = TableWorld(PostgresTable(server.url()), threaded=True)
-        confirmed = [world.durably(b"before")]
-        server.crash()
-        seq, told = world.begin(b"meanwhile")
-        server.start()
-        assert told.wait(PATIENCE_S)
-        confirmed += [seq, world.durably(b"after")]
-        world.kill()
-        again = TableWorld(PostgresTable(server.url()))
-        assert sorted(again.state.queues[1]) == confirmed
-        again.close()
-
-
 def test_what_postgresql_will_never_do_ends_the_journal(postgres: PostgresServer, store_url: str) -> None:
     world = TableWorld(PostgresTable(store_url))
     world.durably()
@@ -387,6 +392,28 @@ def test_dead_segments_are_dropped_and_archived_first(postgres: PostgresServer, 
     again.close()
 
 
+def test_nobody_waits_while_segments_are_measured(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = TableWorld(PostgresTable(store_url), segment_bytes=1024)
+    for i in range(20):
+        first.durably(b"%d" % i)
+    first.close()
+    table = PostgresTable(store_url)
+    world = TableWorld(table)
+    assert list(world.store.sizes()) == [world.journal.segment], "the others are not asked for by whoever looks"
+    lock: Any = world.store.lock
+    locked: list[bool] = []
+
+    def end(segment: int) -> int:
+        locked.append(lock.locked())
+        return PostgresTable.end(table, segment)
+
+    monkeypatch.setattr(table, "end", end)
+    world.store.compact()
+    assert locked == [False] * (len(world.store.sizes()) - 1)
+    assert sum(world.store.sizes().values()) > world.journal.offset
+    world.close()
+
+
 def test_what_a_dying_process_did_not_drop_is_swept(postgres: PostgresServer, store_url: str) -> None:
     TableWorld(PostgresTable(store_url)).close()
     (counting,) = tables(postgres, store_url, "checkpoint")
@@ -400,6 +427,25 @@ def test_what_a_dying_process_did_not_drop_is_swept(postgres: PostgresServer, st
     world.kill()
 
 
+def test_a_backup_keeps_nobody_waiting(postgres: PostgresServer, store_url: str) -> None:
+    world = TableWorld(PostgresTable(store_url), segment_bytes=1024)
+    for i in range(20):
+        world.state.settle(1, world.durably(b"%d" % i))
+    world.store.checkpoint()
+    kept = world.durably(b"kept")
+    with reading_all(postgres, store_url):
+        while world.store.compact():
+            continue
+        assert world.store.checkpoint()
+        world.close()
+        again = TableWorld(PostgresTable(store_url))
+        assert again.bodies() == {1: {kept: b"kept"}}
+        assert len(tables(postgres, store_url, "segment")) > len(again.store.sizes()), "nothing can be dropped yet"
+    again.close()
+    assert len(tables(postgres, store_url, "segment")) == len(again.store.sizes())
+    assert len(tables(postgres, store_url, "checkpoint")) == 1
+
+
 def test_records_are_read_back_across_rows_and_out_of_large_ones(store_url: str) -> None:
     world = TableWorld(PostgresTable(store_url), cache_bytes=1)
     small = [world.durably(b"%d" % i) for i in range(50)]
@@ -409,35 +455,6 @@ def test_records_are_read_back_across_rows_and_out_of_large_ones(store_url: str)
     expected = [bytes([i]) * 100_000 for i in range(8)]
     assert [world.state.read(1, seq).body for seq in reversed(large)] == expected[::-1]
     world.close()
-
-
-def test_a_lost_connection_does_not_keep_records_from_being_read(postgres: PostgresServer, store_url: str) -> None:
-    world = TableWorld(PostgresTable(store_url), cache_bytes=1)
-    seq = world.durably(b"far away")
-    world.state.read(1, seq)
-    world.durably(b"other")
-    postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'leveret'")
-    assert world.state.read(1, seq).body == b"far away"
-    world.close()
-
-
-def test_a_database_that_is_away_is_not_asked_for_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    with PostgresServer() as server:
-        table = PostgresTable(server.url())
-        world = TableWorld(table, cache_bytes=1)
-        seq = world.durably(b"far away")
-        server.crash()
-        world.store.housekeep()
-        asked: list[int] = []
-        monkeypatch.setattr(table, "window", lambda segment, offset, size: asked.append(offset))
-        with pytest.raises(StoreUnreachable, match="does not answer"):
-            world.state.read(1, seq)
-        assert not asked
-        monkeypatch.undo()
-        server.start()
-        world.store.housekeep()
-        assert world.state.read(1, seq).body == b"far away"
-        world.close()
 
 
 def test_a_segment_that_is_gone_is_damage_to_whoever_reads_it(postgres: PostgresServer, store_url: str) -> None:
@@ -458,24 +475,6 @@ def test_a_body_that_no_row_can_hold(store_url: str, monkeypatch: pytest.MonkeyP
     assert (blobs.names(), blobs.get("20260101-a")) == (["20260101-a"], b"x" * 10)
     with pytest.raises(FileNotFoundError):
         blobs.get("20260101-b")
-
-
-def test_a_database_that_does_not_answer(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_store, "OPEN_PATIENCE_S", 0.1)
-    with pytest.raises(StoreUnreachable, match="cannot be opened"):
-        TableWorld(PostgresTable("postgresql:///none?host=/nowhere"))
-
-
-def test_a_store_that_is_closed_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_store, "CLOSE_PATIENCE_S", 0.2)
-    with PostgresServer() as server:
-        world = TableWorld(PostgresTable(server.url()), threaded=True)
-        world.durably()
-        server.crash()
-        world.publish()
-        with pytest.raises(JournalFailed, match="the store did not take frame 2"):
-            world.close()
-        assert world.failures
 
 
 def test_what_cannot_be_asked_of_it(store_url: str) -> None:

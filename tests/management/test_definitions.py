@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from leveret.http.management.definitions import PASSWORDS_MAX
 from tests.management.recorded import DEFINITIONS
 from tests.management.scene import VHOST, Api, define
 from tests.server_process import ServerProcess
@@ -41,6 +42,18 @@ def test_an_export_of_rabbitmq_is_taken_in_and_survives(empty: ServerProcess) ->
         "name": "alice",
         "tags": ["management", "policymaker"],
     }
+
+
+def test_users_may_have_passwords(empty: ServerProcess) -> None:
+    api = Api(empty.ports["http"])
+    grace, both = ({"name": name, "password": "hopper", "tags": "management"} for name in ("grace", "both"))
+    told = api.call("POST", "/definitions", {"users": [grace, {**both, "password_hash": ""}]}).body
+    assert [("'both'" in reason, "not both" in reason) for reason in told["skipped"]] == [(True, True)]
+    assert Api(api.port, "grace", "hopper").get("/whoami")["name"] == "grace"
+    assert api.call("GET", "/users/both").status == 404
+    assert "hopper" not in empty.text
+    many = [{"name": f"user {number}", "password": "x", "tags": ""} for number in range(PASSWORDS_MAX + 1)]
+    assert "split it" in api.call("POST", "/definitions", {"users": many}).body["reason"]
 
 
 def test_what_one_server_gives_another_takes(empty: ServerProcess, api: Api) -> None:

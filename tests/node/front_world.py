@@ -68,6 +68,8 @@ class FrontWorld(World):
         self.callers: dict[Backend, Caller] = {}
         self._identities = 0
         self.version = 0
+        self.is_current = True
+        self.doubted: list[FrontConnection] = []
         self.deaf = False
         """Whether nobody hears what shards say."""
 
@@ -108,6 +110,9 @@ class FrontWorld(World):
     def home_of(self, vhost: str, queue: str) -> str:
         return self.replica.home_of(vhost, queue)
 
+    def hold(self, connection: FrontConnection) -> None:
+        self.doubted.append(connection)
+
     def identify(self) -> str:
         self._identities += 1
         return f"{NODE}/{self._identities}"
@@ -125,6 +130,9 @@ class FrontWorld(World):
         for shard in self.shards.values():
             shard.follow([step.change for step in steps], self.replica.homes)
         done(result)
+
+    def insist(self, change: Change[Any]) -> None:
+        self.change(change, lambda _: None)
 
     def _hear_gone(self, home: str, queue: Queue) -> None:
         """A shard has deleted a queue."""

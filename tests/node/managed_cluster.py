@@ -1,6 +1,7 @@
 """Nodes of one process that serve management, console and scrapes as well."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from tempfile import TemporaryDirectory
@@ -8,11 +9,12 @@ from typing import Any
 
 from leveret.http.management.site import Site
 from leveret.node.web.edges import Furnish
-from leveret.node.web.logins import share
+from leveret.node.web.logins import Logouts
 from leveret.server.administration.site import Site as Ground
 from leveret.server.alerting import alerting_of
 from leveret.server.control import perform
 from leveret.server.management import management_site
+from leveret.server.remote_control import RemoteControl
 from leveret.server.shard_verbs import ShardVerbs
 from tests.management.scene import Api
 from tests.node.cluster import Cluster
@@ -38,7 +40,7 @@ class Operator:
         return self.links
 
     async def status(self) -> dict[str, Any]:
-        return {"cluster": "test", "node": self._node.name, "definitions": 1, "members": [], "shards": []}
+        return {"cluster": "test", "node": self._node.name, "definitions": 1, "members": [], "groups": [], "shards": []}
 
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         self.draining = True
@@ -51,7 +53,7 @@ class Operator:
     def figures(self) -> dict[str, Any]:
         links = dict.fromkeys(self.links, True)
         outbox = {"outbox": 0, "outbox_oldest_ms": 0, "outbox_stuck": 0}
-        more = {"links": links, "link_bytes": self._node.link_bytes(), **outbox}
+        more = {"links": links, "link_bytes": self._node.neighbours.bytes(), **outbox}
         return {**dict.fromkeys(COUNTS, 0), **more, "etcd_trouble": 0, "store_trouble": 0}
 
 
@@ -68,17 +70,29 @@ class ManagedNode(WebNode):
         self.catalog.replica.followers.append(
             lambda change: self.alerts.book.follow(change.kind, change.definition, change.removed)
         )
-        ground = Ground(guard.core, access, alerts=self.alerts, shards=shards, elsewhere=ShardVerbs(self.node))
+        verbs = ShardVerbs(self.node)
+        ground = Ground(guard.core, access, alerts=self.alerts, shards=shards, elsewhere=verbs)
+        verbs.serve(ground)
         self.ground = ground
         fronts = self.fronts.server
         alone = management_site(options, self.edges.desk, ground, self.alerts, fronts, {}, None, self.audit, name)
         self.site: Site = self.edges.management.join(self.node, alone, self.operator)
         self.web.manage(self.site)
-        share(self.node, self.web.sessions, self.web.login)
+        self.web.operate(RemoteControl(self.decided, ground, self.audit))
+        self.logouts = Logouts(self.node, self.web.sessions, self.web.login)
+
+    async def decided(self, verb: Callable[[], Any]) -> Any:
+        """Do what an operator asks for on every node."""
+        return await self.node.decide(lambda core: verb())
 
     async def stop(self) -> None:
+        await self.logouts.close()
         await super().stop()
         await asyncio.to_thread(self._folder.cleanup)
+
+
+async def _all_threads() -> None:
+    await asyncio.gather(*(asyncio.to_thread(time.sleep, 0.05) for _ in range(40)))
 
 
 class ManagedCluster(WebCluster):
@@ -86,6 +100,12 @@ class ManagedCluster(WebCluster):
 
     def __init__(self, *names: str) -> None:
         super().__init__(*names, member=ManagedNode)
+
+    def start_threads(self) -> None:
+        """Start whatever threads there may be: none is to appear in the middle of a test."""
+        for name in self.members:
+            self.connect(name).close()  # one for passwords, which stays
+        self.run(_all_threads())
 
     def managed(self, name: str) -> ManagedNode:
         """One of them."""
@@ -100,11 +120,7 @@ class ManagedCluster(WebCluster):
     def operate(self, name: str, verb: str, /, **arguments: Any) -> Any:
         """Do what an operator of a node asks for."""
         node = self.managed(name)
-
-        async def decided(run: Callable[[], Any]) -> Any:
-            return await node.node.decide(lambda core: run())
-
-        return self.run(perform(decided, node.ground, verb, arguments))
+        return self.run(perform(node.decided, node.ground, verb, arguments))
 
     def sample(self) -> None:
         """Let every node look at its queues."""

@@ -41,9 +41,14 @@ class Nodes:
             machine = self.machines.setdefault(name, Machine(name))
             flags = ["--node", name, "--host", machine.address, *self._flags]
             environ = {"LEVERET_CLUSTER_SECRET": "between us", "LEVERET_CLUSTER_PLAIN": "true", **machine.environ}
-            self._servers[name] = ServerProcess(folder, *flags, environ=environ, prefix=machine.prefix).start()
+            server = ServerProcess(folder, *flags, environ=environ, prefix=machine.prefix, program=machine.program)
+            self._servers[name] = server.start()
         for name in names:
             self._wait_for_links(name)
+
+    def use(self, *flags: str) -> None:
+        """Start nodes with these flags as well from now on; of two that disagree the later one counts."""
+        self._flags += flags
 
     def _wait_for_links(self, name: str) -> None:
         """Wait until a node knows all the others: until then it does not wait for what they know."""

@@ -67,7 +67,7 @@ class Answering(NodeService):
 
 
 class NodeWorld(World):
-    """Requests come to node a; b has half of the queues."""
+    """Requests come to one node, at first to a; each has half of the queues."""
 
     def __init__(self, path: str | None = None, limit: RateLimit | None = None, **settings: Any) -> None:
         self.told = settings
@@ -86,10 +86,14 @@ class NodeWorld(World):
             self.members["ab"[shard % 2]].serve(str(shard), self.clock)
         while not all(member.node.links for member in self.members.values()):
             await asyncio.sleep(0.01)
-        a = self.members["a"]
-        self.broker, self.access = a.front.broker, a.front.access
-        self.desk, self.account = a.edges.desk, a.edges.account
-        self.service = Answering(a.edges.account, self.throttle, a.node)
+        self.ask("a")
+
+    def ask(self, name: str) -> None:
+        """Let requests come to a node from now on."""
+        asked = self.members[name]
+        self.broker, self.access = asked.front.broker, asked.front.access
+        self.desk, self.account = asked.edges.desk, asked.edges.account
+        self.service = Answering(asked.edges.account, self.throttle, asked.node)
 
     async def _stop(self) -> None:
         for member in self.members.values():

@@ -131,9 +131,9 @@ def test_a_settlement_is_remembered_until_it_is_durable(world: TakeoverWorld, cl
     world.freeze()
     for _ in range(3):
         client.send(BasicAck(client.next(BasicDeliver).delivery_tag))
-    assert len(backend._unsure) == 3
+    assert len(backend.unsure) == 3
     world.thaw()
-    assert len(backend._unsure) == 0
+    assert len(backend.unsure) == 0
     world.take_over()
     assert client.next_content(BasicDeliver).body == b"3"
     assert client.nothing()

@@ -43,7 +43,7 @@ def test_a_queue_is_usable_where_its_definition_is_not_known_yet(
     async def tell_nobody(version: int) -> None:
         return
 
-    monkeypatch.setattr(cluster.members["a"].node, "_tell", tell_nobody)
+    monkeypatch.setattr(cluster.members["a"].node._knowledge, "_all_know", tell_nobody)
     with cluster.connect("a") as connection:
         channel = connection.channel()
         channel.confirm_delivery()

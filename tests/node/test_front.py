@@ -1,6 +1,7 @@
 """Clients of a node whose queues are in several shards: they see one broker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,7 @@ from leveret.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
+from leveret.core.properties import Properties
 from tests.amqp.client import Client
 from tests.node.front_world import SHARDS, FrontWorld, place
 
@@ -100,6 +102,45 @@ def test_settling_many_reaches_every_shard(world: FrontWorld, client: Client) ->
     assert leased(world) == 0
     client.send(BasicAck(last))
     assert client.next(ChannelClose).reply_text == f"PRECONDITION_FAILED - unknown delivery tag {last}"
+
+
+@pytest.mark.parametrize("order", [range(1, 91), range(90, 0, -1), [*range(1, 91, 2), *range(2, 91, 2)]])
+def test_many_deliveries_are_settled_in_any_order(world: FrontWorld, client: Client, order: Iterable[int]) -> None:
+    for name in NAMES:
+        client.call(BasicConsume(name), BasicConsumeOk)
+    for _ in range(30):
+        client.publish("", exchange="amq.fanout")
+    assert len(client.received()) == 90
+    for settled, tag in enumerate(order, 1):
+        client.send(BasicAck(tag))
+        assert leased(world) == 90 - settled
+    client.publish(NAMES[0])
+    assert client.next(BasicDeliver).delivery_tag == 91
+
+
+def test_plain_headers_and_times_pass_as_they_came(client: Client) -> None:
+    sent: dict[str, Any] = {"headers": {"trace": "7"}, "expiration": "60000", "reply_to": "answers", "message_id": "m"}
+    client.publish(NAMES[0], body=b"body", **sent)
+    client.send(BasicGet(NAMES[0]))
+    came = client.next_content(BasicGetOk)
+    assert came.properties == Properties(**sent)
+    assert came.body == b"body"
+
+
+def test_a_body_in_many_frames_goes_both_ways(client: Client) -> None:
+    body = bytes(range(256)) * 2_000
+    client.call(BasicConsume(NAMES[0]), BasicConsumeOk)
+    client.publish(NAMES[0], body=body)
+    assert client.next_content(BasicDeliver).body == body
+
+
+def test_what_is_too_large_for_a_queue_is_refused_before_it_is_sent(client: Client) -> None:
+    arguments = {"x-max-message-size": 100}
+    client.call(QueueDeclare("small", durable=True, arguments=arguments), QueueDeclareOk)
+    client.publish("small", body=bytes(100))
+    client.publish("small", body=bytes(101))
+    refused = client.next(ChannelClose).reply_text
+    assert "message size 101 is larger than configured max size 100 of queue 'small'" in refused
 
 
 def test_what_is_to_be_settled_is_not_recovered(client: Client) -> None:

@@ -23,6 +23,7 @@ from tests.server_process import TRACEBACK
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 NAMES = [f"q{number}" for number in range(8)]  # some in every shard
+SCHEMA = f"groups_{secrets.token_hex(8)}"
 PATIENCE_S = 60
 
 
@@ -105,7 +106,7 @@ def second() -> Iterator[PostgresServer]:
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdProcess, postgres: PostgresServer) -> Iterator[Nodes]:
     """Two nodes under TLS, which the tests here share: what one of them leaves is where the next one begins."""
-    folder, store = tmp_path_factory.mktemp("nodes"), postgres.new_url(f"groups_{secrets.token_hex(8)}")
+    folder, store = tmp_path_factory.mktemp("nodes"), postgres.new_url(SCHEMA)
     authority = Authority(folder)
     identity = authority.issue(None, ("localhost",))
     files = {"cert": identity.cert, "key": identity.key, "ca": authority.cert}
@@ -169,6 +170,37 @@ def test_shards_move_to_a_new_group_under_load(
             nodes.operate("a", "cluster.move-shard", shard=wrong[0], group=wrong[1])
     with pytest.raises(PreconditionFailed, match="group 1 of the cluster"):
         nodes.operate("b", "cluster.add-shard-group", url=url + "&application_name=x")
+    assert TRACEBACK not in nodes.log("a") + nodes.log("b")
+
+
+def test_the_first_database_can_be_replaced_under_load(
+    nodes: Nodes, postgres: PostgresServer, second: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = Load(nodes, "a", "b")
+    with load.running():
+        load.wait_for(20)
+        assert main.main(["cluster", "move-catalog", "1", "--data", nodes.data("a")]) == 0
+        assert f"start nodes with --store {second.url('second')}" in capsys.readouterr().out
+        nodes.operate("a", "cluster.move-shard", shard=1, group=1)
+        load.wait_for(20)
+        with nodes.connect("b") as there, nodes.connect("a") as here:
+            there.channel().queue_declare("made afterwards", durable=True)
+            here.channel().queue_declare("made afterwards", passive=True)
+    assert load.lost("a") == set()
+    rows = nodes.operate("b", "cluster.status")["groups"]
+    assert [(row["group"], row["shards"], row["definitions"]) for row in rows] == [(0, 0, False), (1, 4, True)]
+    nodes.stop("b")
+    nodes.start("b")  # with the database that it knows, which knows where to go
+    nodes.use("--store", second.url("second"))
+    postgres.sql(f"drop schema {SCHEMA} cascade")
+    nodes.stop("a")
+    nodes.start("a")
+    load = Load(nodes, "a", "b")
+    with load.running():
+        load.wait_for(20)
+        with pytest.raises(PreconditionFailed, match="already"):
+            nodes.operate("a", "cluster.move-catalog", group=1)
+    assert load.lost("b") == set()
     assert TRACEBACK not in nodes.log("a") + nodes.log("b")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from leveret.core.errors import InvalidArgument
+from leveret.node import link as links
 from leveret.node import wire
 from leveret.node.link import Conversation, Link
 from leveret.node.wire import Kind
@@ -50,6 +51,24 @@ class Side:
 
     def set_write_buffer_limits(self, high: int) -> None:
         assert high
+
+
+class Talk:
+    """One end of a conversation, and what it was told."""
+
+    def __init__(self) -> None:
+        self.is_paused = False
+        self.data = b""
+        self.end: str | None = None
+
+    def heard(self, data: bytes) -> None:
+        self.data += data
+
+    def paused(self, paused: bool) -> None:
+        self.is_paused = paused
+
+    def ended(self, reason: str) -> None:
+        self.end = reason
 
 
 class Wire:
@@ -128,5 +147,74 @@ def test_a_message_of_a_kind_that_is_not_known_yet_is_ignored() -> None:
         met.carry()
         assert met.ask(b'{"known": "still"}') == b"yes, still"
         met.close()
+
+    asyncio.run(meet())
+
+
+def test_whoever_does_not_listen_is_left_alone_however_fast_the_link_is() -> None:
+    async def meet() -> None:
+        met = Wire(wire.VERSION)
+        link, talk = met.links[0], Talk()
+        number = link.open({}, talk)
+        link.data_received(wire.encode(Kind.PAUSE, number))
+        link.pause_writing()
+        link.resume_writing()
+        assert talk.is_paused
+        link.pause_writing()
+        link.data_received(wire.encode(Kind.RESUME, number))
+        assert talk.is_paused
+        late = Talk()
+        link.open({}, late)
+        assert late.is_paused
+        link.resume_writing()
+        assert not talk.is_paused
+        assert not late.is_paused
+        met.close()
+
+    asyncio.run(meet())
+
+
+def test_what_is_too_long_for_one_message_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MESSAGE_BYTES_MAX", 1_000)
+    monkeypatch.setattr(links, "PIECE_BYTES", 300)
+
+    async def meet() -> None:
+        met = Wire(wire.VERSION)
+        talk, said = Talk(), bytes(range(256)) * 10
+        met.sides[1].opened = lambda link, number, request: talk  # type: ignore[method-assign]
+        number = met.links[0].open({}, Talk())
+        met.links[0].send(number, said)
+        met.carry()
+        assert talk.data == said
+        assert wire.is_refusal(met.ask(bytes(1_001)) or b"")
+        assert not any(side.hung_up for side in met.sides)
+        met.close()
+
+    asyncio.run(meet())
+
+
+def test_nobody_waits_for_a_link_that_is_down() -> None:
+    async def meet() -> None:
+        met = Wire(wire.VERSION)
+        met.close()
+        talk, answers = Talk(), list[bytes | None]()
+        met.links[0].open({}, talk)
+        met.links[0].ask(b"{}", answers.append)
+        await asyncio.sleep(0)
+        assert (talk.end, answers) == (links.DOWN, [None])
+
+    asyncio.run(meet())
+
+
+def test_one_who_cannot_bear_the_end_of_a_link_does_not_keep_it_from_the_others() -> None:
+    async def meet() -> None:
+        met = Wire(wire.VERSION)
+        bad, good = Talk(), Talk()
+        bad.ended = lambda reason: json.loads(reason)  # type: ignore[method-assign]
+        for talk in (bad, good):
+            met.links[0].open({}, talk)
+        met.close()
+        assert good.end == links.DOWN
+        assert not met.sides[0].is_up
 
     asyncio.run(meet())

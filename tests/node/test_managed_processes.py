@@ -47,10 +47,16 @@ def test_operators_use_any_node(pair: Nodes) -> None:
     need_program("chromium")
     with sync_playwright() as playwright:
         browser = launch(playwright)
-        with Console(browser, pair.http_port("b")).open("/nodes") as page:
+        console = Console(browser, pair.http_port("b"))
+        with console.open("/audit?text=users") as page:
+            assert cell(page, "PUT /api/users/ada", "Node") == "b"
+        with console.open("/nodes") as page:
             assert cell(page, "here", "State") == "healthy"
+            assert cell(page, "here", "Redis") == "not configured"
+            assert cell(page, "postgresql://", "State") == "reachable"
             expect(page.get_by_role("region", name="Shards", exact=True)).to_contain_text("active")
             keep(page, "cluster")
+            assert cell(page, "active", "Group") == "0"
             page.get_by_role("row", name="a healthy").get_by_role("button", name="Drain").click()
             page.get_by_role("dialog").get_by_role("button", name="Drain").click()
             expect(page.get_by_role("row", name="a drained")).to_be_visible()

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
-import time
+import os
 from collections.abc import AsyncGenerator, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +13,7 @@ import pytest
 from pika import BlockingConnection
 from pika.exceptions import ConnectionClosedByBroker
 
-from leveret.core.errors import NotFound, TooMany
+from leveret.core.errors import NotFound, TooMany, Unreachable
 from leveret.http.management import listing
 from leveret.http.management.call import Call
 from leveret.http.management.cluster import asking, queues
@@ -20,7 +22,8 @@ from leveret.http.management.cluster.places import ELSEWHERE
 from leveret.http.management.routes import ROUTES
 from leveret.http.metrics.cluster import CLUSTER
 from leveret.http.request import Peer, Request
-from leveret.http.response import Stream
+from leveret.http.response import Response, Stream
+from leveret.http.router import Answer
 from leveret.node.web import management
 from leveret.security.identity import Identity
 from tests.management.scene import Api
@@ -34,18 +37,11 @@ TEXT = {"payload_encoding": "string", "properties": {}}
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ManagedCluster]:
     made = ManagedCluster("a", "b")
-    for node in "ab":
-        made.connect(node).close()  # starts a thread for passwords, which stays
-    made.run(all_threads())
+    made.start_threads()
     for name in NAMES:
         made.api("a").put(f"/queues/%2F/{name}", {"durable": True})
     yield made
     made.close()
-
-
-async def all_threads() -> None:
-    """Start whatever threads the loop may have: none is to appear in the middle of a test."""
-    await asyncio.gather(*(asyncio.to_thread(time.sleep, 0.05) for _ in range(40)))
 
 
 @pytest.fixture
@@ -130,6 +126,31 @@ def test_what_is_gathered_is_bounded(cluster: ManagedCluster, monkeypatch: pytes
 
     with pytest.raises(TooMany, match="ask for some by name"):
         asyncio.run(asking.value_of(Stream(parts())))
+
+
+def test_who_does_not_come_to_the_end_of_an_answer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ASKED_S", 0.05)
+    ended = []
+
+    async def hanging() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"["
+            await asyncio.Event().wait()
+        finally:
+            ended.append("hanging")
+
+    async def lost() -> AsyncGenerator[bytes, None]:
+        yield b"["
+        raise Unreachable("the node was lost in the middle of an answer")
+
+    answers: dict[str, Answer] = {
+        "a": Response(200, b"[1]"),
+        "b": Stream(hanging()),
+        "c": Stream(lost()),
+        "d": Response(404, b"{}"),
+    }
+    assert asyncio.run(asking.values_of(answers)) == {"a": [1]}
+    assert ended == ["hanging"]
 
 
 def test_a_queue_of_another_node_is_read_purged_and_deleted(cluster: ManagedCluster) -> None:
@@ -375,20 +396,6 @@ def test_a_shard_and_a_node_that_do_not_answer_are_told(cluster: ManagedCluster)
     del cluster.addresses["gone"]
 
 
-def test_a_browser_is_logged_in_and_out_on_every_node(cluster: ManagedCluster) -> None:
-    login = {"user": "guest", "password": "guest"}
-    begun = cluster.ask("a", "POST /console/session", login, X_CSRF_Token="")
-    cookie = begun.headers["set-cookie"].split(";")[0].partition("=")[2]
-
-    def asked(node: str, line: str) -> Any:
-        name = f"leveret_session_{cluster.at(node).http_port}"
-        return cluster.ask(node, line, Cookie=f"{name}={cookie}", X_CSRF_Token=begun.json["token"])
-
-    assert asked("b", "GET /console/session").json["user"] == "guest"
-    assert asked("b", "DELETE /console/session").status == 204
-    assert asked("a", "GET /console/session").json["user"] is None
-
-
 def test_alert_rules_are_of_the_cluster_and_alerts_of_the_owner(cluster: ManagedCluster) -> None:
     emptied(cluster)
     rule = {**cluster.api("a").get("/alerts/rules")[0], "figure": "depth_max", "limit": 1, "clear": 0, "for_s": 0}
@@ -396,8 +403,68 @@ def test_alert_rules_are_of_the_cluster_and_alerts_of_the_owner(cluster: Managed
     cluster.api("b").put("/alerts/rules/mine", {**rule, "name": "mine"})
     for _ in range(3):
         publish(cluster.api("a"), NAMES[1])
+    looked_at(cluster)
+    assert [row["rule"] for row in cluster.managed("b").alerts.alerts()] == ["mine"]
+    for node in "ab":
+        rows = cluster.api(node).get("/alerts")
+        assert [(row["rule"], row["queue"], row["node"]) for row in rows] == [("mine", NAMES[1], "b")]
+        events = cluster.api(node).get("/alerts/history?limit=1")
+        assert [(row["event"], row["queue"], row["node"]) for row in events] == [("firing", NAMES[1], "b")]
+        assert [row["node"] for row in cluster.operate(node, "alerts.firing")] == ["b"]
+        (event,) = cluster.operate(node, "alerts.history", limit=1)
+        assert (event["queue"], event["node"]) == (NAMES[1], "b")
+    cluster.move("1", "a")
+    looked_at(cluster)
+    assert [row["node"] for row in cluster.api("b").get("/alerts")] == ["a"]
+    events = [(row["event"], row["node"]) for row in cluster.api("b").get("/alerts/history")]
+    assert events == [("firing", "a"), ("firing", "b")]
+    cluster.api("a").delete(f"/queues/%2F/{NAMES[1]}/contents")
+    looked_at(cluster)
+    assert cluster.api("b").get("/alerts/history?limit=1")[0]["event"] == "resolved"
+    cluster.move("1", "b")
+    cluster.api("a").delete("/alerts/rules/mine")
+
+
+def looked_at(cluster: ManagedCluster) -> None:
     for node in "ab":
         cluster.run(cluster.managed(node).alerts.look())
-    assert [row["rule"] for row in cluster.managed("b").alerts.alerts()] == ["mine"]
-    assert [(row["rule"], row["queue"]) for row in cluster.api("a").get("/alerts")] == [("mine", NAMES[1])]
-    cluster.api("a").delete("/alerts/rules/mine")
+
+
+def test_a_silence_holds_on_every_node_and_ends_once(fresh: ManagedCluster) -> None:
+    until_ms = fresh.managed("a").site.desk.guard.clock.now_ms() + 60_000
+    made = fresh.api("a").post("/alerts/silences", {"until_ms": until_ms, "why": "we know"})
+    for node in "ab":
+        alerts = fresh.managed(node).alerts
+        assert alerts.book.silence_of(("any", "/", "queue")) is not None
+    later = replace(alerts.book.silence(made["name"]), until_ms=1)
+    fresh.run(fresh.managed("b").node.decide(lambda core: alerts.book.put_silence(later)))
+    looked_at(fresh)
+    events = fresh.api("b").get("/alerts/history")
+    assert [(row["event"], row["node"]) for row in events] == [("unsilenced", "a"), ("silenced", "a")]
+
+
+def test_what_each_node_noted_is_one_list(fresh: ManagedCluster, tmp_path: Path) -> None:
+    for node in "ab":
+        fresh.api(node).put(f"/vhosts/of-{node}")
+    for node in "ab":
+        acts = fresh.ok(node, "GET /audit?limit=2")["acts"]
+        assert [(row["act"], row["node"]) for row in acts] == [(f"PUT /api/vhosts/of-{name}", name) for name in "ba"]
+    fresh.addresses["gone"] = ("127.0.0.1", 1)
+    for path in ("/audit", "/api/alerts/history", "/api/alerts/receivers", "/api/reports"):
+        told = fresh.ask("a", f"GET {path}")
+        assert (told.status, told.headers[UNANSWERED.lower()]) == (200, "gone")
+    del fresh.addresses["gone"]
+
+
+def test_reports_of_all_nodes_are_listed_and_shown(fresh: ManagedCluster, tmp_path: Path) -> None:
+    for node, name in (("a", "monday"), ("b", "monday"), ("b", "tuesday")):
+        folder = tmp_path / node / name
+        folder.mkdir(parents=True)
+        (folder / "index.html").write_text(f"of {node}")
+        os.utime(folder / "index.html", (0, len(name) if node == "b" else 0))
+        fresh.managed(node).site.reports._folder = tmp_path / node
+    rows = fresh.api("a").get("/reports")
+    assert [(row["name"], row["node"]) for row in rows] == [("tuesday", "b"), ("monday", "b"), ("monday", "a")]
+    assert fresh.ask("a", "GET /api/reports/tuesday/page").json == b"of b"
+    assert fresh.ask("a", "GET /api/reports/monday/page?node=b").json == b"of b"
+    assert fresh.ask("a", "GET /api/reports/monday/page?node=c").status == 404

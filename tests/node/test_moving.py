@@ -27,6 +27,9 @@ class FakeGroups:
     def all(self) -> list[Group]:
         return GROUPS
 
+    def seat(self) -> int:
+        return 0
+
     def claim(self, shard: int, epoch: int) -> Home | None:
         return self.home
 
@@ -52,6 +55,7 @@ class FakeCopy:
         self.done.append("copy_ahead")
 
     def finish(self) -> None:
+        self.go.wait(10)
         self.done.append("finish")
 
     def cancel(self) -> None: ...
@@ -118,6 +122,38 @@ def test_a_move_that_does_not_count_is_an_error() -> None:
             await node.move(SHARD, 1)
 
     played(groups, play)
+
+
+def test_a_move_that_breaks_is_over_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def finish(copy: FakeCopy) -> None:
+        raise ValueError("nobody thought of that")
+
+    async def play(node: Moving) -> None:
+        monkeypatch.setattr(FakeCopy, "finish", finish)
+        async with asyncio.timeout(10):
+            with pytest.raises(ValueError, match="nobody thought"):
+                await node.move(SHARD, 1)
+        assert not node._moves
+
+    played(FakeGroups(), play)
+
+
+def test_a_shard_is_closed_though_nobody_waits_for_its_move_any_more() -> None:
+    async def play(node: Moving) -> None:
+        node.retake = lambda shard: None
+        move = asyncio.create_task(node.move(SHARD, 1))
+        while not (SHARD in node._moves and node._moves[SHARD].prepared):
+            await asyncio.sleep(0)
+        FakeCopy.go.clear()
+        closing = asyncio.create_task(node.closed(SHARD, EPOCH))
+        for _ in range(5):
+            await asyncio.sleep(0)  # now it waits for the end of the move
+        move.cancel()
+        await asyncio.sleep(0)
+        FakeCopy.go.set()
+        await closing
+
+    played(FakeGroups(), play)
 
 
 @pytest.mark.parametrize(

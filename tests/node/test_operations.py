@@ -66,7 +66,19 @@ def test_shards_go_where_they_should_and_away_from_a_node_that_leaves(
     assert "as node b sees it" in shown
     assert told["members"][0]["addresses"]["amqp"] in shown
     assert main.main(["cluster", "status", "--json", "--data", nodes.data("b")]) == 0
-    assert json.loads(capsys.readouterr().out)["node"] == "b"
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["node"], [member["redis"] for member in shown["members"]]) == ("b", ["none", "none"])
+    (group,) = shown["groups"]
+    assert (group["state"], group["standbys"], group["shards"]) == ("reachable", "", SHARDS)
+
+    assert main.main(["doctor", nodes.data("b")]) == 0
+    advice = capsys.readouterr().out.split("What to do:\n")[1].splitlines()
+    assert [line.split(":")[0] for line in advice] == [
+        "- group 0 has its commits on one disk",
+        "- etcd has 1 of 3 members that it should have",
+        "- cluster_lease_s is 1 s",
+        "- nodes a, b have no Redis",
+    ]
 
     assert main.main(["cluster", "drain", "--data", nodes.data("b")]) == 0
     assert " shards to a; it stops" in capsys.readouterr().out

@@ -84,6 +84,8 @@ def test_nodes_share_what_redis_keeps_and_serve_without_it(tmp_path: Path, etcd:
             ready = json.loads(seen(nodes, name, "/health/ready"))
             assert ready["status"] == "ok"
             assert "redis" in ready["degraded"][0]
+        members = nodes.operate("a", "cluster.status")["members"]
+        assert [(each["redis"], each["troubles"]["redis"] is None) for each in members] == [("local", False)] * 2
         assert all(json.loads(taken(nodes, name, "alone")[0])["messages"] for name in NAMES)
 
         redis_server.start()

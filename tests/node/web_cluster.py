@@ -45,6 +45,7 @@ class WebNode(OneNode):
         shared, admission = Shared(options, clock), Admission(1_000, 1_000, 1_000)
         api = edges.api(self.node, self.audit, shared.idempotency)
         self.web = Web(options, edges.desk, api, access, admission, self.audit, clock, shared)
+        self.web.doubt = self.node.doubts.wait
         self.sqs = SqsServer(options, edges.account, edges.service(self.node, shared.throttle), admission)
         self.token = ""
 

@@ -48,6 +48,11 @@ def counted(rows: list[dict[str, Any]], *columns: str) -> Counter[tuple[Any, ...
     return Counter(tuple(row[column] for column in columns) for row in rows)
 
 
+def archived_with(salt: int) -> manifests.Manifest:
+    """The manifest of an archive that has the first segment, with this salt."""
+    return manifests.Manifest(1, (), {0: manifests.Journal(first=1, last=1, salt=salt)})
+
+
 class Killed(Exception):
     """What a test lets happen instead of a kill."""
 
@@ -121,7 +126,7 @@ def test_small_files_are_put_together_and_old_days_go(
     expired = archive(spark, job, now_ms() + 16 * DAY_MS)
     assert expired.files == 0
     assert not list(out.rglob("*.parquet"))
-    assert read_manifest(str(out)).journal.last > 0
+    assert read_manifest(str(out)).journal(0).last > 0
 
 
 def test_messages_whose_segment_was_gone_before_the_archive_began_are_archived_once(
@@ -142,10 +147,10 @@ def test_the_journal_of_another_broker_is_refused(tmp_path: Path) -> None:
     work(tmp_path / "data", tmp_path / "handed", 30)
     source = (str(tmp_path / "handed"),)
     salt = open_segment(segment_files(*source)[0]).header.salt
-    assert len(jobs._sealed(source, manifests.Journal(first=1, last=1, salt=salt))) >= 2
+    assert len(jobs._sealed(source, archived_with(salt))) >= 2
     with pytest.raises(PreconditionFailed, match="another broker"):
-        jobs._sealed(source, manifests.Journal(first=1, last=1, salt=salt + 1))
-    manifests.commit(str(tmp_path), manifests.Manifest(1, (), manifests.Journal(first=1, last=1, salt=salt + 1)))
+        jobs._sealed(source, archived_with(salt + 1))
+    manifests.commit(str(tmp_path), archived_with(salt + 1))
     with pytest.raises(PreconditionFailed, match="another broker"):
         rows_of(tmp_path / "handed", archive=str(tmp_path))
 

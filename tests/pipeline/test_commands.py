@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import leveret
 from leveret.cli import main
 from leveret.pipeline.commands.context import Context
 from leveret.pipeline.progress import Status
 from tests.pipeline.history import small_history
+from tests.pipeline.test_store_archive import seal
 from tests.server.control_world import Served
 from tests.sources import ROOT
 
@@ -70,6 +72,17 @@ def test_a_journal_whose_only_segment_is_open_is_not_archived_yet(run: Run, tmp_
     small_history(tmp_path / "data")
     found = run("archive", path=tmp_path / "data", out=tmp_path / "archive")
     assert (found["segments"], found["files"], found["generation"]) == (0, 0, 0)
+
+
+def test_a_journal_in_postgresql_is_archived_by_the_name_of_its_store(
+    run: Run, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with leveret.open(store_url) as broker:
+        broker.queue("orders").send_many(["a", "b", "c"])
+        seal(broker)
+    assert run("archive", store=store_url, out=tmp_path / "archive")["messages"] == 3
+    assert main.main(["pipeline", "archive", "--path", str(tmp_path), "--out", str(tmp_path / "archive")]) == 1
+    assert "give --store" in capsys.readouterr().err
 
 
 def test_what_a_quiet_server_has_is_archived_once(run: Run, tmp_path: Path) -> None:

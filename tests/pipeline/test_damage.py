@@ -48,7 +48,7 @@ def damaged_stream(folder: Path) -> tuple[Path, dict[str, str]]:
 def damaged_manifest(folder: Path) -> tuple[Path, dict[str, str]]:
     path = folder / manifest_name(1)
     path.parent.mkdir()
-    path.write_text('{"format": 1, "gener')
+    path.write_text('{"format": 2, "gener')
     return path, {}
 
 

@@ -48,7 +48,8 @@ def archive(tmp_path: Path) -> Path:
         parquet_file(tmp_path, "invoices", MIDNIGHT),
     )
     names = Names({7: QueueName("/", "orders")}, {3: "worker"})
-    manifests.commit(str(tmp_path), Manifest(1, files, Journal(1, 4, 99, 2, (3,)), {"clicks": {"0": 5}}, names))
+    journals = {0: Journal(1, 4, 99, 2, (3,)), 7: Journal(2, 2, 5)}
+    manifests.commit(str(tmp_path), Manifest(1, files, journals, {"clicks": {"0": 5}}, {7: names}))
     return tmp_path
 
 
@@ -61,9 +62,9 @@ def rows_of(archive: Path, **options: str) -> list[dict[str, Any]]:
 
 def test_a_manifest_is_read_as_it_was_written(archive: Path) -> None:
     found = read_manifest(str(archive))
-    assert found.journal == Journal(1, 4, 99, 2, (3,))
+    assert found.journals == {0: Journal(1, 4, 99, 2, (3,)), 7: Journal(2, 2, 5)}
     assert found.streams == {"clicks": {"0": 5}}
-    assert found.names == Names({7: QueueName("/", "orders")}, {3: "worker"})
+    assert found.names == {7: Names({7: QueueName("/", "orders")}, {3: "worker"})}
     assert [(file.date, file.folder, file.rows) for file in found.of("events")] == [
         ("2026-01-01", "orders", 3),
         ("2026-01-02", "orders", 3),
@@ -102,8 +103,8 @@ def test_one_process_at_a_time_changes_an_archive(archive: Path) -> None:
 def test_damage_and_newer_formats_are_named(archive: Path) -> None:
     path = archive / manifest_name(1)
     facts = json.loads(path.read_bytes())
-    path.write_text(json.dumps(facts | {"format": 2}))
-    with pytest.raises(UnknownFormat, match="format 2"):
+    path.write_text(json.dumps(facts | {"format": 3}))
+    with pytest.raises(UnknownFormat, match="format 3"):
         rows_of(archive)
     path.write_text(json.dumps(facts | {"files": 5}))
     with pytest.raises(DamagedJournal, match=manifest_name(1)):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 TAGS = (
-    "vhost string, queue string, queue_id int, seq bigint, "
+    "vhost string, queue string, queue_id bigint, seq bigint, "
     "x_death array<struct<queue:string,reason:string,exchange:string,count:bigint,time:timestamp>>, tenant string"
 )
 Table = list[dict[str, Any]]

@@ -12,7 +12,9 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, InputPartition, IsNotNu
 
 import leveret
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, WrongKey
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
+from leveret.embedded.bodies import BYTES_TYPE, HEADERS
 from leveret.journal.disk import Disk
 from leveret.journal.meta import read_meta, write_meta
 from leveret.pipeline.source import LeveretSource, PushdownReader
@@ -207,6 +209,17 @@ def test_a_segment_that_compaction_removed_and_a_crash_brought_back_does_not_cou
     disk = Disk(tmp_path)
     write_meta(disk, replace(read_meta(disk), oldest=2))
     assert rows_of(tmp_path) == []
+
+
+def test_letters_between_shards_are_no_messages(tmp_path: Path) -> None:
+    with leveret.open(tmp_path) as broker:
+        orders = broker.queue("orders")
+        with broker.guard as core:
+            core.declare_vhost(INTERNAL_VHOST)
+            core.send_many(core.declare_queue(INTERNAL_VHOST, "outbox"), HEADERS[BYTES_TYPE], [b"letter"])
+        orders.send("order")
+    assert [row["queue"] for row in rows_of(tmp_path, table="messages")] == ["orders"]
+    assert {row["queue"] for row in rows_of(tmp_path)} == {"orders", None}
 
 
 def test_names_beside_an_archive_that_are_damaged_are_named(tmp_path: Path) -> None:

@@ -5,7 +5,13 @@ as a whole; what Leveret says instead is in intended.txt.
 """
 
 import re
+from pathlib import Path
 from typing import NamedTuple
+
+from tests.rabbitmq.transcripts import parsed, recorded
+
+SAID = recorded()
+INTENDED = dict(parsed((Path(__file__).parent / "intended.txt").read_text().splitlines()))
 
 
 class Detail(NamedTuple):
@@ -90,6 +96,11 @@ SCENARIOS: dict[str, str] = {
     "streams: delete if unused, while it is used": "a stream with consumers is not deleted under that condition",
     "streams: declare passively": "the count is that of now; RabbitMQ looks at it every few seconds",
 }
+
+
+def expected(name: str) -> list[str]:
+    """What Leveret should answer, without what is put aside."""
+    return INTENDED.get(name) or without(THEIRS, SAID[name])
 
 
 def without(details: tuple[Detail, ...], lines: list[str]) -> list[str]:

@@ -1,17 +1,24 @@
-"""A server of Leveret that starts with the same definitions as the RabbitMQ that it is compared with."""
+"""Servers of Leveret that start with the same definitions as the RabbitMQ that they are compared with."""
 
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from leveret.core.broker import Broker
+from leveret.server.administration.definitions import take_in
+from leveret.server.administration.site import Site
+from tests.node.cluster import SHARDS, Cluster
 from tests.rabbitmq.definitions import definitions
 from tests.rabbitmq.transcripts import Address
 from tests.server_process import ServerProcess
 
 VHOSTS = [f"v{number}" for number in range(12)]  # so many scenarios are played at once: most of the time is waiting
+FRONT_VHOSTS = [f"v{number}" for number in range(30)]
 
 
 @contextmanager
@@ -26,3 +33,27 @@ def running(directory: Path) -> Iterator[list[Address]]:
     assert "skipped " not in done.stdout.partition("bindings")[2], done.stdout
     with server:
         yield [("127.0.0.1", server.port, vhost) for vhost in VHOSTS]
+
+
+@contextmanager
+def front_of_another() -> Iterator[list[Address]]:
+    """Two nodes, of which one has all shards and clients come to the other: its address with each virtual host."""
+    cluster = Cluster("a", "b")
+    try:
+        for home in map(str, range(SHARDS)):
+            if cluster.owners[home] == "a":
+                cluster.move(home, "b")
+        member = cluster.members["a"]
+        site = Site(member.fronts.broker.guard.core, member.fronts.access)
+        for section, rows in definitions(FRONT_VHOSTS).items():
+            if section != "users":  # it has the guest
+                done = cluster.run(member.node.decide(partial(_take_in, site, section, rows)))
+                assert not done["skipped"]
+        yield [("127.0.0.1", member.port, vhost) for vhost in FRONT_VHOSTS]
+    finally:
+        cluster.close()
+
+
+def _take_in(site: Site, section: str, rows: list[Any], core: Broker) -> dict[str, Any]:
+    """Add definitions; `core` is that of the site."""
+    return take_in(site, section, rows)

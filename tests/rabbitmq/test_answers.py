@@ -6,19 +6,16 @@ Without RabbitMQ on the machine Leveret is compared with what one said before; `
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.rabbitmq import rabbit, servers
-from tests.rabbitmq.differences import OURS, SCENARIOS, THEIRS, without
-from tests.rabbitmq.transcripts import Transcripts, parsed, played, recorded, scripts
+from tests.rabbitmq.differences import INTENDED, OURS, SAID, SCENARIOS, THEIRS, expected, without
+from tests.rabbitmq.transcripts import Transcripts, played, scripts
 from tests.sources import ROOT
 
-SAID = recorded()
 pytestmark = pytest.mark.timeout(600)  # all scenarios are played before the first test can look at one
 PAGE = (ROOT / "docs" / "rabbitmq.md").read_text()
-INTENDED = dict(parsed((Path(__file__).parent / "intended.txt").read_text().splitlines()))
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +42,7 @@ def test_all_scenarios_were_recorded() -> None:
 
 @pytest.mark.parametrize("name", scripts())
 def test_leveret_answers_as_rabbitmq_did(leveret: Transcripts, name: str) -> None:
-    expected = INTENDED.get(name) or without(THEIRS, SAID[name])
-    assert without(OURS, leveret[name]) == expected
+    assert without(OURS, leveret[name]) == expected(name)
 
 
 def test_rabbitmq_still_answers_as_recorded(rabbitmq: Transcripts) -> None:

@@ -6,7 +6,7 @@
 Those in the folder `recorded` are RabbitMQ's. `python -m tests.rabbitmq.record` makes them anew.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -42,8 +42,8 @@ def scripts() -> dict[str, Script]:
     }
 
 
-def played(addresses: Sequence[Address]) -> Transcripts:
-    """The transcripts of all scenarios; each address (host, port and virtual host) plays one at a time."""
+def played(addresses: Sequence[Address], names: Collection[str] | None = None) -> Transcripts:
+    """The transcripts of scenarios, or of all; each address (host, port and virtual host) plays one at a time."""
     free: SimpleQueue[Address] = SimpleQueue()
     for address in addresses:
         free.put(address)
@@ -55,7 +55,7 @@ def played(addresses: Sequence[Address]) -> Transcripts:
         finally:
             free.put(address)
 
-    named = scripts()
+    named = {name: script for name, script in scripts().items() if names is None or name in names}
     with ThreadPoolExecutor(len(addresses)) as players:
         return dict(zip(named, players.map(play, named.values()), strict=True))
 

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import pytest
+
 from leveret.clock import ManualClock
 from leveret.shared.rate_limit import TAKE, SharedRateLimit
 from leveret.shared.redis import Redis
@@ -112,5 +114,19 @@ def test_a_bucket_goes_when_it_would_be_full_and_a_full_one_takes_its_place(redi
             assert passed(limit, 1) == 1
             await limit.report()
             assert passed(limit, BURST) == BURST - 1
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("level", ["nan", "inf", "-inf", "1e308", "words"])
+@pytest.mark.parametrize("at_ms", ["nan", "1e300", "-1e300", "words"])
+def test_whatever_stands_in_a_bucket_it_comes_to_an_end(redis_server: RedisProcess, level: str, at_ms: str) -> None:
+    async def scene() -> None:
+        async with nodes(redis_server, 1, RATE) as (limit,):
+            redis_server.command("HSET", "leveret/test/rate/user bob", "level", level, "at_ms", at_ms)
+            assert passed(limit, 1) == 1
+            await limit.report()
+            assert limit.take("user bob", ManualClock().now_ms()) <= 101 * BURST / RATE * 1000
+            assert 0 < redis_server.command("PTTL", "leveret/test/rate/user bob") <= 102 * BURST / RATE * 1000
 
     asyncio.run(scene())

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from leveret.core.catalog import Kind
+from leveret.http.sqs.deleted import SWEEP_EVERY
 from tests.sqs.world import World, refused
 
 
@@ -107,6 +109,17 @@ def test_a_queue_cannot_be_made_again_within_a_minute(world: World) -> None:
         world.create("orders")
     world.later(1)
     assert world.bodies(world.create("orders")) == []
+
+
+def test_names_of_deleted_queues_do_not_pile_up(world: World) -> None:
+    deleted, rows = world.account.deleted, world.broker.guard.core.catalog.of
+    with world.broker.guard:
+        for number in range(SWEEP_EVERY - 1):
+            deleted.note(f"old{number}")
+    world.later(60)
+    with world.broker.guard:
+        deleted.note("new")
+        assert [row["name"] for row in rows(Kind.DELETED_QUEUE)] == ["new"]
 
 
 def test_lists_have_prefixes_and_pages(world: World) -> None:

@@ -112,18 +112,22 @@ class Book:
         _check_room("silences", silence.name in self._silences, len(self._silences), SILENCES_MAX)
         return self._keep(Kind.ALERT_SILENCE, self._silences, silence)
 
-    def delete_silence(self, name: str) -> None:
-        """End a silence before its time."""
+    def delete_silence(self, name: str) -> Silence:
+        """End a silence before its time; give what it was."""
+        ended = self.silence(name)
         self._drop(Kind.ALERT_SILENCE, "silence", self._silences, name)
+        return ended
 
     def over(self, now_ms: int) -> list[Silence]:
         """The silences whose time has come."""
         return [each for each in self._silences.values() if each.until_ms <= now_ms]
 
-    def expire(self, now_ms: int) -> None:
-        """End them."""
-        for silence in self.over(now_ms):
+    def expire(self, now_ms: int) -> list[Silence]:
+        """End them; give those that nobody else has ended before."""
+        ended = self.over(now_ms)
+        for silence in ended:
             self.delete_silence(silence.name)
+        return ended
 
     def silence_of(self, key: Key) -> Silence | None:
         """The silence that an alert is under, if there is one."""

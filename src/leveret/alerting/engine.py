@@ -4,11 +4,12 @@
     pending, not over it     -> forgotten
     firing, down to `clear`  -> forgotten                           event "resolved"
     not judged in a turn     -> the same: its queue or its rule is gone
+    its queue has moved      -> forgotten: its new owner judges it
 
 A turn is one look at all queues: `judge` for each rule and queue that may matter, then `finish`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from leveret.alerting.rules import Rule
@@ -98,11 +99,14 @@ class Engine:
             alert.state, alert.fired_ms = FIRING, now_ms
             self._events.append(Event(FIRING, now_ms, alert))
 
-    def finish(self, now_ms: int) -> list[Event]:
-        """End a turn: what was not seen in it is over. Gives all that changed since the last one ended."""
+    def finish(self, now_ms: int, moved: Callable[[str, str], bool] = lambda vhost, queue: False) -> list[Event]:
+        """End a turn: what was not seen in it is over. Gives all that changed since the last one ended.
+
+        `moved` says whether another node has a queue: that it is not seen here does not mean that it is well.
+        """
         for alert in [each for each in self.alerts.values() if each.seen != self._turn]:
             del self.alerts[alert.key]
-            if alert.state == FIRING:
+            if alert.state == FIRING and not moved(*alert.key[1:]):
                 alert.state = RESOLVED
                 self._events.append(Event(RESOLVED, now_ms, alert))
         self.left_out, self._left_out = self._left_out, 0

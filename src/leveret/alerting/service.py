@@ -30,8 +30,8 @@ LOGGED_MAX = 100  # events of one look: the history has all of them
 LOG = Log("alerts")
 
 Row = dict[str, Any]
-Change = Callable[[Callable[[Broker], None]], Awaitable[object]]
-"""Changes a definition."""
+Change = Callable[[Callable[[Broker], Any]], Awaitable[Any]]
+"""Changes a definition, and gives what that gave."""
 
 
 class Alerting:
@@ -83,8 +83,7 @@ class Alerting:
         with self._guard as core:
             now_ms = core.now_ms
             over = self.book.over(now_ms)
-        if over:
-            await self._change(lambda core: self.book.expire(now_ms))
+        over = await self._expire(now_ms) if over else []
         with self._guard:
             heard = [alert for alert in self.engine.firing() if self.book.silence_of(alert.key) is None]
             notices = self._notices.due(self.book.receivers(), heard, events, now_ms)
@@ -92,6 +91,15 @@ class Alerting:
         self._log(events)
         for notice in notices:
             self._delivery.post(notice)
+
+    async def _expire(self, now_ms: int) -> list[Silence]:
+        """End the silences whose time has come; of all nodes that do, one is told which. The next look tries again."""
+        try:
+            ended: list[Silence] = await self._change(lambda core: self.book.expire(now_ms))
+        except Unreachable as error:
+            LOG.warning("silences not ended", reason=error)
+            return []
+        return ended
 
     async def test(self, name: str) -> Row:
         """Send a test to a receiver, once; Unreachable says why it was not taken."""
@@ -111,9 +119,9 @@ class Alerting:
         if self._too_many and not too_many:
             LOG.warning("alerts left out", kept=len(self.engine.alerts), left_out=self.engine.left_out)
 
-    async def _change_here(self, action: Callable[[Broker], None]) -> None:
+    async def _change_here(self, action: Callable[[Broker], Any]) -> Any:
         with self._guard as core:
-            action(core)
+            return action(core)
 
     # For those who ask; under the lock
 
@@ -138,17 +146,15 @@ class Alerting:
         counts = Counter(alert.rule.name for alert in self.engine.firing())
         return {rule.name: counts[rule.name] for rule in self.book.rules()}
 
-    def silence(self, given: Row, by: str, now_ms: int, name: str | None = None) -> Silence:
-        """Begin a silence."""
-        silence = begin_silence(self.book, given, by, now_ms, name)
-        self.history.note([_silence_row(SILENCED, silence, now_ms)])
-        return silence
+    # What lasts is noted by who has changed it: what changes a definition may be run more than once
 
-    def unsilence(self, name: str, by: str, now_ms: int) -> None:
-        """End a silence before its time."""
-        silence = self.book.silence(name)
-        self.book.delete_silence(name)
-        self.history.note([{**_silence_row(UNSILENCED, silence, now_ms), "by": by}])
+    def silenced(self, silence: Silence) -> None:
+        """Note that a silence has begun."""
+        self.history.note([_silence_row(SILENCED, silence, silence.since_ms)])
+
+    def unsilenced(self, silence: Silence, by: str) -> None:
+        """Note that somebody has ended a silence before its time."""
+        self.history.note([{**_silence_row(UNSILENCED, silence, self._guard.clock.now_ms()), "by": by}])
 
     # Between the parts
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from leveret.alerting.engine import Engine, Event
 from leveret.alerting.figures import FIGURES, SAMPLES, Activity, Counts, Figure, counted
 from leveret.alerting.rules import ABOUT_WAITING, Rule
+from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
@@ -79,12 +80,19 @@ class Watch:
             found = graveyards(core, [queue for queue in some if not queue.deleted])
             buried |= {(queue.vhost, queue.name) for queue in found}
         guards = self._guards()
+        here: set[Name] = set()
         self._activities = {guard: self._activities.get(guard, {}) for guard in guards}
         for guard in guards:
             with suppress(BrokerClosed, JournalFailed):  # a shard may go meanwhile
                 await self._look_at(guard, rules, buried)
-        with self._definitions:
-            return self._engine.finish(now_ms)
+                here |= self._troubled(guard)
+        with self._definitions as core:
+            return self._engine.finish(now_ms, lambda *name: name not in here and _exists(core, *name))
+
+    def _troubled(self, guard: Guard) -> set[Name]:
+        """The queues of a broker that there are alerts about."""
+        with guard as core:
+            return {(vhost, queue) for _, vhost, queue in self._engine.alerts if _exists(core, vhost, queue)}
 
     async def _look_at(self, guard: Guard, rules: list[Rule], buried: set[Name]) -> None:
         """Look at the queues and streams of one broker."""
@@ -144,6 +152,11 @@ async def _steps(guard: Guard, everything: list[T]) -> AsyncIterator[list[T]]:
         with guard:
             yield everything[start : start + STEP]
         await asyncio.sleep(0)
+
+
+def _exists(core: Broker, vhost: str, queue: str) -> bool:
+    home = core.topology.vhosts.get(vhost)
+    return home is not None and queue in home.queues
 
 
 def _measure(readers: Readers, groups: list[Any], lags: dict[Name, int]) -> None:

@@ -212,11 +212,15 @@ class Connection(Session):
 
     def _open_channel(self, number: int) -> None:
         """Make a channel."""
-        self.hub.quotas.check_channel(self.user_name)
+        self.check_channel()
         channel = self.new_channel(number)
         self.channels[number] = channel
         self.hub.opened["channel"] += 1
         channel.say(ChannelOpenOk())
+
+    def check_channel(self) -> None:
+        """Refuse one more channel of a user than may be."""
+        self.hub.quotas.check_channel(self.user_name)
 
     def new_channel(self, number: int) -> Channel:
         """A channel of this connection."""

@@ -120,7 +120,7 @@ class Hub:
         with self.locked():
             self._try(connection, action)
             self._confirm_later(connection)
-            if self._behind and not connection.finished:
+            if self.is_behind and not connection.finished:
                 connection.hold(Hold.DISK)
                 self._slowed.append(connection)
 
@@ -184,18 +184,19 @@ class Hub:
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk, and all before it."""
-        with suppress(BrokerClosed), self.locked():  # a broker that was closed meanwhile has nobody to tell
+        # A broker that was closed meanwhile, or lost to another owner, has nobody to tell.
+        with suppress(BrokerClosed, JournalFailed), self.locked():
             self.durable_frame = max(self.durable_frame, frame)
             while self._waiting and self._waiting[0][0] <= self.durable_frame:
                 self._waiting.popleft()[1]()
-            if not self._behind:
+            if not self.is_behind:
                 slowed, self._slowed = self._slowed, []
                 for connection in slowed:
                     connection.let_go(Hold.DISK)
         self.resume()
 
     @property
-    def _behind(self) -> bool:
+    def is_behind(self) -> bool:
         """Whether so much waits for the disk that connections have to wait, too."""
         return self.guard.behind or len(self._waiting) >= WAITING_MAX
 

@@ -109,13 +109,7 @@ class Publish:
 
     def check_sizes(self) -> None:
         """Refuse what is too large for one of its queues: at once, not in the middle of a commit."""
-        size_bytes = len(self.content) - self._header_len
-        for queue in self._queues:
-            most = queue.policy.max_message_bytes
-            if most is not None and size_bytes > most:
-                raise MessageTooLarge(
-                    f"message size {size_bytes} is larger than configured max size {most} of queue '{queue.name}'"
-                )
+        check_sizes(self._queues, len(self.content) - self._header_len)
 
     def store(self) -> bytes:
         """Store the body; give the pointer to it. Not under the lock."""
@@ -206,6 +200,16 @@ class Publish:
         if policy is not None and policy.content_dedup:
             return digest(self.content[self._header_len :], scope)
         return None
+
+
+def check_sizes(queues: list[Queue], size_bytes: int) -> None:
+    """Refuse a body that is too large for one of some queues."""
+    for queue in queues:
+        most = queue.policy.max_message_bytes
+        if most is not None and size_bytes > most:
+            raise MessageTooLarge(
+                f"message size {size_bytes} is larger than configured max size {most} of queue '{queue.name}'"
+            )
 
 
 def _name(headers: dict[str, Any], header: str) -> str | None:

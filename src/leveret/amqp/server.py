@@ -19,6 +19,7 @@ from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.hub import Guard, Hub
 from leveret.amqp.limits import Limits
 from leveret.amqp.sockets import Context, Socket
+from leveret.core.errors import JournalFailed
 from leveret.net.admission import Admission
 from leveret.net.listener import Listener
 from leveret.security.access import Access
@@ -141,7 +142,8 @@ class AmqpServer:
     def _tick(self) -> None:
         """Look at every connection, once a second."""
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
-        self.hub.sweep()
+        with suppress(JournalFailed):  # a shard that has another owner is about to be given up
+            self.hub.sweep()
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk; called by the thread that wrote it."""

@@ -30,3 +30,4 @@ class Hold(Enum):
     OUTPUT = "the client does not read what it asked for"
     ALARM = "memory or disk is short, and the client publishes"
     SHARD = "another part of the cluster answers"
+    DEFINITIONS = "the definitions of the cluster may have changed"

@@ -6,13 +6,17 @@
 Most of the time tags are dense, and the place of one is known without a search.
 """
 
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport uint8_t
 from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 from leveret.core.held cimport LEASED
 
 cdef enum:
     SLOTS_MIN = 16
+    RECORD_BYTES = 37
 
 
 cdef class Unacked:
@@ -79,6 +83,7 @@ cdef class Unacked:
         cdef Held held
         cdef object queue = None
         cdef bytearray records = bytearray()
+        cdef uint8_t record[RECORD_BYTES]
         cdef list found = []
         while i > self.first and self.slots[i - 1].tag > after:
             i -= 1
@@ -91,12 +96,14 @@ cdef class Unacked:
             if held.queue is not queue:
                 queue, records = held.queue, bytearray()
                 found.append((queue.name, records))
-            put(records, self.slots[i].tag, 8)
-            put(records, held.entry.seq, 8)
-            put(records, held.entry.enqueued_ms, 8)
-            put(records, held.group, 8)
-            put(records, held.entry.deliveries, 4)
-            put(records, held.entry.priority, 1)
+            put(record, self.slots[i].tag, 8)
+            put(record + 8, held.entry.seq, 8)
+            put(record + 16, held.entry.enqueued_ms, 8)
+            put(record + 24, held.group, 8)
+            put(record + 32, held.entry.deliveries, 4)
+            put(record + 36, held.entry.priority, 1)
+            PyByteArray_Resize(records, PyByteArray_GET_SIZE(records) + RECORD_BYTES)
+            memcpy(PyByteArray_AS_STRING(records) + PyByteArray_GET_SIZE(records) - RECORD_BYTES, record, RECORD_BYTES)
         return [(name, bytes(each)) for name, each in found]
 
     def take_all(self) -> list[tuple[int, int, Held]]:
@@ -170,9 +177,8 @@ cdef class Unacked:
         return 0
 
 
-cdef int put(bytearray out, uint64_t value, int size) except -1:
-    """Add a number, its highest byte first."""
+cdef void put(uint8_t* out, uint64_t value, int size) noexcept:
+    """Write a number, its highest byte first."""
     cdef int i
-    for i in range(size - 1, -1, -1):
-        out.append((value >> (8 * i)) & 0xFF)
-    return 0
+    for i in range(size):
+        out[i] = <uint8_t>(value >> (8 * (size - 1 - i)))

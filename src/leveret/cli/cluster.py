@@ -7,8 +7,18 @@ from leveret.cli import target
 from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.output import as_json, print_table
 
-MEMBERS = ("node", "linked", "draining", "shards", "definitions", "addresses.amqp", "addresses.amqps", "addresses.link")
-GROUPS = ("group", "shards", "trouble", "url")
+MEMBERS = (
+    "node",
+    "linked",
+    "draining",
+    "shards",
+    "definitions",
+    "redis",
+    "addresses.amqp",
+    "addresses.amqps",
+    "addresses.link",
+)
+GROUPS = ("group", "shards", "definitions", "state", "standbys", "trouble", "url")
 SHARDS = ("shard", "group", "owner", "epoch", "state", "queues")
 
 
@@ -35,6 +45,12 @@ def configure_move(parser: ArgumentParser) -> None:
     """The arguments of `move-shard`."""
     parser.add_argument("shard", type=int, help="the number of the shard")
     parser.add_argument("group", type=int, help="the number of its new group")
+    configure(parser)
+
+
+def configure_catalog(parser: ArgumentParser) -> None:
+    """The arguments of `move-catalog`."""
+    parser.add_argument("group", type=int, help="the number of the group that is to have the definitions")
     configure(parser)
 
 
@@ -98,11 +114,20 @@ def move_shard(given: Namespace) -> int:
     return 0
 
 
+def move_catalog(given: Namespace) -> int:
+    """Print where they are."""
+    told = asked(given, "cluster.move-catalog", group=given.group)
+    said = f"the definitions are in group {told['group']}; start nodes with --store {told['url']} from now on"
+    print(as_json(told) if given.json else said)
+    return 0
+
+
 WORDS = (
     Word("status", "show nodes and shards", configure, status),
     Word("drain", "give the shards of a node to others, then stop it", configure_drain, drain),
     Word("rebalance", "move shards to the nodes that should have them, now", configure, rebalance),
     Word("add-shard-group", "add a database, and move shards there", configure_add, add_shard_group),
     Word("move-shard", "move one shard to another database", configure_move, move_shard),
+    Word("move-catalog", "move the definitions to another database", configure_catalog, move_catalog),
 )
 COMMAND = Command("cluster", "look at a cluster, let a node go, move shards", worded(WORDS), run_word)

@@ -45,7 +45,8 @@ def run(given: Namespace) -> int:
     if given.json:
         print(as_json(result))
     elif action.columns:
-        print_table(result, action.columns)
+        placed = ("node",) if any("node" in row for row in result) else ()  # of a cluster
+        print_table(result, (*action.columns, *placed))
     else:
         print(action.done.format(**{**request, **(result if isinstance(result, dict) else {})}))
     return 0

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from leveret.cli.actions import Argument, argument
 from leveret.cli.command import Command
 from leveret.cli.output import as_json, as_list, as_table
+from leveret.cli.target import Elsewhere
+from leveret.client.broker import connect
 from leveret.core.errors import NotFound
 from leveret.server.control_client import Remote, connected
 
@@ -68,17 +70,18 @@ JOBS: tuple[Job, ...] = (
         "turn sealed segments into Parquet, by day and queue",
         (
             argument("--path", metavar="DIR", help="data directory of the broker"),
+            argument("--store", metavar="URL", help="instead: PostgreSQL of the broker, or of a cluster"),
             HANDED,
             *KEYS,
             argument("--stream", action="append", default=[], metavar="NAME", help="a stream, too; can be repeated"),
-            argument("--url", help="read the streams from the broker at this address; default: from --path"),
+            argument("--url", help="broker that streams are read from, and that seals --store; default: --path"),
             TOKEN,
             argument("--out", required=True, metavar="DIR", help="the Parquet archive"),
             argument("--retention-days", type=int, default=14, metavar="N", help="days that are kept; default: 14"),
             argument("--keep", action="store_true", help="keep every day"),
             argument("--remove-segments", action="store_true", help="remove archived segments from --archive"),
             argument("--no-compact", action="store_true", help="leave small files as they are"),
-            argument("--no-seal", action="store_true", help="leave out what the server of --path has written last"),
+            argument("--no-seal", action="store_true", help="leave out what the server has written last"),
         ),
     ),
     Job(
@@ -189,7 +192,10 @@ def run(given: Namespace) -> int:
 
 
 def seal(given: Namespace) -> None:
-    """Let the server of a data directory on this machine close its segment, so that it is archived, too."""
+    """Let the server of a data directory, or of a store, close its segment, so that it is archived, too."""
+    if given.store is not None and given.url is not None:
+        with connect(given.url, token=given.token) as broker:
+            Elsewhere(broker).call("journal.seal")
     if given.path is None or given.remote is not None:
         return
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -30,13 +31,13 @@ class AsyncRemoteBroker:
         """Use leveret.aconnect()."""
         self.clock = SystemClock()
         self._target = target
-        self._pool = AsyncPool(target.address)
+        self._pool = AsyncPool(target.servers)
         self.new_key = target.new_key
         self._closed = False
 
     async def run(self, call: Call[T]) -> T:
         """Ask until there is an answer, or no hope."""
-        request, attempts = self._target.request(call), self._target.attempts()
+        request, attempts = partial(self._target.request, call), self._target.attempts()
         while True:
             if self._closed:
                 raise BrokerClosed("the client was closed: open it again with leveret.aconnect()")
@@ -134,7 +135,7 @@ class AsyncRemoteBroker:
 
     def __repr__(self) -> str:
         """Where it is, without what is secret."""
-        return f"<AsyncRemoteBroker {self._target.address!r}>"
+        return f"<AsyncRemoteBroker {self._target.servers!r}>"
 
 
 def aconnect(url: str = URL, **options: Unpack[Options]) -> AsyncRemoteBroker:

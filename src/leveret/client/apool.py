@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from leveret.client.address import Address
 from leveret.client.pool import CONNECT_S, IDLE_MAX, READ_BYTES, Lost
+from leveret.client.servers import UNABLE, Request, Servers
 from leveret.client.wire import Answer, AnswerReader
 from leveret.core.errors import Unreachable
 
@@ -17,8 +18,9 @@ def _reason(error: OSError) -> str:
 class AsyncLink:
     """One connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Use open()."""
+        self.address = address
         self._in = reader
         self._out = writer
         self._reader = AnswerReader()
@@ -28,7 +30,7 @@ class AsyncLink:
         """Connect."""
         try:
             async with asyncio.timeout(CONNECT_S):
-                return cls(*await asyncio.open_connection(address.host, address.port, ssl=address.tls))
+                return cls(address, *await asyncio.open_connection(address.host, address.port, ssl=address.tls))
         except (OSError, TimeoutError) as error:
             problem = f"cannot connect to {address!r} ({_reason(error)}): see whether it runs"
             raise Lost(Unreachable(problem), False) from None
@@ -73,17 +75,28 @@ class AsyncLink:
 class AsyncPool:
     """The connections of a client, in one loop."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, servers: Servers) -> None:
         """None is open yet."""
-        self._address = address
+        self._servers = servers
         self._idle: list[AsyncLink] = []
         self._closed = False
 
-    async def ask(self, request: bytes, timeout_s: float) -> Answer:
+    async def ask(self, request: Request, timeout_s: float) -> Answer:
         """Send a request by any connection."""
-        link = self._take() or await AsyncLink.open(self._address)
+        address = self._servers.current
         try:
-            answer = await link.ask(request, timeout_s)
+            answer = await self._ask(self._take(address) or await AsyncLink.open(address), request, timeout_s)
+        except Lost:
+            self._servers.failed(address)
+            raise
+        if answer.status in UNABLE:
+            self._servers.failed(address)
+        return answer
+
+    async def _ask(self, link: AsyncLink, request: Request, timeout_s: float) -> Answer:
+        """Send a request by a connection, which is kept if all went well."""
+        try:
+            answer = await link.ask(request(link.address), timeout_s)
         except BaseException:
             # Also when the task is cancelled: the answer to this request must not be taken for that to another one.
             link.abort()
@@ -94,10 +107,11 @@ class AsyncPool:
             await link.close()
         return answer
 
-    def _take(self) -> AsyncLink | None:
+    def _take(self, address: Address) -> AsyncLink | None:
+        """A connection to a server that is still open; those to others are closed."""
         while self._idle:
             link = self._idle.pop()
-            if link.fresh:
+            if link.address is address and link.fresh:
                 return link
             link.abort()
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 from weakref import WeakSet
@@ -36,13 +37,13 @@ class RemoteBroker:
         self.clock = SystemClock()
         self.running: WeakSet[Worker] = WeakSet()
         self._target = target
-        self._pool = Pool(target.address)
+        self._pool = Pool(target.servers)
         self.new_key = target.new_key
         self._closed = threading.Event()
 
     def run(self, call: Call[T]) -> T:
         """Ask until there is an answer, or no hope."""
-        request, attempts = self._target.request(call), self._target.attempts()
+        request, attempts = partial(self._target.request, call), self._target.attempts()
         while True:
             if self._closed.is_set():
                 raise BrokerClosed("the client was closed: open it again with leveret.connect()")
@@ -142,11 +143,13 @@ class RemoteBroker:
 
     def __repr__(self) -> str:
         """Where it is, without what is secret."""
-        return f"<RemoteBroker {self._target.address!r}>"
+        return f"<RemoteBroker {self._target.servers!r}>"
 
 
 def connect(url: str = URL, **options: Unpack[Options]) -> RemoteBroker:
     """A client of the server at a URL, which may have a user and a password in it; nothing is asked yet.
+
+    Several URLs, separated by commas, are those of nodes of a cluster: when one fails, the next one is asked.
 
     Options: `token`; `tls`, an ssl.SSLContext; `timeout` in seconds, for each attempt; `retries`; `vhost`, the virtual
     host, "/" unless told otherwise; with `idempotent=False` messages carry no key, and one whose fate is unknown raises

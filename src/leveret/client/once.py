@@ -4,30 +4,28 @@
       ^------------'  the work failed, or whoever did it has crashed and the lease is over
 
 Between the work and "done" a crash repeats the work: at least once becomes once in effect where work that was not
-finished has no effect, or doing it again has the same. Unlike `queue.processed()`, which workers use, it knows of work
-that is going on, and takes messages from everywhere: several queues, AMQP, SQS.
+finished has no effect, or doing it again has the same. While the work goes on the lease is extended at half of its
+time, up to a limit. Unlike `queue.processed()`, which workers use, it knows of work that is going on, and takes
+messages from everywhere: several queues, AMQP, SQS.
 """
 
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, NamedTuple, Protocol
+from threading import Lock
+from typing import Any, Protocol
 
+from leveret.client.claims import DONE, Claim, Claims, LocalClaims, RedisClaims
 from leveret.clock import Clock, SystemClock
 from leveret.core.errors import InvalidArgument, ResourceLocked, Unreachable
-from leveret.shared.memory import Memory
-from leveret.shared.redis_url import check_redis_url, shown_redis_url
-from leveret.shared.scripts import CLAIM, DROP
+from leveret.embedded.leases import Extender
 
 LEASE_S = 60.0
+LONGEST_S = 3600.0  # a function that hangs does not keep others from the message for ever
 KEPT_S = 7 * 24 * 3600.0
-TIMEOUT_S = 5
 ID_CHARS_MAX = 1_024
-ENTRIES_MAX = 100_000  # in memory: about 300 bytes each
-BYTES_MAX = 1 << 30  # there are so many entries that this is never the limit
 SPACE = "leveret/once/"
-DONE = b"done"
 
 
 class Identified(Protocol):
@@ -38,94 +36,40 @@ class Identified(Protocol):
         """The same for every delivery."""
 
 
-class Claim(NamedTuple):
-    """A message that somebody works on: its key, and the mark that says who."""
+class Work:
+    """A claim whose work goes on."""
 
-    key: str
-    mark: bytes
+    def __init__(self, claims: Claims, claim: Claim, clock: Clock, until_ms: int) -> None:
+        """Extend it until a time, or until it ends."""
+        self._claims = claims
+        self._claim = claim
+        self._clock = clock
+        self._until_ms = until_ms
+        self._lock = Lock()
+        self._ended = False
 
+    def extend(self, seconds: float) -> None:
+        """Have the claim for longer; raises ResourceLocked when it is another's, or has been extended for too long."""
+        with self._lock, suppress(Unreachable):  # a Redis that is away may be back before the lease is over
+            if self._ended:
+                return
+            if self._clock.now_ms() >= self._until_ms:
+                raise ResourceLocked("the work takes too long: others may try it when the lease is over")
+            if self._claims.begin(self._claim, max(1, round(seconds * 1000))) is not None:
+                raise ResourceLocked("another has the claim: the lease was over")
 
-class Claims(Protocol):
-    """Where claims are kept."""
-
-    def begin(self, claim: Claim, lease_ms: int) -> bytes | None:
-        """Have a claim; if another has it, or it is done, what is there."""
-
-    def done(self, claim: Claim, kept_ms: int) -> None:
-        """Remember that the work is done, whoever has the claim by now."""
-
-    def give_up(self, claim: Claim) -> None:
-        """Let another try."""
-
-    def close(self) -> None:
-        """End."""
-
-
-class LocalClaims:
-    """Claims of this process alone."""
-
-    def __init__(self, clock: Clock) -> None:
-        """Nobody works on anything."""
-        self._memory = Memory(clock, ENTRIES_MAX, BYTES_MAX)
-
-    def begin(self, claim: Claim, lease_ms: int) -> bytes | None:
-        """See Claims."""
-        return self._memory.claim(*claim, lease_ms)
-
-    def done(self, claim: Claim, kept_ms: int) -> None:
-        """See Claims."""
-        self._memory.put(claim.key, DONE, kept_ms)
-
-    def give_up(self, claim: Claim) -> None:
-        """See Claims."""
-        self._memory.drop(claim.key)
-
-    def close(self) -> None:
-        """See Claims."""
-
-
-class RedisClaims:
-    """Claims of everybody who uses the same Redis."""
-
-    def __init__(self, url: str) -> None:
-        """Connect when it is needed."""
-        self._redis = _library()
-        self._shown = shown_redis_url(check_redis_url(url))
-        self._client = self._redis.Redis.from_url(url, protocol=2, socket_timeout=TIMEOUT_S)
-
-    @contextmanager
-    def _answering(self) -> Iterator[None]:
-        try:
-            yield
-        except self._redis.RedisError as error:
-            raise Unreachable(f"{self._shown} does not answer: {error}; the message comes again") from None
-
-    def begin(self, claim: Claim, lease_ms: int) -> bytes | None:
-        """See Claims."""
-        with self._answering():
-            known: bytes = self._client.eval(CLAIM, 1, *claim, lease_ms)
-            return known or None
-
-    def done(self, claim: Claim, kept_ms: int) -> None:
-        """See Claims."""
-        with self._answering():
-            self._client.set(claim.key, DONE, px=kept_ms)
-
-    def give_up(self, claim: Claim) -> None:
-        """See Claims."""
-        with self._answering():
-            self._client.eval(DROP, 1, *claim)
-
-    def close(self) -> None:
-        """See Claims."""
-        self._client.close()
+    def end(self) -> None:
+        """Extend it no more; what is under way has ended when this returns."""
+        with self._lock:
+            self._ended = True
 
 
 class Once:
     """Claims under one name: each name does the work of a message once.
 
-    `redis` is the URL of a Redis, for several processes; without one it is for this process. The `lease` is seconds and
-    has to be longer than the work takes; what is done is known for `keep` seconds.
+    `redis` is the URL of a Redis, for several processes; without one it is for this process. A claim lasts for `lease`
+    seconds without news, and is extended while its block goes on, for `longest` seconds; what is done is known for
+    `keep` seconds.
     """
 
     def __init__(
@@ -134,16 +78,21 @@ class Once:
         redis: str | None = None,
         *,
         lease: float = LEASE_S,
+        longest: float = LONGEST_S,
         keep: float = KEPT_S,
         clock: Clock | None = None,
     ) -> None:
         """Nothing is claimed yet."""
-        if not 0 < len(name) <= ID_CHARS_MAX or lease <= 0 or keep <= 0:
-            raise InvalidArgument(f"a name has 1 to {ID_CHARS_MAX} characters, and lease and keep are above 0")
+        if not 0 < len(name) <= ID_CHARS_MAX or min(lease, longest, keep) <= 0:
+            raise InvalidArgument(f"a name has 1 to {ID_CHARS_MAX} characters; lease, longest and keep are above 0")
         self._name = name
-        self._lease_ms = max(1, round(lease * 1000))
+        self.lease_ms = max(1, round(lease * 1000))
+        self._longest_ms = round(longest * 1000)
         self._kept_ms = max(1, round(keep * 1000))
-        self._claims: Claims = LocalClaims(clock or SystemClock()) if redis is None else RedisClaims(redis)
+        self.clock: Clock = clock or SystemClock()
+        self._claims: Claims = LocalClaims(self.clock) if redis is None else RedisClaims(redis)
+        self._works: dict[Claim, Work] = {}
+        self._extender = Extender(self)
 
     @contextmanager
     def claim(self, message: str | Identified) -> Iterator[bool]:
@@ -155,6 +104,7 @@ class Once:
         if claim is None:
             yield False
             return
+        self.extend(claim)
         try:
             yield True
         except BaseException:
@@ -168,22 +118,38 @@ class Once:
         if not 0 < len(message_id) <= ID_CHARS_MAX:
             raise InvalidArgument(f"the id of a message has 1 to {ID_CHARS_MAX} characters")
         claim = Claim(f"{SPACE}{self._name}/{message_id}", secrets.token_hex(16).encode())
-        known = self._claims.begin(claim, self._lease_ms)
+        known = self._claims.begin(claim, self.lease_ms)
         if known is not None and known != DONE:
             raise ResourceLocked(f"another works on message '{message_id}': give it back, for a while")
         return claim if known is None else None
 
+    def extend(self, claim: Claim) -> None:
+        """Extend the lease of a claim from now on, until it is done or given up."""
+        work = Work(self._claims, claim, self.clock, self.clock.now_ms() + self._longest_ms)
+        self._works[claim] = work
+        self._extender.hold(work)
+
+    def _end(self, claim: Claim) -> None:
+        """Extend it no more."""
+        work = self._works.pop(claim, None)
+        if work is not None:
+            self._extender.release(work)
+            work.end()
+
     def done(self, claim: Claim) -> None:
         """The other half, after the work."""
+        self._end(claim)
         self._claims.done(claim, self._kept_ms)
 
     def give_up(self, claim: Claim) -> None:
         """The other half, when the work failed; without Redis the lease does it."""
+        self._end(claim)
         with suppress(Unreachable):
             self._claims.give_up(claim)
 
     def close(self) -> None:
-        """Close the connection to Redis."""
+        """Extend nothing any more, and close the connection to Redis."""
+        self._extender.stop()
         self._claims.close()
 
 
@@ -201,6 +167,7 @@ class AsyncOnce:
         if claim is None:
             yield False
             return
+        self._once.extend(claim)
         try:
             yield True
         except BaseException:
@@ -212,12 +179,3 @@ class AsyncOnce:
     async def close(self) -> None:
         """See Once."""
         await asyncio.to_thread(self._once.close)
-
-
-def _library() -> Any:
-    """The library, which is only there with the extra."""
-    try:
-        import redis
-    except ImportError:
-        raise InvalidArgument("claims in Redis need a library: pip install 'leveret[redis]'") from None
-    return redis

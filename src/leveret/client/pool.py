@@ -1,4 +1,4 @@
-"""Connections to a server for threads: kept open between requests, each used by one thread at a time."""
+"""Connections to servers for threads: kept open between requests, each used by one thread at a time."""
 
 import select
 import socket
@@ -6,6 +6,7 @@ import threading
 from contextlib import suppress
 
 from leveret.client.address import Address
+from leveret.client.servers import UNABLE, Request, Servers
 from leveret.client.wire import Answer, AnswerReader
 from leveret.core.errors import Unreachable
 
@@ -29,6 +30,7 @@ class Link:
 
     def __init__(self, address: Address) -> None:
         """Connect."""
+        self.address = address
         try:
             plain = socket.create_connection((address.host, address.port), CONNECT_S)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -81,21 +83,32 @@ class Link:
 class Pool:
     """The connections of a client."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, servers: Servers) -> None:
         """None is open yet."""
-        self._address = address
+        self._servers = servers
         self._idle: list[Link] = []
         self._waiting: set[Link] = set()
         self._lock = threading.Lock()
         self._closed = False
 
-    def ask(self, request: bytes, timeout_s: float, waits: bool = False) -> Answer:
+    def ask(self, request: Request, timeout_s: float, waits: bool = False) -> Answer:
         """Send a request by any connection; one that `waits` for messages ends when the pool is closed."""
-        link = self._take() or Link(self._address)
+        address = self._servers.current
+        try:
+            answer = self._ask(self._take(address) or Link(address), request, timeout_s, waits)
+        except Lost:
+            self._servers.failed(address)
+            raise
+        if answer.status in UNABLE:
+            self._servers.failed(address)
+        return answer
+
+    def _ask(self, link: Link, request: Request, timeout_s: float, waits: bool) -> Answer:
+        """Send a request by a connection, which is kept if all went well."""
         try:
             if waits:
                 self._wait(link)
-            answer = link.ask(request, timeout_s)
+            answer = link.ask(request(link.address), timeout_s)
         except BaseException:
             self._drop(link)
             raise
@@ -113,14 +126,14 @@ class Pool:
             self._waiting.discard(link)
         link.close()
 
-    def _take(self) -> Link | None:
-        """The connection that was used last, if the server has kept it."""
+    def _take(self, address: Address) -> Link | None:
+        """The connection to a server that was used last, if it was kept there; those to others are closed."""
         while True:
             with self._lock:
                 if not self._idle:
                     return None
                 link = self._idle.pop()
-            if link.fresh:
+            if link.address is address and link.fresh:
                 return link
             link.close()
 

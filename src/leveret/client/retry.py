@@ -6,6 +6,7 @@ import random
 from typing import NamedTuple, TypeVar
 
 from leveret.client.calls import Call
+from leveret.client.servers import UNABLE
 from leveret.client.wire import Answer
 from leveret.clock import SystemClock
 from leveret.core import errors
@@ -28,7 +29,13 @@ def _title(kind: type[LeveretError]) -> str:
 KINDS: dict[str, type[LeveretError]] = {
     _title(kind): kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, LeveretError)
 }
-BY_STATUS: dict[int, type[LeveretError]] = {401: AccessRefused, 403: AccessRefused, 404: errors.NotFound}
+BY_STATUS: dict[int, type[LeveretError]] = {
+    401: AccessRefused,
+    403: AccessRefused,
+    404: errors.NotFound,
+    502: Unreachable,
+    503: Unreachable,
+}
 
 
 class Again(NamedTuple):
@@ -61,7 +68,9 @@ class Attempts:
         if self._lost and isinstance(refusal, InvalidReceipt) and _has_time(call):
             # The attempt whose answer was lost has done it: nobody else can have ended a lease that still had time.
             return call.read(answer._replace(body=b""))
-        busy = answer.status == 503 or (answer.status == 429 and type(refusal) is LeveretError)
+        # A server that is unable may have lost a node that had done it.
+        unable = answer.status in UNABLE and call.again
+        busy = unable or (answer.status == 429 and type(refusal) is LeveretError)
         if not busy or self._left <= 0:
             raise refusal
         asked = answer.headers.get("retry-after", "")

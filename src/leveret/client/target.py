@@ -1,4 +1,4 @@
-"""What a client is told when it is made: which server, as whom, how long and how often to ask."""
+"""What a client is told when it is made: which servers, as whom, how long and how often to ask."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import secrets
 import ssl
 from typing import Any, TypedDict, Unpack
 
-from leveret.client.address import address_of
+from leveret.client.address import Address
 from leveret.client.calls import Call
 from leveret.client.retry import REQUEST_S, RETRIES, Attempts
+from leveret.client.servers import servers_of
 from leveret.client.wire import request_bytes
 from leveret.core.errors import InvalidArgument
 
@@ -31,7 +32,7 @@ class Options(TypedDict, total=False):
 
 
 class Target:
-    """A server to ask; clients for threads and for asyncio differ only in how they wait for it."""
+    """Servers to ask; clients for threads and for asyncio differ only in how they wait for it."""
 
     def __init__(self, url: str, **options: Unpack[Options]) -> None:
         """Nothing is asked yet."""
@@ -39,14 +40,14 @@ class Target:
         if unknown:
             known = ", ".join(Options.__annotations__)
             raise InvalidArgument(f"a client has the options {known}, not {', '.join(sorted(unknown))}")
-        self.address = address_of(url, options.get("token"), options.get("tls"), options.get("vhost"))
+        self.servers = servers_of(url, options.get("token"), options.get("tls"), options.get("vhost"))
         self.timeout_s = options.get("timeout", REQUEST_S)
         self._retries = options.get("retries", RETRIES)
         self._idempotent = options.get("idempotent", True)
 
-    def request(self, call: Call[Any]) -> bytes:
-        """A call as bytes, the same for each attempt."""
-        return request_bytes(call.method, self.address.target(call.path), self.address.head, call.body, call.key)
+    def request(self, call: Call[Any], address: Address) -> bytes:
+        """A call as bytes, the same for each attempt at one server."""
+        return request_bytes(call.method, address.target(call.path), address.head, call.body, call.key)
 
     def attempts(self) -> Attempts:
         """How often to try."""

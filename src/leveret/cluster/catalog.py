@@ -9,7 +9,7 @@ So what a declaration means is decided by the core alone: equivalent or refused 
 has all that came before. Verbs that come while an append is under way go together into the next one.
 
 The copy is a broker without messages. What a verb did to it can be seen before it is in the log; nobody is told so
-before it is.
+before it is. For how long it may be answered by is said in leveret.cluster.freshness.
 """
 
 import asyncio
@@ -20,17 +20,19 @@ from typing import Any, NamedTuple
 
 from leveret.cluster.catalog_log import CatalogLog, Entry, Snapshot
 from leveret.cluster.changes import Change
+from leveret.cluster.freshness import BEATS, LEASE_S, Freshness, Reader, Watch
 from leveret.cluster.placement import SHARDS
 from leveret.cluster.replica import Replica, Step
 from leveret.core.broker import Broker
-from leveret.core.errors import BrokerClosed, LeveretError, Unreachable
+from leveret.core.errors import BrokerClosed, LeveretError, StoreUnreachable, Unreachable
 
 READ_MAX = 500
 BATCH_MAX = 200  # verbs in one entry
 ATTEMPTS_MAX = 50  # each but the last lost against another node: somebody always wins
 UNKNOWN_MAX = 20  # attempts without an answer
 PAUSE_S = 0.1
-POLL_S = 1.0
+PROOF_S = 10.0  # for how long whoever has to know the newest definitions waits for a log that does not answer
+LEAVE_S = 2.0
 SNAPSHOT_VERSIONS = 1_000  # how many versions a node that was away has to read at most
 
 Verb = Callable[[Broker], Any]
@@ -56,19 +58,27 @@ class Wish(NamedTuple):
 class Catalog:
     """One node's copy of the catalog, and the way to change it."""
 
-    def __init__(self, log: CatalogLog, node: str, shards: int = SHARDS) -> None:
-        """Empty, and at version 0; catch_up reads the log."""
+    def __init__(self, log: CatalogLog, node: str, shards: int = SHARDS, lease_s: float = LEASE_S) -> None:
+        """Empty, and at version 0; catch_up reads the log, and `prove` says so to others."""
         self.replica = Replica(shards)
         self.version = 0
+        self.reader = f"{node}:{uuid.uuid4().hex}"
+        """Who answers by this copy."""
+        self.freshness = Freshness(lease_s)
+        self.watch = Watch(self.freshness)
+        self.on_proof: Callable[[], None] = lambda: None
+        """Told whenever the copy may be answered by for some more time."""
         self.listeners: list[Listener] = []
         """Told about every change once it is in the log, in the order of the log."""
-        self._log = log
+        self.log = log
         self._node = node
         self._writer = ""
         self._turn = asyncio.Lock()
         self._wishes: list[Wish] = []
         self._committing: asyncio.Task[None] | None = None
         self._hinted = asyncio.Event()
+        self._proofs = asyncio.Condition()
+        self._beats = 0
 
     # Changing
 
@@ -108,7 +118,7 @@ class Catalog:
             entry = Entry(self.version + 1, f"{self._node}:{uuid.uuid4().hex}", [step.change for step in steps])
             appended = False
             try:
-                appended = not steps or await self._log.append(entry)
+                appended = not steps or await self.log.append(entry)
             except Unreachable:
                 unknown += 1
                 if unknown > UNKNOWN_MAX:
@@ -145,7 +155,7 @@ class Catalog:
         self._reached(entry.version, entry.writer, entry.changes)
         if entry.version % SNAPSHOT_VERSIONS == 0:
             with suppress(Unreachable):  # the next one will do
-                await self._log.compact(Snapshot(entry.version, entry.writer, self.replica.changes()))
+                await self.log.compact(Snapshot(entry.version, entry.writer, self.replica.changes()))
 
     def _reached(self, version: int, writer: str, changes: list[Change]) -> None:
         self.version, self._writer = version, writer
@@ -159,15 +169,49 @@ class Catalog:
         if version > self.version:
             self._hinted.set()
 
+    def look(self) -> None:
+        """Somebody has to know soon whether there is a newer version."""
+        self._hinted.set()
+
     async def follow(self) -> None:
-        """Make the changes of others, for ever; a hint makes it quick."""
+        """Make the changes of others, and prove it, for ever; a hint makes it quick."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_S):
+                async with asyncio.timeout(self.freshness.lease_s / BEATS):
                     await self._hinted.wait()
             self._hinted.clear()
-            with suppress(Unreachable):  # the next look may be answered
-                await self.catch_up()
+            try:
+                await self.prove()
+            except Unreachable:  # the next look may be answered
+                await asyncio.sleep(PAUSE_S)
+
+    async def prove(self) -> None:
+        """Make all changes that are in the log now, so that the copy may be answered by for a while."""
+        async with self._turn:
+            asked_us, before = self.freshness.now_us(), self.version
+            await self._beat()
+            await self._read_on()
+            if self.version != before:
+                await self._beat()  # so that nobody waits for this node any longer
+        self.freshness.prove(asked_us)
+        self.on_proof()
+        async with self._proofs:
+            self._proofs.notify_all()
+
+    async def _beat(self) -> None:
+        self._beats += 1
+        self.watch.look(await self.log.beat(Reader(self.reader, self.version, self._beats)))
+
+    async def proven(self) -> None:
+        """Return when the copy may be answered by."""
+        self.look()
+        try:
+            async with asyncio.timeout(PROOF_S), self._proofs:
+                await self._proofs.wait_for(lambda: self.freshness.is_proven)
+        except TimeoutError:
+            raise StoreUnreachable(
+                "the database that has the definitions does not answer, and they may have changed: try again"
+            ) from None
 
     async def catch_up(self, then: Callable[[], None] = lambda: None) -> None:
         """Make all changes that are in the log now; then do something while the copy has nothing but those."""
@@ -181,23 +225,22 @@ class Catalog:
             await self._settle_doubt()
         writers: set[str] = set()
         while True:
-            entries = await self._log.read(max(1, self.version), READ_MAX)
+            entries = await self.log.read(max(1, self.version), READ_MAX)
             if not self._continues(entries):
                 await self._begin_anew()
                 continue
-            news = [entry for entry in entries if entry.version > self.version]
-            if not news:
-                return writers
-            for entry in news:
+            for entry in [each for each in entries if each.version > self.version]:
                 self.replica.make(entry.changes)
                 self._reached(entry.version, entry.writer, entry.changes)
                 writers.add(entry.writer)
+            if len(entries) < READ_MAX:
+                return writers
 
     async def _settle_doubt(self) -> None:
         """Wait until the log says what it has, and will not lose it any more."""
         for _ in range(UNKNOWN_MAX):
             with suppress(Unreachable):
-                await self._log.barrier()
+                await self.log.barrier()
                 return
             await asyncio.sleep(PAUSE_S)
         raise Unreachable("the log of the catalog does not answer: the change may have been made, or not")
@@ -213,12 +256,16 @@ class Catalog:
 
     async def _begin_anew(self) -> None:
         """Go to the newest snapshot, or back to the beginning."""
-        found = await self._log.snapshot() or Snapshot(0, "", [])
+        found = await self.log.snapshot() or Snapshot(0, "", [])
         self._reached(found.version, found.writer, self.replica.become(found.changes))
 
     async def close(self) -> None:
-        """Commit nothing more."""
+        """Commit nothing more, and let nobody wait for this copy."""
         if self._committing is not None:
             self._committing.cancel()
             with suppress(asyncio.CancelledError):
                 await self._committing
+        if self._beats:
+            with suppress(Unreachable, TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    await self.log.forget(Reader(self.reader, self.version, self._beats))

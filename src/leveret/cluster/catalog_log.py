@@ -12,6 +12,7 @@ import json
 from typing import NamedTuple, Protocol
 
 from leveret.cluster.changes import Change
+from leveret.cluster.freshness import Readers
 from leveret.core.errors import TooMany
 
 ENTRY_BYTES_MAX = 64 << 20  # all nodes hold one in memory, and so does the database
@@ -33,8 +34,8 @@ class Snapshot(NamedTuple):
     changes: list[Change]
 
 
-class CatalogLog(Protocol):
-    """Where entries are kept. Whatever raises Unreachable may have been done, or not."""
+class CatalogLog(Readers, Protocol):
+    """Where entries are kept, and who reads them. Whatever raises Unreachable may have been done, or not."""
 
     async def append(self, entry: Entry) -> bool:
         """Append the entry if its version is the next one; it is durable then."""

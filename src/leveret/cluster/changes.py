@@ -24,7 +24,7 @@ Key = tuple[int, bytes]
 SHARED = frozenset({
     Kind.VHOST, Kind.EXCHANGE, Kind.QUEUE, Kind.BINDING, Kind.POLICY, Kind.USER, Kind.PERMISSION,
     Kind.TOPIC_PERMISSION, Kind.VHOST_LIMITS, Kind.API_KEY, Kind.GLOBAL_PARAMETER, Kind.ACCESS_KEY, Kind.QUEUE_DETAILS,
-    Kind.ALERT_RULE, Kind.ALERT_RECEIVER, Kind.ALERT_SILENCE,
+    Kind.ALERT_RULE, Kind.ALERT_RECEIVER, Kind.ALERT_SILENCE, Kind.DELETED_QUEUE, Kind.LOGOUT,
 })  # fmt: skip
 """What all nodes agree on. Everything else (numbers, consumers, offsets of groups) is a matter of one shard."""
 IN_SHARDS = frozenset({

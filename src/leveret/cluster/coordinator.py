@@ -12,7 +12,7 @@ from leveret.cluster.keys import Keys, Member, Owner, check_node
 from leveret.cluster.membership import Membership
 from leveret.cluster.ownership import Ownership
 from leveret.cluster.placement import SHARDS
-from leveret.core.errors import LeveretError, NotFound, ResourceLocked, Unreachable
+from leveret.core.errors import LeveretError, ResourceLocked
 from leveret.telemetry.logs import Log
 
 TTL_S = 4
@@ -104,11 +104,11 @@ class Coordinator:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for shard in self.ownership.serving():
-            await self._shards.drop(shard)
+            await self._ask(self._shards.drop(shard), "drop", shard)
         try:
             if self.ownership.lease:
                 await self._etcd.revoke(self.ownership.lease)
-        except Unreachable as error:
+        except LeveretError as error:
             log.warning("etcd was not told that this node leaves", reason=error)
 
     def retake(self, shard: int) -> None:
@@ -132,7 +132,7 @@ class Coordinator:
 
     async def hint(self, version: int) -> None:
         """Tell the other nodes that the catalog has a new version; those who do not hear it look now and then."""
-        with suppress(Unreachable):
+        with suppress(LeveretError):
             await self._etcd.put(self.keys.catalog, str(version))
 
     def now_ms(self) -> int:
@@ -162,7 +162,7 @@ class Coordinator:
             try:
                 await self._renew()
                 self.trouble = None
-            except (Unreachable, NotFound) as error:
+            except Exception as error:
                 self.trouble = str(error)
                 # Not yet lost: etcd may have it still, and an outage is no reason to stop.
                 log.warning("the lease was not renewed", reason=error)
@@ -195,7 +195,7 @@ class Coordinator:
                     async for events in changes:
                         self.view.apply(events)
                         self._woken()
-            except LeveretError as error:
+            except Exception as error:
                 log.warning("etcd does not say who is there", reason=error)
                 await asyncio.sleep(PAUSE_S)
 
@@ -204,8 +204,12 @@ class Coordinator:
     async def _steps(self) -> None:
         while True:
             self._wake.clear()
-            for command in self.ownership.step(self.now_ms()):
-                self._start(self._carry_out[type(command)](command))
+            try:
+                for command in self.ownership.step(self.now_ms()):
+                    self._start(self._carry_out[type(command)](command))
+            except Exception as error:
+                log.error("a step failed", error)
+                await asyncio.sleep(PAUSE_S)
             await _set_or_later(self._wake, STEP_S)
 
     def _woken(self) -> None:
@@ -273,7 +277,7 @@ class Coordinator:
         """The outcome of a transaction; one whose answer is lost counts as not done: the view will tell."""
         try:
             return await transaction
-        except (Unreachable, NotFound) as error:
+        except Exception as error:
             log.warning("etcd did not do it", reason=error)
             return Done(False, 0)
 
@@ -281,8 +285,9 @@ class Coordinator:
         """What the shards of this node say; None when they fail."""
         try:
             return await work
-        except LeveretError as error:
-            log.error(f"cannot {verb} a shard", shard=shard, reason=error)
+        except Exception as error:  # whatever it is, the shard is not to stay between two owners
+            unknown = None if isinstance(error, LeveretError) else error
+            log.error(f"cannot {verb} a shard", unknown, shard=shard, reason=error)
             return None
 
 

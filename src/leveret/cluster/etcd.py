@@ -87,6 +87,10 @@ class Etcd:
         with suppress(NotFound):
             await self._call("/v3/lease/revoke", {"ID": lease}, again=True)
 
+    async def member_count(self) -> int:
+        """How many etcds decide together."""
+        return len((await self._call("/v3/cluster/member/list", {}, again=True)).get("members", ()))
+
     # Keys
 
     async def put(self, key: str, value: str, lease: int = 0) -> int:

@@ -3,19 +3,24 @@
     leveret_catalog             | id | version |                      one row: whoever appends raises it by one
     leveret_catalog_log         | version | writer | changes |
     leveret_catalog_snapshot    | version | writer | changes |        one row, once there is one
+    leveret_catalog_reader      | name | version | beats |            those who answer by their copies: see freshness.py
 
 The version is compared inside of the statement that appends, so of two nodes that saw the same version one appends
-nothing. Statements run in a thread: the driver waits, and definitions do not change often.
+nothing. Statements run in threads of their own: the driver waits, and a node that opens many shards at once keeps the
+others busy, but must not forget to look what has changed.
 """
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from psycopg.types.numeric import Int8
 
 from leveret.cluster.catalog_log import Entry, Snapshot, packed, unpacked
+from leveret.cluster.freshness import Reader
+from leveret.cluster.seat import SeatSession
 from leveret.core.errors import Unreachable
-from leveret.journal.postgres_session import Session, Values
+from leveret.journal.postgres_session import Values
 from leveret.journal.table import Unknown
 
 READ_TIMEOUT_MS = 10_000
@@ -28,6 +33,8 @@ CREATE = (
         version bigint primary key, writer text not null, changes bytea not null)""",
     """create table if not exists leveret_catalog_snapshot (
         id int primary key, version bigint not null, writer text not null, changes bytea not null)""",
+    """create table if not exists leveret_catalog_reader (
+        name text primary key, version bigint not null, beats bigint not null) with (fillfactor = 50)""",
     "insert into leveret_catalog values (0, 0) on conflict (id) do nothing",
 )
 APPEND = """
@@ -47,15 +54,24 @@ REMOVE = """
     delete from leveret_catalog_log
     where version < least(%(version)s, (select version from leveret_catalog_snapshot where id = 0))"""
 
+BEAT = """
+    with beat as (
+        insert into leveret_catalog_reader values (%(name)s, %(version)s, %(beats)s)
+        on conflict (name) do update set version = excluded.version, beats = excluded.beats)
+    select name, version, beats from leveret_catalog_reader"""
+READERS = "select name, version, beats from leveret_catalog_reader where beats >= %(beats)s"
+FORGET = "delete from leveret_catalog_reader where name = %(name)s and beats = %(beats)s"
+
 
 class PostgresLog:
     """The log at a URL; CatalogLog of leveret.cluster.catalog_log says what the methods do."""
 
     def __init__(self, url: str) -> None:
         """Connections are made when they are needed, and the tables if need be."""
-        self._log = Session(url, 0)  # an append waits for as long as it takes
-        self._reading = Session(url, READ_TIMEOUT_MS)
+        self._log = SeatSession(url, 0)  # an append waits for as long as it takes
+        self._reading = SeatSession(url, READ_TIMEOUT_MS)
         self._created = False
+        self._threads = ThreadPoolExecutor(2, "leveret-catalog")  # one for each session
 
     async def append(self, entry: Entry) -> bool:
         """See CatalogLog."""
@@ -83,21 +99,35 @@ class PostgresLog:
         await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": packed(snapshot.changes)})
         await self._run(self._log, REMOVE, version)
 
-    async def close(self) -> None:
-        """End the connections."""
-        for session in (self._log, self._reading):
-            await asyncio.to_thread(session.close)
+    async def beat(self, reader: Reader) -> list[Reader]:
+        """See Readers."""
+        values = {"name": reader.name, "version": Int8(reader.version), "beats": Int8(reader.beats)}
+        return [Reader(*row) for row in (await self._run(self._reading, BEAT, values))[1]]
 
-    async def _run(self, session: Session, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:
+    async def readers(self) -> list[Reader]:
+        """See Readers."""
+        return [Reader(*row) for row in (await self._run(self._reading, READERS, {"beats": Int8(0)}))[1]]
+
+    async def forget(self, reader: Reader) -> None:
+        """See Readers."""
+        await self._run(self._reading, FORGET, {"name": reader.name, "beats": Int8(reader.beats)})
+
+    async def close(self) -> None:
+        """End the connections; nobody waits for an answer any more."""
+        for session in (self._log, self._reading):
+            await asyncio.to_thread(session.end)
+        self._threads.shutdown(wait=False)
+
+    async def _run(self, session: SeatSession, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:
         """Do one statement, and first of all create the tables."""
 
         def done() -> tuple[int, list[tuple[Any, ...]]]:
             if not self._created:
-                self._log.transact(lambda run: [run(each, None) for each in CREATE])
+                self._log.prepare(CREATE)
                 self._created = True
             return session.run(statement, values)
 
         try:
-            return await asyncio.to_thread(done)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, done)
         except Unknown as unknown:
             raise Unreachable(f"the catalog in PostgreSQL does not answer: {unknown}") from unknown

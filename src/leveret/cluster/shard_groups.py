@@ -1,11 +1,12 @@
 """The groups of a cluster: databases that have shards, and which of them has which.
 
-    leveret_group       | id | url |                             in group 0; without passwords
-    leveret_home        | shard | epoch | group_id | origin |    in group 0; no row: group 0
+    leveret_group       | id | url |                             in the seat; without passwords
+    leveret_home        | shard | epoch | group_id | origin |    in the seat; no row: group 0
     leveret_group_of    | cluster | number |                     in every group: whose it is, and which one
 
-Group 0 is the store that nodes are started with; it also has the definitions. A shard is moved by its owner: he copies
-its log to another group, and then changes the row here, which is the only truth about where a shard is.
+Group 0 is the store that a cluster begins with, and the seat until that is moved (see leveret.cluster.seat). A shard is
+moved by its owner: he copies its log to another group, and then changes the row here, which is the only truth about
+where a shard is.
 
 Whoever takes a shard over claims its row first, at his epoch, and is told the group. A move changes the row only while
 it has the epoch of the mover. So a claim either comes first, and the move comes to nothing, or it comes later, and is
@@ -14,12 +15,16 @@ next owner removes them after he has opened the new ones, and no other move begi
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import NamedTuple, TypeVar
 
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8
 
-from leveret.core.errors import InvalidArgument, PreconditionFailed, StoreUnreachable, TooMany
+from leveret.cluster.postgres_log import CREATE as CATALOG
+from leveret.cluster.seat import SeatSession, seat_of
+from leveret.cluster.seat_move import move_seat
+from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, StoreUnreachable, TooMany
 from leveret.journal.postgres_session import Run, Session
 from leveret.journal.store_url import is_url
 from leveret.journal.table import Unknown
@@ -50,12 +55,14 @@ SWITCH = """
     update leveret_home set group_id = %(target)s, origin = group_id
     where shard = %(shard)s and epoch = %(epoch)s and origin is null and group_id <> %(target)s"""
 SWEPT = "update leveret_home set origin = null where shard = %(shard)s and epoch = %(epoch)s"
-ALL = "select id, url from leveret_group where id > %(id)s order by id"
+ALL = "select id, url from leveret_group where id >= %(id)s order by id"
 ADD = "insert into leveret_group values (%(id)s, %(url)s)"
 FACTS = """
     select current_setting('server_version_num')::int / 10000, current_setting('synchronous_standby_names'),
         to_regclass('leveret_group_of') is not null, to_regclass('leveret_shard') is not null
     where %(id)s = 0"""
+HAS = """
+    select to_regclass('leveret_home') is not null, to_regclass('leveret_shard') is not null where %(id)s = 0"""
 
 Answer = TypeVar("Answer")
 
@@ -94,12 +101,12 @@ class ShardGroups:
         """Those whose group 0 is a store; connections are made when they are needed."""
         self._first = Group(0, store)
         self._cluster = cluster
-        self._session = Session(store, TIMEOUT_MS)
+        self._session = SeatSession(store, TIMEOUT_MS)
         self._created = False
 
     def close(self) -> None:
         """End the connection."""
-        self._session.close()
+        self._session.end()
 
     def claim(self, shard: int, epoch: int) -> Home | None:
         """Where a shard is for its owner at an epoch; None: somebody has claimed it at a higher one."""
@@ -126,7 +133,35 @@ class ShardGroups:
         return self._done(self._all)
 
     def _all(self, run: Run) -> list[Group]:
-        return [self._first, *(Group(*row) for row in run(ALL, {"id": Int8(0)})[1])]
+        found = [Group(*row) for row in run(ALL, {"id": Int8(0)})[1]]
+        return found if found and not found[0].number else [self._first, *found]
+
+    def seat(self) -> int:
+        """The number of the group that has the definitions, and what is said here."""
+
+        def seat(run: Run) -> int:
+            self._all(run)  # which is only there
+            number: int = run(MARKED, {"id": Int8(0)})[1][0][1]
+            return number
+
+        return self._done(seat)
+
+    def move_seat(self, number: int) -> None:
+        """Let another group have the definitions, and what is said here."""
+        groups = {group.number: group for group in self.all()}
+        if number not in groups:
+            raise NotFound(f"there is no group {number}: see `leveret cluster status`, or add it")
+        if number == self.seat():
+            raise PreconditionFailed(f"group {number} has the definitions already")
+        check_url(groups[0].url)  # so that it can be recorded
+        _check_free(facts_of(groups[number].url), self._cluster, number)
+        try:
+            lock, *creates = CATALOG
+            move_seat(self._session, groups[number].url, groups[0].url, (lock, LOCK), (*creates, *CREATE))
+        except Unknown as unknown:
+            raise StoreUnreachable(
+                f"PostgreSQL does not answer: {unknown}; see `leveret cluster status`, then try again"
+            ) from unknown
 
     def add(self, url: str) -> Group:
         """Record a group, and mark its database as one; once more is no error."""
@@ -153,12 +188,40 @@ class ShardGroups:
         """Do something in one transaction, and first of all create the tables."""
         try:
             if not self._created:
-                self._session.transact(lambda run: [run(each, None) for each in (LOCK, *CREATE)])
+                self._session.prepare((LOCK, *CREATE))
                 self._session.run(MARK, {"cluster": self._cluster, "number": Int8(0)})
                 self._created = True
             return self._session.transact(work)
         except Unknown as unknown:
             raise StoreUnreachable(f"group 0 in PostgreSQL does not answer: {unknown}; try again later") from unknown
+
+
+def shards_of(store: str) -> dict[int, str]:
+    """The URL of the database that has each shard, for those who only read; one broker alone has one shard."""
+    try:
+        own, homes = _own_shards(store), _homes(store, seat_of(store, TIMEOUT_MS))
+    except Unknown as unknown:
+        raise StoreUnreachable(f"PostgreSQL does not answer: {unknown}; try again later") from unknown
+    if not own and not homes:
+        raise NotFound("the database has no journal of a broker: give the store that the servers are started with")
+    return own | homes
+
+
+def _own_shards(store: str) -> dict[int, str]:
+    """The shards in one database."""
+    with closing(Session(store, TIMEOUT_MS)) as session:
+        has_shards = session.run(HAS, {"id": Int8(0)})[1][0][1]
+        numbers = session.run("select id from leveret_shard order by id")[1] if has_shards else []
+        return {number: store for (number,) in numbers}
+
+
+def _homes(store: str, seat: str) -> dict[int, str]:
+    """What the seat of a cluster says of its shards; group 0 is at `store` unless it says otherwise."""
+    with closing(Session(seat, TIMEOUT_MS)) as session:
+        if not session.run(HAS, {"id": Int8(0)})[1][0][0]:
+            return {}
+        urls: dict[int, str] = {0: store, **dict(session.run(ALL, {"id": Int8(0)})[1])}
+        return {shard: urls[group] for shard, group in session.run("select shard, group_id from leveret_home")[1]}
 
 
 def check_url(url: str) -> None:
@@ -183,6 +246,15 @@ def facts_of(url: str) -> Facts:
         raise StoreUnreachable(f"the database of the group cannot be reached: {unknown}") from unknown
     finally:
         session.close()
+
+
+def check_store(url: str, cluster: str) -> None:
+    """Refuse a store that is not a cluster's: definitions of others would be removed, with the messages in them."""
+    facts = facts_of(url)
+    if facts.cluster is None and facts.shards:
+        raise InvalidArgument("the store has the messages of a server that is no node: give one that is empty")
+    if facts.cluster not in (None, cluster):
+        raise InvalidArgument(f"the store belongs to the cluster '{facts.cluster}': give another one, or that name")
 
 
 def mark(url: str, cluster: str, number: int) -> None:

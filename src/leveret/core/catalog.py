@@ -36,6 +36,10 @@ class Kind(IntEnum):
     MOVE_TASK = 16
     CONSUMER_GROUP = 17
     GROUP_OFFSET = 18
+    DELETED_QUEUE = 19
+    """The name of a queue that an edge has deleted, and when: some let nobody use it again at once."""
+    LOGOUT = 20
+    """A session of a browser that has ended before its time, for the nodes of a cluster."""
     SINK_BATCH = 24
     """A batch that was decided on: how to publish it while that goes on, then that it was published."""
     SINK_PROGRESS = 25
@@ -59,6 +63,7 @@ OF_VHOST = (
     Kind.SINK_BATCH,
     Kind.SINK_PROGRESS,
     Kind.INCUMBENT,
+    Kind.DELETED_QUEUE,
 )
 """What goes with its virtual host, and that nothing in the topology knows."""
 

@@ -355,6 +355,8 @@ class Guard:
                 return
             self.closed = True
             self.waiters.wake_all()
+        if self.store is not None:
+            self.store.hurry()
         self._ticker.stop()
         self._housekeeper.stop()
         try:

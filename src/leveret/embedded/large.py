@@ -39,13 +39,16 @@ class LargeBodies:
         self._blobs = Blobs(place, store.options.keys)
         self._journal = store.journal
         self._core = core
+        live = None
         try:
-            if self._blobs.names():
-                self._blobs.sweep(core.count_blobs(), store.confirm_owner)
+            if names := self._blobs.names():
+                live = core.count_blobs()
+                self._blobs.sweep(names, live, store.confirm_owner)
         except BlobStoreFailed as error:
             # Small messages need no blob store. Orphans are found by the next one who opens this.
             LOG.warning("large bodies not swept", reason=error)
-            core.count_blobs()
+            if live is None:
+                core.count_blobs()
 
     def close(self) -> None:
         """Let go of the blob store."""

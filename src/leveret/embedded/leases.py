@@ -11,7 +11,14 @@ from leveret.core.errors import LeveretError
 from leveret.embedded.ticker import Ticker
 
 
-class Job(Protocol):
+class Held(Protocol):
+    """What somebody has for a time."""
+
+    def extend(self, seconds: float) -> None:
+        """Keep it."""
+
+
+class Job(Held, Protocol):
     """A message that was taken."""
 
     @property
@@ -28,15 +35,12 @@ class Job(Protocol):
     def nack(self, delay: float | None = None) -> None:
         """Give it back."""
 
-    def extend(self, seconds: float) -> None:
-        """Keep it."""
-
     def reject(self) -> None:
         """Make it a dead letter."""
 
 
 class Leased(Protocol):
-    """A queue whose messages are taken for a time."""
+    """A queue whose messages are taken for a time, or whatever else gives things for a time."""
 
     @property
     def lease_ms(self) -> int:
@@ -51,14 +55,14 @@ class Extender:
     """One timer for all messages at hand in a worker."""
 
     def __init__(self, source: Leased) -> None:
-        """Extend by the visibility timeout of a queue."""
+        """Extend by the visibility timeout of a queue, or the lease of another source."""
         self._source = source
         self._clock: Clock = source.clock
         self._lock = threading.Lock()
-        self._due_ms: dict[Job, int] = {}
+        self._due_ms: dict[Held, int] = {}
         self._ticker = Ticker(self._clock, self._lock, self._due, "leveret-extender")
 
-    def hold(self, message: Job) -> None:
+    def hold(self, message: Held) -> None:
         """Keep a message leased until it is released."""
         lease_ms = self._source.lease_ms
         if lease_ms:
@@ -66,7 +70,7 @@ class Extender:
                 self._due_ms[message] = self._clock.now_ms() + lease_ms // 2
                 self._ticker.plan(self._due_ms[message])
 
-    def release(self, message: Job) -> None:
+    def release(self, message: Held) -> None:
         """Leave a message to itself."""
         with self._lock:
             self._due_ms.pop(message, None)
@@ -85,7 +89,7 @@ class Extender:
         with self._lock:
             return min(self._due_ms.values(), default=NEVER_MS)
 
-    def _extend(self, message: Job, now_ms: int) -> None:
+    def _extend(self, message: Held, now_ms: int) -> None:
         """Extend one lease; one that ended meanwhile is not kept any more."""
         lease_ms = self._source.lease_ms
         try:

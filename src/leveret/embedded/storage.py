@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +19,7 @@ from leveret.journal.file_store import FileStore
 from leveret.journal.files import FileJournal
 from leveret.journal.meta import Meta
 from leveret.journal.options import JournalOptions
+from leveret.journal.segments import shard_name
 from leveret.journal.store import Store
 from leveret.journal.store_url import is_url
 from leveret.journal.table_store import Claim, TableStore
@@ -72,6 +73,8 @@ def _open_table(url: str, options: Options, clock: Clock, lock: threading.Lock, 
         raise InvalidArgument("salvage is for files: PostgreSQL does not tear what it stores; restore a backup of it")
     postgres = _postgres("postgres")
     chosen = journal_options(options)
+    if shard.claim is not None and chosen.archive_dir is not None:
+        chosen = replace(chosen, archive_dir=os.path.join(chosen.archive_dir, shard_name(shard.number)))
     journal = FileJournal(chosen, clock.now_ms)
     core = Broker(journal)
     return TableStore(

@@ -9,7 +9,6 @@ import hashlib
 import json
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from leveret.embedded.outgoing import NAME_CHARS_MAX
 from leveret.http.request import Refusal, Request
@@ -98,5 +97,13 @@ def _again(known: bytes, digest: bytes) -> Response:
 
 
 def _head(head: bytes) -> tuple[int, str | None, list[tuple[str, str]]]:
-    found: list[Any] = json.loads(head)
-    return found[0], found[1], [(name, value) for name, value in found[2]]
+    """What stands before a body; whoever can write to Redis must not be able to say what headers cannot."""
+    try:
+        status, content_type, headers = json.loads(head)
+        found = [(name, value) for name, value in headers]
+        texts = [content_type or "", *(text for pair in found for text in pair)]
+        if type(status) is int and all(isinstance(text, str) and text.isprintable() for text in texts):
+            return status, content_type, found
+    except (ValueError, TypeError):
+        pass
+    raise Refusal(409, "what is remembered of this Idempotency-Key cannot be read: use a new key")

@@ -214,13 +214,13 @@ class Blobs:
             count += 1
         return count
 
-    def sweep(self, live: Iterable[Bytes], confirm: Callable[[], None] = lambda: None) -> int:
-        """Before anything is published: delete blobs that no live pointer names; give the number of blobs.
+    def sweep(self, names: list[str], live: Iterable[Bytes], confirm: Callable[[], None] = lambda: None) -> int:
+        """Before anything is published: delete those of all blobs that no live pointer names; give their number.
 
         `confirm` raises when somebody else has taken over: what was listed before that is not his.
         """
         named = {parse_pointer(pointer).key for pointer in live}
-        orphans = [key for key in self._store.names() if key not in named and OURS.fullmatch(key)]
+        orphans = [key for key in names if key not in named and OURS.fullmatch(key)]
         confirm()
         for key in orphans:
             self._store.delete(key)

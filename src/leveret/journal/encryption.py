@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leveret.core.errors import InvalidArgument, WrongKey
+from leveret.journal.records import crc32c
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     from leveret.journal.disk import Bytes
+    from leveret.journal.records import Frame
 
 KEY_BYTES = 32
 KEY_ID_BYTES = 16
@@ -59,6 +61,14 @@ def load_keys(file: str | None = None, variable: str | None = None) -> "Keys":
 def frame_nonce(salt: int, seq: int) -> bytes:
     """The nonce of a frame; see above for why it is used once."""
     return struct.pack("<IQ", salt, seq)
+
+
+def sealed_frame(keys: "Keys", salt: int, frame: "Frame") -> bytes:
+    """A finished frame as it lies encrypted in its segment; its checksum is of what is stored."""
+    header = frame.header()
+    sealed = keys.encrypt(frame_nonce(salt, frame.seq), frame.plain(), header[8:])
+    crc = crc32c(sealed, crc32c(header[8:]))
+    return header[:4] + crc.to_bytes(4, "little") + header[8:] + sealed
 
 
 class Keys:

@@ -69,6 +69,9 @@ class FileStore(Store):
                 self._writer.check_space()
         return more
 
+    def hurry(self) -> None:
+        """A disk answers, or fails for good."""
+
     def confirm_owner(self) -> None:
         """The directory is locked: nobody can have taken it over."""
 

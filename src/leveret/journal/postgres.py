@@ -17,25 +17,29 @@ The tables are in the first schema of the search path. Every change names the ep
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 
 from psycopg.types.numeric import Int8
 
-from leveret.core.errors import JournalFailed
+from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.journal import postgres_streams
 from leveret.journal.disk import Bytes
-from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, end, tables, window
+from leveret.journal.meta import parse_meta
+from leveret.journal.postgres_rows import READ_TIMEOUT_MS, UNCOMPRESSED, drop_soon, end, tables, window
 from leveret.journal.postgres_rows import parts as in_rows
 from leveret.journal.postgres_session import Run, Session, Values
 from leveret.journal.stream_table import Piece
-from leveret.journal.table import FIRST_START, Row, Shard
+from leveret.journal.table import FIRST_START, Row, Shard, Unknown
 
 SHARDS_MAX = 1 << 15
 UPKEEP_TIMEOUT_MS = 20_000
 """Upkeep is given up after a while: it holds no promise. An append waits for as long as it takes."""
 SCHEMA_LOCK = 0x6C657665
-"""Of those who create the table of shards at the same time."""
+"""Of those who create the same tables at the same time."""
 
-COLUMNS = "epoch, owner, segment, oldest, checkpoint, meta"
+COLUMNS = "epoch, owner, -1::bigint, segment, oldest, checkpoint, meta"
+"""As Shard has them; the end of the log is not in the row."""
 CREATE = """
     create table if not exists leveret_shard (
         id int primary key, epoch bigint not null, owner text not null, segment bigint not null,
@@ -91,15 +95,22 @@ class PostgresTable:
         self._log = Session(url, 0)
         self._reading = Session(url, READ_TIMEOUT_MS)
         self._upkeep = Session(url, UPKEEP_TIMEOUT_MS)
+        self._sessions = (self._log, self._reading, self._upkeep)
+        self._dropping: list[str] = []
+        """Tables that nobody needs any more."""
 
     def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
         """See Table."""
         self._log.transact(create)
+        if epoch is None:
+            self._log.transact(check_alone)
         self._log.run(ADD, self._values(meta=meta))
+        found = self.shard()
+        parse_meta(found.meta)  # raises if a newer version has written there, whose server is not to be put out
         # Never `epoch + 1` in the statement: one that lands late would fence those who have taken over since.
-        taken = self.shard().epoch + 1 if epoch is None else epoch
+        taken = found.epoch + 1 if epoch is None else epoch
         values = self._values(epoch=Int8(taken), owner=owner)
-        shard = self._log.transact(lambda run: self._found(run, TAKE, values))
+        shard = self._log.transact(lambda run: self._changed(run, TAKE, values))
         if shard is None:
             return None
         self._epoch = shard.epoch
@@ -108,27 +119,26 @@ class PostgresTable:
 
     def barrier(self) -> Shard | None:
         """See Table."""
-        return self._log.transact(lambda run: self._found(run, BARRIER, self._values()))
+        return self._log.transact(lambda run: self._changed(run, BARRIER, self._values()))
 
     def shard(self) -> Shard:
         """See Table."""
         # Not on the connection of the log: a store under load would hardly ever find it free.
-        shard = self._found(self._reading.run, LOOK, self._values())
-        if shard is None:
+        rows = self._reading.run(LOOK, self._values())[1]
+        if not rows:
             raise JournalFailed(f"shard {self._shard} has no row in leveret_shard any more: restore a backup")
-        return shard
+        return Shard(*rows[0])
 
-    def _found(self, run: Run, statement: str, values: Values) -> Shard | None:
-        """The row that a statement gives, with the end of the log as it is then; in a change nobody can append."""
+    def _changed(self, run: Run, statement: str, values: Values) -> Shard | None:
+        """The row that a change gives, with the end of the log: until the change is done nobody can append."""
         rows = run(statement, values)[1]
         if not rows:
             return None
-        epoch, owner, segment, *rest = rows[0]
-        last_seq = 0
-        if segment:
-            last = run(LAST.format(table=self._segment(segment)), {"start": Int8(FIRST_START)})[1]
-            last_seq = last[0][0] if last else -1
-        return Shard(epoch, owner, last_seq, segment, *rest)
+        shard = Shard(*rows[0])
+        if not shard.segment:
+            return shard._replace(last_seq=0)
+        last = run(LAST.format(table=self._segment(shard.segment)), {"start": Int8(FIRST_START)})[1]
+        return shard._replace(last_seq=last[0][0]) if last else shard
 
     def begin(self, row: Row) -> bool:
         """See Table."""
@@ -223,18 +233,20 @@ class PostgresTable:
         try:
             if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
                 return False
-            self._upkeep.run(f"drop table if exists {self._segment(segment)}")
+            self._dropping.append(self._segment(segment))
+            self._drop()
         finally:
             self._upkeep.close()
         return True
 
     def cut(self) -> None:
         """See Table."""
-        self._log.cut()
+        for session in self._sessions:
+            session.cut()
 
     def close(self) -> None:
         """See Table."""
-        for session in (self._log, self._reading, self._upkeep):
+        for session in self._sessions:
             session.close()
 
     def _values(self, **values: object) -> Values:
@@ -251,17 +263,36 @@ class PostgresTable:
 
     def _sweep(self, shard: Shard) -> None:
         """Remove tables that a process left behind which died before it had dropped them."""
-        for name in self._tables(f"leveret_segment_{self._shard}_%"):
-            if int(name.rpartition("_")[2]) < shard.oldest:
-                self._upkeep.run(f"drop table if exists {name}")
+        segments = self._tables(f"leveret_segment_{self._shard}_%")
+        self._dropping = [name for name in segments if int(name.rpartition("_")[2]) < shard.oldest]
         self._sweep_checkpoints(shard.checkpoint)
         self._upkeep.close()
 
     def _sweep_checkpoints(self, counting: str) -> None:
         """Remove checkpoints that do not count; those of newer owners are theirs."""
         for name in self._tables(f"leveret_checkpoint_{self._shard}_%"):
-            if name != counting and int(name.split("_")[3]) <= self._epoch:
-                self._upkeep.run(f"drop table if exists {name}")
+            if name != counting and int(name.split("_")[3]) <= self._epoch and name not in self._dropping:
+                self._dropping.append(name)
+        self._drop()
+
+    def _drop(self) -> None:
+        """Drop what nobody needs, as far as nobody else (a backup) reads it: the rest the next time."""
+        for name in self._dropping[:]:
+            try:
+                self._upkeep.transact(partial(drop_soon, table=name))
+            except Unknown:
+                return
+            with suppress(ValueError):  # somebody else was faster
+                self._dropping.remove(name)
+
+
+def check_alone(run: Run) -> None:
+    """Refuse a store that nodes of a cluster share to one who is none: he would take a shard from them."""
+    rows = run("select cluster from leveret_group_of", {})[1] if tables(run, "leveret_group_of") else []
+    if rows:
+        raise InvalidArgument(
+            f"the store belongs to the cluster '{rows[0][0]}': start a node of it, or give another one"
+        )
 
 
 def create(run: Run) -> None:

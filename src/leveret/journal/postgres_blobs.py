@@ -5,12 +5,14 @@
 They come and go one by one and are large, so a table for all of them is left to vacuum.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from leveret.core.errors import BlobStoreFailed, MessageTooLarge
 from leveret.journal.disk import Bytes
-from leveret.journal.postgres import UPKEEP_TIMEOUT_MS
-from leveret.journal.postgres_session import Run, Session, Values
+from leveret.journal.postgres import SCHEMA_LOCK, UPKEEP_TIMEOUT_MS
+from leveret.journal.postgres_rows import UNCOMPRESSED, tables
+from leveret.journal.postgres_session import Answer, Run, Session, Values
 from leveret.journal.table import Unknown
 
 BODY_BYTES_MAX = 512 << 20
@@ -23,9 +25,11 @@ def blob_table(shard: int) -> str:
 
 
 def create_blobs(run: Run, table: str) -> None:
-    """Make that table if need be."""
-    run(f"create table if not exists {table} (key text primary key, data bytea not null)", None)
-    run(f"alter table {table} alter data set storage external", None)
+    """Make that table if need be, in a transaction; one that is there is left alone: altering it waits for readers."""
+    run(f"select pg_advisory_xact_lock({SCHEMA_LOCK})", None)
+    if not tables(run, table):
+        run(f"create table {table} (key text primary key, data bytea not null)", None)
+        run(UNCOMPRESSED.format(table=table), None)
 
 
 class PostgresBlobs:
@@ -35,7 +39,7 @@ class PostgresBlobs:
         """Use the table of a shard that this process owns; it is made if need be."""
         self._table = blob_table(shard)
         self._session = Session(url, UPKEEP_TIMEOUT_MS)
-        create_blobs(lambda statement, values: (0, self._run(statement, values)), self._table)
+        self._done(lambda: self._session.transact(lambda run: create_blobs(run, self._table)))
 
     def put(self, key: str, body: Bytes) -> None:
         """Store a new blob durably."""
@@ -61,10 +65,14 @@ class PostgresBlobs:
     def close(self) -> None:
         """Nothing is open between two calls."""
 
-    def _run(self, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
-        """One statement; an unknown outcome is a failure, and leaves at most a blob that nobody names."""
+    def _run(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
+        """One statement."""
+        return self._done(lambda: self._session.run(statement, values)[1])
+
+    def _done(self, work: Callable[[], Answer]) -> Answer:
+        """Do something; an unknown outcome is a failure, and leaves at most a blob that nobody names."""
         try:
-            return self._session.run(statement, values)[1]
+            return work()
         except Unknown as unknown:
             raise BlobStoreFailed(f"PostgreSQL did not keep or give a large body: {unknown}; try again") from unknown
         finally:

@@ -15,6 +15,9 @@ PART_BYTES = 8 << 20
 READ_TIMEOUT_MS = 10_000
 """Reads are given up after a while: they hold no promise."""
 
+DROP_WAIT_MS = 200
+"""For others who use a table that is to go: who comes after us in its line waits meanwhile, and so does a takeover."""
+
 UNCOMPRESSED = "alter table {table} alter data set storage external"
 WINDOW = """
     select substring(data from greatest(%(start)s - start, 0)::int + 1 for %(size)s::int) from {table}
@@ -40,6 +43,12 @@ def end(run: Run, table: str) -> int:
 def tables(run: Run, pattern: str) -> list[str]:
     """The tables with names like a pattern, in which an underscore stands for itself."""
     return [name for (name,) in run(TABLES, {"pattern": pattern.replace("_", "\\_")})[1]]
+
+
+def drop_soon(run: Run, table: str) -> None:
+    """Drop a table, in a transaction; Unknown when others use it for too long."""
+    run(f"set local lock_timeout = {DROP_WAIT_MS}", None)
+    run(f"drop table if exists {table}", None)
 
 
 def parts(whole: Sequence[Bytes]) -> Iterator[memoryview]:

@@ -19,6 +19,7 @@ from leveret.journal.table import Unknown
 
 SETTINGS: dict[str, Any] = {
     "application_name": "leveret",
+    "client_encoding": "UTF8",
     "connect_timeout": 5,
     "target_session_attrs": "read-write",
     "keepalives_idle": 5,
@@ -31,6 +32,10 @@ NO_ROOM = frozenset({"53100", "53200", "25006"})
 """SQLSTATE of a full disk, of no memory, of a database that is only to be read: publishers need not wait for it."""
 REFUSALS = ("22", "23", "3D", "3F", "42")
 """Classes of SQLSTATE that say that the statement was not done and never will be: waiting does not help."""
+NUMBERS_RUN_OUT = frozenset({"varsup.c", "multixact.c"})
+"""Files of PostgreSQL that warn with every statement when vacuum is far behind: it was done nevertheless."""
+# In any other isolation than this one a change that had to wait for another would not see what that one did.
+OURS = "set statement_timeout = {}; set default_transaction_isolation = 'read committed'"
 DURABLE = """select set_config('synchronous_commit', 'on', false)
     where current_setting('synchronous_commit') in ('off', 'local', 'remote_write')"""
 
@@ -42,15 +47,21 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
 
 
+def conninfo(url: str) -> str:
+    """What a driver connects by: a URL, and our settings where it says nothing."""
+    try:
+        return make_conninfo("", **{**SETTINGS, **conninfo_to_dict(url)})
+    except psycopg.Error as error:
+        what = _line(error).partition(': "')[0]  # behind that is what cannot be read, which may be a password
+        raise InvalidArgument(f"the URL of the store cannot be read: {what}") from None
+
+
 class Session:
     """One connection, for one statement at a time."""
 
     def __init__(self, url: str, timeout_ms: int) -> None:
         """Nothing is connected yet; `timeout_ms` bounds a statement, 0 is for ever."""
-        try:
-            self._target = make_conninfo("", **{**SETTINGS, **conninfo_to_dict(url)})
-        except psycopg.Error as error:
-            raise InvalidArgument(f"the URL of the store cannot be read: {_line(error)}") from None
+        self._target = conninfo(url)
         self._timeout_ms = timeout_ms
         self._mutex = threading.Lock()
         self._connection: Connection | None = None
@@ -105,9 +116,14 @@ class Session:
             return  # it has just been closed
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection, after whoever uses it."""
         with self._mutex:
             self._drop()
+
+    def end(self) -> None:
+        """End the connection under whoever uses it."""
+        self.cut()
+        self.close()
 
     def _connected(self) -> Connection:
         """The connection, made if need be."""
@@ -115,13 +131,13 @@ class Session:
             connection = psycopg.connect(self._target, autocommit=True)
             self._connection = connection
             connection.add_notice_handler(self._notice)
-            connection.execute(f"set statement_timeout = {self._timeout_ms}".encode())
+            connection.execute(OURS.format(self._timeout_ms).encode())
             connection.execute(DURABLE.encode())
         return self._connection
 
     def _notice(self, notice: psycopg.errors.Diagnostic) -> None:
-        """Remember a warning."""
-        if (notice.sqlstate or "").startswith("01"):
+        """Remember a warning, unless it is about something else than what was done."""
+        if (notice.sqlstate or "").startswith("01") and notice.source_file not in NUMBERS_RUN_OUT:
             self._warning = notice.message_primary
 
     def _drop(self) -> None:

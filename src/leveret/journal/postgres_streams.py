@@ -13,15 +13,22 @@ from typing import Any
 
 from psycopg.types.numeric import Int8
 
-from leveret.journal.postgres_rows import PART_BYTES, READ_TIMEOUT_MS, UNCOMPRESSED, end, parts, tables, window
+from leveret.journal.postgres_rows import (
+    PART_BYTES,
+    READ_TIMEOUT_MS,
+    UNCOMPRESSED,
+    drop_soon,
+    end,
+    parts,
+    tables,
+    window,
+)
 from leveret.journal.postgres_session import Run, Session, Values
 from leveret.journal.stream_table import NewIndex, Piece, Removal, SegmentKey, StoredSegment, StreamChange
 from leveret.journal.table import Unknown
 
 PUTS_MAX = 64
 """In one statement; each of them is planned."""
-DROP_WAIT_MS = 200
-"""For others who use a table that is to go: a takeover waits for us meanwhile."""
 
 CREATE = """
     create table if not exists leveret_stream (
@@ -146,7 +153,8 @@ class PostgresStreams:
 
     def forget(self, stream: int) -> bool:
         """See StreamTable."""
-        return self._owned((FORGET, {"shard": Int8(self._shard), "stream": Int8(stream)}))
+        values = {"shard": Int8(self._shard), "stream": Int8(stream)}
+        return self._owned(lambda run: run(FORGET, values))
 
     def drop(self, segment: SegmentKey) -> bool:
         """See StreamTable."""
@@ -154,16 +162,15 @@ class PostgresStreams:
 
     def _drop(self, table: str) -> bool:
         """Drop a table, if this is still the owner; Unknown when others use it for too long."""
-        return self._owned((f"set local lock_timeout = {DROP_WAIT_MS}", None), (f"drop table if exists {table}", None))
+        return self._owned(lambda run: drop_soon(run, table))
 
-    def _owned(self, *statements: tuple[str, Values | None]) -> bool:
-        """Do statements in one transaction, if this is still the owner."""
+    def _owned(self, change: Callable[[Run], object]) -> bool:
+        """Do something in one transaction, if this is still the owner."""
 
         def work(run: Run) -> bool:
             if run(OWNED, self._owner())[0] == 0:
                 return False
-            for statement, values in statements:
-                run(statement, values)
+            change(run)
             return True
 
         return self._session.transact(work)

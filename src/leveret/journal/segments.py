@@ -26,12 +26,24 @@ _FRAME = struct.Struct("<4sIIIQQIIQ")
 _MAGIC = b"LSEG"
 FRAME_MAGIC = b"LFRM"
 _VERSION = 1
+_SHARD = "shard="
 ENCRYPTED = 1
 
 
 def segment_name(segment: int) -> str:
     """The file name of a segment."""
     return f"seg-{segment:020d}.log"
+
+
+def shard_name(shard: int) -> str:
+    """The folder of a shard in an archive, where the segments of others have the same names."""
+    return f"{_SHARD}{shard}"
+
+
+def shard_of(folder: str) -> int | None:
+    """The shard whose folder this is, if it is one."""
+    number = folder.removeprefix(_SHARD)
+    return int(number) if folder.startswith(_SHARD) and number.isdecimal() else None
 
 
 def segment_numbers(disk: Disk) -> list[int]:

@@ -172,6 +172,10 @@ class Store(ABC):
             raise self.commit.fail(error) from error
 
     @abstractmethod
+    def hurry(self) -> None:
+        """It is about to be closed: let nobody wait for a commit for ever."""
+
+    @abstractmethod
     def confirm_owner(self) -> None:
         """Raise when somebody else has taken over."""
 

@@ -15,7 +15,7 @@ caller asks `barrier`: it is a change itself, so when it returns, all that it te
 whatever is still under way in the shard, as `takeover` does.
 
 `append`, `barrier` and `begin` come from one thread at a time, everything else from any.
-`cut` may be called at any time: it ends the connection of `append`, and whoever waits there gets Unknown.
+`cut` may be called at any time: it ends all connections, and whoever waits at one of them gets Unknown.
 PostgresTable of leveret.journal.postgres is the real one; tests have one in memory that hangs, cancels and fails over.
 """
 
@@ -47,7 +47,7 @@ class Shard(NamedTuple):
     epoch: int
     owner: str
     last_seq: int
-    """The frame that was appended last."""
+    """The frame that was appended last, as `takeover` and `barrier` tell it."""
     segment: int
     """The segment that was begun last; 0: none yet."""
     oldest: int
@@ -83,7 +83,7 @@ class Table(Protocol):
         """The row of the shard after all that was done to it so far; None: fenced."""
 
     def shard(self) -> Shard:
-        """The row of the shard, whoever owns it."""
+        """The row of the shard, whoever owns it; without the end of its log."""
 
     def begin(self, row: Row) -> bool:
         """Begin the next segment with its header; False: fenced, or it is there already."""
@@ -116,7 +116,7 @@ class Table(Protocol):
         """Remove the oldest segment; False: fenced."""
 
     def cut(self) -> None:
-        """End the connection of `append`: whoever waits there gets Unknown."""
+        """End all connections: whoever waits at one of them gets Unknown."""
 
     def close(self) -> None:
         """End all connections."""

@@ -27,7 +27,7 @@ from leveret.journal.meta import new_meta, packed_meta, parse_meta
 from leveret.journal.options import JournalOptions
 from leveret.journal.recovery import Recovered, play_bytes
 from leveret.journal.replay import Mentions
-from leveret.journal.store import Archiver, Store
+from leveret.journal.store import COPIED_BYTES, Archiver, Store
 from leveret.journal.stream_table import Beside
 from leveret.journal.table import Shard, Table, Unknown
 from leveret.journal.table_reader import TableReader, asked
@@ -82,6 +82,7 @@ class TableStore(Store):
         self._table = table
         self._reader = TableReader(table, options.keys)
         self._writer = TableWriter(table, journal, options, pause)
+        self._impatience: threading.Timer | None = None
         journal.frame_bytes_max = ROW_BYTES_MAX
         try:
             shard = self._take(claim or Claim(owner_name()), packed_meta(new_meta(clock())), pause)
@@ -136,26 +137,31 @@ class TableStore(Store):
         except Unknown as error:
             raise StoreUnreachable(f"PostgreSQL does not say who owns the shard: {error}") from None
 
-    def sizes(self) -> dict[int, int]:
-        """The bytes of each segment."""
+    def compact(self, budget_bytes: int = COPIED_BYTES) -> bool:
+        """See Store; how large segments are is asked first, while nobody waits for the lock."""
         try:
             for number in range(self.meta.oldest, self._writer.segment):
                 if number not in self._sizes:
                     self._sizes[number] = self._table.end(number)
         except Unknown:
             pass  # an estimate is made of these, and the next look may know better
+        return super().compact(budget_bytes)
+
+    def sizes(self) -> dict[int, int]:
+        """The bytes of each segment, as far as they are known."""
         return {**self._sizes, self.journal.segment: self.journal.offset}
 
+    def hurry(self) -> None:
+        """See Store: a database that does not answer is not waited for for long."""
+        if self._impatience is None:
+            self._impatience = threading.Timer(CLOSE_PATIENCE_S, self._writer.give_up)
+            self._impatience.daemon = True
+            self._impatience.start()
+
     def close(self) -> None:
-        """Commit the rest, take a checkpoint and let go; a database that does not answer is not waited for for long."""
-        impatience = threading.Timer(CLOSE_PATIENCE_S, self._writer.give_up)
-        impatience.daemon = True
-        impatience.start()
-        try:
-            super().close()
-        finally:
-            impatience.cancel()
-            impatience.join()
+        """Commit the rest, take a checkpoint and let go, in a hurry."""
+        self.hurry()
+        super().close()
 
     def abandon(self) -> None:
         """Let go as a killed process does; what is under way may become durable, or not."""
@@ -235,3 +241,6 @@ class TableStore(Store):
     def _release(self) -> None:
         """End the connections; others may have taken over long before."""
         self._table.close()
+        if self._impatience is not None:
+            self._impatience.cancel()
+            self._impatience.join()

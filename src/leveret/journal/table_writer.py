@@ -20,10 +20,10 @@ from collections.abc import Callable
 from leveret.clock import ticks_us
 from leveret.core.errors import Fenced, JournalFailed
 from leveret.core.histogram import Histogram
-from leveret.journal.encryption import frame_nonce
+from leveret.journal.encryption import sealed_frame
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
-from leveret.journal.records import Frame, crc32c
+from leveret.journal.records import Frame
 from leveret.journal.segments import ENCRYPTED, SegmentHeader
 from leveret.journal.stream_table import Beside
 from leveret.journal.table import FIRST_START, Row, Shard, Table, Unknown
@@ -171,12 +171,7 @@ class TableWriter:
     def _bytes(self, frame: Frame) -> bytes | memoryview:
         """A frame as it lies in a segment."""
         frame.finish(self._salt, ENCRYPTED if self._keys else 0, self.written)
-        if not self._keys:
-            return frame.checked()
-        header = frame.header()
-        sealed = self._keys.encrypt(frame_nonce(self._salt, frame.seq), frame.plain(), header[8:])
-        crc = crc32c(sealed, crc32c(header[8:]))
-        return header[:4] + crc.to_bytes(4, "little") + header[8:] + sealed
+        return sealed_frame(self._keys, self._salt, frame) if self._keys else frame.checked()
 
     def fenced(self) -> Fenced:
         """The error of whoever is not the owner any more."""

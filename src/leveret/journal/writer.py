@@ -13,10 +13,10 @@ from collections.abc import Callable
 from leveret.clock import ticks_us
 from leveret.core.histogram import Histogram
 from leveret.journal.disk import NO_ROOM, Disk, write_all
-from leveret.journal.encryption import frame_nonce
+from leveret.journal.encryption import sealed_frame
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
-from leveret.journal.records import Frame, crc32c
+from leveret.journal.records import Frame
 from leveret.journal.segments import ENCRYPTED, SegmentHeader, segment_name
 
 SPARE_NAME = "SPARE"
@@ -169,13 +169,7 @@ class Writer:
         keys = self._options.keys
         frame.finish(self._salt, ENCRYPTED if keys else 0, self.synced)
         try:
-            if keys:
-                header = frame.header()
-                sealed = keys.encrypt(frame_nonce(self._salt, frame.seq), frame.plain(), header[8:])
-                crc = crc32c(sealed, crc32c(header[8:]))
-                write_all(self._disk, self._fd, header[:4] + crc.to_bytes(4, "little") + header[8:] + sealed)
-            else:
-                write_all(self._disk, self._fd, frame.checked())
+            write_all(self._disk, self._fd, sealed_frame(keys, self._salt, frame) if keys else frame.checked())
         except OSError as error:
             if error.errno in NO_ROOM:
                 self._disk.truncate(self._fd, frame.offset)

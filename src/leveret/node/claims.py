@@ -68,22 +68,12 @@ def number_of(payload: bytes) -> int:
     try:
         return int(_NUMBER.unpack_from(payload, _METHOD_BYTES)[0])
     except struct.error as error:
-        raise _unknown(str(error)) from None
+        raise unknown(str(error)) from None
 
 
 def names(queue: str, records: bytes) -> bytes:
-    """NAMES."""
+    """NAMES; leveret/node/front/names.pyx reads them."""
     return NAMES + _short(queue) + records
-
-
-def names_of(payload: bytes) -> dict[int, Name]:
-    """The reverse: names by delivery tag."""
-    start = _METHOD_BYTES + 1 + payload[_METHOD_BYTES]
-    queue, size = payload[_METHOD_BYTES:start], _RECORD.size
-    return {
-        int.from_bytes(payload[at : at + 8], "big"): Name(queue + payload[at : at + size])
-        for at in range(start, len(payload), size)
-    }
 
 
 def claims(held: Iterable[tuple[str, Name]]) -> Iterator[bytes]:
@@ -128,15 +118,16 @@ def _string(payload: bytes, at: int) -> tuple[str, int]:
     """A short string, and where it ends."""
     end = at + 1 + payload[at] if at < len(payload) else at + 1
     if end > len(payload):
-        raise _unknown("a name is longer than its frame")
+        raise unknown("a name is longer than its frame")
     return payload[at + 1 : end].decode("utf-8", "surrogateescape"), end
 
 
 def _records(payload: bytes, at: int) -> list[Delivered]:
     if (len(payload) - at) % _RECORD.size:
-        raise _unknown("half a record")
+        raise unknown("half a record")
     return [Delivered(*each) for each in _RECORD.iter_unpack(payload[at:])]
 
 
-def _unknown(why: str) -> InvalidArgument:
+def unknown(why: str) -> InvalidArgument:
+    """The refusal of what is not drawn above."""
     return InvalidArgument(f"a claim of another node that nobody understands ({why}): is it of another version?")

@@ -1,4 +1,4 @@
-"""What operators do to the groups of a cluster, through any of its nodes: add one, move a shard to another."""
+"""What operators do to the groups of a cluster, through any of its nodes: add one, move shards and definitions."""
 
 from __future__ import annotations
 
@@ -48,20 +48,46 @@ class GroupOperations:
     async def add(self, url: str, count: int | None, groups: Mapping[int, int]) -> dict[str, Any]:
         """Add a group, then move some shards there, one by one after this; `groups` says where shards are now."""
         check_url(url)
-        mine = await asyncio.to_thread(facts_of, url)
+        mine = await self._reached(url)
+        group = await asyncio.to_thread(self._moving.groups.add, url)
+        await self._learnt()
+        seat = self._moving.known[self._moving.seat]
+        first = await asyncio.to_thread(facts_of, seat.url)
+        chosen = share(groups, len(self._moving.known), group.number, count)
+        self._begin(self._move_all(chosen, group.number))
+        return {
+            "group": group.number,
+            "url": shown(url),
+            "shards": chosen,
+            "warnings": warnings(mine, first, seat.number),
+        }
+
+    async def move_catalog(self, group: int) -> dict[str, Any]:
+        """Let another group have the definitions; return when it has them."""
+        await self._learn({})
+        if group not in self._moving.known:
+            raise NotFound(f"there is no group {group}: see `leveret cluster status`, or add it")
+        await self._reached(self._moving.known[group].url)
+        await asyncio.to_thread(self._moving.groups.move_seat, group)
+        LOG.info("definitions moved", group=group)
+        await self._learnt()
+        return {"group": group, "url": shown(self._moving.known[group].url)}
+
+    async def _reached(self, url: str) -> Facts:
+        """Ask a database what it is, from every node."""
+        facts = await asyncio.to_thread(facts_of, url)
         for name in [name for name in self._coordinator.view.members if name != self._node.name]:
             try:
                 await send(self._node.links.get(name), REACH, {"url": url}, REACH_S)
             except LeveretError as error:
                 raise PreconditionFailed(f"node '{name}' does not reach the group: {error}") from error
-        group = await asyncio.to_thread(self._moving.groups.add, url)
+        return facts
+
+    async def _learnt(self) -> None:
+        """Hear of all groups, and let the others do so."""
         await self._learn({})
         for link in self._node.links.values():
             self._begin(send(link, LEARN, {}, REACH_S))
-        first = await asyncio.to_thread(facts_of, self._moving.known[0].url)
-        chosen = share(groups, len(self._moving.known), group.number, count)
-        self._begin(self._move_all(chosen, group.number))
-        return {"group": group.number, "url": shown(url), "shards": chosen, "warnings": warnings(mine, first)}
 
     async def move(self, shard: int, group: int) -> dict[str, Any]:
         """Move a shard to another group; return when it is there."""
@@ -154,13 +180,13 @@ def share(groups: Mapping[int, int], group_count: int, target: int, count: int |
     return chosen
 
 
-def warnings(added: Facts, first: Facts) -> list[str]:
-    """What an operator should know about a group before it has messages."""
+def warnings(added: Facts, first: Facts, seat: int) -> list[str]:
+    """What an operator should know about a group before it has messages; `first` is the one with the definitions."""
     found = []
     if not added.standbys:
         found.append("no standby confirms its commits: what it has is lost with its disk (synchronous_standby_names)")
     if added.version != first.version:
-        found.append(f"it is PostgreSQL {added.version}, and group 0 is {first.version}")
+        found.append(f"it is PostgreSQL {added.version}, and group {seat} is {first.version}")
     return found
 
 

@@ -89,6 +89,9 @@ class GuestConnection(Connection):
         super().__init__(shard.hub, peer)
         self.shard = shard
 
+    def check_channel(self) -> None:
+        """Refuse nothing: the front has counted, and a client that comes back may be here twice for a moment."""
+
     def new_channel(self, number: int) -> GuestChannel:
         """A channel of this connection."""
         return GuestChannel(self, number)
@@ -170,8 +173,12 @@ class Guest:
         self._connection = GuestConnection(shard, caller.peer)
         self._connection.socket = self
         self._connection.local, self._connection.entrance = caller.local, caller.node
-        with self._hub.locked():
-            self._connection.admit(caller.user, caller.vhost, caller.client_properties)
+        try:
+            with self._hub.locked():
+                self._connection.admit(caller.user, caller.vhost, caller.client_properties)
+        except BaseException:
+            self._hub.connections.discard(self._connection)
+            raise
 
     # For the client
 
@@ -208,7 +215,7 @@ class Guest:
 
     def flush(self) -> None:
         """Hand over what the shard says, and before it which messages there are in it."""
-        if not self._shard.may_tell(self):
+        if self._gone or not self._shard.may_tell(self):
             return
         data = self._connection.take_output()
         if data:

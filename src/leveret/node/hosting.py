@@ -96,6 +96,7 @@ class Hosting:
             # Only now: a queue that its last owner had is in the catalog by the time that he has lost the shard.
             await self._node.catalog.catch_up(lambda: self._node.serve(self._shard(str(shard), served)))
         except BaseException:
+            self._node.forsake(str(shard))
             await self._end(served)
             raise
         self._served[shard] = served
@@ -128,11 +129,20 @@ class Hosting:
         await self._let_go(shard)
 
     async def stop(self) -> None:
-        """Close everything that is still open."""
+        """Close all that is still open; a database that does not answer is waited for once, not for each shard."""
+        for served in self._served.values():
+            if served.broker.guard.store is not None:
+                served.broker.guard.store.hurry()
+        failed: list[JournalFailed] = []
         for shard in list(self._served):
-            await self._close(shard)
+            try:
+                await self._close(shard)
+            except JournalFailed as error:
+                failed.append(error)  # the others are to end in order nevertheless
         self._node.forsake(LOCAL + self._node.name)
         await self._end(self._local)
+        if failed:
+            raise failed[0]
 
     def _failed(self, shard: int, error: JournalFailed) -> None:
         """The journal of a shard takes nothing more from this node."""

@@ -16,7 +16,7 @@ from leveret.cluster.etcd import Etcd
 from leveret.cluster.keys import Member
 from leveret.cluster.membership import Membership
 from leveret.cluster.placement import LOCAL, SHARDS
-from leveret.cluster.shard_groups import ShardGroups
+from leveret.cluster.shard_groups import ShardGroups, check_store
 from leveret.embedded.broker import Broker, open_shard
 from leveret.journal.table_store import Claim
 from leveret.net.addresses import host_and_port, with_port
@@ -88,14 +88,15 @@ class Joined:
         furnish: Furnish = bare,
     ) -> None:
         """`hub` is that of the fronts, over the copy that the catalog has; `moving` opens shards where they are."""
-        self._place = place
-        self._etcd = Etcd(place.etcd)
+        self.place = place
+        self.etcd = Etcd(place.etcd)
         self._view = View()
         self._hints: set[asyncio.Task[None]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """What else has to end before this node leaves."""
         self.node = Node(place.node, place.cluster, place.secret, catalog, hub, self._view)
-        self.node.tls, self.node.plain_remote = place.tls, place.plain_remote
+        neighbours = self.node.neighbours
+        neighbours.tls, neighbours.plain_remote = place.tls, place.plain_remote
         self.node.announce = self._announce
         self.node.is_proven = self._is_proven
         self.moving = moving
@@ -105,11 +106,11 @@ class Joined:
 
     async def start(self, addresses: Mapping[str, str]) -> None:
         """Join; `addresses` are those that clients use, by protocol."""
-        place = self._place
+        place = self.place
         port = await self.node.start(place.host, place.port)
         member = Member(place.node, {**addresses, LINK: with_port(place.announce, port)})
         self.coordinator = Coordinator(
-            self._etcd,
+            self.etcd,
             place.cluster,
             member,
             self.hosting,
@@ -120,6 +121,7 @@ class Joined:
         )
         self._view.membership = self.coordinator.view
         self.moving.retake = self.coordinator.retake
+        await asyncio.to_thread(check_store, place.store, place.cluster)
         await self.moving.learn()
         await self.coordinator.join()
 
@@ -137,9 +139,11 @@ class Joined:
         if self.coordinator is not None:
             await self.coordinator.leave()
         await self.node.stop()
-        await self.hosting.stop()
-        await self.moving.close()
-        await self._etcd.close()
+        try:
+            await self.hosting.stop()
+        finally:
+            await self.moving.close()
+            await self.etcd.close()
 
     def _fenced(self, shard: int) -> None:
         if self.coordinator is not None:

@@ -11,7 +11,7 @@ import json
 import secrets
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from leveret.core.errors import AccessRefused, InvalidArgument, LeveretError
 from leveret.node import wire
@@ -23,8 +23,10 @@ HANDSHAKE_S = 10.0
 BEAT_S = 1.0
 SILENT_BEATS_MAX = 4  # beats of ours, not seconds: a node that stood still itself hears first what has come meanwhile
 UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause
+PIECE_BYTES = 1 << 20  # of what is said at once: what others say comes in between
 DOWN = "the link is down"  # why a conversation ends if nobody has ended it
 
+T = TypeVar("T")
 LOG = Log("node")
 
 
@@ -78,10 +80,22 @@ class Link(asyncio.Protocol):
         # Both ends number what they begin, one by odd numbers, the other by even ones.
         self._last_number = 1 if dials else 2
         self._slow = False
+        self._unheard: set[int] = set()  # conversations whose other end wants to hear no more for a while
         self.received_bytes = 0
         self.sent_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._silent_beats = 0
+        self._decided = asyncio.Event()
+
+    async def introduced(self) -> bool:
+        """Whether the other node has let us in, as soon as that is known."""
+        await self._decided.wait()
+        return self.is_up
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the other node was let in, or is gone."""
+        return self._decided.is_set()
 
     @property
     def is_up(self) -> bool:
@@ -118,23 +132,32 @@ class Link(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It is not any more."""
         self._slow = False
-        for each in list(self._conversations.values()):
-            each.paused(False)
+        for number, each in list(self._conversations.items()):
+            if number not in self._unheard:
+                each.paused(False)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The link is down, and everything on it."""
         if self._timer is not None:
             self._timer.cancel()
         was_up, self._transport = self.is_up, None
+        self._decided.set()
         conversations, self._conversations = self._conversations, {}
         answers, self._answers = self._answers, {}
         for each in conversations.values():
-            each.ended(DOWN)
+            self._tell(each.ended, DOWN)
         for answer in answers.values():
-            answer(None)
+            self._tell(answer, None)
         if was_up:
             LOG.info("link down", peer=self.peer)
             self._peers.down(self)
+
+    def _tell(self, hear: Callable[[T], None], what: T) -> None:
+        """Tell one of many; what he makes of it is no reason not to tell the others."""
+        try:
+            hear(what)
+        except Exception as error:
+            LOG.error("link ended badly", error, peer=self.peer)
 
     def close(self) -> None:
         """Hang up."""
@@ -156,13 +179,25 @@ class Link(asyncio.Protocol):
     def open(self, request: dict[str, Any], conversation: Conversation) -> int:
         """Begin a conversation; give its number."""
         number = self._next_number()
-        self._conversations[number] = conversation
-        self._say(Kind.OPEN, number, json.dumps(request).encode())
+        if self._transport is None:
+            asyncio.get_running_loop().call_soon(conversation.ended, DOWN)
+            return number
+        self._say(Kind.OPEN, number, wire.packed(request))
+        self._begin(number, conversation)
         return number
 
+    def _begin(self, number: int, conversation: Conversation) -> None:
+        self._conversations[number] = conversation
+        if self._slow:
+            conversation.paused(True)
+
     def send(self, number: int, data: bytes) -> None:
-        """Say something."""
-        self._say(Kind.DATA, number, data)
+        """Say something, in pieces if it is long."""
+        if len(data) <= PIECE_BYTES:
+            self._say(Kind.DATA, number, data)
+            return
+        for start in range(0, len(data), PIECE_BYTES):
+            self._say(Kind.DATA, number, data[start : start + PIECE_BYTES])
 
     def pause(self, number: int, paused: bool) -> None:
         """Ask the other end to say no more for a while, or to go on."""
@@ -171,10 +206,17 @@ class Link(asyncio.Protocol):
     def end(self, number: int, reason: str = "") -> None:
         """Have nothing more to say."""
         if self._conversations.pop(number, None) is not None:
+            self._unheard.discard(number)
             self._say(Kind.CLOSE, number, reason.encode())
 
     def ask(self, request: bytes, answered: Callable[[bytes | None], None]) -> None:
-        """Ask something; the answer is None when the link goes down before it comes."""
+        """Ask something; the answer is None when the link goes down before it comes, or is."""
+        if self._transport is None:
+            asyncio.get_running_loop().call_soon(answered, None)
+            return
+        if len(request) > wire.MESSAGE_BYTES_MAX:
+            answered(wire.refusal(f"a question of {len(request)} bytes: at most {wire.MESSAGE_BYTES_MAX}"))
+            return
         number = self._next_number()
         self._answers[number] = answered
         self._say(Kind.ASK, number, request)
@@ -230,13 +272,19 @@ class Link(asyncio.Protocol):
             found.heard(message.payload)
         elif message.kind is Kind.CLOSE:
             del self._conversations[message.number]
+            self._unheard.discard(message.number)
             found.ended(message.payload.decode(errors="replace"))
-        else:
-            found.paused(message.kind is Kind.PAUSE)
+        elif message.kind is Kind.PAUSE:
+            self._unheard.add(message.number)
+            found.paused(True)
+        elif message.kind is Kind.RESUME:
+            self._unheard.discard(message.number)
+            if not self._slow:
+                found.paused(False)
 
     def _open(self, number: int, payload: bytes) -> None:
         try:
-            self._conversations[number] = self._peers.opened(self, number, json.loads(payload))
+            self._begin(number, self._peers.opened(self, number, wire.unpacked(payload)))
         except (LeveretError, ValueError) as error:
             self._say(Kind.CLOSE, number, str(error).encode())
 
@@ -270,6 +318,7 @@ class Link(asyncio.Protocol):
         if not hmac.compare_digest(theirs, expected):
             raise AccessRefused(f"node '{self.peer}' has another cluster_secret")
         self._known = True
+        self._decided.set()
         self._reader.bytes_max = wire.MESSAGE_BYTES_MAX
         if self._timer is not None:
             self._timer.cancel()

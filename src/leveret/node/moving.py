@@ -50,6 +50,8 @@ class Moving:
         self.groups = groups
         self.known: dict[int, Group] = {}
         """The groups that this node has heard of."""
+        self.seat = 0
+        """The one that has the definitions."""
         self.retake: Callable[[int], None] = lambda shard: None
         """Lets go of a shard, to take it over again."""
         self._node = node
@@ -62,6 +64,7 @@ class Moving:
     async def learn(self) -> None:
         """Hear of all groups."""
         self.known = {group.number: group for group in await asyncio.to_thread(self.groups.all)}
+        self.seat = await asyncio.to_thread(self.groups.seat)
 
     async def close(self) -> None:
         """Give up what is under way."""
@@ -147,11 +150,13 @@ class Moving:
             if not move.prepared:
                 raise Unreachable(f"shard {shard} has gone to another node meanwhile: move it again")
             await asyncio.to_thread(self._switch, shard, move)
-        except LeveretError as error:
+        except Exception as error:
             LOG.error("shard not moved", shard=shard, group=move.target.number, reason=error)
-            move.done.set_exception(error)
+            if not move.done.done():
+                move.done.set_exception(error)
         else:
-            move.done.set_result(None)
+            if not move.done.done():  # else nobody waits for it any more
+                move.done.set_result(None)
 
     def _switch(self, shard: int, move: Move) -> None:
         move.copy.finish()

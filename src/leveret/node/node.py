@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from leveret.amqp.connection import Peer
 from leveret.amqp.hub import Hub
 from leveret.cluster.catalog import Catalog, Verb
 from leveret.cluster.changes import Change as Definition
-from leveret.cluster.placement import LOCAL, home_of_owner
+from leveret.cluster.placement import LOCAL
 from leveret.core.broker import Broker
-from leveret.core.changes import Change, DeleteQueue
+from leveret.core.changes import Change
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, Unreachable
 from leveret.core.properties import Properties
-from leveret.core.queue import Queue
 from leveret.node import letter as letters
 from leveret.node import replying
+from leveret.node.departures import Departures, drop_queues_of
 from leveret.node.directory import Directory
+from leveret.node.doubts import Doubts
 from leveret.node.errands import Errands
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
 from leveret.node.guest import Guest
+from leveret.node.knowledge import Knowledge
 from leveret.node.letter import Letter
 from leveret.node.link import Conversation, Link
+from leveret.node.neighbours import Neighbours, Owners
 from leveret.node.outbox import Outbox
 from leveret.node.replying import RemoteReplies
 from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
@@ -36,30 +38,14 @@ from leveret.node.shard import Shard
 from leveret.node.web.courier import Courier
 from leveret.node.web.edges import Edge
 from leveret.node.wire import is_refusal
-from leveret.security.mutual_tls import MutualTls
-from leveret.security.peers import is_loopback
 from leveret.telemetry.logs import Log
 
 RETRY_S = 0.1
-TOLD_S = 5.0
+FOLLOW_PAUSE_S = 1.0
 ASKED_S = 2.0
-DIAL_S = 2.0
 
 T = TypeVar("T")
 LOG = Log("node")
-
-
-class Owners(Protocol):
-    """Who has which shard."""
-
-    def owner_of(self, home: str) -> str | None:
-        """The node that serves a shard; None: nobody does now."""
-
-    def address_of(self, node: str) -> tuple[str, int] | None:
-        """Where a node can be reached by others; None: it is not there."""
-
-    def nodes(self) -> list[str]:
-        """Who is there."""
 
 
 class Node:
@@ -78,29 +64,25 @@ class Node:
         """Whether nobody else can have a shard of this node now."""
         self.questions: dict[str, Callable[[], Any]] = {}
         """What other nodes may ask, beside versions: each gives what is fit for JSON."""
-        self.tls: MutualTls | None = None
-        """What links are encrypted with; None: they are not, and lead to this machine only."""
-        self.plain_remote = False
-        """Whether they may lead elsewhere nevertheless."""
         self.errands = Errands()
         """What other nodes may let this one do."""
         self.shards: dict[str, Shard] = {}
-        self.links: dict[str, Link] = {}
+        self.neighbours = Neighbours(name, owners, lambda dials: Link(self, dials))
+        self.links = self.neighbours.links
         self.outboxes: dict[str, Outbox] = {}
-        self._ended_links: Counter[tuple[str, str]] = Counter()
         self.edges: dict[str, Edge] = {}
         """The APIs of the node itself, for other nodes."""
         self.courier = Courier(self)
         self._directory = Directory(catalog.replica.placements.shards)
         self.definitions = self._directory.definitions
-        self._told = 0  # the version that every node within reach has
-        self._around: tuple[frozenset[str], frozenset[str]] | None = None
+        self._knowledge = Knowledge(catalog, lambda request: [self._ask(link, request) for link in self.links.values()])
+        self.doubts = Doubts(catalog, hub)
+        self._departures = Departures(self)
         self._owners = owners
         self._callers: dict[Backend, Caller] = {}
         self._served_by: dict[Backend, str] = {}
-        self._dialing: dict[str, asyncio.Task[None]] = {}
         self._identities = 0
-        self._server: asyncio.Server | None = None
+        self._alarm: str | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._changing: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
@@ -112,31 +94,28 @@ class Node:
 
     async def start(self, host: str, port: int) -> int:
         """Listen for other nodes, and learn what there is; gives the port."""
-        accepting = None if self.tls is None else self.tls.accepting
-        self._server = await self._loop.create_server(lambda: Link(self, dials=False), host, port, ssl=accepting)
+        bound = await self.neighbours.listen(host, port)
         self.catalog.listeners.append(self._follow)
         self.catalog.replica.followers.append(self._know)
-        await self.catalog.catch_up()
-        await self.catalog.change(partial(_drop_queues_of, lambda home: home == LOCAL + self.name))
-        self._tasks = [asyncio.create_task(self._look_around()), asyncio.create_task(self.catalog.follow())]
-        return int(self._server.sockets[0].getsockname()[1])
+        await self.catalog.prove()
+        await self.catalog.change(partial(drop_queues_of, lambda home: home == LOCAL + self.name))
+        self._tasks = [asyncio.create_task(self._look_around()), asyncio.create_task(self._follow_catalog())]
+        return bound
 
     async def stop(self) -> None:
         """Leave."""
-        tasks = [*self._tasks, *self._dialing.values(), *self._changing]
+        tasks = [*self._tasks, *self._changing]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.neighbours.leave()
         await self.catalog.close()
         await self.errands.close()
         for shard in self.shards.values():
             shard.hub.core.gone = None
         for outbox in self.outboxes.values():
             outbox.close()
-        if self._server is not None:
-            self._server.close()
-        for link in list(self.links.values()):
-            link.close()
+        self.neighbours.hang_up()
 
     def connect(self, peer: Peer) -> FrontConnection:
         """The server's end of a client's connection."""
@@ -156,8 +135,9 @@ class Node:
         shard.knows = self.knows
         shard.is_proven = partial(self.is_proven, shard.home)
         shard.hub.core.leaving = False
-        shard.hub.core.gone = partial(self._hear_gone, shard)
+        shard.hub.core.gone = partial(self._departures.hear, shard)
         self.shards[shard.home] = shard
+        shard.hub.set_alarm(self._alarm)
         self.outboxes[shard.home].start(shard.hub)
         self.look()
 
@@ -179,44 +159,42 @@ class Node:
             backend.end()  # a guest who stays would be told what is meant for the next one
             backend.lost("the shard has another owner")
 
+    def set_alarm(self, reason: str | None) -> None:
+        """Let the shards of this node take no more publishes, whichever node they come by, or take them again."""
+        self._alarm = reason
+        for shard in self.shards.values():
+            with suppress(JournalFailed, BrokerClosed):
+                shard.hub.set_alarm(reason)
+
     def look(self) -> None:
         """Something has changed: find ways to shards that have none."""
         for backend in [each for each in self._callers if not each.attached]:
-            self._find(backend)
+            if self._is_gone(backend.home):
+                self.detach(backend)
+                backend.connection.gone_backend(backend)
+            else:
+                self._find(backend)
 
     async def _look_around(self) -> None:
-        """Reach every node that is there, and every shard that clients wait for."""
+        """Reach every node that is there, and every shard that clients wait for; whatever fails is tried again."""
         while True:
-            for name in self._owners.nodes():
-                if self.name < name and name not in self.links and name not in self._dialing:
-                    self._dialing[name] = asyncio.create_task(self._dial(name))
-            self.look()
-            self._look_for_orphans()
-            for shard in list(self.shards.values()):
-                shard.look()
-            for outbox in list(self.outboxes.values()):
-                outbox.retry()
+            shards, outboxes = self.shards.values(), self.outboxes.values()
+            own = (self.neighbours.look, self.look, self._departures.look, self.doubts.look)
+            for look in (*own, *(each.look for each in shards), *(each.retry for each in outboxes)):
+                try:
+                    look()
+                except Exception as error:
+                    LOG.error("look failed", error)
             await asyncio.sleep(RETRY_S)
 
-    async def _dial(self, name: str) -> None:
-        """Call a node, of which the one with the lower name calls."""
-        address = self._owners.address_of(name)
-        calling = None if self.tls is None else self.tls.calling
-        try:
-            if address is not None and self._may_call(address[0]):
-                async with asyncio.timeout(DIAL_S):
-                    await self._loop.create_connection(lambda: Link(self, dials=True), *address, ssl=calling)
-        except OSError as error:
-            LOG.info("node not reached", node=name, reason=str(error) or "it took too long")
-        finally:
-            del self._dialing[name]
-
-    def _may_call(self, host: str) -> bool:
-        """Whether what is said to a host cannot be read on the way, or may be."""
-        if self.tls is not None or self.plain_remote or is_loopback(host):
-            return True
-        LOG.warning("node not called", host=host, reason="no TLS", advice="give cluster_tls_cert, or cluster_plain")
-        return False
+    async def _follow_catalog(self) -> None:
+        """Make the changes of others; one that fails is made when the next one comes, or after a while."""
+        while True:
+            try:
+                await self.catalog.follow()
+            except Exception as error:
+                LOG.error("definitions not followed", error)
+                await asyncio.sleep(FOLLOW_PAUSE_S)
 
     # For fronts
 
@@ -225,13 +203,26 @@ class Node:
         """The version of the definitions that clients are served by."""
         return self.catalog.version
 
+    @property
+    def is_current(self) -> bool:
+        """Whether clients may be answered by them."""
+        return self.doubts.none
+
+    def hold(self, connection: FrontConnection) -> None:
+        """Hear a client again when they may be."""
+        self.doubts.hold(connection)
+
     def home_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
         return self.catalog.replica.home_of(vhost, queue)
 
     def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
         """Change a definition on every node."""
-        self._begin(change.apply, done)
+        self.begin(change.apply, done)
+
+    def insist(self, change: Change[Any]) -> None:
+        """Change it, with as many attempts as it takes."""
+        self._departures.insist(change.apply)
 
     def attach(self, backend: Backend, caller: Caller) -> None:
         """Find a way to the owner of a shard, now and whenever it changes."""
@@ -257,11 +248,22 @@ class Node:
         caller, home = self._callers[backend], backend.home
         owner = self.owner_of(home)
         if owner == self.name and home in self.shards:
+            try:
+                guest = Guest(self.shards[home], caller, backend)
+            except LeveretError as error:  # the next look may be luckier; until then the client waits
+                LOG.debug("client not let in", shard=home, reason=error)
+                return
             self._served_by[backend] = owner
-            backend.connection.attached(backend, Guest(self.shards[home], caller, backend))
+            backend.connection.attached(backend, guest)
         elif owner in self.links:
             self._served_by[backend] = owner
             backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
+
+    def _is_gone(self, home: str) -> bool:
+        """Whether a home went with its node: of the queues of its connections there is nothing left."""
+        if not home.startswith(LOCAL):
+            return False
+        return home.removeprefix(LOCAL) not in {self.name, *self.links, *self._owners.nodes()}
 
     @property
     def present(self) -> list[str]:
@@ -307,25 +309,13 @@ class Node:
     # For links
 
     def up(self, link: Link) -> None:
-        """Another node is reached; of two links to it the later one is used."""
-        previous = self.links.get(link.peer)
-        self.links[link.peer] = link
-        if previous is not None:
-            previous.close()
+        """Another node is reached."""
+        self.neighbours.up(link)
         self.look()
 
     def down(self, link: Link) -> None:
         """Another node is not reached any more."""
-        if self.links.get(link.peer) is link:
-            del self.links[link.peer]
-        self._ended_links.update(_bytes_of(link))
-
-    def link_bytes(self) -> Counter[tuple[str, str]]:
-        """What has passed between this node and each other one, by direction."""
-        found = Counter(self._ended_links)
-        for link in self.links.values():
-            found.update(_bytes_of(link))
-        return found
+        self.neighbours.down(link)
 
     def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
         """A client of another node wants something of a shard of ours."""
@@ -360,7 +350,7 @@ class Node:
 
         def known(refusal: bytes) -> None:
             if refusal or letter is None:
-                answer(refusal)
+                answer(refusal or (self.catalog.reader.encode() if "reader" in asked else b""))
             else:
                 self._bring(str(asked.get("shard")), letter, answer)
 
@@ -384,16 +374,12 @@ class Node:
     # Definitions
 
     async def decide(self, verb: Verb) -> Any:
-        """Run a verb for the whole cluster; return when every node that can be reached has what came of it."""
+        """Run a verb for the whole cluster; return when no node answers by what was before."""
         result = await self.catalog.change(verb)
-        version = self.catalog.version
-        if version > self._told:
-            self.announce(version)
-            await self._tell(version)
-            self._told = max(self._told, version)
+        await self._knowledge.spread(self.catalog.version, self.announce)
         return result
 
-    def _begin(self, verb: Verb, done: Callable[[Any], None]) -> None:
+    def begin(self, verb: Verb, done: Callable[[Any], None]) -> None:
         """Decide something, then say what came of it."""
 
         async def decide() -> None:
@@ -406,13 +392,6 @@ class Node:
         task = asyncio.create_task(decide())
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)
-
-    async def _tell(self, version: int) -> None:
-        """Return when every node that can be reached knows a version."""
-        request = json.dumps({"version": version}).encode()
-        waiting = [self._ask(link, request) for link in self.links.values()]
-        if waiting:
-            await asyncio.wait(waiting, timeout=TOLD_S)
 
     async def ask_all(self, question: str) -> dict[str, Any]:
         """What every other node answers, by its name; those who do not in time are left out."""
@@ -446,54 +425,4 @@ class Node:
 
     def _keep_password(self, name: str, password_hash: str) -> None:
         """Let every node have a better hash of a password."""
-        self._begin(lambda core: self.hub.access.change_password(name, password_hash), lambda _: None)
-
-    # Queues that go by themselves
-
-    def _hear_gone(self, shard: Shard, queue: Queue) -> None:
-        """A shard of this node has no such queue any more; from whatever thread let time pass there."""
-        self._loop.call_soon_threadsafe(self._gone, shard, queue.vhost, queue.name)
-
-    def _gone(self, shard: Shard, vhost: str, name: str) -> None:
-        """Let the catalog have no such queue either, unless it was declared again meanwhile."""
-
-        def forget(core: Broker) -> None:
-            mine = self.shards.get(shard.home) is shard and self.owner_of(shard.home) == self.name
-            if mine and not shard.has_queue(vhost, name):
-                DeleteQueue(vhost, name).apply(core)
-
-        if self.catalog.replica.homes.get((vhost, name)) != shard.home:
-            return
-        # Not before it is durable: what a node does that has lost the shard, and does not know it yet, never is.
-        with suppress(JournalFailed, BrokerClosed), shard.hub.locked():
-            shard.hub.when_durable(lambda: self._begin(forget, lambda _: None))
-
-    def _look_for_orphans(self) -> None:
-        """When others come or go: one of those who stay removes the queues whose connections went with their node."""
-        present = frozenset(self._owners.nodes())
-        around = present, frozenset(self.links)
-        if around == self._around:
-            return
-        self._around = around
-        if self.name != min(present, default=""):
-            return
-        alive = {LOCAL + each for each in present.union(self.links)}
-
-        def done(result: object) -> None:
-            if isinstance(result, Exception):
-                self._around = None  # to be tried again
-
-        self._begin(partial(_drop_queues_of, lambda home: home not in alive), done)
-
-
-def _bytes_of(link: Link) -> dict[tuple[str, str], int]:
-    """What has passed on a link."""
-    return {(link.peer, "received"): link.received_bytes, (link.peer, "sent"): link.sent_bytes}
-
-
-def _drop_queues_of(chosen: Callable[[str], bool], core: Broker) -> None:
-    """Delete the queues of connections on chosen nodes."""
-    for vhost in core.topology.vhosts.values():
-        for queue in [each for each in vhost.queues.values() if isinstance(each.owner, str)]:
-            if chosen(home_of_owner(queue.owner)):
-                core.delete_queue(queue)
+        self.begin(lambda core: self.hub.access.change_password(name, password_hash), lambda _: None)

@@ -5,24 +5,31 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from leveret.clock import SystemClock
 from leveret.cluster.coordinator import Coordinator
 from leveret.cluster.keys import Owner
 from leveret.cluster.ownership import Phase
 from leveret.cluster.placement import assignment
 from leveret.core.errors import PreconditionFailed, Unreachable
+from leveret.node.examination import Examination
 from leveret.node.group_operations import GroupOperations
+from leveret.node.group_states import GroupStates, State
 from leveret.node.joined import Joined
 
 DRAIN_S = 50.0  # less than the time for which a command waits
 DESTINATIONS_MAX = 20  # that a report names: the oldest letters are those to look after
 REPORT, REBALANCE = "report", "rebalance"
+NO_REDIS = {"state": "none", "trouble": None}
+NO_FACTS = {"standbys": None, "version": None}
+
+Row = dict[str, Any]
 
 
 class Operations:
     """The cluster for the operators of one node."""
 
-    def __init__(self, joined: Joined, stop: Callable[[], None]) -> None:
-        """Speak for a node that has joined; `stop` ends its process, in order."""
+    def __init__(self, joined: Joined, stop: Callable[[], None], redis: Callable[[], Row] = lambda: NO_REDIS) -> None:
+        """Speak for a node that has joined; `stop` ends its process, in order, `redis` tells of what nodes share."""
         assert joined.coordinator is not None, "a node that has not joined has no cluster"
         self._coordinator: Coordinator = joined.coordinator
         self._node = joined.node
@@ -30,26 +37,33 @@ class Operations:
         self._hosting = joined.hosting
         self._moving = joined.moving
         self._groups = GroupOperations(joined.node, joined.coordinator, joined.moving)
-        joined.closing.append(self._groups.close)
+        self._states = GroupStates(lambda: joined.moving.known)
+        self._examination = Examination(joined, SystemClock())
+        self._redis = redis
+        joined.closing += [self._groups.close, self._states.close]
         self._node.questions |= {REPORT: self._report, REBALANCE: self._rebalance}
 
     # What operators ask for
 
     async def status(self) -> dict[str, Any]:
         """Who is there, and who has which shard; what another node knows of itself is None when it does not answer."""
-        reports = await self._reports()
+        states, reports = await asyncio.gather(self._states.look(), self._reports())
         groups = _groups(reports)
         return {
             "cluster": self._node.cluster,
             "node": self._node.name,
             "definitions": self._node.catalog.version,
             "members": self._members(reports),
-            "groups": _table(reports, groups),
+            "groups": _table(reports, groups, states, self._moving.seat),
             "shards": self._shards(reports, groups),
         }
 
     async def _reports(self) -> dict[str, Any]:
         return {self._node.name: self._report(), **await self._node.ask_all(REPORT)}
+
+    async def examine(self) -> Row:
+        """All of that, and how nodes were set up: for who looks for mistakes."""
+        return {**await self.status(), **await self._examination.look()}
 
     async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
         """Add a database, and let some shards go there; they move one by one after this."""
@@ -58,6 +72,10 @@ class Operations:
     async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
         """Move one shard to another group."""
         return await self._groups.move(shard, group)
+
+    async def move_catalog(self, group: int) -> dict[str, Any]:
+        """Let another group have the definitions."""
+        return await self._groups.move_catalog(group)
 
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         """Give all shards to others, then stop; one that is to stay goes on to serve clients, by others' shards."""
@@ -107,7 +125,7 @@ class Operations:
             "vacant": self._coordinator.shard_count - len(owners),
             "definitions": self._node.catalog.version,
             "links": {name: name in self._node.links for name in self._others()},
-            "link_bytes": self._node.link_bytes(),
+            "link_bytes": self._node.neighbours.bytes(),
             "forwarded": self._node.courier.forwarded,
             "outbox": sum(outbox.depth for outbox in self._node.outboxes.values()),
             "outbox_oldest_ms": max((each.age_ms for each in waiting), default=0),
@@ -135,13 +153,15 @@ class Operations:
             str(shard): {"group": self._moving.group_of(shard), "trouble": trouble}
             for shard, trouble in self._hosting.troubles().items()
         }
-        troubles = {"etcd": self._coordinator.trouble, "postgresql": self._store_trouble()}
+        redis = self._redis()
+        troubles = {"etcd": self._coordinator.trouble, "postgresql": self._store_trouble(), "redis": redis["trouble"]}
         told = {
             "phases": busy,
             "counts": counts,
             "stores": stores,
             "groups": self._groups.known(),
             "troubles": troubles,
+            "redis": redis["state"],
             "links": self.links,
             "outboxes": self._outboxes(),
         }
@@ -176,6 +196,7 @@ class Operations:
                 "shards": owned[name],
                 "definitions": reports.get(name, {}).get("definitions"),
                 "counts": reports.get(name, {}).get("counts"),
+                "redis": reports.get(name, {}).get("redis"),
                 "troubles": reports.get(name, {}).get("troubles"),
                 "links": reports.get(name, {}).get("links"),
                 "outboxes": reports.get(name, {}).get("outboxes"),
@@ -220,12 +241,19 @@ def _groups(reports: dict[str, Any]) -> dict[int, int]:
     return {shard: told["group"] for shard, told in _stores(reports) if told["group"] is not None}
 
 
-def _table(reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
-    """All groups that somebody has heard of: how many shards they have, and why they take nothing, if so."""
+def _table(reports: dict[str, Any], groups: dict[int, int], states: dict[int, State], seat: int) -> list[Row]:
+    """All groups that somebody has heard of: what they have, and why they take nothing, if so.
+
+    `standbys` are those that commits wait for, "" for none; None: it is not known.
+    """
     urls = {int(number): url for report in reports.values() for number, url in report.get("groups", {}).items()}
     troubles = {told["group"]: told["trouble"] for _, told in _stores(reports) if told["trouble"] is not None}
     counts = Counter(groups.values())
-    return [
-        {"group": number, "shards": counts[number], "trouble": troubles.get(number), "url": urls[number]}
-        for number in sorted(urls)
-    ]
+    rows = []
+    for number in sorted(urls):
+        state = states.get(number, State())
+        facts = None if state.facts is None else {"standbys": state.facts.standbys, "version": state.facts.version}
+        has = {"group": number, "shards": counts[number], "definitions": number == seat}
+        told = {**has, "state": state.word, **(facts or NO_FACTS)}
+        rows.append({**told, "trouble": troubles.get(number) or state.trouble, "url": urls[number]})
+    return rows

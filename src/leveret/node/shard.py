@@ -11,7 +11,7 @@ from leveret.cluster.changes import Change, apply, change_of, concerns
 from leveret.cluster.replica import Replica, in_order
 from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
-from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed
+from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed, TooMany
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.topology import Vhost
 from leveret.node.guest import Guest, GuestConnection
@@ -43,7 +43,7 @@ class Shard:
         """The clients of other nodes."""
         self.is_proven: Callable[[], bool] = lambda: True
         """Whether nobody else can have the shard now."""
-        self._doubtful: list[Guest] = []
+        self._doubtful: dict[Guest, None] = {}
         self.knows: Callable[[int, Callable[[bool], None]], bool] = lambda version, then: True
         """Whether this node has a version of the catalog; if not it calls, not under a lock, when it has looked."""
 
@@ -56,6 +56,8 @@ class Shard:
     def bring(self, letter: Letter, done: Callable[[], None]) -> None:
         """Have a dead letter of another shard; `done`, under the lock, when it is durable here."""
         with self.hub.locked() as core:
+            if self.hub.is_behind:
+                raise TooMany(f"much waits for the disks of shard {self.home}: bring it again later")
             self._inbox.take(core, letter)
             self.hub.when_durable(done)
 
@@ -73,13 +75,13 @@ class Shard:
         """
         if self.is_proven():
             return True
-        self._doubtful.append(guest)
+        self._doubtful[guest] = None
         return False
 
     def look(self) -> None:
         """Tell clients what had to wait; not under a lock."""
         if self._doubtful and self.is_proven():
-            doubtful, self._doubtful = self._doubtful, []
+            doubtful, self._doubtful = self._doubtful, {}
             for guest in doubtful:
                 guest.flush()
 

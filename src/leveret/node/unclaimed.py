@@ -8,8 +8,11 @@ be lost. What was delivered and is not in the journal yet may be delivered twice
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import islice, takewhile
 from random import random
+from typing import NamedTuple
 
 from leveret.amqp.transaction import ACKED, REQUEUED
 from leveret.core.broker import Broker
@@ -31,15 +34,24 @@ LOG = Log("node")
 Key = tuple[int, int]  # queue and message
 
 
+class Kept(NamedTuple):
+    """A message whose holder is waited for, the number of its lease, and until when."""
+
+    held: Held
+    lease: int
+    until_ms: int
+
+
 class Unclaimed:
     """The deliveries of one shard whose holders are waited for."""
 
     def __init__(self, core: Broker) -> None:
         """Nothing is kept yet."""
         self._core = core
-        self._kept: dict[Key, tuple[Held, int]] = {}  # with the number of the lease
+        self._kept: dict[Key, Kept] = {}  # the first one is the one whose time ends first
+        self._counts: Counter[int] = Counter()  # of those, by queue
         self._paused: set[Queue] = set()
-        self._awaited: set[Queue] = set()
+        self._awaited: dict[Queue, int] = {}  # until when its only consumer is waited for; in that order
         self.given_up: Callable[[Queue], None] = lambda queue: None
         """Told of a queue whose only consumer was waited for, and has not come."""
         self._alarm = Alarm(core.timers, self._give_up)
@@ -52,21 +64,41 @@ class Unclaimed:
         for queue in self._core.queues.values():
             if queue.recorder is None and queue.vhost != INTERNAL_VHOST:
                 self.keep((held, held.lease) for held in hold_delivered(queue, KEPT_MAX - len(self._kept)))
-        self.keep(())  # also what was kept before, if this node was the owner already
+        before = [(kept.held, kept.lease) for kept in self._kept.values()]
+        self.keep(before)  # if this node was the owner already
 
     def keep(self, leases: Iterable[tuple[Held, int]]) -> None:
         """Keep leased messages whose holders cannot be reached."""
+        until_ms = self._core.now_ms + GRACE_MS
         for held, lease in leases:
-            self._kept[held.queue.id, held.seq] = held, lease
-            self._pause(held.queue)
-        if self._kept:
-            self._alarm.set(self._core.now_ms + GRACE_MS)
+            queue = held.queue
+            self._pop(queue, held.seq)
+            self._kept[queue.id, held.seq] = Kept(held, lease, until_ms)
+            self._counts[queue.id] += 1
+            self._pause(queue)
+        self._wait()
+
+    def _wait(self) -> None:
+        """Look again when the time of the first one has come."""
+        times = [kept.until_ms for kept in islice(self._kept.values(), 1)] + list(islice(self._awaited.values(), 1))
+        if times:
+            self._alarm.set(min(times))
+
+    def _pop(self, queue: Queue, seq: int) -> Kept | None:
+        """Keep a message no longer."""
+        kept = self._kept.pop((queue.id, seq), None)
+        if kept is not None:
+            self._counts[queue.id] -= 1
+            if not self._counts[queue.id]:
+                del self._counts[queue.id]
+        return kept
 
     def wait_for(self, queue: Queue) -> None:
         """Wait for the only consumer of a queue."""
-        self._awaited.add(queue)
+        self._awaited.pop(queue, None)
+        self._awaited[queue] = self._core.now_ms + GRACE_MS
         self._pause(queue)
-        self._alarm.set(self._core.now_ms + GRACE_MS)
+        self._wait()
 
     def awaits(self, queue: Queue) -> bool:
         """Whether its only consumer is waited for."""
@@ -74,7 +106,7 @@ class Unclaimed:
 
     def came(self, queue: Queue) -> None:
         """It has come."""
-        self._awaited.discard(queue)
+        self._awaited.pop(queue, None)
         self._resume(queue)
 
     def _pause(self, queue: Queue) -> None:
@@ -88,18 +120,18 @@ class Unclaimed:
 
     def claim(self, queue: Queue, delivered: Delivered) -> Held | None:
         """Somebody was given a message before; None when it is gone, or another's."""
-        kept, _ = self._kept.get((queue.id, delivered.seq), (None, 0))
-        found = claim(queue, *delivered[1:], kept=kept)
+        kept = self._kept.get((queue.id, delivered.seq))
+        found = claim(queue, *delivered[1:], kept=None if kept is None else kept.held)
         if found is not None:
-            self._kept.pop((queue.id, delivered.seq), None)
+            self._pop(queue, delivered.seq)
         self._resume(queue)
         return found
 
     def give(self, queue: Queue, seq: int) -> Held | None:
         """Somebody has a receipt of a message that is kept; None when it is not."""
-        held, _ = self._kept.pop((queue.id, seq), (None, 0))
+        kept = self._pop(queue, seq)
         self._resume(queue)
-        return held
+        return None if kept is None else kept.held
 
     def settle(self, queue: Queue, delivered: Delivered, how: int) -> bool:
         """Settle what somebody was given before; False when it is another's, or cannot be settled now."""
@@ -123,25 +155,25 @@ class Unclaimed:
 
     def _resume(self, queue: Queue) -> None:
         """Let a queue go on if everything of it was claimed."""
-        waits = queue in self._awaited or any(number == queue.id for number, _ in self._kept)
-        if queue in self._paused and not waits:
+        if queue in self._paused and queue not in self._awaited and not self._counts[queue.id]:
             self._paused.discard(queue)
             queue.pause(False)
 
     def _give_up(self, now_ms: int) -> None:
-        """Nobody has come for what is left."""
-        for key, (held, lease) in tuple(self._kept.items()):
+        """Nobody has come in time."""
+        due = list(takewhile(lambda kept: kept.until_ms <= now_ms, self._kept.values()))
+        for held, lease, _ in due:
+            self._pop(held.queue, held.seq)
             try:
                 give_up(held, lease)
             except JournalFailed:
                 raise
             except LeveretError as error:  # it has died meanwhile, and cannot be read: that is tried again
                 LOG.warning("message not given back", queue=held.queue.name, reason=error)
-                self._alarm.set(now_ms + GRACE_MS)
-            else:
-                del self._kept[key]
-        awaited, self._awaited = self._awaited, set()
-        for queue in awaited:
+                self.keep([(held, lease)])
+        for queue in [queue for queue, until_ms in self._awaited.items() if until_ms <= now_ms]:
+            del self._awaited[queue]
             self.given_up(queue)
+        self._wait()
         for queue in tuple(self._paused):
             self._resume(queue)

@@ -22,7 +22,9 @@ import json
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from leveret.core.errors import AccessRefused, InvalidArgument
 
@@ -47,6 +49,9 @@ class Kind(IntEnum):
     ASK = 8
     ANSWER = 9
     PING = 10
+
+
+_KINDS = {int(kind): kind for kind in Kind}
 
 
 class Message(NamedTuple):
@@ -84,16 +89,25 @@ class Reader:
                     return
                 payload = bytes(self._buffer[start + _HEAD.size : end])
                 start = end
-                yield Message(_kind(kind), number, payload)
+                yield Message(_KINDS.get(kind, Kind.UNKNOWN), number, payload)
         finally:
             del self._buffer[:start]
 
 
-def _kind(number: int) -> Kind:
+def packed(told: dict[str, Any]) -> bytes:
+    """JSON; names of clients may hold bytes that are no UTF-8, which only the slower way can write."""
     try:
-        return Kind(number)
+        return orjson.dumps(told)
+    except TypeError:
+        return json.dumps(told).encode()
+
+
+def unpacked(payload: bytes) -> Any:
+    """The reverse; ValueError if it is none."""
+    try:
+        return orjson.loads(payload)
     except ValueError:
-        return Kind.UNKNOWN
+        return json.loads(payload)
 
 
 def refusal(why: object) -> bytes:

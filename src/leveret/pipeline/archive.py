@@ -1,20 +1,23 @@
 """The archive: sealed segments of the journal, and records of streams, become Parquet by day and queue, each once.
 
+Segments are files, or in PostgreSQL: of one broker, or of all shards of a cluster (store_segments.py).
 Each step ends in a manifest of a new generation (manifest.py): new segments are taken in, as many at a time as
 ARCHIVED_BYTES; days that are too old are dropped; small files are put together. A run that is killed anywhere is simply
 run again. Segments in the directory that the broker hands them to (`archive_dir`) can go once the manifest has them.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
-from leveret.core.errors import DamagedJournal, InvalidArgument
+from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
 from leveret.journal.encryption import load_keys
 from leveret.pipeline import manifest as manifests
 from leveret.pipeline.columns import spark_schema
@@ -22,16 +25,21 @@ from leveret.pipeline.manifest import File, Journal, Manifest
 from leveret.pipeline.parquet import archived
 from leveret.pipeline.scan import ARCHIVED_TABLES, TABLES, Scan
 from leveret.pipeline.segments import (
-    archived_names,
     is_data_directory,
+    learn_archived,
+    live_segment,
     number_of,
     open_segment,
     segment_files,
+    shard_in,
     slices_of,
     write_slices,
 )
 from leveret.pipeline.shelves import FILE_BYTES, Shelves, placed, read_again
 from leveret.pipeline.stream_ranges import new_records
+
+if TYPE_CHECKING:
+    from leveret.pipeline.store_segments import StoreSegments
 
 RETENTION_DAYS = 14
 ARCHIVED_BYTES = 4 << 30
@@ -53,8 +61,10 @@ class Archive:
     """What is archived, where to, and for how long."""
 
     directory: str
-    sources: tuple[str, ...]
+    sources: tuple[str, ...] = ()
     """Data directory, or the directory that the broker hands segments to, or both."""
+    store: str | None = None
+    """URL of the PostgreSQL that has the journal, of a broker or of a cluster, in place of a data directory."""
     retention_days: int | None = RETENTION_DAYS
     remove_segments: bool = False
     streams: tuple[str, ...] = ()
@@ -68,14 +78,22 @@ class Archive:
     @property
     def stored(self) -> dict[str, str]:
         """Options of the format for the first source."""
+        return {"path": self.sources[0], **self.unlocked}
+
+    @property
+    def unlocked(self) -> dict[str, str]:
+        """Options of the format for what is encrypted."""
         names = ("encryption_key_file", "encryption_key_env")
-        keys = {name: key for name, key in zip(names, self.keys, strict=True) if key is not None}
-        return {"path": self.sources[0], **keys}
+        return {name: key for name, key in zip(names, self.keys, strict=True) if key is not None}
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        if not self.sources and not (self.streams and self.url):
+        if not self.sources and self.store is None and not (self.streams and self.url):
             raise InvalidArgument("nothing to archive: name a data directory, the archive_dir of a broker, or streams")
+        if self.store is not None and any(map(is_data_directory, self.sources)):
+            raise InvalidArgument("the journal is in a data directory or in a store: name one of them")
+        if self.store is not None and self.streams and self.url is None:
+            raise InvalidArgument("streams in PostgreSQL are read through their server: give its url")
         if self.retention_days is not None and self.retention_days < 1:
             raise InvalidArgument(f"an archive keeps at least 1 day, not {self.retention_days}")
 
@@ -101,9 +119,10 @@ def archive(spark: SparkSession, job: Archive, now_ms: int, tell: Told = lambda 
     """Bring an archive up to date."""
     done = Archived()
     with manifests.opened(job.directory) as manifest:
-        for files in _batches(job, manifest):
-            tell(f"segments {number_of(files[0])} to {number_of(files[-1])}")
-            manifest = _taken_in(spark, job, manifest, files, done)
+        with _fetching(job) as fetching:
+            for files in _batches(job, fetching, manifest):
+                tell(f"segments {number_of(files[0])} to {number_of(files[-1])}")
+                manifest = _taken_in(spark, job, fetching, manifest, files, done)
         for stream in job.streams:
             tell(f"stream {stream}")
             manifest = _streamed(spark, job, manifest, stream, done)
@@ -116,15 +135,36 @@ def archive(spark: SparkSession, job: Archive, now_ms: int, tell: Told = lambda 
         if job.remove_segments:
             done.removed_segments = _remove_segments(job, manifest)
     done.generation, done.files = manifest.generation, len(manifest.files)
-    done.missing_segments = len(manifest.journal.missing)
+    done.missing_segments = sum(len(journal.missing) for journal in manifest.journals.values())
     return done
 
 
-def _batches(job: Archive, manifest: Manifest) -> Iterator[list[str]]:
-    """The sealed segments that are not archived yet, oldest first, in pieces for one generation."""
+@contextmanager
+def _fetching(job: Archive) -> "Iterator[StoreSegments | None]":
+    """What fetches segments from a store, if there is one."""
+    if job.store is None:
+        yield None
+        return
+    try:
+        # Not above: whoever archives files needs no library for PostgreSQL.
+        from leveret.pipeline.store_segments import StoreSegments
+    except ImportError:
+        raise NotFound("a store in PostgreSQL needs a library: pip install 'leveret[cluster]'") from None
+    fetching = StoreSegments(job.store, job.directory)
+    try:
+        yield fetching
+    finally:
+        fetching.close()
+
+
+def _batches(job: Archive, fetching: "StoreSegments | None", manifest: Manifest) -> Iterator[list[str]]:
+    """The sealed segments that are not archived yet, by shard, oldest first, in pieces for one generation."""
+    sealed = _sealed(job.sources, manifest)
+    there = {(shard_in(path), number_of(path)) for path in sealed}
+    fetched: Iterable[str] = () if fetching is None else fetching.fetched(manifest, there)
     files: list[str] = []
     size = 0
-    for path in _sealed(job.sources, manifest.journal):
+    for path in chain(sealed, fetched):
         if files and size + os.path.getsize(path) > job.archived_bytes:
             yield files
             files, size = [], 0
@@ -134,37 +174,44 @@ def _batches(job: Archive, manifest: Manifest) -> Iterator[list[str]]:
         yield files
 
 
-def _sealed(sources: tuple[str, ...], journal: Journal) -> list[str]:
+def _sealed(sources: tuple[str, ...], manifest: Manifest) -> list[str]:
     """Segments that nobody writes to and that are not archived; those that are have to be of the same broker."""
     found = segment_files(*sources)
-    if found and any(map(is_data_directory, sources)):
-        found.pop()  # the broker is writing it
-    return journal.beyond(found)
+    live = live_segment(found, *sources)
+    return manifest.beyond([path for path in found if path != live])
 
 
-def _taken_in(spark: SparkSession, job: Archive, manifest: Manifest, files: list[str], done: Archived) -> Manifest:
+def _taken_in(
+    spark: SparkSession,
+    job: Archive,
+    fetching: "StoreSegments | None",
+    manifest: Manifest,
+    files: list[str],
+    done: Archived,
+) -> Manifest:
     """One generation more, with the rows of some segments."""
     names = manifest.names
-    for source in job.sources:
-        for number, name in archived_names(source).items():
-            names.queues.setdefault(number, name)
+    learn_archived(names, *job.sources)
     plan = slices_of(files, names, load_keys(*job.keys), SLICE_BYTES)
     write_slices(os.path.join(job.directory, _SLICES), plan)
-    newest = number_of(segment_files(*job.sources)[-1])
-    salt = open_segment(files[-1]).header.salt
-    journal = manifest.journal.with_segments([number_of(path) for path in files], salt, newest)
+    newest = {shard_in(path): number_of(path) for path in segment_files(*job.sources)}
+    journals = _journals(manifest, files, newest if fetching is None else newest | fetching.newest)
+    moved = any(number_of(path) <= journals[shard_in(path)].moved_until for path in files)
     shelves = Shelves(job.directory, manifest.generation + 1)
     pieces = 1 + sum(map(os.path.getsize, files)) // FILE_BYTES
     queues = len({queue.name for piece in plan for queue in piece.names.queues.values()})
     written: list[File] = []
     for table in TABLES:
-        rows = _rows(spark, job, manifest, table, moved=number_of(files[0]) <= journal.moved_until)
+        rows = _rows(spark, job, manifest, os.path.dirname(files[0]), table, moved)
         written += shelves.write(placed(rows, table, queues), table, pieces)
-    names.forget_consumers(CONSUMERS_MAX)
+    for known in names.values():
+        known.forget_consumers(CONSUMERS_MAX)
     taken = replace(
-        manifest, generation=shelves.generation, files=(*manifest.files, *written), journal=journal, names=names
+        manifest, generation=shelves.generation, files=(*manifest.files, *written), journals=journals, names=names
     )
     manifests.commit(job.directory, taken)
+    if fetching is not None:
+        fetching.drop(files)
     os.unlink(os.path.join(job.directory, _SLICES))
     done.segments += len(files)
     done.events += sum(file.rows for file in written if file.table == "events")
@@ -172,10 +219,24 @@ def _taken_in(spark: SparkSession, job: Archive, manifest: Manifest, files: list
     return taken
 
 
-def _rows(spark: SparkSession, job: Archive, manifest: Manifest, table: str, moved: bool) -> DataFrame:
-    """The rows of planned segments. Where the origin of moved messages may be gone they count, once."""
+def _journals(manifest: Manifest, files: list[str], newest: dict[int, int]) -> dict[int, Journal]:
+    """How far journals are archived after some segments more; `newest` is the last one that there is of each."""
+    journals = dict(manifest.journals)
+    for shard, same in groupby(sorted(files, key=lambda path: (shard_in(path), number_of(path))), key=shard_in):
+        some = list(same)
+        salt = open_segment(some[-1]).header.salt
+        journal = journals.get(shard, Journal())
+        journals[shard] = journal.with_segments([number_of(path) for path in some], salt, newest[shard])
+    return journals
+
+
+def _rows(spark: SparkSession, job: Archive, manifest: Manifest, place: str, table: str, moved: bool) -> DataFrame:
+    """The rows of planned segments, the first of which is in a place.
+
+    Where the origin of moved messages may be gone they count, once.
+    """
     planned = {"table": table, "slices": f"{job.directory}/{_SLICES}", "moved": str(moved).lower()}
-    rows = spark.read.format("leveret").options(**job.stored, **planned).load()
+    rows = spark.read.format("leveret").options(path=place, **job.unlocked, **planned).load()
     if table == "events" or not moved:
         return rows
     known = archived(spark, Scan((job.directory,), "messages", "queue_id,offset")) if manifest.files else None
@@ -258,7 +319,7 @@ def _remove_segments(job: Archive, manifest: Manifest) -> int:
         if is_data_directory(source):
             continue
         for path in segment_files(source):
-            if manifest.journal.has(number_of(path)):
+            if manifest.journal(shard_in(path)).has(number_of(path)):
                 os.unlink(path)
                 Path(path.removesuffix(".log") + ".names.json").unlink(missing_ok=True)
                 removed += 1

@@ -15,6 +15,8 @@ from leveret.pipeline.segments import Names
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 US_PER_MS = 1000
+QUEUE_BITS = 32
+"""Of the number of a queue in its shard."""
 
 
 @dataclass(eq=False, slots=True)
@@ -24,6 +26,7 @@ class Batch:
     rows: int
     columns: Mapping[str, bytes]
     names: Names
+    shard: int = 0
 
     def array(self, name: str, kind: pa.DataType) -> pa.Array:
         """A packed column as it is."""
@@ -80,6 +83,11 @@ def looked_up(numbers: pa.Array, names: Mapping[int, str | None]) -> pa.Array:
     known = pa.array(list(names), numbers.type)
     values = [None if name is None else readable(name) for name in names.values()]
     return pa.array(values, pa.string()).take(pc.index_in(numbers, value_set=known))
+
+
+def queue_id(batch: Batch) -> pa.Array:
+    """What a queue is known by: shards number theirs each from 1 on."""
+    return pc.add(said(batch.array("queue", pa.int32())).cast(pa.int64()), batch.shard << QUEUE_BITS)
 
 
 def queue_name(batch: Batch) -> pa.Array:

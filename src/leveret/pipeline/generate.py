@@ -222,7 +222,7 @@ def _event(
         event.alias("event"),
         at_ms.alias("at_ms"),
         queue.alias("queue"),
-        (F.col("number") * 2 - (0 if dead else 1)).cast("int").alias("queue_id"),
+        (F.col("number") * 2 - (0 if dead else 1)).cast("bigint").alias("queue_id"),
         (F.col("id") * 2 + (2 if dead else 1)).alias("seq"),
         *(facts.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in nothing.items()),
         (F.lit(None) if enters is None else at_ms).cast("bigint").alias("enqueued_ms"),

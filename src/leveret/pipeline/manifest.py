@@ -16,14 +16,15 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from leveret.core.errors import DamagedJournal, NotFound, PreconditionFailed, UnknownFormat
 from leveret.journal.disk import Disk, replace_file
-from leveret.pipeline.segments import Names, number_of, open_segment
+from leveret.pipeline.segments import Names, ShardNames, number_of, open_segment, shard_in
 
-FORMAT = 1
+FORMAT = 2
 TABLES = ("events", "messages", "records")
 REMEDY = "restore it from a backup of the archive"
 _PREFIX, _SUFFIX = "manifest-", ".json"
@@ -101,14 +102,24 @@ class Manifest:
 
     generation: int = 0
     files: tuple[File, ...] = ()
-    journal: Journal = Journal()
+    journals: dict[int, Journal] = field(default_factory=dict)
+    """By shard; a broker that has only one is shard 0."""
     streams: dict[str, dict[str, int]] = field(default_factory=dict)
     """By stream and partition: the offset from which on records are not archived yet."""
-    names: Names = field(default_factory=Names)
+    names: ShardNames = field(default_factory=dict)
 
     def of(self, table: str) -> list[File]:
         """The files of one table."""
         return [file for file in self.files if file.table == table]
+
+    def journal(self, shard: int) -> Journal:
+        """How far the journal of a shard is archived."""
+        return self.journals.get(shard, Journal())
+
+    def beyond(self, files: list[str]) -> list[str]:
+        """The segments that are to be archived, of some that are in their order."""
+        by_shard = groupby(files, key=shard_in)
+        return [path for shard, some in by_shard for path in self.journal(shard).beyond(list(some))]
 
 
 def is_archive(directory: str) -> bool:
@@ -215,12 +226,17 @@ def _written(manifest: Manifest) -> bytes:
     facts = {
         "format": FORMAT,
         "generation": manifest.generation,
-        "journal": asdict(manifest.journal),
+        "journals": {str(shard): asdict(journal) for shard, journal in manifest.journals.items()},
         "streams": manifest.streams,
-        "names": manifest.names.as_json(),
+        "names": {str(shard): names.as_json() for shard, names in manifest.names.items()},
         "files": [asdict(file) for file in manifest.files],
     }
     return json.dumps(facts, indent=1).encode()
+
+
+def _journal(facts: dict[str, Any]) -> Journal:
+    """A journal from JSON."""
+    return Journal(**(facts | {"missing": tuple(facts["missing"])}))
 
 
 def _read(path: str) -> Manifest:
@@ -229,13 +245,12 @@ def _read(path: str) -> Manifest:
         facts: dict[str, Any] = json.loads(Path(path).read_bytes())
         version = facts["format"]
         if version == FORMAT:
-            journal = facts["journal"] | {"missing": tuple(facts["journal"]["missing"])}
             return Manifest(
                 facts["generation"],
                 tuple(File(**file) for file in facts["files"]),
-                Journal(**journal),
+                {int(shard): _journal(told) for shard, told in facts["journals"].items()},
                 facts["streams"],
-                Names.of_json(facts["names"]),
+                {int(shard): Names.of_json(told) for shard, told in facts["names"].items()},
             )
     except json.JSONDecodeError as error:
         raise DamagedJournal(f"{path} is damaged at offset {error.pos}: {REMEDY}") from error

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from leveret.core.names import INTERNAL_VHOST
 from leveret.journal.columns import Columns
 from leveret.journal.encryption import load_keys
 from leveret.pipeline.columns import Batch, Table, chosen, record_batch
@@ -13,7 +15,7 @@ from leveret.pipeline.manifest import read_manifest
 from leveret.pipeline.messages import MESSAGES
 from leveret.pipeline.records import STREAM
 from leveret.pipeline.segments import (
-    Names,
+    ShardNames,
     Slice,
     is_data_directory,
     named_slices,
@@ -21,6 +23,7 @@ from leveret.pipeline.segments import (
     opener,
     read_slices,
     segment_files,
+    shard_in,
 )
 
 TABLES: dict[str, Table] = {"events": EVENTS, "messages": MESSAGES}
@@ -61,10 +64,11 @@ class Scan:
         """The slices that may hold rows of this scan."""
         if self.slices_file is not None:
             return read_slices(self.slices_file)
-        names, wanted = Names(), segment_files(*self.directories)
+        names: ShardNames = {}
+        wanted = segment_files(*self.directories)
         if self.beyond is not None:
             manifest = read_manifest(self.beyond)
-            names, wanted = manifest.names, manifest.journal.beyond(wanted)
+            names, wanted = manifest.names, manifest.beyond(wanted)
         # All segments: old ones tell the names of queues that newer ones speak of.
         named = named_slices(self.directories, names, load_keys(*self.keys), self.slice_bytes)
         return [piece for piece in named if piece.path in wanted and self._may_hold(piece)]
@@ -85,8 +89,14 @@ class Scan:
             content=self.table == "messages",
             moved=self._moved_count(),
         )
+        inner = [number for number, queue in piece.names.queues.items() if queue.vhost == INTERNAL_VHOST]
         while columns.fill(BATCH_ROWS):
-            yield record_batch(table, Batch(columns.rows, columns.take(), piece.names))
+            batch = Batch(columns.rows, columns.take(), piece.names, shard_in(piece.path))
+            rows = record_batch(table, batch)
+            if inner:  # letters between shards, which are no messages of anybody
+                rows = rows.filter(pc.invert(pc.is_in(batch.array("queue", pa.int32()), pa.array(inner, pa.int32()))))
+            if rows.num_rows:
+                yield rows
 
     def _may_hold(self, piece: Slice) -> bool:
         """Whether a slice has wanted queues and is of a wanted time."""

@@ -1,8 +1,9 @@
 """Segments as the pipeline reads them: which files there are, how they are cut into slices, and who is named in them.
 
-A directory is a data directory (it has META; the broker may be at work in it) or an archive. The last segment of a
-data directory may end in a frame that is being written: it is read up to its last whole frame. Anything else that
-is not as it was written is damage.
+A directory is a data directory (it has META; the broker may be at work in it) or an archive. In the archive of a
+cluster each shard has a folder: the journals of shards do not know each other's queues and numbers. The last segment of
+a data directory may end in a frame that is being written: it is read up to its last whole frame. Anything else that is
+not as it was written is damage.
 """
 
 import json
@@ -18,7 +19,7 @@ from leveret.core.errors import DamagedJournal, NotFound
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import PLAIN, Keys, frame_nonce
 from leveret.journal.meta import META_NAME, read_meta
-from leveret.journal.segments import HEADER_BYTES, SegmentHeader, parse_header, segment_name, segment_numbers
+from leveret.journal.segments import HEADER_BYTES, SegmentHeader, parse_header, segment_name, segment_numbers, shard_of
 from leveret.journal.survey import Survey
 
 REMEDY = "restore the file from a backup, or leave it out"
@@ -85,6 +86,10 @@ class Names:
         return bytes(table)
 
 
+ShardNames = dict[int, Names]
+"""By shard; a broker that has only one is shard 0."""
+
+
 @dataclass(frozen=True)
 class Slice:
     """A range of whole frames of one segment, the times of its first and last, and who is named in it."""
@@ -106,17 +111,36 @@ class OpenSegment(NamedTuple):
 
 
 def segment_files(*directories: str) -> list[str]:
-    """The segments in directories, oldest first; one that lies in several (archived, not yet removed) counts once."""
+    """The segments in directories, by shard, oldest first; one that lies in several (not yet removed) counts once."""
     check_directories(*directories)
-    found: dict[int, str] = {}
-    for directory in directories:
-        disk = Disk(directory)
+    found: dict[tuple[int, int], str] = {}
+    for place in places(*directories):
+        disk = Disk(place)
         # What is older than META says was removed; a crash may have brought it back.
-        oldest = read_meta(disk).oldest if is_data_directory(directory) else 0
+        oldest = read_meta(disk).oldest if is_data_directory(place) else 0
         for number in segment_numbers(disk):
             if number >= oldest:
-                found.setdefault(number, os.path.join(directory, segment_name(number)))
-    return [found[number] for number in sorted(found)]
+                path = os.path.join(place, segment_name(number))
+                found.setdefault((shard_in(path), number), path)
+    return [found[segment] for segment in sorted(found)]
+
+
+def places(*directories: str) -> Iterator[str]:
+    """Directories, and the folders of shards in them."""
+    for directory in directories:
+        yield directory
+        yield from sorted(entry.path for entry in os.scandir(directory) if shard_of(entry.name) is not None)
+
+
+def shard_in(path: str) -> int:
+    """The shard that a segment is of, by the folder that it lies in."""
+    return shard_of(os.path.basename(os.path.dirname(path))) or 0
+
+
+def live_segment(files: list[str], *directories: str) -> str | None:
+    """The one of some segments that a broker is writing to."""
+    written = {os.path.normpath(directory) for directory in directories if is_data_directory(directory)}
+    return next((path for path in reversed(files) if os.path.normpath(os.path.dirname(path)) in written), None)
 
 
 def check_directories(*directories: str) -> None:
@@ -160,16 +184,16 @@ def opener(header: SegmentHeader, keys: Keys) -> Callable[[bytes, bytes], bytes]
     return open_frame
 
 
-def archived_names(directory: str) -> dict[int, QueueName]:
-    """The names of queues that lie beside archived segments."""
-    found = {}
-    for path in sorted(Path(directory).glob("seg-*.names.json")):
-        try:
-            known = json.loads(path.read_bytes())
-            found.update({int(number): QueueName(None, str(name)) for number, name in known.items()})
-        except (ValueError, AttributeError) as error:
-            raise DamagedJournal(f"{path} is damaged at offset 0: it holds no names; {REMEDY}") from error
-    return found
+def learn_archived(names: ShardNames, *directories: str) -> None:
+    """Take the names of queues that lie beside archived segments, where no definition has told more."""
+    for place in places(*directories):
+        for path in sorted(Path(place).glob("seg-*.names.json")):
+            queues = names.setdefault(shard_in(str(path)), Names()).queues
+            try:
+                for number, name in json.loads(path.read_bytes()).items():
+                    queues.setdefault(int(number), QueueName(None, str(name)))
+            except (ValueError, AttributeError) as error:
+                raise DamagedJournal(f"{path} is damaged at offset 0: it holds no names; {REMEDY}") from error
 
 
 def slices(files: list[str], keys: Keys, slice_bytes: int, live: str | None) -> Iterator[tuple[Slice, Survey]]:
@@ -189,22 +213,23 @@ def slices(files: list[str], keys: Keys, slice_bytes: int, live: str | None) -> 
             yield Slice(path, survey.start, survey.offset, survey.first_ms, survey.last_ms), survey
 
 
-def named_slices(directories: tuple[str, ...], names: Names, keys: Keys, slice_bytes: int) -> list[Slice]:
+def named_slices(directories: tuple[str, ...], names: ShardNames, keys: Keys, slice_bytes: int) -> list[Slice]:
     """The slices of all segments, with the names of those that they speak of, wherever else the names are told."""
     files = segment_files(*directories)
-    live = files[-1] if files and is_data_directory(directories[0]) else None
-    for directory in directories:
-        names.queues.update(archived_names(directory))
-    return slices_of(files, names, keys, slice_bytes, live)
+    learn_archived(names, *directories)
+    return slices_of(files, names, keys, slice_bytes, live_segment(files, *directories))
 
 
-def slices_of(files: list[str], names: Names, keys: Keys, slice_bytes: int, live: str | None = None) -> list[Slice]:
+def slices_of(
+    files: list[str], names: ShardNames, keys: Keys, slice_bytes: int, live: str | None = None
+) -> list[Slice]:
     """The slices of some segments; `names` learns what they tell."""
     found = []
     for piece, survey in slices(files, keys, slice_bytes, live):
-        names.learn(survey.definitions)
-        found.append((piece, survey.queues, survey.consumers))
-    return [replace(piece, names=names.of(queues, consumers)) for piece, queues, consumers in found]
+        known = names.setdefault(shard_in(piece.path), Names())
+        known.learn(survey.definitions)
+        found.append((piece, known, survey.queues, survey.consumers))
+    return [replace(piece, names=known.of(queues, consumers)) for piece, known, queues, consumers in found]
 
 
 def write_slices(path: str, found: list[Slice]) -> None:

@@ -13,14 +13,17 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from leveret.client.address import address_of
+from leveret.client.address import Address
 from leveret.client.pool import Lost, Pool
 from leveret.client.retry import refusal_of
+from leveret.client.servers import servers_of
 from leveret.client.wire import Answer, request_bytes
 from leveret.core.errors import InvalidArgument, Unreachable
 from leveret.pipeline.options import Options, required, seconds
 
 REQUEST_S = 60.0
+REQUEST_S_MIN = 15.0
+"""Of one request to one of many nodes: each gets its share, as one that hangs has to be given up in time."""
 RETRY_S = 60.0
 DELAY_S = 0.05
 DELAY_S_MAX = 2.0
@@ -30,7 +33,7 @@ SERVERS_MAX = 16
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a server is, who asks it, and for how long; fit to be sent to another process."""
+    """Where a server is, or nodes of a cluster, who asks it, and for how long; fit to be sent to another process."""
 
     url: str
     token: str | None = None
@@ -51,7 +54,7 @@ class Origin:
 
 
 class Server:
-    """One server."""
+    """One server, or the nodes of a cluster: whichever answers."""
 
     def __init__(self, origin: Origin) -> None:
         """Nothing is asked yet."""
@@ -59,20 +62,29 @@ class Server:
             tls = None if origin.ca_file is None else ssl.create_default_context(cafile=origin.ca_file)
         except OSError as error:
             raise InvalidArgument(f"caFile={origin.ca_file!r}: {error}; name a file of certificates") from None
-        self.address = address_of(origin.url, origin.token, tls, origin.vhost)
-        self._pool = Pool(self.address)
+        self._servers = servers_of(origin.url, origin.token, tls, origin.vhost)
+        self._pool = Pool(self._servers)
+        self._request_s = max(REQUEST_S / len(self._servers), REQUEST_S_MIN)
         self._retry_s = origin.retry_s
+
+    @property
+    def address(self) -> Address:
+        """The one that is asked now."""
+        return self._servers.current
 
     def ask(self, method: str, path: str, body: Any = None, **query: object) -> Answer:
         """The answer to a request; raises what the server refuses it with."""
         given = {name: value for name, value in query.items() if value is not None}
-        line = self.address.target(f"{path}{'?' + urlencode(given) if given else ''}")
-        request = request_bytes(method, line, self.address.head, body, None)
+        line = f"{path}{'?' + urlencode(given) if given else ''}"
+
+        def request(address: Address) -> bytes:
+            return request_bytes(method, address.target(line), address.head, body, None)
+
         deadline_s, delay_s = time.monotonic() + self._retry_s, DELAY_S
         while True:
             problem: Exception
             try:
-                answer = self._pool.ask(request, REQUEST_S)
+                answer = self._pool.ask(request, self._request_s)
                 if answer.status < 300:
                     return answer
                 problem = refusal_of(answer)
@@ -81,7 +93,7 @@ class Server:
             except Lost as lost:
                 problem = lost.reason
             if time.monotonic() + delay_s > deadline_s:
-                raise Unreachable(f"{self.address!r} did not answer for {self._retry_s:.0f} s: {problem}") from problem
+                raise Unreachable(f"{self._servers!r} did not answer for {self._retry_s:.0f} s: {problem}") from problem
             time.sleep(delay_s * random.uniform(0.5, 1.5))
             delay_s = min(2 * delay_s, DELAY_S_MAX)
 

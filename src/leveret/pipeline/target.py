@@ -1,6 +1,7 @@
 """Where a DataFrame is written to: the options of `df.write.format("leveret")`, checked on the driver.
 
-url                   the server, http://HOST:PORT or https://HOST:PORT; a user and a password may be in it
+url                   the server, http://HOST:PORT or https://HOST:PORT; a user and a password may be in it; or
+                      nodes of a cluster, separated by commas
 token                 an API key or web token; default: the user in the URL
 caFile                certificates that the server is checked against, on every machine that runs tasks
 vhost                 the virtual host, / unless told otherwise
@@ -35,7 +36,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from leveret.client.address import address_of
+from leveret.client.servers import servers_of
 from leveret.core.errors import InvalidArgument
 from leveret.sink.pieces import COLUMNS
 
@@ -119,7 +120,7 @@ def _target(options: Mapping[str, str], schema: StructType, sink: str, origin: s
     url, token = options.get("url"), options.get("token")
     if url is None:
         raise InvalidArgument("no server was given: name it by the option url, such as http://127.0.0.1:15672")
-    address_of(url, token, None)  # what is wrong with it is told before tasks are started
+    servers_of(url, token, None)  # what is wrong with it is told before tasks are started
     unroutable = options.get("unroutable", "refuse")
     if unroutable not in ("refuse", "drop"):
         raise InvalidArgument(f"unroutable={unroutable!r}: give refuse or drop")

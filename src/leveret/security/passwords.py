@@ -10,9 +10,10 @@ import binascii
 import hashlib
 import secrets
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hmac import compare_digest
+from typing import Any
 
 from leveret.core.errors import InvalidArgument
 
@@ -23,11 +24,12 @@ SCRYPT_PARALLELISM_MAX = 16
 SALT_BYTES = 16
 DIGEST_BYTES = 32
 NO_PASSWORD = ""
+SHA256 = "rabbit_password_hashing_sha256"
 
 _SCRYPT = "scrypt"
 _SALT_BYTES_MIN = 8
 _IMPORTED_SALT_BYTES = 4
-_IMPORTED = {"rabbit_password_hashing_sha256": hashlib.sha256, "rabbit_password_hashing_sha512": hashlib.sha512}
+_IMPORTED = {SHA256: hashlib.sha256, "rabbit_password_hashing_sha512": hashlib.sha512}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,26 @@ def imported(password_hash: str, hashing_algorithm: str) -> str:
     stored = f"{hashing_algorithm}${password_hash}"
     check_stored(stored)
     return stored
+
+
+def hashed_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A user of a file with a hash in place of his password, which is dear; as he is, if there is none to hash.
+
+    Who has a password and a hash is refused later, as RabbitMQ does, and so is a password that cannot be one.
+    """
+    given = row.get("password")
+    if not isinstance(given, str) or "password_hash" in row or len(encoded(given)) > PASSWORD_BYTES_MAX:
+        return row
+    kept = {name: value for name, value in row.items() if name not in ("password", "hashing_algorithm")}
+    return {**kept, "password_hash": hash_password(given) if given else NO_PASSWORD}
+
+
+def stored_hash(row: Mapping[str, Any]) -> str:
+    """What to store of the hash that a user of a file or a request has: RabbitMQ's, or one of ours."""
+    given = row.get("password_hash", NO_PASSWORD)
+    if isinstance(given, str) and given.startswith(f"{_SCRYPT}$"):
+        return given
+    return imported(given, row.get("hashing_algorithm", SHA256))
 
 
 def check_stored(stored: str) -> None:

@@ -30,7 +30,7 @@ from leveret.node.front.connection import FrontConnection
 from leveret.node.joined import Joined, Place, moving
 from leveret.node.node import Node
 from leveret.node.operations import Operations
-from leveret.node.web.logins import share
+from leveret.node.web.logins import Logouts
 from leveret.security.access import Access
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.passwords import hash_password
@@ -101,7 +101,7 @@ class NodeServer(Server):
         """Nothing runs yet."""
         self._place = place_of(options)
         self._log = PostgresLog(self._place.store)
-        self._catalog = Catalog(self._log, self._place.node, self._place.shards)
+        self._catalog = Catalog(self._log, self._place.node, self._place.shards, self._place.ttl_s)
         replica = self._catalog.replica
         guard = CatalogGuard(replica.broker, replica.lock, SystemClock())
         super().__init__(options, Broker(guard, options_of({}), secrets.token_bytes(32)), certificates, sockets)
@@ -142,17 +142,18 @@ class NodeServer(Server):
         await joined.start(announced(self._sockets, self._place.announce))
         await self._add_default_user(joined.node, access)
         audit = Audit(guard.clock, options.data)
-        ground = self._ground(joined, amqp, access, edges)
+        ground = self._ground(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)
         web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared)
         site = self._manage(web, joined.node, ground, amqp, edges, audit)
+        joined.closing.append(Logouts(joined.node, web.sessions, web.login).close)
         control = ControlServer(partial(_decided, joined.node), ground, options.data, audit)
         await control.start()
         sqs = SqsServer(options, edges.account, edges.service(joined.node, shared.throttle), admission)
         self._listen(amqp, web, sqs)
         self._announce()
         alerts = site.alerts.run(options.alerts_every_s)
-        running = (self._watch(amqp, edges), self._stay_alive(), site.rates.run(), alerts, *sharing)
+        running = (self._watch(amqp, edges, joined.node), self._stay_alive(), site.rates.run(), alerts, *sharing)
         background = [noticed(asyncio.create_task(each)) for each in running]
         await self._stopping.wait()
         self._stop_listening(amqp, web, sqs)
@@ -160,23 +161,27 @@ class NodeServer(Server):
         await joined.drain()
         joined.node.courier.close()
         await self._send_away(amqp, web, sqs)
-        await joined.stop()
-        await self._log.close()
+        try:
+            await joined.stop()
+        finally:
+            await self._log.close()  # else a thread would wait for a database that hangs, and the process for it
         for task in background:
             task.cancel()
         await shared.stop()
         self._broker.close()
 
-    def _ground(self, joined: Joined, amqp: AmqpServer, access: Access, edges: NodeEdges) -> Ground:
+    def _ground(self, joined: Joined, amqp: AmqpServer, access: Access, edges: NodeEdges, shared: Shared) -> Ground:
         """What the verbs of operators work on."""
         guard, shards = self._broker.guard, edges.management.guards
         alerts = alerting_of(self._options, guard, shards, self._decide)
         joined.node.catalog.replica.followers.append(
             lambda change: alerts.book.follow(change.kind, change.definition, change.removed)
         )
-        cluster = Operations(joined, self._drained)
+        cluster = Operations(joined, self._drained, shared.told)
         facts, verbs = partial(self._facts, amqp), ShardVerbs(joined.node)
-        return Ground(guard.core, access, facts, alerts, shards, cluster, verbs)
+        ground = Ground(guard.core, access, facts, alerts, shards, cluster, verbs)
+        verbs.serve(ground)
+        return ground
 
     def _manage(self, web: Web, node: Node, ground: Ground, amqp: AmqpServer, edges: NodeEdges, audit: Audit) -> Site:
         """Let the node answer management, console, scrapes and verbs."""
@@ -185,9 +190,9 @@ class NodeServer(Server):
         files = self._sockets, self._certificates
         alone = management_site(self._options, edges.desk, ground, ground.alerts, amqp, *files, audit, node.name)
         site = edges.management.join(node, alone, ground.cluster)
+        web.doubt = node.doubts.wait
         web.manage(site)
         web.operate(RemoteControl(partial(_decided, node), ground, audit))
-        share(node, web.sessions, web.login)
         return site
 
     async def _decide(self, verb: Verb) -> Any:
@@ -215,4 +220,7 @@ class NodeServer(Server):
 
 async def _decided(node: Node, verb: Callable[[], Any]) -> Any:
     """Do what an operator asks for on every node."""
+    doubt = node.doubts.wait()
+    if doubt is not None:
+        await doubt
     return await node.decide(lambda core: verb())

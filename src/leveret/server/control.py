@@ -34,10 +34,10 @@ CONNECTIONS_MAX = 16
 LAST_WORDS_S = 1.0  # for answers that are under way when the server stops
 SHOWN = ("name", "user", "vhost", "exchange", "stream", "section")  # the arguments that the log tells
 # Verbs that change nothing: monitoring asks all the time.
-QUESTIONS = ("list", "show", "lag", "export", "status", "firing", "silences", "history", "receivers")
+QUESTIONS = ("list", "show", "lag", "export", "status", "examine", "firing", "silences", "history", "receivers")
 
-SHARDED = frozenset((*streams.VERBS, *groups.VERBS, *journal.VERBS))
-"""Verbs on what only the shards of a cluster have."""
+SHARDED = frozenset((*streams.VERBS, *groups.VERBS, *journal.VERBS, "alerts.firing", "alerts.history"))
+"""Verbs on what the shards and nodes of a cluster have for themselves."""
 
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a verb and gives what it gives once that lasts; the verb may be run more than once."""

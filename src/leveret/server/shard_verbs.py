@@ -1,24 +1,25 @@
-"""Verbs of operators on what only shards have: streams, their groups, journals. A node lets the right shard do them.
+"""Verbs of operators on what only shards or nodes have for themselves. A node lets the right ones do them.
 
 of a stream      by its shard; making and deleting one is decided for all nodes
 lists            by all shards, as one list
-the journal      by the shards of this node
+the journal      by all shards
+alerts           what is wrong, and what happened: by all nodes, as one list
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from leveret.core.changes import DeleteQueue
-from leveret.core.errors import LeveretError, Unreachable
+from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
 from leveret.http.problem import problem
 from leveret.http.request import Peer, Request
 from leveret.http.response import Response, json_response
 from leveret.node.web.edges import Edge
-from leveret.server.administration import journal, streams
+from leveret.server.administration import alerts, journal, streams
 from leveret.server.administration.site import Site
 from leveret.server.administration.verbs import call
 from leveret.server.control import durably, refusal
@@ -31,8 +32,14 @@ if TYPE_CHECKING:
 
 EDGE = "verbs"
 NOBODY = Peer("", 0)
+OK = 200
 
 Arguments = dict[str, Any]
+GATHERED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "alerts.firing": lambda row: (row["state"], row["since_ms"]),
+    "alerts.history": lambda row: -row["at_ms"],
+}
+"""What nodes have for themselves, and the order of it: what fires stands before what is pending."""
 
 
 def edge(broker: Broker, access: Access) -> Edge:
@@ -53,14 +60,28 @@ class ShardVerbs:
     """Those verbs, for the operators of one node."""
 
     def __init__(self, node: Node) -> None:
-        """Ask shards by a node."""
+        """Ask shards and other nodes by a node."""
         self._node = node
+
+    def serve(self, site: Site) -> None:
+        """Let other nodes ask for what this one has for itself."""
+
+        async def answer(request: Request) -> Response:
+            told = json.loads(request.body)
+            if told["verb"] not in GATHERED:
+                raise InvalidArgument(f"other nodes do not ask for {told['verb']}")
+            return json_response(await self._node.decide(lambda core: call(site, told["verb"], told["arguments"])))
+
+        self._node.edges[EDGE] = Edge(answer, problem)
 
     async def perform(self, site: Site, verb: str, arguments: Arguments) -> Any:
         """Do what a verb says, where it is done."""
         if verb in journal.VERBS:
-            sealed = [await self._ask(home, verb, arguments) for home in list(self._node.shards)]
+            homes = map(str, range(self._node.catalog.replica.placements.shards))
+            sealed = await asyncio.gather(*(self._ask(home, verb, arguments) for home in homes))
             return {"sealed": any(each["sealed"] for each in sealed)}
+        if verb in GATHERED:
+            return await self._gather(verb, arguments)
         if verb.endswith(".list"):
             return await self._list(verb, arguments)
         vhost, stream = str(arguments.get("vhost", streams.VHOST)), str(arguments.get("stream", arguments.get("name")))
@@ -79,18 +100,34 @@ class ShardVerbs:
         found = await asyncio.gather(*(self._ask(home, verb, arguments) for home in homes))
         return sorted((row for rows in found for row in rows), key=_place)
 
+    async def _gather(self, verb: str, arguments: Arguments) -> list[Any]:
+        """The rows of all nodes that answer, each with its node."""
+        told = await self._node.courier.everywhere(EDGE, _request(verb, arguments))
+        rows = [
+            {**row, "node": name}
+            for name, answer in sorted(told.items())
+            if isinstance(answer, Response) and answer.status == OK
+            for row in json.loads(answer.body)
+        ]
+        most = max(0, arguments.get("limit", alerts.EVENTS)) if verb == "alerts.history" else len(rows)
+        return sorted(rows, key=GATHERED[verb])[:most]
+
     async def _ask(self, home: str, verb: str, arguments: Arguments) -> Any:
         """What a shard gives; what it refuses is raised."""
-        request = Request("POST", b"/", {}, NOBODY)
-        request.body = json.dumps({"verb": verb, "arguments": arguments}).encode()
-        answer = self._node.courier.ask(home, EDGE, request)
+        answer = self._node.courier.ask(home, EDGE, _request(verb, arguments))
         made = await answer if isinstance(answer, Awaitable) else answer
-        if not isinstance(made, Response) or made.status != 200:
+        if not isinstance(made, Response) or made.status != OK:
             raise Unreachable(f"shard {home} did not answer: look at the log of its node")
         told = json.loads(made.body)
         if "error" in told:
             raise error_class(told["error"])(told["message"])
         return told["result"]
+
+
+def _request(verb: str, arguments: Arguments) -> Request:
+    made = Request("POST", b"/", {}, NOBODY)
+    made.body = json.dumps({"verb": verb, "arguments": arguments}).encode()
+    return made
 
 
 def _place(row: dict[str, Any]) -> tuple[str, str, str]:

@@ -44,6 +44,12 @@ class Shared:
         if self.redis is not None:
             await self.redis.close()
 
+    def told(self) -> dict[str, str | None]:
+        """For operators: whether limits, failed logins and answers are shared with other nodes, and why not."""
+        if self.redis is None:
+            return {"state": "none", "trouble": None}
+        return {"state": "shared" if self.redis.up else "local", "trouble": self.redis.trouble}
+
     def degraded(self) -> list[str]:
         """What is not as it should be, and works nevertheless."""
         away = self.redis is not None and not self.redis.up

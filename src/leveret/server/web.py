@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from leveret.clock import Clock
@@ -78,11 +78,23 @@ class Web:
         self._metrics_public = options.metrics_public
         self._health: health.Health | None = None
         self._operator: Handler | None = None
+        self.doubt: Callable[[], Awaitable[None] | None] = lambda: None
+        """What has to be waited for before anything is answered by what users and queues there are."""
         self._console = throttle.wrap(console.Console(self.login))
         self._rest = self._auth.wrap(throttle.wrap(Router(api.routes())), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
-        handler = own_pages_only(self._answer, origins)
+        handler = own_pages_only(self._answer_surely, origins)
         self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
+
+    def _answer_surely(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer when nothing is in doubt; who looks after the server is answered anyway."""
+        doubt = None if health.owns(request) or metrics.owns(request) else self.doubt()
+        return self._answer(request) if doubt is None else self._answer_after(doubt, request)
+
+    async def _answer_after(self, doubt: Awaitable[None], request: Request) -> Answer:
+        await doubt
+        answer = self._answer(request)
+        return await answer if isinstance(answer, Awaitable) else answer
 
     def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer by the API that the path belongs to, or with the page."""

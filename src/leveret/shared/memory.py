@@ -22,10 +22,10 @@ class Memory:
         return len(self._entries)
 
     def claim(self, key: str, mark: bytes, kept_ms: int) -> bytes | None:
-        """What is known of a key; if that is nothing, the mark is from now on."""
+        """What is known of a key; if that is nothing, or the mark itself, the mark is from now on."""
         with self._mutex:
             value, until_ms = self._entries.get(key, (None, 0))
-            if value is not None and until_ms > self._clock.now_ms():
+            if value is not None and value != mark and until_ms > self._clock.now_ms():
                 return value
             self._put(key, mark, kept_ms)
             return None

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from leveret.core.errors import (
     AccessRefused,
+    BlobStoreFailed,
     BrokerClosed,
     InvalidArgument,
     MessageTooLarge,
@@ -286,7 +287,9 @@ class Sinks:
         for sink in [sink for sink, each in self._committing.items() if each is task]:
             del self._committing[sink]
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, REFUSALS):
+        if isinstance(error, BlobStoreFailed):  # the database is away: whoever waits is told to try again
+            LOG.warning("work on a sink failed", reason=error)
+        elif error is not None and not isinstance(error, REFUSALS):
             LOG.error("work on a sink failed", error)
 
 

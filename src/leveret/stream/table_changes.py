@@ -7,7 +7,7 @@ taken       sent with a frame whose outcome is not known yet; a frame that is se
 import threading
 from collections.abc import Callable
 
-from leveret.journal.stream_table import NewIndex, Piece, StreamChange
+from leveret.journal.stream_table import NewIndex, Piece, Removal, StreamChange
 from leveret.stream.table_pages import TableFile
 
 Entry = tuple[TableFile, StreamChange]
@@ -34,13 +34,25 @@ class Changes:
             self._staged.append((file, change))
 
     def unstage(self, file: TableFile, start: int) -> None:
-        """Store nothing of a file that was staged from a position on; from 0 on: nothing at all."""
+        """Store nothing of a file that was staged from a position on."""
         with self._lock:
             self._staged = [
                 (other, change)
                 for other, change in self._staged
-                if other is not file or (start and not (isinstance(change, Piece) and change.start >= start))
+                if other is not file or not (isinstance(change, Piece) and change.start >= start)
             ]
+
+    def remove(self, file: TableFile) -> bool:
+        """Store nothing more of a file, and remove it with the next frame; False: it is not stored, and never will be.
+
+        What was taken is stored, or will be: then it has to be removed, too.
+        """
+        with self._lock:
+            self._staged = [entry for entry in self._staged if entry[0] is not file]
+            there = bool(file.stored) or any(other is file for other, _ in self._taken or ())
+            if there:
+                self._staged.append((file, Removal(file.key)))
+            return there
 
     def has(self, file: TableFile) -> bool:
         """Whether something of a file is not stored yet."""
@@ -66,8 +78,8 @@ class Changes:
 
     def stored(self) -> None:
         """See Beside."""
-        with self._lock:
-            taken, self._taken = self._taken or [], None
-        for file, change in taken:
+        for file, change in self._taken or ():
             if isinstance(change, Piece):
                 self._on_stored(file, change)
+        with self._lock:
+            self._taken = None  # only now: until its file is known to be stored, a change counts as on its way

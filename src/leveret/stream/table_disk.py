@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from leveret.journal.disk import TEMPORARY, Bytes, Disk
-from leveret.journal.stream_table import NewIndex, Piece, Removal, SegmentKey, StreamTable
+from leveret.journal.stream_table import NewIndex, Piece, SegmentKey, StreamTable
 from leveret.journal.table_reader import asked
 from leveret.stream.index import SUFFIX, index_name
 from leveret.stream.segments import base_of, segment_name
@@ -153,11 +153,8 @@ class TableDisk(Disk):
         with self._lock:
             file = self._file(name)
             del self._files[name]
-        if file.stored:
-            self._changes.stage(file, Removal(file.key))
+        if self._changes.remove(file):
             self._on_unlink(file)
-        else:
-            self._changes.unstage(file, 0)
 
     def names(self) -> list[str]:
         """See Disk."""

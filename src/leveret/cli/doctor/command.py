@@ -1,10 +1,11 @@
-"""`leveret doctor`: explain a data directory. It changes nothing, and needs no server."""
+"""`leveret doctor`: explain a data directory. It changes nothing, and needs no server, unless that is a node's."""
 
 import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from leveret.cli.command import Command
+from leveret.cli.doctor import cluster
 from leveret.cli.doctor.advice import advice
 from leveret.cli.doctor.examination import bytes_to_read, examine
 from leveret.cli.doctor.report import report
@@ -31,6 +32,8 @@ def run(given: Namespace) -> int:
     """Examine and explain; fails when something is damaged."""
     settings = server_options({} if given.data is None else {"data": given.data}, os.environ, given.config)
     path, check = Path(settings.data), not given.quick
+    if cluster.is_elsewhere(path):
+        return run_cluster(path, given.json)
     options = journal_options(options_of(broker_options(settings)))
     total = bytes_to_read(sizes(path), check)
     with Progress("reading", total, in_bytes) as progress:
@@ -40,9 +43,16 @@ def run(given: Namespace) -> int:
     return 0 if found.sound or found.holder is not None else 1
 
 
+def run_cluster(path: Path, json: bool) -> int:
+    """Explain a cluster; fails when not all of it is at work."""
+    told = cluster.examine(path)
+    print(as_json(told) if json else cluster.report(told))
+    return 0 if cluster.is_well(told) else 1
+
+
 COMMAND = Command(
     "doctor",
-    "explain a data directory, without a server",
+    "explain a data directory, without a server, or the cluster of a node",
     configure,
     run,
     ("leveret doctor", "leveret doctor --quick --json"),

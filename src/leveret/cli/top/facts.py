@@ -1,4 +1,4 @@
-"""What the live view asks a server for, in three requests that are small however many queues there are."""
+"""What the live view asks a server for, in a few requests that are small however many queues there are."""
 
 from argparse import Namespace
 from dataclasses import asdict, dataclass
@@ -18,7 +18,9 @@ class Facts:
     """One look at a server."""
 
     overview: dict[str, Any]
-    node: dict[str, Any]
+    nodes: list[dict[str, Any]]
+    cluster: dict[str, Any] | None
+    """Who has which shard; of several nodes."""
     queues: list[dict[str, Any]]
     queue_count: int
     """Those that the filter lets through, on this page or not."""
@@ -42,5 +44,6 @@ def look(broker: RemoteBroker, given: Namespace, view: View, rows: int) -> Facts
     vhost = target(given).vhost
     path = "/queues" if vhost is None else f"/queues/{quote(vhost, safe='')}"
     page = ask(broker, f"{path}?{urlencode(query)}")
-    node = ask(broker, "/nodes")[0]
-    return Facts(ask(broker, "/overview"), node, page["items"], page["filtered_count"])
+    nodes = ask(broker, "/nodes")
+    cluster = ask(broker, "/cluster") if len(nodes) > 1 else None
+    return Facts(ask(broker, "/overview"), nodes, cluster, page["items"], page["filtered_count"])

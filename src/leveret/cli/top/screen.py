@@ -1,6 +1,6 @@
 """The screen of the live view: facts and a view in, lines of text out. Nothing here knows a terminal.
 
-node and time      what it is, since when it runs, how often it is asked
+node and time      what it is, since when it runs, how often it is asked; of a cluster, how much of it is there
 messages           depths and rates, and the rate of publishes over the last minutes
 clients, memory    with their limits; alarms
 queues             a table, sorted by one column
@@ -58,9 +58,9 @@ def screen(
 
 def head(facts: Facts, view: View, history: Sequence[float], trouble: str, clock: str, columns: int) -> list[str]:
     """Everything above the queues."""
-    overview, node = facts.overview, facts.node
+    overview = facts.overview
     depth, counts = overview["queue_totals"], overview["object_totals"]
-    title = f"leveret {overview['product_version']}  {cell(node['name'])}  up {in_time(node['uptime'] / 1000)}"
+    title = f"leveret {overview['product_version']}  {title_of(facts)}"
     asked = "paused" if view.paused else f"every {INTERVALS_S[view.interval]:g} s"
     rates = "  ".join(
         f"{word} {in_short(rate_of(overview, name))}/s"
@@ -73,27 +73,56 @@ def head(facts: Facts, view: View, history: Sequence[float], trouble: str, clock
         f"publishes {graph(history, columns - 10)}",
         f"clients   {counts['connections']} connections, {counts['channels']} channels, {counts['consumers']} consumers"
         f"    {counts['queues']} queues, {counts['exchanges']} exchanges",
-        resources(node),
-        f"alarms    {trouble or alarms(node)}",
+        resources([node for node in facts.nodes if node["running"]]),
+        f"alarms    {trouble or '; '.join(map(cell, alarms(facts))) or 'none'}",
         "",
     ]
 
 
-def resources(node: dict[str, Any]) -> str:
-    """Memory and disk."""
-    used, limit = node["mem_used"], node["mem_limit"]
-    share = min(used / limit, 1.0) if limit else 0.0
-    bar = ("#" * round(BAR * share)).ljust(BAR, ".")
+def title_of(facts: Facts) -> str:
+    """What is looked at: a server, or a cluster by one of its nodes."""
+    running = [node for node in facts.nodes if node["running"]]
+    if facts.cluster is None:
+        return f"{cell(running[0]['name'])}  up {in_time(running[0]['uptime'] / 1000)}"
+    shards = facts.cluster["shards"]
+    served = sum(row["state"] == "active" for row in shards)
+    name = cell(facts.overview["cluster_name"])
+    return f"{name}  {len(running)} of {len(facts.nodes)} nodes, {served} of {len(shards)} shards"
+
+
+def resources(nodes: Sequence[dict[str, Any]]) -> str:
+    """Memory and disk; of several nodes, of those that are nearest to their limits."""
+    fullest = max(nodes, key=memory_share)
+    tightest = min(nodes, key=lambda node: node["disk_free"] - node["disk_free_limit"])
+    used, limit = fullest["mem_used"], fullest["mem_limit"]
+    bar = ("#" * round(BAR * memory_share(fullest))).ljust(BAR, ".")
     memory = f"[{bar}] {in_bytes(used)} of {in_bytes(limit)}" if limit else in_bytes(used)
-    return (
-        f"memory    {memory}    disk {in_bytes(node['disk_free'])} free, at least {in_bytes(node['disk_free_limit'])}"
-    )
+    disk = f"disk {in_bytes(tightest['disk_free'])} free, at least {in_bytes(tightest['disk_free_limit'])}"
+    return f"memory    {memory}{at(fullest, nodes)}    {disk}{at(tightest, nodes)}"
 
 
-def alarms(node: dict[str, Any]) -> str:
-    """Why publishers wait, if they do."""
-    raised = [word for word, name in (("memory", "mem_alarm"), ("disk", "disk_free_alarm")) if node[name]]
-    return f"{' and '.join(raised).upper()}: publishers wait" if raised else "none"
+def memory_share(node: dict[str, Any]) -> float:
+    """How much of the memory that a node may have is in use."""
+    return min(node["mem_used"] / node["mem_limit"], 1.0) if node["mem_limit"] else 0.0
+
+
+def at(node: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> str:
+    """Which node something is about, if there are several."""
+    return f" at {cell(node['name'])}" if len(nodes) > 1 else ""
+
+
+def alarms(facts: Facts) -> list[str]:
+    """Why publishers wait, and what of a cluster is not there."""
+    found = []
+    for node in facts.nodes:
+        raised = [word for word, name in (("memory", "mem_alarm"), ("disk", "disk_free_alarm")) if node.get(name)]
+        if raised:
+            found.append(f"{' and '.join(raised).upper()}{at(node, facts.nodes)}: publishers wait")
+        if not node["running"]:
+            found.append(f"{node['name']} is DOWN")
+    shards = [] if facts.cluster is None else facts.cluster["shards"]
+    vacant = sum(row["state"] == "vacant" for row in shards)
+    return [*found, f"{vacant} shards WITHOUT AN OWNER"] if vacant else found
 
 
 def table(facts: Facts, view: View, columns: int, rows: int) -> list[str]:

@@ -40,6 +40,8 @@ class Login:
         self._audit = audit
         self.tell: Callable[[Session], Awaitable[object]] = _tell_nobody
         """Lets other nodes know that a session has ended."""
+        self.cluster: str | None = None
+        """The one that this server is a node of."""
 
     def routes(self) -> Routes:
         """What it answers."""
@@ -82,7 +84,7 @@ class Login:
         return json_response(self._shown(session), 201, (cookie_line(key, request), *NO_STORE))
 
     async def log_out(self, request: Request) -> Answer:
-        """End the session, on every node that can be reached."""
+        """End the session, on every node."""
         session = self._auth.sessions.find(request)
         if session is not None and self._auth.sessions.identify(request) is not None:
             self._auth.sessions.end(session)
@@ -97,6 +99,7 @@ class Login:
             "tags": sorted(self._access.users.get(session.user).tags),
             "token": session.token,
             "vhosts": [row.vhost for row in own],
+            "cluster": self.cluster,
             "makes_in": [row.vhost for row in own if row.configure not in NOTHING],
         }
 

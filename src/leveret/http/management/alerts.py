@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from leveret.alerting.receivers import Receiver
 from leveret.alerting.rules import Rule
+from leveret.alerting.service import begin_silence
+from leveret.alerting.silences import Silence
 from leveret.core.broker import Broker
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
@@ -106,27 +108,31 @@ def list_silences(call: Call) -> Answer | Awaitable[Answer]:
     return listed(call, found)
 
 
-def add_silence(call: Call) -> Answer | Awaitable[Answer]:
+async def add_silence(call: Call) -> Answer:
     """Begin a silence, in the name of the user."""
-    body = call.body
+    alerts, body = call.site.alerts, call.body
     check_place(call, body.get("vhost"))
-
-    def keep(core: Broker) -> Answer:
-        return answer(call.site.alerts.silence(body, call.user, core.now_ms).to_dict(), 201)
-
-    return call.change(keep)
+    silence = await changed(call, lambda core: begin_silence(alerts.book, body, call.user, core.now_ms))
+    alerts.silenced(silence)
+    return answer(silence.to_dict(), 201)
 
 
-def delete_silence(call: Call) -> Answer | Awaitable[Answer]:
+async def delete_silence(call: Call) -> Answer:
     """End a silence."""
+    alerts, name = call.site.alerts, call.named("silence")
 
-    def remove(core: Broker) -> Answer:
-        alerts, name = call.site.alerts, call.named("silence")
+    def remove(core: Broker) -> Silence:
         check_place(call, alerts.book.silence(name).vhost)
-        alerts.unsilence(name, call.user, core.now_ms)
-        return done()
+        return alerts.book.delete_silence(name)
 
-    return call.change(remove)
+    alerts.unsilenced(await changed(call, remove), call.user)
+    return done()
+
+
+async def changed(call: Call, action: Callable[[Broker], Silence]) -> Silence:
+    """What a change gave, once it lasts."""
+    made = call.change(action)
+    return await made if isinstance(made, Awaitable) else made
 
 
 def check_place(call: Call, vhost: object) -> None:

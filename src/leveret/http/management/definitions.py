@@ -14,6 +14,7 @@ from leveret.http.management.refusals import NO_CACHE, BadRequest, answer, done
 from leveret.http.management.site import API_VERSION, PRODUCT, Row
 from leveret.http.response import JSON, Headers, Stream
 from leveret.http.router import Answer
+from leveret.security.passwords import hashed_row
 from leveret.telemetry.logs import Log
 
 # In the order in which one needs the other when they are taken in.
@@ -35,6 +36,7 @@ SECTIONS = (
 OF_VHOST = ("parameters", "policies", "exchanges", "queues", "bindings", "queue_details")
 STEP = 200  # objects that are taken in or given out in one hold of the lock
 TOLD_MAX = 100  # reasons that one answer tells
+PASSWORDS_MAX = 1_000  # in one file: hashing is dear on purpose
 
 _FILE_NAME = re.compile(r"[^\w.-]")
 LOG = Log("management")
@@ -110,6 +112,8 @@ def _file(call: Call) -> Row:
     for section in SECTIONS:
         if not isinstance(found.get(section, []), list):
             raise BadRequest(f"{section} is not a list: correct the file")
+    if sum(isinstance(row, dict) and "password" in row for row in found.get("users", [])) > PASSWORDS_MAX:
+        raise BadRequest(f"the file has over {PASSWORDS_MAX} passwords: split it, or send password_hash")
     return found
 
 
@@ -119,11 +123,19 @@ async def _taken(call: Call, file: Row, sections: tuple[str, ...], vhost: str | 
     for section in sections:
         objects = [_placed(row, vhost) for row in file.get(section, [])]
         for start in range(0, len(objects), STEP):
-            skipped += await _taken_some(call, section, objects[start : start + STEP], vhost or "/")
+            some = objects[start : start + STEP]
+            if section == "users":
+                some = [await _hashed(row) for row in some]
+            skipped += await _taken_some(call, section, some, vhost or "/")
             await asyncio.sleep(0)
     for reason in skipped[:TOLD_MAX]:
         LOG.warning("definition left out", reason=reason)
     return answer({"skipped": skipped[:TOLD_MAX]}) if skipped else done()
+
+
+async def _hashed(row: Any) -> Any:
+    """A user without his password, which is hashed in another thread."""
+    return await asyncio.to_thread(hashed_row, row) if isinstance(row, dict) and "password" in row else row
 
 
 async def _taken_some(call: Call, section: str, objects: list[Any], vhost: str) -> list[str]:

@@ -18,7 +18,7 @@ def cluster_of(call: Call) -> Cluster:
 async def status(call: Call) -> Answer:
     """Who is there, and who has which shard; on a single server nobody."""
     if call.site.cluster is None:
-        return answer({"cluster": None, "node": call.site.process.node, "members": [], "shards": []})
+        return answer({"cluster": None, "node": call.site.process.node, "members": [], "groups": [], "shards": []})
     return answer(await call.site.cluster.status())
 
 

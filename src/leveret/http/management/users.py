@@ -18,16 +18,16 @@ from leveret.http.router import Answer
 from leveret.security import passwords
 from leveret.security.users import User
 
-SHA256 = "rabbit_password_hashing_sha256"
 SALT_BYTES = 4
 USERS_MAX = 1_000  # that one request deletes
 
 
 def shown(user: User) -> Row:
     """A user, with what is needed to check his password elsewhere."""
-    kept, scheme = user.to_dict(), passwords.scheme_of(user.password_hash)
-    stored = {"hashing_algorithm": scheme if user.password_hash else SHA256, **passwords.exported(user.password_hash)}
-    return {"name": user.name, **stored, "tags": kept["tags"], "limits": kept["limits"]}
+    kept, stored = user.to_dict(), user.password_hash
+    scheme = passwords.scheme_of(stored) if stored else passwords.SHA256
+    hashed = {"hashing_algorithm": scheme, **passwords.exported(stored)}
+    return {"name": user.name, **hashed, "tags": kept["tags"], "limits": kept["limits"]}
 
 
 def find(call: Call) -> User:
@@ -64,15 +64,7 @@ def put(call: Call) -> Answer | Awaitable[Answer]:
         raise BadRequest("both_password_and_password_hash_are_provided")
     if body.get("password"):
         return _put_hashed(call, name, call.field("password", str))
-    return _put(call, name, stored_hash(body))
-
-
-def stored_hash(body: Row) -> str:
-    """What to keep of a hash that is given: RabbitMQ's, or one of ours."""
-    given = body.get("password_hash", "")
-    if isinstance(given, str) and given.startswith("scrypt$"):
-        return given
-    return passwords.imported(given, body.get("hashing_algorithm", SHA256))
+    return _put(call, name, passwords.stored_hash(body))
 
 
 async def _put_hashed(call: Call, name: str, password: str) -> Answer:

@@ -35,6 +35,7 @@ from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import ACTS_MAX, Audit
 
 REFUSED = 400
+ACTS = 100  # that are told unless others are asked for
 PAGE = "docs.html"
 SCRIPT = "docs.js"
 OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js"))
@@ -44,7 +45,7 @@ OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js"))
 def audit(call: Call) -> Answer:
     """The last administrative acts."""
     assert call.audit is not None, "whoever is asked by clients has one"
-    return json_response({"acts": call.audit.recent(call.query.get("limit", 100))})
+    return json_response({"acts": call.audit.recent(call.query.get("limit", ACTS))})
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -67,7 +68,7 @@ OPERATIONS: tuple[Operation, ...] = (
         audit,
         None,
         {200: ("Acts.", {"type": "object"})},
-        query=Record("How many.", {"limit": Whole("Default: 100.", 1, ACTS_MAX)}),
+        query=Record("How many.", {"limit": Whole(f"Default: {ACTS}.", 1, ACTS_MAX)}),
         tag=ADMINISTRATOR,
     ),
 )

@@ -6,12 +6,11 @@ from leveret.embedded.broker import Broker
 from leveret.http.desk import Desk
 from leveret.http.sqs.attempts import Attempts
 from leveret.http.sqs.authorization import Decisions
+from leveret.http.sqs.deleted import Deleted
 from leveret.http.sqs.move_tasks import MoveTasks
-from leveret.http.sqs.queues import Queues, SqsQueue
+from leveret.http.sqs.queues import Queues
 from leveret.http.sqs.settings import Settings
 from leveret.security.access import Access
-
-DELETED_MAX = 10_000  # names of queues that were deleted within the last minute
 
 
 class Account:
@@ -33,7 +32,7 @@ class Account:
         self.attempts = Attempts()
         self.decisions = Decisions()
         self.tasks = MoveTasks(self.guard, self.everywhere, desk)
-        self.deleted_ms: dict[str, int] = {}
+        self.deleted = Deleted(self.core, settings.vhost)
         self.alarm: str | None = None
         """What the server is short of; nobody sends then."""
 
@@ -41,8 +40,7 @@ class Account:
         """The time."""
         return self.guard.clock.now_ms()
 
-    def note_deleted(self, queue: SqsQueue) -> None:
-        """A queue was deleted: its name is not for use for a minute."""
-        if len(self.deleted_ms) >= DELETED_MAX:
-            del self.deleted_ms[next(iter(self.deleted_ms))]
-        self.deleted_ms[queue.name] = self.now_ms()
+    def note_deleted(self, name: str) -> None:
+        """A queue was deleted: its name is not for use for a minute. In a cluster that is for its catalog to know."""
+        if self.settings.guards and self.everywhere is self.queues:
+            self.deleted.note(name)

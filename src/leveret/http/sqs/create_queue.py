@@ -11,7 +11,6 @@ from leveret.http.sqs.queue_tags import check_tags
 from leveret.http.sqs.queues import FIFO_SUFFIX, SqsQueue
 
 NAME_CHARS_MAX = 80
-RECREATE_MS = 60_000
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
@@ -28,8 +27,7 @@ def create_queue(call: Call) -> Answer:
         if existing is not None:
             _check_same(existing, given)
             return call.answer({"QueueUrl": call.url(existing)})
-        deleted_ms = account.deleted_ms.get(name)
-        if account.settings.guards and deleted_ms is not None and account.now_ms() - deleted_ms < RECREATE_MS:
+        if account.settings.guards and account.deleted.has(name):
             raise SqsError("QueueDeletedRecently")
         fifo = name.endswith(FIFO_SUFFIX)
         check_values(account, name, fifo, given)

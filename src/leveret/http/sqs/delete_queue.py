@@ -14,7 +14,7 @@ def delete_queue(call: Call, queue: SqsQueue) -> Answer:
     with account.guard:
         account.queues.delete(queue)
         account.guard.waiters.wake_all([queue.core.id])
-        account.note_deleted(queue)
+        account.note_deleted(queue.name)
         frame = account.guard.commit()
     return call.durable(frame)
 

@@ -6,7 +6,6 @@ and what was asked and not answered is asked again.
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -21,19 +20,14 @@ from leveret.amqp.methods import (
     ConfirmSelect,
     Method,
 )
-from leveret.amqp.transaction import ACKED, REQUEUED
 from leveret.node.claims import Name, claims
 from leveret.node.front.reading import Reading
+from leveret.node.front.relay import Strand
 
 if TYPE_CHECKING:
     from leveret.node.front.backend import Backend
 
 Then = Callable[[Method], None]
-
-
-_SETTLEMENT = struct.Struct(">IQB")
-_ACK, _NACK = 0x003C0050, 0x003C0078
-_REQUEUE = 2  # in the bits of basic.nack
 
 
 class Question(NamedTuple):
@@ -58,16 +52,15 @@ class Consumer(NamedTuple):
         return self._replace(method=replace(self.method, arguments=self.reading.arguments()))
 
 
-class Branch:
+class Branch(Strand):
     """One channel in one shard."""
+
+    backend: Backend
+    consumers: dict[str, Consumer]
 
     def __init__(self, backend: Backend, number: int, prefetch: int) -> None:
         """Open it; `prefetch` is that of all consumers together."""
-        self.backend = backend
-        self.number = number
-        self.consumers: dict[str, Consumer] = {}
-        self.names: dict[int, Name] = {}
-        """Which messages deliveries are that are about to come, by their tags."""
+        super().__init__(backend, number)
         self._prefetch = prefetch
         self._questions: deque[Question] = deque()
         self._open()
@@ -102,16 +95,16 @@ class Branch:
         """Send a message."""
         self.backend.content(self.number, method, content, header_len)
 
-    def settle(self, tag: int, multiple: bool, how: int, names: Iterable[Name]) -> None:
-        """Settle deliveries; until the shard has that on its disks, its next owner may have to be told."""
-        self.backend.method(self.number, settlement(tag, multiple, how))
-        self.backend.settled(how, names)
-
     def answered(self, method: Method) -> None:
         """The answer to the oldest question has come."""
         question = self._questions.popleft()
         if question.then is not None:
             question.then(method)
+
+    def answer_all(self, method: Method) -> None:
+        """Let this be the answer to everything that was asked."""
+        while self._questions:
+            self.answered(method)
 
     # Consumers
 
@@ -156,10 +149,3 @@ class Branch:
         waited = sum(each.then is not None for each in self._questions)
         self._questions.clear()
         return waited
-
-
-def settlement(tag: int, multiple: bool, how: int) -> bytes:
-    """What a shard is told about deliveries, written at once: there is one for each message."""
-    if how == ACKED:
-        return _SETTLEMENT.pack(_ACK, tag, multiple)
-    return _SETTLEMENT.pack(_NACK, tag, multiple | (_REQUEUE if how == REQUEUED else 0))

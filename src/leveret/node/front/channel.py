@@ -14,30 +14,32 @@ from leveret.amqp.methods import (
     BasicCancel,
     BasicGetOk,
     BasicNack,
+    BasicRecoverOk,
     BasicReturn,
     ChannelClose,
     Method,
     QueueDeclare,
     QueueDeclareOk,
 )
-from leveret.amqp.traffic import Route
-from leveret.amqp.transaction import ACKED
+from leveret.amqp.replies import ProtocolError, Reply
 from leveret.core.changes import Change
 from leveret.core.queue import Queue
 from leveret.node.front.branch import Branch
-from leveret.node.front.confirms import Confirms, Verdict
+from leveret.node.front.confirms import Verdict
 from leveret.node.front.handlers import HANDLERS
 from leveret.node.front.publishing import FrontPublish
-from leveret.node.front.tags import Delivery, Tags
+from leveret.node.front.relay import FrontRoute, Relay
 
 if TYPE_CHECKING:
     from leveret.node.front.connection import FrontConnection
 
 T = TypeVar("T")
 DELIVER = b"\0\x3c\0\x3c"
+COMMIT_IDS = (90, 20)
+UNKNOWN_COMMIT = "partial tx completion: a node was lost, and some of it may be missing; send it again"
 
 
-class FrontChannel(Channel):
+class FrontChannel(Channel, Relay):
     """One channel of a client."""
 
     handlers: Handlers = HANDLERS
@@ -46,14 +48,9 @@ class FrontChannel(Channel):
         """Start with nothing in any shard."""
         super().__init__(connection, number)
         self.front = connection
-        self.transacting = True  # so that every publish and every settlement comes to us
-        self.branches: dict[str, Branch] = {}
         self.consumers: dict[str, Branch] = {}
-        self.tags = Tags()
-        self.confirms = Confirms()
         self.getting_without_ack = False
         self._asked = (0, 0)
-        self._counts = dict.fromkeys(("acks", "gets", "redeliveries"), 0)
         self._commits: list[Callable[[], None]] = []
 
     # To shards
@@ -95,6 +92,7 @@ class FrontChannel(Channel):
         def finish() -> None:
             self.front.go_on()
             if self.deaf:
+                self.front.made_too_late(result)
                 return
             try:
                 if isinstance(result, Exception):
@@ -122,21 +120,16 @@ class FrontChannel(Channel):
 
     # Publishing
 
-    def find_route(self, exchange: str, routing_key: str) -> Route:
-        """Nothing is published here: every message goes to publish_slowly."""
-        return Route([], False)
+    def find_route(self, exchange: str, routing_key: str) -> FrontRoute:
+        """Check that the user may publish so, and say where it goes."""
+        found = super().find_route(exchange, routing_key)
+        homes = dict.fromkeys(self.front.node.home_of(self.vhost, queue.name) for queue in found.queues)
+        return FrontRoute(found.queues, found.plain, list(homes))
 
     def publish_slowly(
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int
     ) -> None:
         """Check a message and send it to the shards of its queues."""
-        plain = None
-        if self.transaction is None and not immediate:
-            plain = self.front.plain_routes.find(self, exchange, routing_key, content, header_len)
-        if plain is not None:
-            number = self.published if self.confirming else 0
-            self.forward(plain.homes, plain.method, content, header_len, number)
-            return
         publish = FrontPublish(self, exchange, routing_key, mandatory, immediate, content, header_len)
         if self.transaction is not None:
             self.transaction.publish(publish)
@@ -149,9 +142,10 @@ class FrontChannel(Channel):
             if number:
                 self._tell([Verdict(number, multiple=False, safe=True)])
             return
-        self.confirms.sent(number, homes)
-        for home in homes:
-            self.branch_in(home).publish(method, content, header_len)
+        branches = [self.branch_in(home) for home in homes]
+        self.confirms.sent(number, [branch.sent for branch in branches])
+        for branch in branches:
+            branch.publish(method, content, header_len)
 
     def _tell(self, verdicts: list[Verdict]) -> None:
         """Confirm publishes to the client."""
@@ -159,75 +153,36 @@ class FrontChannel(Channel):
             if not self.deaf:
                 self.say(BasicAck(number, multiple) if safe else BasicNack(number, multiple, False))
 
-    # Settling
-
     def settle_later(self, tag: int, multiple: bool, how: int) -> None:
-        """Settle deliveries, now or at the end of the transaction."""
-        if self.transaction is not None:
-            self.transaction.settle(tag, multiple, how)
-        else:
-            held = len(self.tags)
-            self.settle_now(tag, multiple, how)
-            self._counts["acks"] += held - len(self.tags) if how == ACKED else 0
-
-    def settle_now(self, tag: int, multiple: bool, how: int) -> None:
-        """Tell the shards whose deliveries these are."""
-        if not multiple:
-            found = self.tags.take(tag)
-            if found is not None:
-                names = () if found.name is None else (found.name,)
-                self.branch_in(found.home).settle(found.tag, False, how, names)
-            return
-        for home, inner, many in self.tags.take_through(tag):
-            self.branch_in(home).settle(inner, True, how, many)
+        """Settle deliveries at the end of the transaction."""
+        assert self.transaction is not None, "the channel is transacting"
+        self.transaction.settle(tag, multiple, how)
 
     # From shards
 
     def came(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
         """A message came: delivered, asked for, or sent back."""
         if method[:4] == DELIVER:
-            self._deliver(branch, method, content, header_len)
+            self.deliver_late(branch, method, content, header_len)
         else:
             came = decode(method)
             if isinstance(came, BasicGetOk):
                 branch.answered(came)
                 self._got(branch, came, content, header_len)
             elif isinstance(came, BasicReturn):
+                self.returned += 1
                 self.say_content(came, content, header_len)
-
-    def _deliver(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
-        """Hand a message to a consumer under a tag of this channel."""
-        tag_at = 5 + method[4]
-        inner = int.from_bytes(method[tag_at : tag_at + 8], "big")
-        name = branch.names.pop(inner, None)
-        consumer = branch.consumers.get(method[5:tag_at].decode("utf-8", "surrogateescape"))
-        if consumer is None:
-            return  # cancelled meanwhile; the shard gets it back with the channel
-        if consumer.reading is not None:
-            consumer.reading.delivered(content[:header_len])
-        tag = self.next_tag()
-        if not consumer.method.no_ack:
-            self.tags.add(tag, Delivery(branch.home, inner, consumer.method.consumer_tag, name))
-        self._counts["redeliveries"] += method[tag_at + 8] & 1
-        told = method[:tag_at] + tag.to_bytes(8, "big") + method[tag_at + 8 :]
-        self.outlet.content(self.number, told, content, header_len)
-        self.outlet.note()
 
     def _got(self, branch: Branch, came: BasicGetOk, content: bytes, header_len: int) -> None:
         """Hand out a message that was asked for."""
-        self._counts["gets"] += 1
-        self._counts["redeliveries"] += came.redelivered
-        tag = self.next_tag()
-        if not self.getting_without_ack:
-            name = branch.names.pop(came.delivery_tag, None)
-            self.tags.add(tag, Delivery(branch.home, came.delivery_tag, "", name))
+        tag = self.got(branch, came.delivery_tag, came.redelivered, self.getting_without_ack)
         self.say_content(replace(came, delivery_tag=tag), content, header_len)
 
     def heard(self, branch: Branch, method: Method) -> None:
         """A method came that has no content."""
         if isinstance(method, BasicAck | BasicNack):
             safe = isinstance(method, BasicAck)
-            self._tell(self.confirms.heard(branch.home, method.delivery_tag, method.multiple, safe))
+            self._tell(self.confirms.heard(branch.sent, method.delivery_tag, method.multiple, safe))
             self.check_committed()
         elif isinstance(method, BasicCancel):
             self._cancelled(branch, method)
@@ -258,9 +213,22 @@ class FrontChannel(Channel):
 
     def lost(self, home: str) -> None:
         """A shard has lost its owner: what was on its way to it is to be sent again."""
-        self.tags.lost(home)
-        self._tell(self.confirms.lost(home))
+        branch = self.branches.get(home)
+        if branch is None:
+            return
+        self.tags.lost(branch)
+        unknown = bool(branch.sent)
+        self._tell(self.confirms.lost(branch.sent))
+        if self._commits and unknown:
+            self.front.on_error(ProtocolError(Reply.PRECONDITION_FAILED, UNKNOWN_COMMIT), self.number, *COMMIT_IDS)
         self.check_committed()
+
+    def gone(self, home: str) -> None:
+        """A shard went with its node, in which others had exclusive queues: nothing but publishes was said to it."""
+        self.lost(home)
+        branch = self.branches.pop(home, None)
+        if branch is not None:
+            branch.answer_all(BasicRecoverOk())
 
     # Transactions
 
@@ -284,21 +252,6 @@ class FrontChannel(Channel):
     def confirmed(self) -> int:
         """Publishes of which the client was told what became of them."""
         return self.published - len(self.confirms)
-
-    @property
-    def acks(self) -> int:
-        """Deliveries that were acknowledged."""
-        return self._counts["acks"]
-
-    @property
-    def gets(self) -> int:
-        """Messages that were asked for one by one."""
-        return self._counts["gets"]
-
-    @property
-    def redeliveries(self) -> int:
-        """Deliveries of what had been delivered before."""
-        return self._counts["redeliveries"]
 
     def limit(self, prefetch: int) -> None:
         """How much all consumers together may be given and not settle; each shard counts for itself."""
@@ -333,7 +286,7 @@ class FrontChannel(Channel):
     def release(self) -> None:
         """Hear nothing more, and let every shard give back what was not settled."""
         self.deaf = True
-        self.transaction = None
+        self.transaction, self.transacting = None, False
         self.tags.clear()
         self.forget_replies()
         self.consumers.clear()

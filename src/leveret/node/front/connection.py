@@ -7,22 +7,22 @@ Logging in, permissions and definitions are this node's, from its copy of the ca
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from leveret.amqp.connection import Connection, Peer
-from leveret.amqp.methods import ConnectionClose, Method
+from leveret.amqp.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked, Method
 from leveret.amqp.replies import Reply
-from leveret.amqp.state import Hold, State
+from leveret.amqp.state import HANDSHAKE, Hold, State
 from leveret.amqp.traffic import Traffic
+from leveret.amqp.watch import check_home
 from leveret.core.changes import Change, DeleteQueue
 from leveret.core.queue import Queue
 from leveret.node.claims import Name
 from leveret.node.front.backend import Backend, Session
 from leveret.node.front.branch import Branch
 from leveret.node.front.channel import FrontChannel
-from leveret.node.front.routes import Routes
 from leveret.security.users import User
 
 if TYPE_CHECKING:
@@ -53,11 +53,21 @@ class Node(Protocol):
     def version(self) -> int:
         """The version of the definitions that clients are served by."""
 
+    @property
+    def is_current(self) -> bool:
+        """Whether clients may be served by them: nobody has changed them elsewhere without this node's knowing."""
+
+    def hold(self, connection: FrontConnection) -> None:
+        """Let a client be heard again (`FrontConnection.trust`) as soon as they may be."""
+
     def home_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
 
     def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
         """Change a definition on every node, then say what came of it; in the thread of the hub, not under a lock."""
+
+    def insist(self, change: Change[Any]) -> None:
+        """Change a definition on every node, with as many attempts as it takes; nobody waits for it."""
 
     def attach(self, backend: Backend, caller: Caller) -> None:
         """Find a way to the owner of a shard, now and whenever it changes; `FrontConnection.attached` is told."""
@@ -81,13 +91,13 @@ class FrontConnection(Connection):
         self.node = node
         self._identity = sys.intern(node.identify())
         self.backends: dict[str, Backend] = {}
-        self.plain_routes = Routes()
         self._noted: list[Backend] = []
         self._questions = 0
         self._late: list[Callable[[], object]] = []
         self._closings: list[Callable[[], None]] = []
         self._leaving: Callable[[], None] | None = None
         self._leaving_ms = 0
+        self._blocking: set[Backend] = set()
 
     def new_channel(self, number: int) -> FrontChannel:
         """A channel whose messages are in shards."""
@@ -97,6 +107,39 @@ class FrontConnection(Connection):
         """Nothing: shards confirm what they have."""
         super().take_unconfirmed()
         return []
+
+    def receive(self, data: bytes | bytearray | memoryview) -> None:
+        """Take what came from the socket; it is looked at when this node knows the newest definitions."""
+        if not self.node.is_current:
+            self.doubt()
+        super().receive(data)
+
+    def doubt(self) -> None:
+        """Definitions may be others by now: the client is not heard, and gets nothing."""
+        if self.state is State.RUNNING or self.state in HANDSHAKE:
+            self.hold(Hold.DEFINITIONS)
+            self._pause_shards()
+            self.node.hold(self)
+
+    def trust(self) -> None:
+        """They are not, or this node knows; what has come meanwhile is not heard from who may not be here any more."""
+        check_home(self)
+        self.let_go(Hold.DEFINITIONS)
+        self._pause_shards()
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the client waits for that."""
+        return Hold.DEFINITIONS in self._holds
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether shards are to push nothing."""
+        return self.outlet.paused or self.doubted
+
+    def _pause_shards(self) -> None:
+        for backend in self.backends.values():
+            backend.pause(self._is_quiet)
 
     # To shards
 
@@ -157,37 +200,50 @@ class FrontConnection(Connection):
 
         def attach() -> None:
             backend.attach(session)
-            session.pause(self.outlet.paused)
+            session.pause(self._is_quiet)
             self._let_go()
 
         self.hub.finish(self, attach)
 
     def receive_from(self, backend: Backend, data: bytes) -> None:
         """Frames came from a shard."""
-        if not self.finished:
+        if not self._released:
             self.hub.finish(self, lambda: backend.receive(data))
 
     def held_by(self, backend: Backend) -> None:
         """A shard hears nothing more for a while, or again."""
-        if not self.finished:
+        if not self._released:
             self.hub.finish(self, (lambda: self.hold(Hold.SHARD)) if backend.busy else self._let_go)
 
     def lost_backend(self, backend: Backend) -> None:
         """The way to a shard has ended; what the shard knew of this client has to be told again."""
-        if not self.finished:
+        if not self._released:
             self.hub.finish(self, lambda: self._lost(backend))
 
     def _lost(self, backend: Backend) -> None:
         for channel in self.channels.values():
             channel.lost(backend.home)
         backend.detach()
+        self.blocked_by(backend, ConnectionUnblocked())
         self.hold(Hold.SHARD)
         self.branch_closed()  # no shard that is gone says so any more
 
-    def held(self, branch: Branch) -> Iterator[tuple[str, Name]]:
+    def gone_backend(self, backend: Backend) -> None:
+        """A shard went with its node and will have no other owner: what the client has there concerns nobody."""
+        if not self._released:
+            self.hub.finish(self, lambda: self._gone(backend))
+
+    def _gone(self, backend: Backend) -> None:
+        del self.backends[backend.home]
+        for channel in list(self.channels.values()):
+            channel.gone(backend.home)
+        self.branch_closed()
+        self._let_go()
+
+    def held(self, branch: Branch) -> list[tuple[str, Name]]:
         """What the client holds of a shard on a channel."""
         channel: FrontChannel = self.channels[branch.number]
-        return channel.tags.held(branch.home)
+        return channel.tags.held(branch)
 
     def came(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
         """A message came on a channel."""
@@ -201,6 +257,16 @@ class FrontConnection(Connection):
         """A shard has closed the connection: what was wrong with a frame is wrong for the whole of it."""
         if method.reply_code != Reply.CONNECTION_FORCED and self.state is State.RUNNING:
             self._close(method)
+
+    def blocked_by(self, backend: Backend, method: ConnectionBlocked | ConnectionUnblocked) -> None:
+        """A shard takes no publishes because its node is short of something, or takes them again."""
+        before = bool(self._blocking)
+        if isinstance(method, ConnectionBlocked):
+            self._blocking.add(backend)
+        else:
+            self._blocking.discard(backend)
+        if bool(self._blocking) is not before:
+            self.say(method)
 
     # Ending
 
@@ -250,8 +316,7 @@ class FrontConnection(Connection):
     def writable(self, writable: bool) -> None:
         """Whether the socket takes more; if not, shards are to push no more."""
         super().writable(writable)
-        for backend in self.backends.values():
-            backend.pause(not writable)
+        self._pause_shards()
 
     @property
     def identity(self) -> object:
@@ -266,6 +331,7 @@ class FrontConnection(Connection):
         self._leaving = None
         for channel in self.channels.values():
             channel.deaf = True
+            channel.tags.clear()
             channel.forget_replies()
         self.channels.clear()
         backends, self.backends = self.backends, {}
@@ -279,4 +345,15 @@ class FrontConnection(Connection):
             backend.end()
             self.node.detach(backend)
         for queue in owned:
-            self.node.change(DeleteQueue(self.vhost, queue.name, self._identity), lambda _: None)
+            self._delete(queue)
+
+    def made_too_late(self, made: object) -> None:
+        """Something was made for a channel that has closed meanwhile: an exclusive queue goes with the connection."""
+        if isinstance(made, Queue) and made.owner == self._identity:
+            if self._released:
+                self.node.soon(lambda: self._delete(made))
+            else:
+                self.owned.add(made)
+
+    def _delete(self, queue: Queue) -> None:
+        self.node.insist(DeleteQueue(self.vhost, queue.name, self._identity))

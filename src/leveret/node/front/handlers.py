@@ -160,7 +160,7 @@ def select(channel: FrontChannel, method: TxSelect) -> None:
     if channel.confirming:
         raise ProtocolError(Reply.PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
     if channel.transaction is None:
-        channel.transaction = FrontTransaction(channel)
+        channel.transaction, channel.transacting = FrontTransaction(channel), True
     channel.say(TxSelectOk())
 
 

@@ -43,8 +43,7 @@ class FrontPublish(Publish):
             self._return()
         elif not homes:
             self._front.dropped += 1
-        # One of several shards must not send back what another one has.
-        mandatory = self.mandatory and len(homes) == 1
+        mandatory = self.mandatory and len(homes) == 1  # one of several shards must not send back what another one has
         method = encode(BasicPublish(self.exchange, self.routing_key, mandatory, False))
         self._front.forward(homes, method, *self._forwarded(), number)
 

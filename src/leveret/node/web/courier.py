@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, TooMany, Unreachable
@@ -18,6 +19,7 @@ from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, Stream
 from leveret.node.web.edges import Edge
 from leveret.node.web.errand import Errand, NotDone
+from leveret.node.web.inquiry import Inquiry
 from leveret.node.web.parcels import request_of
 from leveret.node.web.reception import Reception
 
@@ -44,7 +46,7 @@ class Courier:
         self._node = node
         self._receptions: set[Reception] = set()
         self._bodies_bytes = 0
-        self._patient: set[asyncio.Task[Any]] = set()
+        self._patient: set[asyncio.Task[Any] | Inquiry] = set()
         self.forwarded = 0
         """How many requests were sent to other nodes."""
 
@@ -55,14 +57,23 @@ class Courier:
         shard = self._node.shards.get(home)
         if shard is not None and shard.is_proven():
             return shard.edges.by_name[edge].handler(request)
-        if again or request.method in SAFE:
-            return self._wait(home, edge, request)
-        return self._find(home, edge, request, again=False)
+        again = again or request.method in SAFE
+        link = self._link(home)
+        if link is None:
+            return self._wait(home, edge, request) if again else self._find(home, edge, request, again)
+        errand = self._send(link, {"edge": edge, "shard": home}, request)
+        inquiry = Inquiry(errand, partial(self._find, home, edge, request, again), self._forget)
+        if again:
+            self._patient.add(inquiry)
+        return inquiry
 
     def close(self) -> None:
         """Let nobody wait here any longer for what can be asked of another node as well."""
-        for task in self._patient:
-            task.cancel()
+        for each in list(self._patient):
+            each.cut_off() if isinstance(each, Inquiry) else each.cancel()
+
+    def _forget(self, inquiry: Inquiry) -> None:
+        self._patient.discard(inquiry)
 
     async def _wait(self, home: str, edge: str, request: Request) -> Answer:
         """Ask for something that may be asked twice, and so may be cut off."""
@@ -74,34 +85,42 @@ class Courier:
         finally:
             self._patient.discard(task)
 
-    async def _find(self, home: str, edge: str, request: Request, again: bool) -> Answer:
-        """Ask whoever has the shard, or will have it soon."""
+    async def _find(
+        self, home: str, edge: str, request: Request, again: bool, failed: Exception | None = None
+    ) -> Answer:
+        """Ask whoever has the shard, or will have it soon; `failed`: the one who had it has not done it."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + PATIENCE_S
         while True:
+            if failed is not None:
+                if not isinstance(failed, NotDone):
+                    if not again:
+                        detail = f"the node that has shard {home} was lost, perhaps before it had done it: {failed}"
+                        raise Refusal(503, detail, RETRY_AFTER)
+                    deadline_s = loop.time() + PATIENCE_S  # it may have been answering for long
+                if loop.time() > deadline_s:
+                    raise Refusal(503, f"nobody has shard {home} now: try again", RETRY_AFTER)
+                await asyncio.sleep(RETRY_S)
             try:
                 return await self._try(home, edge, request)
-            except NotDone:
-                pass
-            except (Unreachable, BrokerClosed, JournalFailed) as error:
-                if not again:
-                    detail = f"the node that has shard {home} was lost, perhaps before it had done it: {error}"
-                    raise Refusal(503, detail, RETRY_AFTER) from None
-                deadline_s = loop.time() + PATIENCE_S  # it may have been answering for long
-            if loop.time() > deadline_s:
-                raise Refusal(503, f"nobody has shard {home} now: try again", RETRY_AFTER)
-            await asyncio.sleep(RETRY_S)
+            except (NotDone, Unreachable, BrokerClosed, JournalFailed) as error:
+                failed = error
 
     async def _try(self, home: str, edge: str, request: Request) -> Answer:
         """Ask the one who has the shard now."""
-        shard, owner = self._node.shards.get(home), self._node.owner_of(home)
+        shard = self._node.shards.get(home)
         if shard is not None and shard.is_proven():
             answer = shard.edges.by_name[edge].handler(request)
             return await answer if isinstance(answer, Awaitable) else answer
-        link = None if owner is None else self._node.links.get(owner)
+        link = self._link(home)
         if link is None:
             raise NotDone(f"nobody within reach has shard {home}")
-        return await self._send(link, {"edge": edge, "shard": home}, request)
+        return await self._send(link, {"edge": edge, "shard": home}, request).answer()
+
+    def _link(self, home: str) -> Link | None:
+        """The way to the node that has a shard."""
+        owner = self._node.owner_of(home)
+        return None if owner is None else self._node.links.get(owner)
 
     async def ask_node(self, name: str, edge: str, request: Request) -> Answer:
         """What a node answers."""
@@ -112,7 +131,7 @@ class Courier:
         if link is None:
             raise Refusal(503, f"node '{name}' cannot be reached from '{self._node.name}': try again", RETRY_AFTER)
         try:
-            return await self._send(link, {"edge": edge}, request)
+            return await self._send(link, {"edge": edge}, request).answer()
         except (NotDone, Unreachable) as error:
             raise Refusal(503, f"node '{name}' did not answer: {error}", RETRY_AFTER) from None
 
@@ -131,9 +150,9 @@ class Courier:
             name: task.result() for name, task in asking.items() if not task.cancelled() and task.exception() is None
         }
 
-    async def _send(self, link: Link, head: dict[str, Any], request: Request) -> Answer:
+    def _send(self, link: Link, head: dict[str, Any], request: Request) -> Errand:
         self.forwarded += 1
-        return await Errand(link, {**head, "catalog": self._node.catalog.version}, request).answer()
+        return Errand(link, {**head, "catalog": self._node.catalog.version}, request)
 
     # Answering
 

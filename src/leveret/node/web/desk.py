@@ -24,7 +24,7 @@ class CatalogDesk(Desk):
         self._decide = decide
 
     def change(self, action: Callable[[Core], T]) -> T | Awaitable[T]:
-        """See Desk; the answer comes when every node that can be reached has it."""
+        """See Desk; the answer comes when no node answers by what was before."""
         return self.elsewhere(lambda: action(self.guard.core))
 
     def elsewhere(self, function: Callable[[], T]) -> asyncio.Future[T]:

@@ -8,11 +8,13 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
+from leveret.http.pending import Pending
 from leveret.http.request import Request
 from leveret.http.response import Response, Stream
 from leveret.node.link import Link
 from leveret.node.web.parcels import BODY_BYTES_MAX, PIECE_BYTES, answer_of, request_head
 
+NOTHING = Response(500)  # in the place of an answer that has not come
 UNREAD_BYTES_HIGH = 1 << 20  # of a stream that the client does not read, before the other node is told to pause
 
 
@@ -20,18 +22,18 @@ class NotDone(LeveretError):
     """The other node has done nothing: it may be asked again, or another one."""
 
 
-class Errand:
-    """One request."""
+class Errand(Pending[Response | Stream]):
+    """One request; it is done when the answer is here, or the begin of one in parts."""
 
     def __init__(self, link: Link, head: dict[str, Any], request: Request) -> None:
         """Ask another node; `head` says what it is to be answered by."""
+        super().__init__(NOTHING)
         self._link = link
-        self._answer: asyncio.Future[Response | Stream] = asyncio.get_running_loop().create_future()
         self._told: dict[str, Any] | None = None
         self._parts: deque[bytes] = deque()
         self._unread_bytes = 0
         self._pausing = False
-        self._stirred = asyncio.Event()
+        self._stirred: asyncio.Event | None = None  # of an answer in parts
         self._end: str | None = None
         self._number = link.open({**head, **request_head(request)}, self)
         body = request.body
@@ -41,15 +43,23 @@ class Errand:
     async def answer(self) -> Response | Stream:
         """What the other node answers. NotDone: nothing; Unreachable: nobody knows."""
         try:
-            answer = await self._answer
+            return await self
         except BaseException:
             self.close()
             raise
-        return answer
+
+    def cancel(self) -> None:
+        """See Pending."""
+        super().cancel()
+        self.close()
 
     def close(self) -> None:
         """Nobody waits for the answer any more."""
         self._link.end(self._number)
+
+    def _finish_with(self, answer: Response | Stream) -> None:
+        self._value = answer
+        self.finish()
 
     # From the link
 
@@ -66,15 +76,18 @@ class Errand:
             self.ended(str(error))
 
     def _begin_stream(self, told: dict[str, Any]) -> None:
-        if not self._answer.done():
-            parts = Stream(self._read(), told["type"], told["headers"], status=told["status"], length=told["length"])
-            self._answer.set_result(parts)
+        if not self.done:
+            self._stirred = asyncio.Event()
+            parts = self._read(self._stirred)
+            self._finish_with(
+                Stream(parts, told["type"], told["headers"], status=told["status"], length=told["length"])
+            )
 
     def _take(self, data: bytes) -> None:
         self._parts.append(data)
         self._unread_bytes += len(data)
-        self._stirred.set()
-        if not self._answer.done():
+        self._stir()
+        if not self.done:
             if self._unread_bytes > BODY_BYTES_MAX:
                 raise InvalidArgument(f"an answer of over {BODY_BYTES_MAX} bytes from another node")
         elif self._unread_bytes > UNREAD_BYTES_HIGH and not self._pausing:
@@ -87,20 +100,24 @@ class Errand:
     def ended(self, reason: str) -> None:
         """The answer is whole, or will never be."""
         self._end = reason
-        self._stirred.set()
-        if self._answer.done():
+        self._stir()
+        if self.done:
             return
         if self._told is None and self._link.is_up:
-            self._answer.set_exception(NotDone(reason))
+            self.finish(NotDone(reason))
         elif self._told is None or reason:
-            self._answer.set_exception(Unreachable(f"node '{self._link.peer}' was lost before it had answered"))
+            self.finish(Unreachable(f"node '{self._link.peer}' was lost before it had answered"))
         else:
             body, told = b"".join(self._parts), self._told
-            self._answer.set_result(Response(told["status"], body, told["type"], told["headers"]))
+            self._finish_with(Response(told["status"], body, told["type"], told["headers"]))
+
+    def _stir(self) -> None:
+        if self._stirred is not None:
+            self._stirred.set()
 
     # For the client
 
-    async def _read(self) -> AsyncGenerator[bytes, None]:
+    async def _read(self, stirred: asyncio.Event) -> AsyncGenerator[bytes, None]:
         """The parts of a stream, as fast as the client reads them."""
         try:
             while self._parts or self._end is None:
@@ -111,9 +128,9 @@ class Errand:
                 if self._pausing:
                     self._pausing = False
                     self._link.pause(self._number, False)
-                self._stirred.clear()
+                stirred.clear()
                 if self._end is None:
-                    await self._stirred.wait()
+                    await stirred.wait()
             if self._end:
                 raise Unreachable(f"node '{self._link.peer}' was lost in the middle of an answer: {self._end}")
         finally:

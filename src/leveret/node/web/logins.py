@@ -1,39 +1,102 @@
-"""Logins of browsers on all nodes: whoever logs out of one has logged out of those that can be reached."""
+"""Logins of browsers on all nodes: whoever logs out of one has logged out of all.
+
+Those within reach are told at once. For the others a logout is a definition: a node that could not be reached, or did
+not run, hears of it with the definitions that it has missed, before it lets anybody in by them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from leveret.core.errors import InvalidArgument
+from leveret.core.catalog import Kind
+from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.http.problem import problem
 from leveret.http.request import Peer, Request
 from leveret.http.response import Response
+from leveret.http.sessions import AGE_MS_MAX, ENDED_PER_USER_MAX
 from leveret.node.web.edges import Edge
+from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
+    from leveret.cluster.changes import Change
+    from leveret.core.broker import Broker
     from leveret.http.console.login import Login
     from leveret.http.sessions import Session, Sessions
     from leveret.node.node import Node
 
 EDGE = "logins"
 NOBODY = Peer("", 0)
+NOTED_S = 2.0  # for a logout to be noted, before it is answered
+RETRY_S = 5.0
+
+LOG = Log("node")
 
 
-def share(node: Node, sessions: Sessions, login: Login) -> None:
-    """Tell other nodes of sessions that end here, and hear of those that end there."""
+class Logouts:
+    """The sessions that were logged out, on whatever node."""
 
-    def forget(request: Request) -> Response:
+    def __init__(self, node: Node, sessions: Sessions, login: Login) -> None:
+        """Tell other nodes of sessions that end here, and hear of those that end there, or have ended."""
+        self._node = node
+        self._sessions = sessions
+        self._noting: set[asyncio.Task[None]] = set()
+        replica = node.catalog.replica
+        with replica.lock:
+            for each in replica.broker.catalog.of(Kind.LOGOUT):
+                sessions.forget(each["user"], each["name"])
+        replica.followers.append(self._follow)
+        node.edges[EDGE] = Edge(self._heard, problem)
+        login.cluster, login.tell = node.cluster, self.tell
+
+    async def close(self) -> None:
+        """Note nothing more."""
+        for task in self._noting:
+            task.cancel()
+        await asyncio.gather(*self._noting, return_exceptions=True)
+
+    async def tell(self, session: Session) -> None:
+        """A session has ended here."""
+        request = Request("POST", b"/", {}, NOBODY)
+        request.body = json.dumps({"user": session.user, "id": session.id}).encode()
+        await self._node.courier.everywhere(EDGE, request)
+        task = asyncio.create_task(self._note(session))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+        await asyncio.wait([task], timeout=NOTED_S)
+
+    async def _note(self, session: Session) -> None:
+        """Let all nodes know, those too that cannot be reached now; as long as it takes."""
+        while True:
+            try:
+                await self._node.decide(lambda core: note(core, session))
+                return
+            except LeveretError as error:
+                LOG.warning("logout not noted", user=session.user, reason=error)
+            await asyncio.sleep(RETRY_S)
+
+    def _heard(self, request: Request) -> Response:
         told = json.loads(request.body)
         if not isinstance(told, dict) or not {"user", "id"} <= told.keys():
             raise InvalidArgument("no session is named")
-        sessions.forget(str(told["user"]), str(told["id"]))
+        self._sessions.forget(str(told["user"]), str(told["id"]))
         return Response(204)
 
-    async def tell(session: Session) -> None:
-        request = Request("POST", b"/", {}, NOBODY)
-        request.body = json.dumps({"user": session.user, "id": session.id}).encode()
-        await node.courier.everywhere(EDGE, request)
+    def _follow(self, change: Change) -> None:
+        if change.kind == Kind.LOGOUT and not change.removed:
+            self._sessions.forget(change.definition["user"], change.definition["name"])
 
-    node.edges[EDGE] = Edge(forget, problem)
-    login.tell = tell
+
+def note(core: Broker, session: Session) -> None:
+    """Define that a session has ended; forget those whose cookies are too old by now, and the oldest of too many."""
+    kept: list[dict[str, Any]] = []
+    for each in list(core.catalog.of(Kind.LOGOUT)):
+        if each["until_ms"] <= core.now_ms:
+            core.undefine(Kind.LOGOUT, each)
+        elif each["user"] == session.user:
+            kept.append(each)
+    for each in sorted(kept, key=lambda row: row["until_ms"])[: len(kept) + 1 - ENDED_PER_USER_MAX]:
+        core.undefine(Kind.LOGOUT, each)
+    told = {"user": session.user, "name": session.id, "until_ms": session.began_ms + AGE_MS_MAX}
+    core.define(Kind.LOGOUT, told)

@@ -9,12 +9,12 @@ missing. Credentials stay where they came to: the request says who it is.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from leveret.core.errors import InvalidArgument
 from leveret.http.request import Peer, Request
 from leveret.http.response import Response, Stream
+from leveret.node.wire import packed, unpacked
 from leveret.security.identity import Identity
 
 BODY_BYTES_MAX = 64 << 20  # of one request or answer, more than any server lets in
@@ -62,14 +62,14 @@ def answer_head(answer: Response | Stream) -> bytes:
     head: dict[str, Any] = {"status": answer.status, "type": answer.content_type, "headers": list(answer.headers)}
     if isinstance(answer, Stream):
         head["parts"], head["length"] = True, answer.length
-    return json.dumps(head).encode() + b"\n"
+    return packed(head) + b"\n"
 
 
 def answer_of(data: bytes) -> tuple[dict[str, Any], bytes]:
     """The head of an answer, and the begin of its body."""
     head, _, rest = data.partition(b"\n")
     try:
-        told = json.loads(head)
+        told = unpacked(head)
         told["headers"] = tuple((str(name), str(value)) for name, value in told["headers"])
         told["status"] = int(told["status"])
     except (KeyError, TypeError, ValueError) as error:

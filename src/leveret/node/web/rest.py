@@ -21,11 +21,13 @@ from leveret.cluster.placement import stable_hash
 from leveret.core.changes import DeleteQueue
 from leveret.embedded.outgoing import prepare
 from leveret.http.idempotency import KEY_HEADER
+from leveret.http.management.cluster.asking import UNANSWERED
 from leveret.http.response import Response, json_response
-from leveret.http.rest.api import OPERATIONS, REFUSED, RestApi
+from leveret.http.rest.api import ACTS, OPERATIONS, REFUSED, RestApi
 from leveret.http.rest.exchanges import publishable, published
 from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.http.rest.sinks import sink_of
+from leveret.node.web.acts import Acts
 from leveret.node.web.rows import Rows
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class NodeApi(RestApi):
         super().__init__(desk, access, audit, None, idempotency)
         self.node = node
         self.rows = Rows(node)
+        self.acts = Acts(node, audit)
         self.shards = node.catalog.replica.placements.shards
 
     def do(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
@@ -167,6 +170,14 @@ async def all_sinks(api: NodeApi, operation: Operation, call: Call) -> Answer:
     return json_response({"sinks": sorted(rows, key=lambda row: row["name"])})
 
 
+async def acts_of_all(api: NodeApi, operation: Operation, call: Call) -> Answer:
+    """What was asked of any node."""
+    api.read(operation, call)
+    rows, lacking = await api.acts.recent(call.query.get("limit", ACTS))
+    headers = ((UNANSWERED, ", ".join(lacking)),) if lacking else ()
+    return json_response({"acts": rows}, 200, headers)
+
+
 async def _in_shards(
     api: NodeApi, homes: Iterable[str], call: Call, again: bool
 ) -> tuple[list[Response], Response | None]:
@@ -201,6 +212,7 @@ OTHERS: dict[tuple[str, str], Way] = {
     ("GET", "/queues/{queue}/stats"): counted,
     ("POST", "/exchanges/{exchange}/messages"): spread,
     ("GET", "/sinks"): all_sinks,
+    ("GET", "/audit"): acts_of_all,
 }
 
 

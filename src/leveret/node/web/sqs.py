@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from leveret.core.errors import LeveretError
+from leveret.http.request import Request
 from leveret.http.response import Response
 from leveret.http.sqs.account import Account
 from leveret.http.sqs.call import Answer, Call
@@ -40,6 +42,18 @@ class NodeService(Service):
         """Serve an account on the copy of the catalog; ask the shards by a node."""
         super().__init__(account, throttle)
         self.node = node
+
+    def __call__(self, request: Request) -> Answer:
+        """Answer a request, as soon as this node knows the newest keys and queues."""
+        doubt = self.node.doubts.wait()
+        return super().__call__(request) if doubt is None else self._answer_after(doubt, request)
+
+    async def _answer_after(self, doubt: Awaitable[None], request: Request) -> Response:
+        try:
+            await doubt
+        except LeveretError as error:
+            return self.refuse(error)
+        return await _awaited(super().__call__(request))
 
     def perform(self, call: Call) -> Answer:
         """Do what a call asks for, where it is done."""
@@ -88,11 +102,11 @@ async def delete(service: NodeService, call: Call) -> Response:
     def forget() -> None:
         found = queues.find(queue.name)
         queues.reconnect(queue.name) if found is None else queues.delete(found)
+        call.account.note_deleted(queue.name)
 
     answer = await _awaited(in_shard(service, call))
     if answer.status == OK:
         await service.decide(call, forget)
-        call.account.note_deleted(queue)
     return answer
 
 

@@ -1,10 +1,13 @@
 """`leveret pipeline archive`: sealed segments become Parquet."""
 
+import os
 from dataclasses import asdict
 
 from leveret.clock import SystemClock
+from leveret.core.errors import NotFound
 from leveret.pipeline.archive import Archive, archive
 from leveret.pipeline.commands.context import Context, Outcome
+from leveret.pipeline.segments import is_data_directory
 
 RARE = ("compacted_files", "expired_files", "removed_segments", "missing_segments", "records", "missing_records")
 """What people need not be told when there is none of it."""
@@ -14,9 +17,14 @@ NOTHING_NEW = "There is no new segment: the last one is archived when a running 
 def run(context: Context) -> Outcome:
     """Bring an archive up to date."""
     given = context.given
+    if given.path is not None and os.path.isdir(given.path) and not is_data_directory(given.path):
+        raise NotFound(
+            f"{given.path} has no journal: if its server keeps it in PostgreSQL, give --store in place of --path"
+        )
     job = Archive(
         directory=given.out,
         sources=tuple(path for path in (given.path, given.archive) if path is not None),
+        store=given.store,
         retention_days=None if given.keep else given.retention_days,
         remove_segments=given.remove_segments,
         streams=tuple(given.stream),
@@ -30,4 +38,4 @@ def run(context: Context) -> Outcome:
     facts = {"archive": given.out, **asdict(done)}
     if not given.json:
         facts = {name: fact for name, fact in facts.items() if fact or name not in RARE}
-    return Outcome(facts, text="" if done.segments or not job.sources else NOTHING_NEW)
+    return Outcome(facts, text="" if done.segments or not (job.sources or job.store) else NOTHING_NEW)

@@ -1,6 +1,6 @@
 """Verbs on alerts: rules, who is told, silences, and what happened. What is wrong now only a running server knows."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any
 
 from leveret.alerting.book import Book
@@ -11,6 +11,7 @@ from leveret.core.errors import PreconditionFailed
 from leveret.server.administration.site import OPERATOR, Site, Verb
 
 MINUTE_MS = 60_000
+EVENTS = 100  # that are told unless others are asked for
 EVENT = (
     "at_ms",
     "event",
@@ -25,6 +26,21 @@ EVENT = (
     "by",
     "reason",
 )
+
+
+class Lasting:
+    """What a verb gives, with what is to be done when that lasts: the verb may be run more than once before."""
+
+    def __init__(self, result: Any, then: Callable[[], None]) -> None:
+        """Whoever waits for it has made it last."""
+        self._result = result
+        self._then = then
+
+    def __await__(self) -> Generator[None, None, Any]:
+        """Do it, and give the result."""
+        yield from ()
+        self._then()
+        return self._result
 
 
 def book_of(site: Site) -> Book:
@@ -105,24 +121,22 @@ def silence(
     queue: str = "*",
     by: str = OPERATOR,
     name: str | None = None,
-) -> dict[str, Any]:
+) -> "dict[str, Any] | Lasting":
     """Nobody is told about some alerts for a while."""
     now_ms = site.core.now_ms
     given = {"rule": rule, "vhost": vhost, "queue": queue, "until_ms": now_ms + minutes * MINUTE_MS, "why": why}
-    if site.alerts is None:
-        return begin_silence(book_of(site), given, by, now_ms, name).to_dict()
-    return site.alerts.silence(given, by, now_ms, name).to_dict()
+    begun = begin_silence(book_of(site), given, by, now_ms, name)
+    alerts = site.alerts
+    return begun.to_dict() if alerts is None else Lasting(begun.to_dict(), lambda: alerts.silenced(begun))
 
 
-def unsilence(site: Site, name: str, by: str = OPERATOR) -> None:
+def unsilence(site: Site, name: str, by: str = OPERATOR) -> "Lasting | None":
     """A silence ends."""
-    if site.alerts is None:
-        book_of(site).delete_silence(name)
-    else:
-        site.alerts.unsilence(name, by, site.core.now_ms)
+    ended, alerts = book_of(site).delete_silence(name), site.alerts
+    return None if alerts is None else Lasting(None, lambda: alerts.unsilenced(ended, by))
 
 
-def history(site: Site, limit: int = 100) -> list[dict[str, Any]]:
+def history(site: Site, limit: int = EVENTS) -> list[dict[str, Any]]:
     """The last events, the newest first."""
     rows = at_work(site).history.recent(max(0, limit))
     return [{"at": time_of(row["at_ms"]), **{name: row.get(name) for name in EVENT}} for row in rows]

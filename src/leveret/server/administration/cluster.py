@@ -19,6 +19,11 @@ def status(site: Site) -> Awaitable[dict[str, Any]]:
     return joined(site).status()
 
 
+def examine(site: Site) -> Awaitable[dict[str, Any]]:
+    """The same, and how the nodes were set up."""
+    return joined(site).examine()
+
+
 def drain(site: Site, stay: bool = False) -> Awaitable[dict[str, Any]]:
     """Give the shards of this node to others, then stop it."""
     return joined(site).drain(stay)
@@ -41,10 +46,17 @@ def move_shard(site: Site, shard: int, group: int) -> Awaitable[dict[str, Any]]:
     return joined(site).move_shard(shard, group)
 
 
+def move_catalog(site: Site, group: int) -> Awaitable[dict[str, Any]]:
+    """Let another group have the definitions."""
+    return joined(site).move_catalog(group)
+
+
 VERBS: dict[str, Verb] = {
     "cluster.status": status,
+    "cluster.examine": examine,
     "cluster.drain": drain,
     "cluster.rebalance": rebalance,
     "cluster.add-shard-group": add_shard_group,
     "cluster.move-shard": move_shard,
+    "cluster.move-catalog": move_catalog,
 }

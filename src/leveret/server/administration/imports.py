@@ -8,6 +8,7 @@ from leveret.core.parameters import put_parameter as put_parameter_value
 from leveret.core.policy import Policy
 from leveret.http.sqs.attributes import check_kept
 from leveret.http.sqs.queue_tags import check_tags
+from leveret.security import passwords
 from leveret.security.users import TAGS, User, tag_set
 from leveret.server.administration import vhosts
 from leveret.server.administration.alerts import book_of
@@ -27,9 +28,13 @@ def put_vhost(site: Site, row: Row) -> None:
 
 
 def put_user(site: Site, row: Row) -> None:
-    """A user; tags that mean nothing here are left out, so that he can log in all the same."""
-    user = User.from_dict({**row, "tags": tag_set(row.get("tags", ())) & TAGS})
-    site.access.import_user(user)
+    """A user, whose password was hashed by who read the file; tags that mean nothing here are left out."""
+    if "password" in row:
+        most = passwords.PASSWORD_BYTES_MAX
+        raise InvalidArgument(f"a user has a password of at most {most} bytes or a password_hash, not both: correct it")
+    kept = {name: value for name, value in row.items() if name != "hashing_algorithm"}
+    told = {"password_hash": passwords.stored_hash(row), "tags": tag_set(row.get("tags", ())) & TAGS}
+    site.access.import_user(User.from_dict({**kept, **told}))
 
 
 def put_permission(site: Site, row: Row) -> None:

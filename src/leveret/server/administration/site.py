@@ -22,6 +22,9 @@ class Cluster(Protocol):
     async def status(self) -> dict[str, Any]:
         """Who is there, and who has which shard."""
 
+    async def examine(self) -> dict[str, Any]:
+        """The same, and how the nodes were set up."""
+
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         """Give all shards of the node to others, then stop it unless it is to stay."""
 
@@ -31,12 +34,15 @@ class Cluster(Protocol):
     async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
         """Add a database, and let some shards go there."""
 
+    async def move_catalog(self, group: int) -> dict[str, Any]:
+        """Let another database have the definitions."""
+
     async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
         """Move one shard to another group."""
 
 
 class Elsewhere(Protocol):
-    """Does verbs on what only the shards of a cluster have."""
+    """Does verbs on what the shards and nodes of a cluster have for themselves."""
 
     async def perform(self, site: "Site", verb: str, arguments: dict[str, Any]) -> Any:
         """What a verb gives."""

@@ -2,7 +2,7 @@
 
 import { ask, segment, useToken } from "./api.js";
 
-const NOBODY = { user: null, tags: [], vhosts: [], makes_in: [] };
+const NOBODY = { user: null, tags: [], vhosts: [], makes_in: [], cluster: null };
 const INCLUDED = {
   administrator: ["administrator", "monitoring", "policymaker", "management"],
   monitoring: ["monitoring", "management"],
@@ -21,8 +21,8 @@ function keep(told) {
 
 /**
  * Who is logged in; `user` is null if nobody is.
- * @returns {{user: string | null, tags: string[], vhosts: string[], makes_in: string[]}} `makes_in`: virtual hosts in
- *   which he may make something
+ * @returns {{user: string | null, tags: string[], vhosts: string[], makes_in: string[],
+ *   cluster: string | null}} `makes_in`: virtual hosts in which he may make something; `cluster`: that of the server
  */
 export function who() {
   return known;
@@ -62,6 +62,11 @@ export function forget() {
  */
 export function hasTag(tag) {
   return known.tags.some((each) => INCLUDED[each]?.includes(tag));
+}
+
+/** The column of the node that rows come from, where there are several. */
+export function nodeColumn() {
+  return known.cluster ? [{ label: "Node", optional: true, show: (row) => row.node ?? "" }] : [];
 }
 
 /**

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from leveret.core.errors import LeveretError, TooMany, Unreachable
 from leveret.http.management.call import Call
@@ -20,6 +20,8 @@ UNANSWERED = "X-Leveret-Unanswered"
 ASKED_S = 2.0
 TOLD_BYTES_MAX = 64 << 20  # of one answer: all of it is in memory
 REFUSED, FAILED = 400, 500
+
+T = TypeVar("T")
 
 
 class Told(NamedTuple):
@@ -69,28 +71,42 @@ async def ask_nodes(call: Call, request: Request | None = None) -> Told:
     own = answers.get(nodes.name)
     if own is not None and own.status >= REFUSED:
         return Told({}, [], own)
-    good = {name: each for name, each in answers.items() if each.status < REFUSED}
-    return Told(
-        {name: await value_of(each) for name, each in good.items()},
-        sorted(name for name in nodes.names if name not in good),
-        None,
-    )
+    told = await values_of(answers)
+    return Told(told, sorted(name for name in nodes.names if name not in told), None)
 
 
 async def ask_shards(call: Call, requests: dict[str, Request], timeout_s: float | None = ASKED_S) -> Told:
     """What shards answer, each to its own request; without a time, whether they do is for the courier to say."""
-    waiting = {home: asyncio.ensure_future(_asked(call, home, each)) for home, each in requests.items()}
+    answers = await _in_time({home: _asked(call, home, each) for home, each in requests.items()}, timeout_s)
+    refusal = next((each for each in answers.values() if REFUSED <= each.status < FAILED), None)
+    told = await values_of(answers)
+    return Told(told, sorted(f"shard {home}" for home in requests if home not in told), refusal)
+
+
+async def values_of(answers: Mapping[str, Answer]) -> dict[str, Any]:
+    """What those say who have not refused; one that is lost in the middle of its answer is left out, too."""
+    good = {name: _whole(each) for name, each in answers.items() if each.status < REFUSED}
+    told = await _in_time(good, ASKED_S)
+    return {name: said[0] for name, said in told.items() if said}
+
+
+async def _whole(answer: Answer) -> tuple[Any] | tuple[()]:
+    try:
+        return (await value_of(answer),)
+    except Unreachable:
+        return ()
+
+
+async def _in_time(asked: Mapping[str, Coroutine[Any, Any, T]], timeout_s: float | None) -> dict[str, T]:
+    """What comes of some, of those that are done in time."""
+    waiting = {name: asyncio.ensure_future(each) for name, each in asked.items()}
     if waiting:
         await asyncio.wait(waiting.values(), timeout=timeout_s)
     late = [task for task in waiting.values() if not task.done()]
     for task in late:
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)
-    answers = {home: task.result() for home, task in waiting.items() if not task.cancelled()}
-    refusal = next((each for each in answers.values() if REFUSED <= each.status < FAILED), None)
-    good = {home: each for home, each in answers.items() if each.status < REFUSED}
-    missing = sorted(f"shard {home}" for home in requests if home not in good)
-    return Told({home: await value_of(each) for home, each in good.items()}, missing, refusal)
+    return {name: task.result() for name, task in waiting.items() if not task.cancelled()}
 
 
 async def _asked(call: Call, home: str, request: Request) -> Answer:

@@ -43,20 +43,10 @@ def _tag(row: Row) -> str:
     return str(row["consumer_tag"])
 
 
-def _queue(row: Row) -> str:
-    return str(row["queue"])
-
-
 async def list_of_nodes(call: Call) -> Answer:
     """What each node lists, together."""
     told = await ask_nodes(call, request_like(call, call.request.raw_path))
     return await _together(call, told, _name)
-
-
-async def list_alerts(call: Call) -> Answer:
-    """What is wrong with queues, each as its owner sees it."""
-    told = await ask_nodes(call, request_like(call, call.request.raw_path))
-    return await _together(call, told, _queue)
 
 
 async def list_consumers(call: Call) -> Answer:

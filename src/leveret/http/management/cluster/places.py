@@ -7,7 +7,7 @@ definitions, which every change reaches on every node before it is answered.
 `INSIDE` is what shards are asked by nodes, `BETWEEN` what nodes are asked by each other.
 """
 
-from leveret.http.management.cluster import checks, clients, messages, queues, sums
+from leveret.http.management.cluster import checks, clients, history, messages, queues, sums
 from leveret.http.management.routes import CHECKS, ROUTES, Endpoint, Table
 from leveret.http.management.rules import Rule
 
@@ -54,7 +54,12 @@ ON_NODES: Places = {
     ("GET", "/channels"): clients.list_of_nodes,
     ("GET", "/channels/{channel}"): clients.look_at_channel,
     ("GET", "/vhosts/{vhost}/channels"): clients.list_of_nodes,
-    ("GET", "/alerts"): clients.list_alerts,
+    ("GET", "/alerts"): history.list_alerts,
+    ("GET", "/alerts/history"): history.list_events,
+    ("GET", "/alerts/receivers"): history.list_receivers,
+    ("GET", "/reports"): history.list_reports,
+    ("GET", "/reports/{report}"): history.look_at_report,
+    ("GET", "/reports/{report}/page"): history.look_at_report,
     ("GET", f"{CHECKS}/alarms"): checks.alarms,
     ("GET", f"{CHECKS}/virtual-hosts"): checks.virtual_hosts,
     ("GET", f"{CHECKS}/is-in-service"): checks.in_service,

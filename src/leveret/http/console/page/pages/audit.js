@@ -7,11 +7,12 @@ import { count, time } from "../format.js";
 import { fieldRow } from "../form.js";
 import { live } from "../live.js";
 import { setQuery } from "../router.js";
+import { nodeColumn } from "../session.js";
 import { tableOf } from "../table.js";
 
 const ACTS_MAX = 1_000;
 const SHOWN_MAX = 200;
-const KNOWN = new Set(["at_ms", "by", "act", "outcome", "peer"]);
+const KNOWN = new Set(["at_ms", "by", "act", "outcome", "peer", "node"]);
 /** How an act ended; everything else is why it was refused. */
 const GOOD = { done: "good", "asked for": "plain" };
 const COLUMNS = [
@@ -20,8 +21,8 @@ const COLUMNS = [
   { label: "When", whole: true, show: (row) => time(row.at_ms) },
   { label: "Outcome", show: (row) => (GOOD[row.outcome] ? badge(row.outcome, GOOD[row.outcome]) : refused(row)) },
   { label: "From", optional: true, show: (row) => row.peer ?? "" },
-  { label: "More", optional: true, show: (row) => moreOf(row) },
 ];
+const MORE = { label: "More", optional: true, show: (row) => moreOf(row) };
 
 function refused(row) {
   return [badge("refused", "bad"), " ", row.outcome];
@@ -37,7 +38,7 @@ function moreOf(row) {
 /** Show the page. */
 export async function show({ root, query, signal }) {
   const state = { text: "", by: "", ...query };
-  const table = tableOf({ caption: "Acts", columns: COLUMNS, key: keyOf, empty: "There is no such act." });
+  const table = tableOf({ caption: "Acts", columns: [...COLUMNS, ...nodeColumn(), MORE], key: keyOf, empty: "There is no such act." });
   const told = h("p", { class: "soft", role: "status" });
   let acts = [];
 

@@ -1,4 +1,4 @@
-// The processes that make up the broker, each with what it uses; in a cluster, which of them has which shard.
+// The processes that make up the broker, each with what it uses; in a cluster, its databases, and who has which shard.
 
 import { management } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -8,7 +8,7 @@ import { live } from "../live.js";
 import { to } from "../router.js";
 import { hasTag } from "../session.js";
 import { tableOf } from "../table.js";
-import { membersOf, rebalance, shardsOf, troublesOf } from "./nodes/cluster.js";
+import { groupsOf, membersOf, rebalance, shardsOf, troublesOf } from "./nodes/cluster.js";
 
 const COLUMNS = [
   { label: "Name", show: (row) => h("a", { href: to("nodes", row.name) }, row.name) },
@@ -44,12 +44,12 @@ export async function show({ root, signal }) {
   const clustered = cluster.cluster !== null;
   const columns = clustered ? membersOf(COLUMNS) : COLUMNS;
   const table = tableOf({ caption: "Nodes", columns, key: (row) => row.name, empty: "There are none." });
-  const shards = shardsOf(cluster);
+  const [groups, shards] = [groupsOf(), shardsOf()];
   const alarms = h("div", { role: "alert" });
   const now = h("div");
   const actions = clustered && hasTag("administrator") ? [button("Rebalance…", rebalance)] : [];
   root.append(heading("Nodes", ...actions), alarms, now, table.element);
-  if (clustered) root.append(panel("Shards", shards.element));
+  if (clustered) root.append(panel("PostgreSQL", groups.element), panel("Shards", shards.element));
 
   await live(async () => {
     const [rows, { cluster_name: name }, told] = await Promise.all([
@@ -59,6 +59,7 @@ export async function show({ root, signal }) {
     ]);
     const members = new Map(told.members.map((each) => [each.node, each]));
     table.update(rows.map((row) => ({ ...row, member: members.get(row.name) })));
+    groups.update(told.groups);
     shards.update(told.shards);
     fill(alarms, troublesOf(told));
     fill(now, figures([["Cluster", name], ...currentFigures(rows, told)]));

@@ -2,6 +2,7 @@
 
 import { badge } from "../../figures.js";
 import { time } from "../../format.js";
+import { nodeColumn } from "../../session.js";
 import { tableOf } from "../../table.js";
 import { valued } from "./figure.js";
 
@@ -15,6 +16,7 @@ export function historyTable() {
       { label: "When", show: (row) => time(row.at_ms) },
       { label: "What", show: (row) => badge(row.event, KINDS[row.event] ?? "plain") },
       { label: "Rule", show: (row) => row.rule },
+      ...nodeColumn(),
       { label: "More", show: (row) => moreOf(row) },
     ],
     key: (row) => JSON.stringify(row),

@@ -4,7 +4,7 @@ import { h } from "../../dom.js";
 import { badge, button } from "../../figures.js";
 import { ago } from "../../format.js";
 import { to } from "../../router.js";
-import { hasTag } from "../../session.js";
+import { hasTag, nodeColumn } from "../../session.js";
 import { tableOf } from "../../table.js";
 import { figureName, severityBadge, valued } from "./figure.js";
 import { silence } from "./silences.js";
@@ -23,6 +23,7 @@ export function nowTable(again) {
     { label: "Limit", numeric: true, optional: true, show: (row) => valued(row.limit, row.unit) },
     { label: "Figure", optional: true, show: (row) => figureName(row.figure) },
     { label: "Since", optional: true, show: (row) => ago(row.since_ms) },
+    ...nodeColumn(),
   ];
   return tableOf({
     caption: "Alerts",

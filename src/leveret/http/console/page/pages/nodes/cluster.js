@@ -15,28 +15,56 @@ const COLUMNS = [
   { label: "Shard", numeric: true, narrow: true, show: (row) => String(row.shard) },
   { label: "Owner", show: (row) => (row.owner ? h("a", { href: to("nodes", row.owner) }, row.owner) : "nobody") },
   { label: "State", show: (row) => badge(row.state, STATES[row.state] ?? "warn") },
-  { label: "Queues", numeric: true, show: (row) => count(row.queues) },
+  { label: "Queues", numeric: true, optional: true, show: (row) => count(row.queues) },
+  { label: "Group", numeric: true, show: (row) => groupName(row.group) },
   { label: "Epoch", numeric: true, optional: true, show: (row) => count(row.epoch) },
 ];
-const GROUP = { label: "PostgreSQL", optional: true, numeric: true, show: (row) => count(row.group) };
+const GROUP_STATES = { reachable: "good", unreachable: "bad" };
+const GROUPS = [
+  { label: "Group", narrow: true, show: (row) => groupName(row.group) },
+  { label: "State", show: (row) => badge(row.state, GROUP_STATES[row.state] ?? "plain") },
+  { label: "Shards", numeric: true, show: (row) => count(row.shards) },
+  { label: "Commits wait for", optional: true, show: standbysOf },
+  { label: "Version", numeric: true, optional: true, show: (row) => row.version ?? "" },
+  { label: "Address", optional: true, show: (row) => h("span", { class: "mono" }, row.url) },
+];
+const REDIS = {
+  shared: () => badge("shared", "good"),
+  local: ({ troubles }) => h("span", { title: troubles?.redis }, badge("local only", "warn")),
+  none: () => h("span", { class: "soft" }, "not configured"),
+};
 const OF_MEMBERS = [
   { label: "Shards", numeric: true, show: (row) => count(row.member?.shards) },
   { label: "Definitions", numeric: true, optional: true, show: (row) => count(row.member?.definitions) },
   { label: "Link", optional: true, show: linkOf },
+  { label: "Redis", optional: true, show: ({ member }) => REDIS[member?.redis]?.(member) ?? "" },
 ];
 const ACTION = { label: "Action", narrow: true, show: (row) => (drains(row) ? button("Drain…", () => drain(row)) : "") };
 const OF_PROCESS = new Set(["Files", "Disk free", "Version"]); // its own page has them
 
 /** The table of shards. */
-export function shardsOf({ groups = [] }) {
-  const columns = groups.length > 1 ? [...COLUMNS, GROUP] : COLUMNS;
-  return tableOf({ caption: "Shards", columns, key: (row) => String(row.shard), empty: "There are none." });
+export function shardsOf() {
+  return tableOf({ caption: "Shards", columns: COLUMNS, key: (row) => String(row.shard), empty: "There are none." });
+}
+
+/** The table of databases. */
+export function groupsOf() {
+  return tableOf({ caption: "PostgreSQL", columns: GROUPS, key: (row) => String(row.group), empty: "There are none." });
+}
+
+function groupName(number) {
+  return number === null ? "" : String(number);
+}
+
+function standbysOf({ standbys }) {
+  if (standbys === null) return "";
+  return standbys ? h("span", { class: "mono" }, standbys) : badge("one disk only", "warn");
 }
 
 /** The columns of nodes, of those that a single server has. */
 export function membersOf(columns) {
   const [name, state, ...others] = columns.filter(({ label }) => !OF_PROCESS.has(label));
-  return [name, state, ...OF_MEMBERS, ...others.map((each) => ({ ...each, optional: true })), ACTION];
+  return [{ ...name, narrow: true }, state, ...OF_MEMBERS, ...others.map((each) => ({ ...each, optional: true })), ACTION];
 }
 
 function linkOf({ member }) {
@@ -48,13 +76,18 @@ function drains({ running, member }) {
 }
 
 /** What is wrong in a cluster, in sentences. */
-export function troublesOf({ members, shards }) {
+export function troublesOf({ members, shards, groups }) {
   const vacant = shards.filter((row) => row.state === "vacant").length;
   const found = vacant ? [`${counted(vacant, "shard")} without an owner: their queues cannot be used.`] : [];
   for (const { node, linked, troubles } of members) {
     if (linked === "down") found.push(`${node} cannot be reached from this node.`);
     if (troubles?.etcd) found.push(`${node} does not reach etcd: ${troubles.etcd}`);
     if (troubles?.postgresql) found.push(`${node} cannot write to PostgreSQL: ${troubles.postgresql}`);
+  }
+  const alone = members.filter(({ redis }) => redis === "local").map(({ node }) => node);
+  if (alone.length) found.push(`Redis does not answer ${alone.join(", ")}: limits are kept by each alone.`);
+  for (const { group, state, trouble } of groups) {
+    if (state === "unreachable") found.push(`Group ${group} of PostgreSQL does not answer: ${trouble}`);
   }
   return found.map((text) => h("p", { class: "alarm" }, text));
 }

@@ -1,0 +1,92 @@
+"""For how long a node answers by its copy of the catalog, and for how long a change has to wait for it.
+
+    a node       beat: the log has a row of this node ---> read: the copy has all that is in the log ---> answers
+                 again and again; LEASE after the begin of the last beat it answers nothing until it has done so anew
+
+    a decider    append ---> whose rows are there? ---> each says that it has the version, or has said nothing for LAPSE
+
+Whoever has a row when it is looked for after an append is waited for. Whoever has none then beats later, and so reads
+the change before it answers anything. A row that was not renewed during LAPSE is of a node that has stood still for so
+long, or is gone: it is forgotten, and a node that comes back beats again before it answers. Every beat is a look at the
+rows, too, so that one that is gone for longer is not waited for at all.
+
+Both measure time from before something to after something, each by a clock that nobody can set. LAPSE is longer than
+LEASE by what one of them may be faster than the other.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from leveret.clock import ticks_us
+
+LEASE_S = 4.0
+BEATS = 4  # during a lease: single ones may be lost, or late
+LAPSE = 1.25  # leases
+US = 1_000_000
+
+
+class Reader(NamedTuple):
+    """One who answers by a copy: a process of a node."""
+
+    name: str
+    version: int
+    """What it had when it last said so."""
+    beats: int
+    """How often it has said something; never twice the same number under one name."""
+
+
+class Readers(Protocol):
+    """The rows of those who answer by their copies, durable as entries are. Each method may raise Unreachable."""
+
+    async def beat(self, reader: Reader) -> list[Reader]:
+        """Make or renew the row of a reader; give all rows, as they were before or are now."""
+
+    async def readers(self) -> list[Reader]:
+        """All rows."""
+
+    async def forget(self, reader: Reader) -> None:
+        """Remove a row, unless it was renewed since it was so."""
+
+
+class Freshness:
+    """How long ago the copy of this node is known to have been the newest."""
+
+    def __init__(self, lease_s: float, now_us: Callable[[], int] = ticks_us) -> None:
+        """It is not known at all."""
+        self.lease_s = lease_s
+        self.now_us = now_us
+        self._until_us = 0
+
+    @property
+    def lapse_s(self) -> float:
+        """After what time nobody answers by what he has not heard of."""
+        return self.lease_s * LAPSE
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the copy may be answered by."""
+        return self.now_us() < self._until_us
+
+    def prove(self, asked_us: int) -> None:
+        """A beat that began at this time was followed by a look at the whole log."""
+        self._until_us = max(self._until_us, asked_us + int(self.lease_s * US))
+
+
+class Watch:
+    """Since when the rows of others are as they are."""
+
+    def __init__(self, freshness: Freshness) -> None:
+        """Nobody was looked at."""
+        self._freshness = freshness
+        self._since_us: dict[tuple[str, int], int] = {}
+
+    def look(self, rows: list[Reader]) -> None:
+        """These are all rows; they were so a moment ago."""
+        now_us = self._freshness.now_us()
+        seen = [(row.name, row.beats) for row in rows]
+        self._since_us = {row: self._since_us.get(row, now_us) for row in seen}
+
+    def is_silent(self, reader: Reader) -> bool:
+        """Whether a row was as it is for so long that nobody answers by what was known then."""
+        since_us = self._since_us.get((reader.name, reader.beats))
+        return since_us is not None and self._freshness.now_us() - since_us >= self._freshness.lapse_s * US

@@ -1,0 +1,21 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
+
+from leveret.node.front.names cimport Name
+
+cdef struct Delivery:
+    uint64_t tag            # that the client has
+    uint64_t inner          # that the shard has given
+    PyObject* branch        # where it came from; NULL: settled
+    PyObject* consumer      # the tag of the consumer
+    bint lost               # its shard has taken it back
+    Name name               # without a queue: nobody knows which message it is
+
+cdef class Tags:
+    cdef Delivery* slots
+    cdef Py_ssize_t first, end, count, capacity
+    cdef int push(self, uint64_t tag, uint64_t inner, object branch, str consumer, const Name* name) except -1
+    cdef Py_ssize_t find(self, uint64_t tag) except -1
+    cdef Py_ssize_t place(self, uint64_t tag) noexcept
+    cdef void drop(self, Py_ssize_t index) noexcept
+    cdef int make_room(self) except -1

@@ -1,0 +1,171 @@
+"""The other nodes of a cluster, and the links to them: of two nodes the one with the lower name calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from leveret.node.link import HANDSHAKE_S, Link
+from leveret.security.peers import is_loopback
+from leveret.telemetry.logs import Log
+
+if TYPE_CHECKING:
+    from leveret.security.mutual_tls import MutualTls
+
+DIAL_S = 2.0
+STRANGERS_MAX = 256  # at the door at the same time: each has a socket, and seconds to say who he is
+PAUSE_S, PAUSE_S_MAX = 0.1, 1.0  # before a node is called again that could not be reached, the first time and later
+
+LOG = Log("node")
+
+
+class Owners(Protocol):
+    """Who has which shard."""
+
+    def owner_of(self, home: str) -> str | None:
+        """The node that serves a shard; None: nobody does now."""
+
+    def address_of(self, node: str) -> tuple[str, int] | None:
+        """Where a node can be reached by others; None: it is not there."""
+
+    def nodes(self) -> list[str]:
+        """Who is there."""
+
+
+class Crowd(asyncio.Protocol):
+    """What one more stranger meets."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Hang up."""
+        transport.close()
+
+
+class Neighbours:
+    """Those of one node."""
+
+    def __init__(self, name: str, owners: Owners, link: Callable[[bool], Link]) -> None:
+        """`link` makes one end of a link, of the one who calls or of the other."""
+        self.links: dict[str, Link] = {}
+        self.tls: MutualTls | None = None
+        """What links are encrypted with; None: they are not, and lead to this machine only."""
+        self.plain_remote = False
+        """Whether they may lead elsewhere nevertheless."""
+        self._name = name
+        self._owners = owners
+        self._link = link
+        self._ended: Counter[tuple[str, str]] = Counter()
+        self._calls: dict[str, asyncio.Task[None]] = {}
+        self._failures: Counter[str] = Counter()
+        self._loop = asyncio.get_running_loop()
+        self._server: asyncio.Server | None = None
+        self._strangers: set[Link] = set()
+
+    # Coming and going
+
+    async def listen(self, host: str, port: int) -> int:
+        """Hear other nodes; gives the port."""
+        accepting = None if self.tls is None else self.tls.accepting
+        patience_s = None if accepting is None else HANDSHAKE_S
+        self._server = await self._loop.create_server(
+            self._accept, host, port, ssl=accepting, ssl_handshake_timeout=patience_s
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def _accept(self) -> asyncio.Protocol:
+        """The end of a link for whoever has come, unless too many have not said who they are."""
+        self._strangers = {link for link in self._strangers if not link.is_decided}
+        if len(self._strangers) >= STRANGERS_MAX:
+            return Crowd()
+        link = self._link(False)
+        self._strangers.add(link)
+        return link
+
+    async def leave(self) -> None:
+        """Call nobody any more."""
+        calls = list(self._calls.values())
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    def hang_up(self) -> None:
+        """Hear nobody any more."""
+        if self._server is not None:
+            self._server.close()
+        for link in list(self.links.values()):
+            link.close()
+
+    # Calling
+
+    def look(self) -> None:
+        """Call whoever is there and not reached."""
+        present = self._owners.nodes()
+        for name in present:
+            if self._name < name and name not in self.links and name not in self._calls:
+                self._calls[name] = self._loop.create_task(self._call(name))
+        for gone in self._failures.keys() - set(present):
+            del self._failures[gone]
+
+    async def _call(self, name: str) -> None:
+        """Call a node; when it cannot be reached, or refuses, let some time pass before the next call."""
+        try:
+            if await self._reach(name):
+                del self._failures[name]
+            else:
+                self._failures[name] += 1
+                await asyncio.sleep(min(PAUSE_S * 2 ** self._failures[name], PAUSE_S_MAX))
+        finally:
+            del self._calls[name]
+
+    async def _reach(self, name: str) -> bool:
+        """Whether a node has let us in."""
+        address = self._owners.address_of(name)
+        if address is None or not self._may_call(address[0]):
+            return False
+        calling = None if self.tls is None else self.tls.calling
+        try:
+            async with asyncio.timeout(DIAL_S):
+                _, link = await self._loop.create_connection(lambda: self._link(True), *address, ssl=calling)
+        except OSError as error:
+            LOG.info("node not reached", node=name, reason=str(error) or "it took too long")
+            return False
+        try:
+            return await link.introduced()
+        except BaseException:
+            link.close()
+            raise
+
+    def _may_call(self, host: str) -> bool:
+        """Whether what is said to a host cannot be read on the way, or may be."""
+        if self.tls is not None or self.plain_remote or is_loopback(host):
+            return True
+        LOG.warning("node not called", host=host, reason="no TLS", advice="give cluster_tls_cert, or cluster_plain")
+        return False
+
+    # What links tell
+
+    def up(self, link: Link) -> None:
+        """Another node is reached; of two links to it the later one is used."""
+        previous = self.links.get(link.peer)
+        self.links[link.peer] = link
+        if previous is not None:
+            previous.close()
+
+    def down(self, link: Link) -> None:
+        """Another node is not reached any more."""
+        if self.links.get(link.peer) is link:
+            del self.links[link.peer]
+        self._ended.update(_bytes_of(link))
+
+    def bytes(self) -> Counter[tuple[str, str]]:
+        """What has passed between this node and each other one, by direction."""
+        found = Counter(self._ended)
+        for link in self.links.values():
+            found.update(_bytes_of(link))
+        return found
+
+
+def _bytes_of(link: Link) -> dict[tuple[str, str], int]:
+    """What has passed on a link."""
+    return {(link.peer, "received"): link.received_bytes, (link.peer, "sent"): link.sent_bytes}

@@ -1,0 +1,47 @@
+"""Who changed what, on whatever node it was asked for: the audit logs of all nodes as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from leveret.http.problem import problem
+from leveret.http.request import Peer, Request
+from leveret.http.response import Response, json_response
+from leveret.node.web.edges import Edge
+from leveret.telemetry.audit import ACTS_MAX
+
+if TYPE_CHECKING:
+    from leveret.node.node import Node
+    from leveret.telemetry.audit import Audit
+
+EDGE = "acts"
+NOBODY = Peer("", 0)
+
+
+class Acts:
+    """The acts on all nodes."""
+
+    def __init__(self, node: Node, audit: Audit) -> None:
+        """Ask other nodes by a node, and tell them what is in its audit log."""
+        self._node = node
+        self._audit = audit
+        node.edges[EDGE] = Edge(self._answer, problem)
+
+    def _answer(self, request: Request) -> Response:
+        return json_response(self._audit.recent(min(int(request.body), ACTS_MAX)))
+
+    async def recent(self, limit: int) -> tuple[list[dict[str, Any]], list[str]]:
+        """The last acts, the newest first, each with its node; and the nodes that have not answered."""
+        request = Request("POST", b"/", {}, NOBODY)
+        request.body = str(limit).encode()
+        told = await self._node.courier.everywhere(EDGE, request)
+        rows = [
+            {**row, "node": name}
+            for name, answer in sorted(told.items())
+            if isinstance(answer, Response)
+            for row in orjson.loads(answer.body)
+        ]
+        lacking = sorted({self._node.name, *self._node.present} - told.keys())
+        return sorted(rows, key=lambda row: -row["at_ms"])[:limit], lacking

@@ -1,0 +1,68 @@
+"""Clients that know several nodes: when one fails, they ask the next."""
+
+import asyncio
+
+import pytest
+
+import leveret
+from leveret.client.servers import SERVERS_MAX
+from tests.client.flaky import Flaky
+from tests.rest.world import RestWorld
+
+NOBODY = "http://127.0.0.1:1"
+
+
+def test_the_next_node_is_asked_when_one_does_not_run(world: RestWorld) -> None:
+    with leveret.connect(f"{NOBODY}, {world.url}", token=world.token) as client:
+        client.queue("orders").send("x")
+        assert repr(client) == f"<RemoteBroker {NOBODY},{world.url}>"
+    assert len(world.broker.queue("orders")) == 1
+
+
+@pytest.mark.parametrize("failure", ["lose", "refuse", "unable"])
+def test_the_next_node_is_asked_when_one_fails_and_does_nothing_twice(
+    world: RestWorld, flaky: Flaky, failure: str
+) -> None:
+    with leveret.connect(f"{flaky.url},{world.url}", token=world.token) as client:
+        orders = client.queue("orders")
+        setattr(flaky, failure, 2)
+        orders.send("once")
+        orders.send("and once")
+        assert (getattr(flaky, failure), flaky.connections) == (1, 1), "one request failed, and no other came"
+    assert [message.body for message in world.broker.queue("orders").receive(10)] == ["once", "and once"]
+
+
+def test_after_the_last_node_comes_the_first(world: RestWorld, flaky: Flaky) -> None:
+    with leveret.connect(f"{flaky.url},{NOBODY}", token=world.token) as client:
+        flaky.lose = 1
+        client.queue("orders").send("x")
+        assert len(world.broker.queue("orders")) == 1
+
+
+@pytest.mark.parametrize("failure", ["lose", "unable"])
+def test_tasks_ask_the_next_node_as_well(world: RestWorld, flaky: Flaky, failure: str) -> None:
+    async def scene() -> None:
+        async with leveret.aconnect(f"{NOBODY},{flaky.url},{world.url}", token=world.token) as client:
+            orders = await client.queue("orders")
+            setattr(flaky, failure, 1)
+            await orders.send("once")
+
+    asyncio.run(scene())
+    assert len(world.broker.queue("orders")) == 1
+    assert flaky.connections == 1
+
+
+def test_what_a_node_may_have_done_is_not_asked_of_the_next(world: RestWorld, flaky: Flaky) -> None:
+    with leveret.connect(f"{flaky.url},{world.url}", token=world.token, idempotent=False) as client:
+        orders = client.queue("orders")
+        flaky.unable = 1
+        with pytest.raises(leveret.Unreachable):
+            orders.send("perhaps")
+        assert orders.stats().ready == 0
+
+
+def test_there_are_not_too_many_nodes() -> None:
+    with pytest.raises(leveret.InvalidArgument, match="load balancer"):
+        leveret.connect(",".join([NOBODY] * (SERVERS_MAX + 1)))
+    with pytest.raises(leveret.InvalidArgument, match="http://HOST:PORT"):
+        leveret.connect(f"{NOBODY},")

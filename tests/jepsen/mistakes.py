@@ -1,0 +1,176 @@
+"""Nodes with one deliberate mistake each: a run that lets one of them pass proves nothing.
+
+    python -m tests.jepsen.mistakes early-confirm serve ...     is `leveret serve ...` with that mistake
+
+early-confirm       clients are answered before the commit
+confirm-cancelled   a commit whose wait for the standby was cancelled is taken for a good one
+believe-refusal     an append that the epoch refuses is taken for one that was done before
+no-proof            an owner goes on telling clients things when its lease has ended
+no-look             nor does it look now and then whether there is a newer epoch
+no-fence            the last three together
+forget-settled      what clients acknowledged is not told to the next owner of a shard
+forget-claims       what clients hold is not told to it
+forget-offsets      a consumer of a stream begins anew there
+trust-the-post      a letter leaves the outbox when it is sent, not when it has come
+no-dedup            a letter that comes again is taken again
+no-producers        a record that its producer sends again is taken again
+stale-catalog       a node reads the definitions of the others when it starts, and never again
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from secrets import token_hex
+from typing import NamedTuple
+
+from leveret.cli.main import main
+from leveret.cluster.catalog import Catalog
+from leveret.cluster.ownership import Ownership
+from leveret.embedded.guard import Guard
+from leveret.journal.postgres import PostgresTable
+from leveret.journal.postgres_session import Session
+from leveret.journal.table import Row
+from leveret.journal.table_store import TableStore
+from leveret.node.front.backend import Backend
+from leveret.node.front.branch import Branch, Consumer
+from leveret.node.letter import Letter
+from leveret.node.node import Node
+from leveret.node.shard import Shard
+from leveret.stream.producers import Producers
+
+
+def early_confirm() -> None:
+    """See above."""
+
+    commit = Guard.commit
+
+    def hasty(guard: Guard) -> int:
+        frame = commit(guard)
+        if guard._hears_durable is not None:
+            guard._hears_durable(frame)
+        return frame
+
+    _put(Guard, "commit", hasty)
+
+
+def confirm_cancelled() -> None:
+    """See above."""
+    _put(Session, "_notice", lambda session, notice: None)
+
+
+def believe_refusal() -> None:
+    """See above."""
+    append = PostgresTable.append
+
+    def believed(table: PostgresTable, row: Row) -> bool:
+        append(table, row)
+        return True
+
+    _put(PostgresTable, "append", believed)
+
+
+def no_proof() -> None:
+    """See above."""
+    _put(Ownership, "proven", lambda ownership, shard, now_ms: True)
+
+
+def no_look() -> None:
+    """See above."""
+    _put(TableStore, "_check_owner", lambda store: None)
+
+
+def no_fence() -> None:
+    """See above."""
+    believe_refusal()
+    no_proof()
+    no_look()
+
+
+def forget_settled() -> None:
+    """See above."""
+    _put(Backend, "_settle_again", lambda backend: None)
+
+
+def forget_claims() -> None:
+    """See above."""
+    reopen = Branch.reopen
+    _put(Branch, "reopen", lambda branch, held: reopen(branch, ()))
+
+
+def forget_offsets() -> None:
+    """See above."""
+    _put(Consumer, "resumed", lambda consumer: consumer)
+
+
+def trust_the_post() -> None:
+    """See above."""
+    post = Node.post
+
+    def trusted(node: Node, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
+        post(node, home, letter, lambda has_it: None)
+        node.wake(lambda: done(True))
+
+    _put(Node, "post", trusted)
+
+
+def no_dedup() -> None:
+    """See above."""
+    bring = Shard.bring
+
+    def anew(shard: Shard, letter: Letter, done: Callable[[], None]) -> None:
+        bring(shard, replace(letter, key=token_hex(16)), done)
+
+    _put(Shard, "bring", anew)
+
+
+def no_producers() -> None:
+    """See above."""
+    _put(Producers, "admits", lambda producers, name, sequence, now_ms: True)
+
+
+def stale_catalog() -> None:
+    """See above."""
+    catch_up = Catalog.catch_up
+
+    async def once(catalog: Catalog, then: Callable[[], None] = lambda: None) -> None:
+        if catalog.version:
+            then()
+        else:
+            await catch_up(catalog, then)
+
+    _put(Catalog, "catch_up", once)
+
+
+def _put(owner: object, name: str, value: object) -> None:
+    """Replace what is there."""
+    assert hasattr(owner, name), f"{owner} has no {name} any more: the mistake has to be made elsewhere"
+    setattr(owner, name, value)
+
+
+class Mistake(NamedTuple):
+    """How it is made, and the faults that show it."""
+
+    make: Callable[[], None]
+    kinds: tuple[str, ...]
+    faults: int = 3
+
+
+MISTAKES = {
+    "early-confirm": Mistake(early_confirm, ("kill a node that waits",), 1),
+    "confirm-cancelled": Mistake(confirm_cancelled, ("cancel waits, fail PostgreSQL over",), 1),
+    "believe-refusal": Mistake(believe_refusal, ("pause a node",), 4),
+    "no-proof": Mistake(no_proof, ("pause a node",), 4),
+    "no-look": Mistake(no_look, ("pause a node",), 4),
+    "no-fence": Mistake(no_fence, ("pause a node",), 4),
+    "forget-settled": Mistake(forget_settled, ("kill a node",)),
+    "forget-claims": Mistake(forget_claims, ("kill a node",)),
+    "forget-offsets": Mistake(forget_offsets, ("rolling restart",), 1),
+    "trust-the-post": Mistake(trust_the_post, ("kill a node",)),
+    "no-dedup": Mistake(no_dedup, ("kill a node",), 8),
+    "no-producers": Mistake(no_producers, ("kill a node that waits",)),
+    "stale-catalog": Mistake(stale_catalog, ("kill a node",), 1),
+}
+
+if __name__ == "__main__":
+    MISTAKES[sys.argv.pop(1)].make()
+    sys.exit(main())

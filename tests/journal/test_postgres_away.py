@@ -1,0 +1,104 @@
+"""A journal whose PostgreSQL is away for a while, does not answer, or loses its connections."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from leveret.core.errors import JournalFailed, StoreUnreachable
+from leveret.journal import table_store
+from leveret.journal.postgres import PostgresTable
+from tests.journal.table_world import TableWorld
+from tests.postgres_server import PostgresServer
+
+PATIENCE_S = 20
+
+
+def test_a_server_that_crashes_and_comes_back(store_url: str) -> None:
+    with PostgresServer() as server:
+        world = TableWorld(PostgresTable(server.url()), threaded=True)
+        confirmed = [world.durably(b"before")]
+        server.crash()
+        seq, told = world.begin(b"meanwhile")
+        server.start()
+        assert told.wait(PATIENCE_S)
+        confirmed += [seq, world.durably(b"after")]
+        world.kill()
+        again = TableWorld(PostgresTable(server.url()))
+        assert sorted(again.state.queues[1]) == confirmed
+        again.close()
+
+
+def test_a_lost_connection_does_not_keep_records_from_being_read(postgres: PostgresServer, store_url: str) -> None:
+    world = TableWorld(PostgresTable(store_url), cache_bytes=1)
+    seq = world.durably(b"far away")
+    world.state.read(1, seq)
+    world.durably(b"other")
+    postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'leveret'")
+    assert world.state.read(1, seq).body == b"far away"
+    world.close()
+
+
+def test_a_database_that_is_away_is_not_asked_for_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    with PostgresServer() as server:
+        table = PostgresTable(server.url())
+        world = TableWorld(table, cache_bytes=1)
+        seq = world.durably(b"far away")
+        server.crash()
+        world.store.housekeep()
+        asked: list[int] = []
+        monkeypatch.setattr(table, "window", lambda segment, offset, size: asked.append(offset))
+        with pytest.raises(StoreUnreachable, match="does not answer"):
+            world.state.read(1, seq)
+        assert not asked
+        monkeypatch.undo()
+        server.start()
+        world.store.housekeep()
+        assert world.state.read(1, seq).body == b"far away"
+        world.close()
+
+
+def test_a_database_that_does_not_answer(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_store, "OPEN_PATIENCE_S", 0.1)
+    with pytest.raises(StoreUnreachable, match="cannot be opened"):
+        TableWorld(PostgresTable("postgresql:///none?host=/nowhere"))
+
+
+def test_a_store_that_is_closed_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_store, "CLOSE_PATIENCE_S", 0.2)
+    with PostgresServer() as server:
+        world = TableWorld(PostgresTable(server.url()), threaded=True)
+        world.durably()
+        server.crash()
+        world.publish()
+        with pytest.raises(JournalFailed, match="the store did not take frame 2"):
+            world.close()
+        assert world.failures
+
+
+def test_a_store_that_is_closed_does_not_wait_for_a_question_either(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_store, "CLOSE_PATIENCE_S", 0.2)
+    table = PostgresTable(store_url)
+    world = TableWorld(table)
+    ((pid,),) = table._reading.run("select pg_backend_pid()", {})[1]
+    asking, unanswered = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        asking.set()
+        with pytest.raises(StoreUnreachable):
+            world.store.is_owner()
+        unanswered.set()
+
+    os.kill(pid, signal.SIGSTOP)
+    asker = threading.Thread(target=ask)
+    asker.start()
+    try:
+        assert asking.wait(PATIENCE_S)
+        world.close()
+        assert unanswered.wait(PATIENCE_S)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        asker.join()

@@ -1,0 +1,108 @@
+"""Sessions on databases and roles that are not set up as most are."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+
+from leveret.core.errors import InvalidArgument, UnknownFormat
+from leveret.embedded.broker import open
+from leveret.journal.postgres import PostgresTable
+from leveret.journal.postgres_session import Session
+from leveret.journal.table import Unknown
+from tests.journal.table_world import TableWorld
+from tests.postgres_server import PostgresServer
+
+PATIENCE_S = 20
+WAITS = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}%'"
+
+
+def test_a_takeover_sees_what_was_under_way_whatever_isolation_is_the_default(
+    postgres: PostgresServer, store_url: str
+) -> None:
+    url = store_url.replace("options=", "options=-cdefault_transaction_isolation%3Drepeatable%5C%20read%20")
+    first = TableWorld(PostgresTable(url), threaded=True)
+    first.durably(b"before")
+    opened: list[TableWorld] = []
+    opening = threading.Thread(target=lambda: opened.append(TableWorld(PostgresTable(url))))
+    with psycopg.connect(store_url) as other:
+        other.execute("select 1 from leveret_shard for update")
+        seq, told = first.begin(b"under way")
+        postgres.wait_for(WAITS.format("leveret_segment_0_1"))
+        opening.start()
+        postgres.wait_for(WAITS.format("set epoch"))
+        other.rollback()
+    opening.join(PATIENCE_S)
+    assert told.wait(PATIENCE_S)
+    assert seq in opened[0].state.queues[1], "what was confirmed is there for the next owner"
+    first.kill()
+    opened[0].kill()
+
+
+def test_a_database_without_an_encoding(postgres: PostgresServer) -> None:
+    postgres.sql("create database ascii encoding 'SQL_ASCII' template template0")
+    url = postgres.url().replace("///postgres", "///ascii")
+    for _ in range(2):
+        with open(url) as broker:
+            broker.queue("größe").send("ß")
+            broker.stream("ström").send("ß")
+    with open(url) as broker:
+        assert [message.body for message in broker.queue("größe").receive(10)] == ["ß", "ß"]
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:secret@[::1/db", "postgresql://me:secret%@host/db", "postgresql://me:secret@host/d%zz"]
+)
+def test_a_password_is_not_repeated(url: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        Session(url, 0)
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("source", "harmless"), [("varsup.c", True), ("multixact.c", True), ("syncrep.c", False)])
+def test_transaction_numbers_that_run_out_leave_no_doubt(store_url: str, source: str, harmless: bool) -> None:
+    session = Session(store_url, 0)
+    warning: Any = SimpleNamespace(sqlstate="01000", source_file=source, message_primary="a warning")
+
+    def warned(run: object) -> str:
+        session._notice(warning)
+        return "done"
+
+    try:
+        if harmless:
+            assert session.transact(warned) == "done"
+        else:
+            with pytest.raises(Unknown, match="a warning"):
+                session.transact(warned)
+    finally:
+        session.close()
+
+
+def test_a_store_of_a_newer_version_is_left_to_it(postgres: PostgresServer, store_url: str) -> None:
+    newer = TableWorld(PostgresTable(store_url))
+    with psycopg.connect(store_url) as other:
+        other.execute("""update leveret_shard set meta = replace(meta, '"format": 1', '"format": 2')""")
+    with pytest.raises(UnknownFormat, match="the data has format 2"):
+        TableWorld(PostgresTable(store_url))
+    assert newer.store.is_owner()
+    newer.kill()
+
+
+def test_a_session_ends_under_whoever_uses_it(postgres: PostgresServer, store_url: str) -> None:
+    session, refusals = Session(store_url, 0), list[Exception]()
+
+    def ask() -> None:
+        try:
+            session.run("select pg_sleep(1000)")
+        except Unknown as unknown:
+            refusals.append(unknown)
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    postgres.wait_for("select 1 from pg_stat_activity where wait_event = 'PgSleep'")
+    session.end()
+    asker.join(PATIENCE_S)
+    assert len(refusals) == 1
+    postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'")

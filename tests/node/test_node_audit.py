@@ -1,0 +1,44 @@
+"""What is changed through a node is noted there, once, whoever does it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.node.cluster import SHARDS, name_in
+from tests.node.managed_cluster import ManagedCluster
+
+NAMES = [name_in(shard, "orders") for shard in range(SHARDS)]
+
+
+@pytest.fixture
+def cluster() -> Iterator[ManagedCluster]:
+    made = ManagedCluster("a", "b")
+    yield made
+    made.close()
+
+
+def acts(cluster: ManagedCluster, node: str) -> list[tuple[str, str]]:
+    """What a node has noted, the first act first."""
+    return [(row["by"], row["act"]) for row in reversed(cluster.managed(node).audit.recent(1_000))]
+
+
+def test_an_act_is_noted_once_by_the_node_that_was_asked(cluster: ManagedCluster) -> None:
+    api = cluster.api("b")
+    expected: list[str] = []
+    for name in NAMES:  # half of them are in shards of the other node
+        api.put(f"/queues/%2F/{name}", {"durable": True})
+        api.delete(f"/queues/%2F/{name}/contents")
+        api.delete(f"/queues/%2F/{name}")
+        expected += [f"PUT /api/queues/%2F/{name}", f"DELETE /api/queues/%2F/{name}/contents"]
+        expected += [f"DELETE /api/queues/%2F/{name}"]
+        cluster.ok("b", f"PUT /queues/{name}", {})
+        cluster.ok("b", f"DELETE /queues/{name}")
+        expected += ["PUT /queues/{queue}", "DELETE /queues/{queue}"]
+        cluster.ok("b", f"PUT /streams/{name}", {})
+        cluster.ok("b", "POST /operator/streams.delete", {"name": name})
+        expected += ["PUT /streams/{stream}", "streams.delete"]
+    api.put("/users/ada", {"password": "secret", "tags": ""})
+    api.post("/nodes/a/drain", {"stay": True})
+    expected += ["PUT /api/users/ada", "POST /api/nodes/a/drain"]
+    assert acts(cluster, "b") == [("guest", act) for act in expected]
+    assert acts(cluster, "a") == []

@@ -1,0 +1,178 @@
+"""What a node goes on with although something fails: a client that cannot be let in, a log that is away, a bad peer."""
+
+import asyncio
+import socket
+from functools import partial
+
+import pytest
+from pika.exceptions import ConnectionClosedByBroker
+
+from leveret.amqp import methods as m
+from leveret.cluster.catalog import UNKNOWN_MAX
+from leveret.cluster.catalog_log import Entry
+from leveret.core.errors import Unreachable
+from leveret.core.properties import Properties
+from leveret.node import neighbours
+from leveret.node.link import Link
+from leveret.node.neighbours import Neighbours
+from tests.node.cluster import PATIENCE_S, Cluster, name_in
+from tests.node.peer import Peer
+from tests.rabbitmq.wire import Said, Wire
+
+HOME = "0"
+
+
+def test_a_client_that_a_shard_cannot_let_in_waits_and_harms_nobody(cluster: Cluster) -> None:
+    member = cluster.members["a"]
+    node, access, shard = member.node, member.fronts.access, member.shards[HOME].shard
+    assert shard is not None
+    cluster.run(node.decide(lambda core: core.declare_vhost("late")))
+    cluster.run(node.decide(lambda core: access.set_permission("guest", "late", ".*", ".*", ".*")))
+    choose = member.catalog.replica.placements.choose
+    name = next(each for each in map(str, range(100)) if choose("late", each, None) == int(HOME))
+
+    def forget() -> None:
+        with shard.hub.locked() as core:
+            core.delete_vhost("late")
+
+    with cluster.connect("a", vhost="late") as one, cluster.connect("a") as two:
+        channel = one.channel()
+        cluster.call(forget)
+        channel.confirm_delivery()
+        cluster.run(node.decide(lambda core: core.declare_queue("late", name)))
+        channel._impl.basic_publish("", name, b"patience")
+        one.process_data_events(0)
+        cluster.wait_until(lambda: any(not backend.attached for backend in node._callers))
+        cluster.call(node.look)
+        two.channel().queue_declare(name_in(0, "served"))
+        assert len(shard.hub.connections) == 1
+        cluster.call(lambda: shard.reconcile(member.catalog.replica))
+        assert channel.queue_declare(name, passive=True).method.message_count == 1
+
+
+@pytest.mark.parametrize("goes_with", ["its connection", "its shard"])
+def test_what_cannot_be_told_the_catalog_now_is_told_later(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, goes_with: str
+) -> None:
+    tried: list[Entry] = []
+    name = name_in(0, "going")
+
+    async def fail(entry: Entry) -> bool:
+        tried.append(entry)
+        raise Unreachable("the log is away")
+
+    with cluster.connect("a") as one:
+        one.channel().queue_declare(name, exclusive=goes_with == "its connection", auto_delete=True)
+        monkeypatch.setattr(cluster.log, "append", fail)
+        if goes_with == "its shard":  # which deletes it after its last consumer
+            channel = one.channel()
+            channel.basic_cancel(channel.basic_consume(name, print))
+    cluster.wait_until(lambda: len(tried) > UNKNOWN_MAX)
+    monkeypatch.undo()
+    cluster.wait_until(lambda: ("/", name) not in cluster.members["b"].catalog.replica.homes)
+
+
+class Someone(asyncio.Protocol):
+    """A node that is there and says one thing to whoever calls it."""
+
+    def __init__(self, says: bytes) -> None:
+        self.calls: list[asyncio.Transport] = []
+        self._says = says
+        self._address = ("127.0.0.1", 0)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.calls.append(transport)
+        transport.write(self._says)
+
+    def owner_of(self, home: str) -> str | None:
+        return None
+
+    def address_of(self, node: str) -> tuple[str, int] | None:
+        return self._address
+
+    def nodes(self) -> list[str]:
+        return ["a", "b"]
+
+    async def meet(self) -> int:
+        """How often it is called by one who looks again and again."""
+        server = await asyncio.get_running_loop().create_server(lambda: self, *self._address)
+        self._address = server.sockets[0].getsockname()[:2]
+        others = Neighbours("a", self, lambda dials: Link(Peer("a"), dials))
+        others.look()
+        while not self.calls:
+            await asyncio.sleep(0.001)
+        for _ in range(50):
+            others.look()
+            await asyncio.sleep(0.001)
+        await others.leave()
+        server.close()
+        for call in self.calls:
+            call.abort()
+        await server.wait_closed()
+        await asyncio.sleep(0)
+        return len(self.calls)
+
+
+@pytest.mark.parametrize("says", [b"", b"go away, whoever you are"])
+def test_a_node_that_lets_nobody_in_is_not_called_again_at_once(says: bytes) -> None:
+    assert asyncio.run(Someone(says).meet()) == 1
+
+
+def test_a_node_in_trouble_lets_publishers_of_other_nodes_wait(cluster: Cluster) -> None:
+    node, name = cluster.members["b"].node, name_in(1, "waiting")
+    client = Wire("127.0.0.1", cluster.members["a"].port)
+    client.send(1, m.QueueDeclare(name))
+    client.expect(m.QueueDeclareOk)
+    cluster.call(partial(node.set_alarm, "low on memory"))
+    client.send(1, m.BasicPublish("", name), Properties(), b"later")
+    client.expect(m.ConnectionBlocked)
+    cluster.move("0", "b")
+    assert all(shard.hub.alarm == "low on memory" for shard in node.shards.values())
+    cluster.call(partial(node.set_alarm, None))
+    client.expect(m.ConnectionUnblocked)
+    client.send(1, m.QueueDeclare(name, passive=True))
+    assert client.expect(m.QueueDeclareOk) == m.QueueDeclareOk(name, 1, 0)
+    client.close()
+
+
+def test_a_client_goes_on_though_a_node_is_gone_whose_exclusive_queue_it_published_to(cluster: Cluster) -> None:
+    asking, answering = (Wire("127.0.0.1", cluster.members[node].port) for node in "ba")
+    asking.send(1, m.QueueDeclare("replies", exclusive=True))
+    asking.expect(m.QueueDeclareOk)
+    answering.send(1, m.ConfirmSelect())
+    answering.expect(m.ConfirmSelectOk)
+    answering.send(1, m.BasicPublish("", "replies"), Properties(), b"first")
+    answering.expect(m.BasicAck)
+    cluster.remove("b")
+    answering.send(1, m.BasicRecover(True))
+    assert answering.read(PATIENCE_S) == Said(1, m.BasicRecoverOk())
+    answering.send(1, m.QueueDeclare(name_in(0, "mine")))
+    answering.expect(m.QueueDeclareOk)
+    for wire in (asking, answering):
+        wire.drop()
+
+
+def test_channels_are_counted_by_the_node_that_a_client_came_to(cluster: Cluster) -> None:
+    member, name = cluster.members["a"], name_in(0, "shared")
+    cluster.run(member.node.decide(lambda core: member.fronts.access.set_user_limits("guest", {"max-channels": 1})))
+    with cluster.connect("a") as one, cluster.connect("b") as two:
+        first, second = one.channel(), two.channel()
+        first.queue_declare(name)
+        second.queue_declare(name)
+        with pytest.raises(ConnectionClosedByBroker, match="530"):
+            one.channel()
+
+
+def test_strangers_at_the_door_of_a_node_are_few(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "STRANGERS_MAX", 2)
+    address = cluster.addresses["a"]
+    strangers = [socket.create_connection(address, PATIENCE_S) for _ in range(3)]
+    said = [stranger.recv(1) for stranger in strangers]
+    assert said.count(b"") == 1
+    for stranger in strangers:
+        stranger.close()
+    left = cluster.members["a"].node.neighbours._strangers
+    cluster.wait_until(lambda: all(link.is_decided for link in left))
+    with socket.create_connection(address, PATIENCE_S) as other:
+        assert other.recv(1)
