@@ -16,6 +16,7 @@ from leveret.cluster.catalog import Catalog
 from leveret.cluster.catalog_log import Entry
 from leveret.core.broker import Broker
 from leveret.core.errors import Fenced, Unreachable
+from leveret.core.properties import Properties, content
 from leveret.embedded.guard import Guard
 from leveret.journal.file_store import FileStore
 from leveret.net.admission import Admission
@@ -92,6 +93,24 @@ def test_a_node_that_takes_over_first_learns_what_the_last_owner_knew(tmp_path: 
     asyncio.run(main())
     with leveret.open(tmp_path) as broker:
         assert [message.body for message in broker.queue("orders").receive(10)] == [b"kept"]
+
+
+@pytest.mark.parametrize(("planned", "left"), [(True, 2), (False, 1)])
+def test_what_is_not_persistent_stays_in_a_shard_that_is_given_away(tmp_path: Path, planned: bool, left: int) -> None:
+    async def main() -> None:
+        log = MemoryLog()
+        await Catalog(log, "b", 1).change(declare("orders"))
+        async with hosted(log, folder_with_orders(tmp_path)) as (node, hosting):
+            assert await hosting.take_over(0, 1)
+            with node.shards["0"].hub.locked() as shard:
+                orders = shard.topology.vhost("/").queues["orders"]
+                shard.publish([orders], orders.route, *content(Properties(), b"fleeting"), persistent=False)
+            await (hosting.drain(0) if planned else hosting.drop(0))
+            assert await hosting.take_over(0, 2)
+            with node.shards["0"].hub.locked() as shard:
+                assert shard.topology.vhost("/").queues["orders"].depth == left
+
+    asyncio.run(main())
 
 
 def test_a_node_that_cannot_learn_it_serves_nothing_and_deletes_nothing(tmp_path: Path) -> None:
