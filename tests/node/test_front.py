@@ -1,5 +1,7 @@
 """Clients of a node whose queues are in several shards: they see one broker."""
 
+import gc
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -141,6 +143,23 @@ def test_what_is_too_large_for_a_queue_is_refused_before_it_is_sent(client: Clie
     client.publish("small", body=bytes(101))
     refused = client.next(ChannelClose).reply_text
     assert "message size 101 is larger than configured max size 100 of queue 'small'" in refused
+
+
+def test_a_client_that_goes_with_messages_leaves_nothing_behind(world: FrontWorld, client: Client) -> None:
+    for name in NAMES:
+        client.call(BasicConsume(name), BasicConsumeOk)
+    client.publish("", exchange="amq.fanout")
+    assert len(client.received()) == SHARDS
+    connection = client.connection
+    channel = connection.channels[1]
+    left = [weakref.ref(each) for each in (connection, channel, *channel.branches.values())]
+    world.hub.lost(connection)
+    world.work()
+    world.hub.flush()
+    del connection, channel, client.connection
+    gc.collect()
+    assert [each() for each in left if each() is not None] == []
+    assert leased(world) == 0
 
 
 def test_what_is_to_be_settled_is_not_recovered(client: Client) -> None:

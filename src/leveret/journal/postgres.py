@@ -65,13 +65,16 @@ CREATE_SEGMENT = (
 )
 HEADER = "insert into {table} values (0, %(seq)s, %(epoch)s, %(data)b)"
 APPEND = """
-    with owned as (select id from leveret_shard where id = %(shard)s and epoch = %(epoch)s for share),
+    with owned as (select id from leveret_shard where id = {shard} and epoch = {epoch} for share),
     frame as (
-        insert into {table} select %(start)s, %(seq)s, %(epoch)s, %(data)b from owned
-        where (select seq from {table} where start < %(start)s order by start desc limit 1) = %(seq)s - 1
+        insert into {table} select {start}, {seq}, {epoch}, {data} from owned
+        where (select seq from {table} where start < {start} order by start desc limit 1) = {seq} - 1
         on conflict (start) do nothing returning seq
     ){beside}
     select seq from frame"""
+BY_NAME = {name: f"%({name})s" for name in ("shard", "epoch", "start", "seq")} | {"data": "%(data)b"}
+BY_NUMBER = {name: f"${number}" for number, name in enumerate(BY_NAME, 1)}
+TYPES = (20, 20, 20, 20, 17)  # int8, and bytea for the data
 LAST = "select seq from {table} where start >= %(start)s order by start desc limit 1"
 ROWS = """
     select start, seq, data from {table}
@@ -94,6 +97,7 @@ class PostgresTable:
             raise ValueError(f"shards are 0 to {SHARDS_MAX - 1}")
         self._shard = shard
         self._epoch = 0
+        self._append_to = 0, ""  # the segment of the last frame, and the statement
         self._log = Session(url, 0)
         self._reading = Session(url, READ_TIMEOUT_MS)
         self._upkeep = Session(url, UPKEEP_TIMEOUT_MS)
@@ -157,16 +161,25 @@ class PostgresTable:
 
     def append(self, row: Row) -> bool:
         """See Table."""
+        if not row.beside:
+            return self._append_alone(row)
         pieces = postgres_streams.plain(row.beside)
         if pieces is not None:
             return self._append(self._log.run, row, pieces)
         return self._log.transact(lambda run: self._append_all(run, row))
 
+    def _append_alone(self, row: Row) -> bool:
+        """Append a frame, which is what most of them are."""
+        if self._append_to[0] != row.segment:
+            self._append_to = row.segment, APPEND.format(table=self._segment(row.segment), beside="", **BY_NUMBER)
+        numbers = [number.to_bytes(8, "big") for number in (self._shard, self._epoch, row.start, row.seq)]
+        return self._log.repeat(self._append_to[1], TYPES, [*numbers, row.data]) == 1
+
     def _append(self, run: Run, row: Row, pieces: Sequence[Piece]) -> bool:
         """Append a frame, and pieces of streams with it, in one statement."""
         beside, values = postgres_streams.puts(self._shard, pieces)
         frame = self._values(start=Int8(row.start), seq=Int8(row.seq), data=row.data)
-        statement = APPEND.format(table=self._segment(row.segment), beside=beside)
+        statement = APPEND.format(table=self._segment(row.segment), beside=beside, **BY_NAME)
         return run(statement, {**frame, **values})[0] == 1
 
     def _append_all(self, run: Run, row: Row) -> bool:

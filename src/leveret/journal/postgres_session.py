@@ -8,7 +8,7 @@ that leaves it open. A driver's own timeout would cancel in just that way; a pee
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import psycopg
@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from leveret.clock import ticks_us
 from leveret.core.errors import InvalidArgument, JournalFailed
+from leveret.journal.postgres_prepared import Connection, Prepared, Value
 from leveret.journal.table import Unknown
 
 SETTINGS: dict[str, Any] = {
@@ -44,7 +45,6 @@ Values = dict[str, Any]
 Result = tuple[int, list[tuple[Any, ...]]]
 """How many rows a statement touched, and those that it gave."""
 Run = Callable[[str, Values | None], Result]
-Connection = psycopg.Connection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
 
 
@@ -68,10 +68,27 @@ class Session:
         self._connection: Connection | None = None
         self._warning: str | None = None
         self._began_us = 0
+        self._prepared: Prepared | None = None
+        self._repeats = 0
 
     def run(self, statement: str, values: Values | None = None) -> Result:
         """Do one statement in a transaction of its own."""
         return self._done(lambda connection: _result(connection, statement, values))
+
+    def repeat(self, statement: str, types: Sequence[int], values: Sequence[Value]) -> int:
+        """Do one statement in a transaction of its own, mostly the same as the last time; how many rows it gives."""
+        return self._done(lambda connection: self._repeated(connection, statement, types).run(values))
+
+    def _repeated(self, connection: Connection, statement: str, types: Sequence[int]) -> Prepared:
+        """The statement, prepared; the one before it is forgotten."""
+        last = self._prepared
+        if last is None or last.text != statement:
+            self._repeats += 1
+            self._prepared = Prepared(connection, f"leveret_{self._repeats}", statement, types)
+            if last is not None:
+                connection.execute(f"deallocate {last.name}".encode())
+        assert self._prepared is not None, "it is prepared by now"
+        return self._prepared
 
     def transact(self, work: Callable[[Run], Answer]) -> Answer:
         """Do statements in one transaction: `work` gets what runs each of them."""
@@ -150,7 +167,7 @@ class Session:
         """Give the connection up."""
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
+            self._connection = self._prepared = None
 
 
 def _result(connection: Connection, statement: str, values: Values | None) -> Result:
