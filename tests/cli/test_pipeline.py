@@ -82,8 +82,9 @@ def test_a_script_for_spark_submit_runs_beside_its_neighbours() -> None:
 def test_missing_java_is_told_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    leveret.open(tmp_path / "data").close()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert main.main(["pipeline", "archive", "--path", str(tmp_path), "--out", str(tmp_path / "out")]) == 1
+    assert main.main(["pipeline", "archive", "--path", str(tmp_path / "data"), "--out", str(tmp_path / "out")]) == 1
     assert "apt-get install" in capsys.readouterr().err
 
 

@@ -201,9 +201,9 @@ def test_tls_is_spoken_and_the_certificate_checked(tmp_path: Path) -> None:
 
     flags = ("--cert-file", str(certificate), "--key-file", str(key))
     with EtcdProcess(tmp_path, *flags, scheme="https") as process:
-        run(process, use, tls=ssl.create_default_context(cafile=str(certificate)))
+        run(process, use, tls=ssl.create_default_context(cafile=str(certificate)), timeout_s=PATIENCE_S)
         with pytest.raises(Unreachable, match="certificate"):
-            run(process, use)
+            run(process, use, timeout_s=PATIENCE_S)
 
 
 @pytest.mark.parametrize("url", ["ftp://host:1", "http://", "http://host:99999999"])

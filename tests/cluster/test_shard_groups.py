@@ -279,12 +279,16 @@ def test_a_stale_owner_writes_neither_here_nor_there(world: World) -> None:
 # Whose a store is
 
 
-def test_nodes_do_not_begin_on_the_store_of_somebody_else(store_url: str, world: World) -> None:
+def test_nodes_do_not_begin_on_the_store_of_somebody_else(
+    postgres: PostgresServer, store_url: str, world: World
+) -> None:
     check_store(store_url, "test")
     with leveret.open(store_url) as single:
         single.queue("orders").send("kept")
     with pytest.raises(InvalidArgument, match="messages of a server that is no node"):
         check_store(store_url, "test")
+    empty = postgres.new_url(f"empty_{secrets.token_hex(8)}")
+    check_store(f"{empty},{store_url.rpartition('%3D')[2]}", "test")  # which is not the first of its search path
     check_store(world.urls[0], "test")
     with pytest.raises(InvalidArgument, match="belongs to the cluster 'test'"):
         check_store(world.urls[0], "other")

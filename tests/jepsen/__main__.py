@@ -47,6 +47,7 @@ def run(world: World, kinds: list[str], say: Callable[[str], None]) -> Findings:
     with world:
         say(f"{history.now_s:7.1f} s  {len(world.names)} nodes run")
         world.wait_for_confirms("the start")
+        world.wait_for_consumers()
         for number, kind in enumerate(kinds, 1):
             start_s = history.now_s
             say(f"{start_s:7.1f} s  fault {number} of {len(kinds)}: {kind}")

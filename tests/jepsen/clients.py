@@ -11,7 +11,7 @@ from leveret.amqp import methods as m
 from leveret.core.properties import Properties
 from tests.amqp.wire import Client, Ended
 from tests.jepsen.history import DELIVER, FAIL, INVOKE, OK, PUBLISH, UNKNOWN, History
-from tests.jepsen.wanderer import Connect, Gone, Wanderer
+from tests.jepsen.wanderer import LATER_S, Connect, Gone, Wanderer
 
 PREFETCH = 50
 BURST = 12
@@ -65,6 +65,7 @@ class Consumer(Wanderer[Client]):
     """Takes everything out of one queue."""
 
     lost = (Ended, Gone, OSError)
+    pause_s = LATER_S
 
     def __init__(
         self, name: str, connect: Connect[Client], first: int, history: History, queue: str, held: int = 1

@@ -43,6 +43,8 @@ PROMISES = Promises(
 )
 PLACES = (*PROMISES.queues, *SINK_QUEUES, SINK_STREAM)
 """All that messages go to."""
+TAKEN = (*PROMISES.queues, SINK_STREAM)
+"""All that is taken from while there are faults."""
 LOGIN = ("hare", "quick")  # guest would be let in from this machine only
 LISTEN_S = 12.0  # a failover, and the time that a new owner keeps what was delivered for whoever has it
 QUIET_S = 1.0  # after which nothing more is on its way to the queues of sinks

@@ -16,7 +16,7 @@ from leveret.core.properties import Properties
 from tests.amqp.wire import Client, Ended
 from tests.jepsen.history import FAIL, INVOKE, OK, PUBLISH, READ, UNKNOWN, History
 from tests.jepsen.http_link import LOST, RestLink
-from tests.jepsen.wanderer import Connect, Gone, Wanderer
+from tests.jepsen.wanderer import LATER_S, Connect, Gone, Wanderer
 
 PARTITIONS = 2
 KEYS = 4  # of each publisher, so that it has records in both partitions
@@ -68,6 +68,7 @@ class StreamReader(Wanderer[Client]):
     """Reads one stream by AMQP."""
 
     lost = (Ended, Gone, OSError)
+    pause_s = LATER_S
 
     def __init__(self, name: str, connect: Connect[Client], first: int, history: History, stream: str) -> None:
         super().__init__(name, connect, first, history)

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from tests.jepsen.history import History
 
 PAUSE_S = 0.05  # before another attempt to connect
+LATER_S = 0.5  # the same for those who are in no hurry: a node remembers a password that it has just verified
 PATIENCE_S = 5.0  # then a client goes to another node
 
 T = TypeVar("T")
@@ -25,6 +26,7 @@ class Wanderer(threading.Thread, Generic[T]):
 
     lost: tuple[type[Exception], ...] = (Gone, OSError)
     """What is raised when a node is not there any more."""
+    pause_s = PAUSE_S
 
     def __init__(self, name: str, connect: Connect[T], first: int, history: History) -> None:
         super().__init__(name=name, daemon=True)
@@ -50,7 +52,7 @@ class Wanderer(threading.Thread, Generic[T]):
             with self._connect(self._first + life) as client:
                 self.talk(client, life)
         except self.lost:
-            self.ended.wait(PAUSE_S)
+            self.ended.wait(self.pause_s)
 
     def talk(self, client: T, life: int) -> None:
         """Do what this client is for, on a connection."""

@@ -12,9 +12,9 @@ from typing import Self
 
 import psycopg
 
-from tests.jepsen.crowd import LOGIN, PLACES, Crowd
+from tests.jepsen.crowd import LOGIN, PLACES, TAKEN, Crowd
 from tests.jepsen.footing import Faults, Footing
-from tests.jepsen.history import FAULT, INVOKE, OK, PUBLISH, History
+from tests.jepsen.history import DELIVER, FAULT, INVOKE, OK, PUBLISH, READ, History
 from tests.machine import PROGRAM
 from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.server_process import PACKAGES, TRACEBACK
@@ -99,6 +99,17 @@ class World:
             time.sleep(POLL_S)
         if missing:
             self.complaints.append(f"{sorted(missing)} confirmed too little for {HEAL_S:.0f} s after {after}")
+
+    def wait_for_consumers(self) -> None:
+        """Wait until everybody who takes messages has got one."""
+        deadline = time.monotonic() + HEAL_S
+        while (missing := set(TAKEN) - self._heard()) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        if missing:
+            self.complaints.append(f"nobody got anything of {sorted(missing)} for {HEAL_S:.0f} s after the start")
+
+    def _heard(self) -> set[str]:
+        return {each.queue for each in self.history.since() if each.what in (DELIVER, READ)}
 
     def _silent(self, position: int) -> set[str]:
         operations = self.history.since(position)

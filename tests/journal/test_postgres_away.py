@@ -59,6 +59,19 @@ def test_a_database_that_is_away_is_not_asked_for_each_record(monkeypatch: pytes
         world.close()
 
 
+def test_a_segment_that_is_gone_is_not_overlooked_by_the_housekeeper(postgres: PostgresServer, store_url: str) -> None:
+    first = TableWorld(PostgresTable(store_url), segment_bytes=1024)
+    for i in range(20):
+        first.durably(b"%d" % i)
+    first.close()
+    world = TableWorld(PostgresTable(store_url))
+    postgres.sql(f"drop table {store_url.rpartition('%3D')[2]}.leveret_segment_0_1")
+    with pytest.raises(JournalFailed, match="does not exist"):
+        world.store.compact()
+    assert world.failures
+    world.kill()
+
+
 def test_a_database_that_does_not_answer(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_store, "OPEN_PATIENCE_S", 0.1)
     with pytest.raises(StoreUnreachable, match="cannot be opened"):

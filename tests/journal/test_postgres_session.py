@@ -106,3 +106,16 @@ def test_a_session_ends_under_whoever_uses_it(postgres: PostgresServer, store_ur
     asker.join(PATIENCE_S)
     assert len(refusals) == 1
     postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'")
+
+
+def test_one_who_has_not_waited_for_long_is_left_alone(postgres: PostgresServer, store_url: str) -> None:
+    session, answers = Session(store_url, 0), list[object]()
+    asker = threading.Thread(target=lambda: answers.append(session.run("select 1 from pg_advisory_xact_lock(7)")))
+    with psycopg.connect(store_url) as other:
+        other.execute("select pg_advisory_xact_lock(7)")
+        asker.start()
+        postgres.wait_for("select 1 from pg_stat_activity where wait_event = 'advisory'")
+        session.cut(PATIENCE_S * 1_000_000)
+    asker.join(PATIENCE_S)
+    session.close()
+    assert answers == [(1, [(1,)])]

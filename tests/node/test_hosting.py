@@ -15,7 +15,8 @@ from leveret.clock import SystemClock
 from leveret.cluster.catalog import Catalog
 from leveret.cluster.catalog_log import Entry
 from leveret.core.broker import Broker
-from leveret.core.errors import Fenced, JournalFailed, Unreachable
+from leveret.core.errors import Fenced, Unreachable
+from leveret.core.properties import Properties, content
 from leveret.embedded.guard import Guard
 from leveret.journal.file_store import FileStore
 from leveret.net.admission import Admission
@@ -94,6 +95,24 @@ def test_a_node_that_takes_over_first_learns_what_the_last_owner_knew(tmp_path: 
         assert [message.body for message in broker.queue("orders").receive(10)] == [b"kept"]
 
 
+@pytest.mark.parametrize(("planned", "left"), [(True, 2), (False, 1)])
+def test_what_is_not_persistent_stays_in_a_shard_that_is_given_away(tmp_path: Path, planned: bool, left: int) -> None:
+    async def main() -> None:
+        log = MemoryLog()
+        await Catalog(log, "b", 1).change(declare("orders"))
+        async with hosted(log, folder_with_orders(tmp_path)) as (node, hosting):
+            assert await hosting.take_over(0, 1)
+            with node.shards["0"].hub.locked() as shard:
+                orders = shard.topology.vhost("/").queues["orders"]
+                shard.publish([orders], orders.route, *content(Properties(), b"fleeting"), persistent=False)
+            await (hosting.drain(0) if planned else hosting.drop(0))
+            assert await hosting.take_over(0, 2)
+            with node.shards["0"].hub.locked() as shard:
+                assert shard.topology.vhost("/").queues["orders"].depth == left
+
+    asyncio.run(main())
+
+
 def test_a_node_that_cannot_learn_it_serves_nothing_and_deletes_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         async with hosted(DeafLog(), folder_with_orders(tmp_path)) as (node, hosting):
@@ -149,53 +168,6 @@ def test_what_a_shard_deletes_leaves_the_catalog_when_that_is_durable(
                 await asyncio.sleep(0.01)
 
     asyncio.run(main())
-
-
-def test_a_node_that_stops_waits_for_a_database_once_and_not_for_each_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-    close = FileStore.close
-
-    def closed(store: FileStore) -> None:
-        calls.append("close")
-        close(store)
-
-    monkeypatch.setattr(FileStore, "hurry", lambda store: calls.append("hurry"))
-    monkeypatch.setattr(FileStore, "close", closed)
-
-    async def scene() -> None:
-        async with hosted(MemoryLog(), tmp_path) as (_, hosting):
-            hosting._open_at = lambda shard, epoch: leveret.open(tmp_path / str(shard))
-            for shard in range(3):
-                assert await hosting.take_over(shard, 1)
-
-    asyncio.run(scene())
-    assert calls[:4] == ["hurry", "hurry", "hurry", "hurry"], "the fourth is the first one that is closed"
-    assert calls.count("close") == 3
-
-
-def test_shards_are_closed_although_one_of_them_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[FileStore] = []
-    close = FileStore.close
-
-    def fail_first(store: FileStore) -> None:
-        close(store)
-        closed.append(store)
-        if len(closed) == 1:
-            raise JournalFailed("its database is away")
-
-    async def scene() -> None:
-        async with hosted(MemoryLog(), tmp_path) as (_, hosting):
-            hosting._open_at = lambda shard, epoch: leveret.open(tmp_path / str(shard))
-            for shard in range(2):
-                assert await hosting.take_over(shard, 1)
-            monkeypatch.setattr(FileStore, "close", fail_first)
-            with pytest.raises(JournalFailed, match="its database is away"):
-                await hosting.stop()
-
-    asyncio.run(scene())
-    assert len(closed) == 2
 
 
 def test_time_passes_in_a_shard_that_is_lost_and_not_given_up_yet(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Destinations that take no letters: nothing waits for them but what is for them, and that keeps its order."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from leveret.core.held import Held
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.node.mailbag import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, Destination
+from leveret.node.operations import Operations
 from leveret.node.outbox import IDLE_MS
 from tests.amqp.client import Client
 from tests.node.cluster import Cluster, name_in
@@ -122,6 +124,9 @@ def test_operators_see_who_takes_nothing(
     [stuck] = world.outboxes[SOURCE_SHARD].waiting()
     assert (stuck.letters, stuck.is_stuck) == (1, True)
     assert stuck.age_ms >= 5 * PAUSE_MAX_MS
+    node: Any = SimpleNamespace(_node=world)
+    [told] = Operations._outboxes(node)
+    assert (told["shard"], told["destination"], told["stuck"]) == (SOURCE_SHARD, stuck.destination, True)
     take(client, full)
     retry(world)
     assert world.outboxes[SOURCE_SHARD].waiting() == []

@@ -158,6 +158,14 @@ def test_rows_of_one_deduplication_id_are_one_message(cluster: DiskCluster) -> N
     assert cluster.received(AWAY) == ["1"]
 
 
+def test_equal_large_rows_are_one_message_of_another_shard(cluster: DiskCluster) -> None:
+    cluster.ok("a", f"PATCH /queues/{AWAY}", {"content_dedup": True})
+    part = cluster.stage("p", [LARGE, LARGE, b"1", b"1"], constant("queue", AWAY))
+    assert cluster.commit("a", 4, part).status == 200
+    cluster.wait_until(cluster.quiet)
+    assert cluster.received(AWAY) == [LARGE.decode(), "1"]
+
+
 def test_rows_wait_for_a_full_queue_of_another_shard(cluster: DiskCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "ROWS_MAX", 2)
     cluster.ok("a", f"PATCH /queues/{AWAY}", {"max_length": 3, "overflow": "reject-publish"})

@@ -24,7 +24,7 @@ from leveret.cluster.freshness import BEATS, LEASE_S, Freshness, Reader, Watch
 from leveret.cluster.placement import SHARDS
 from leveret.cluster.replica import Replica, Step
 from leveret.core.broker import Broker
-from leveret.core.errors import BrokerClosed, LeveretError, StoreUnreachable, Unreachable
+from leveret.core.errors import BrokerClosed, StoreUnreachable, Unreachable
 
 READ_MAX = 500
 BATCH_MAX = 200  # verbs in one entry
@@ -100,10 +100,10 @@ class Catalog:
         while self._wishes:
             async with self._turn:
                 wishes, self._wishes = self._wishes[:BATCH_MAX], self._wishes[BATCH_MAX:]
-                failure: LeveretError = BrokerClosed("the catalog was closed: the change may have been made, or not")
+                failure: Exception = BrokerClosed("the catalog was closed: the change may have been made, or not")
                 try:
                     await self._commit(wishes)
-                except LeveretError as error:
+                except Exception as error:  # whatever it is, others wait for their turn
                     failure = error
                 finally:
                     for wish in wishes:
@@ -265,6 +265,9 @@ class Catalog:
             self._committing.cancel()
             with suppress(asyncio.CancelledError):
                 await self._committing
+        left, self._wishes = self._wishes, []
+        for wish in left:
+            wish.give(BrokerClosed("the catalog was closed: the change was not made"))
         if self._beats:
             with suppress(Unreachable, TimeoutError):
                 async with asyncio.timeout(LEAVE_S):

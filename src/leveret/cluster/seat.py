@@ -15,7 +15,8 @@ from typing import NamedTuple, TypeVar
 from psycopg.types.numeric import Int8
 
 from leveret.core.errors import JournalFailed, PreconditionFailed
-from leveret.journal.postgres_session import Connection, Run, Session, conninfo
+from leveret.journal.postgres_prepared import Connection
+from leveret.journal.postgres_session import Run, Session, conninfo
 
 CREATE = "create table if not exists leveret_seat (id int primary key, generation bigint not null, url text)"
 KNOWN = "select to_regclass('leveret_seat') is not null, to_regclass('leveret_group_of') is not null"

@@ -59,7 +59,8 @@ ALL = "select id, url from leveret_group where id >= %(id)s order by id"
 ADD = "insert into leveret_group values (%(id)s, %(url)s)"
 FACTS = """
     select current_setting('server_version_num')::int / 10000, current_setting('synchronous_standby_names'),
-        to_regclass('leveret_group_of') is not null, to_regclass('leveret_shard') is not null
+        to_regclass(quote_ident(current_schema()) || '.leveret_group_of') is not null,
+        to_regclass(quote_ident(current_schema()) || '.leveret_shard') is not null
     where %(id)s = 0"""
 HAS = """
     select to_regclass('leveret_home') is not null, to_regclass('leveret_shard') is not null where %(id)s = 0"""

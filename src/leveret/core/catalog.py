@@ -50,6 +50,8 @@ class Kind(IntEnum):
     ALERT_SILENCE = 33
     INCUMBENT = 34
     """The consumer that alone is given the messages of a queue, for the next owner of a shard."""
+    HANDOVER = 35
+    """That messages are in the journal which are not persistent, for the next owner of a shard."""
 
 
 OF_VHOST = (

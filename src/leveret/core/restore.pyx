@@ -7,9 +7,9 @@ broker stopped is simply waiting again, with its delivery count.
 from leveret.core import snapshots
 from leveret.core.errors import DamagedJournal
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, SCHEDULED, new_held
-from leveret.core.message cimport BLOB
+from leveret.core.message cimport BLOB, PERSISTENT
 from leveret.core.policy import QueuePolicy
-from leveret.core.ports cimport DELAYED, Place
+from leveret.core.ports cimport CANCELLED, DELAYED, Place
 from leveret.core.ready cimport Fifo, Group
 
 cdef enum:
@@ -353,6 +353,35 @@ def waiting_numbers(Queue queue not None) -> list[int]:
     return numbers
 
 
+def transient(Queue queue not None) -> list[tuple[int, int, int]]:
+    """Number, priority and group of the messages that a restart of the broker is to drop."""
+    cdef Entry entry
+    cdef Held held
+    cdef uint64_t group
+    cdef list found = []
+    for held in (queue.held or {}).values():
+        if not held.entry.flags & PERSISTENT:
+            found.append((held.entry.seq, held.entry.priority, held.group))
+    for fifo in queue.ready.fifos() if queue.ready is not None else ():
+        group = (<Group>fifo).key if isinstance(fifo, Group) else 0
+        entry.seq = 0
+        while (<Fifo>fifo).lane is not None and (<Fifo>fifo).lane.after(entry.seq, &entry):
+            if not entry.flags & PERSISTENT:
+                found.append((entry.seq, entry.priority, group))
+    return found
+
+
+def drop_transient(Queue queue not None) -> None:
+    """Drop those messages."""
+    cdef Held held
+    for seq, priority, group in transient(queue):
+        held = queue.remove(seq, priority, group)
+        if held is None:        # it is not ready, but due later
+            held = queue.held[seq]
+        queue.counters.dropped += 1
+        queue.settle(held, CANCELLED)
+
+
 def segments_of(Queue queue not None) -> dict[int, int]:
     """The number of records that a queue has in each segment."""
     cdef dict counts = {}
@@ -373,20 +402,25 @@ cdef int count_segments(Queue queue, dict counts) except -1:
 
 
 cdef list living_in(Restorable broker, uint32_t segment):
-    """What lives in a segment: (number, due, group, expiry, queue, priority), the lowest number last."""
+    """What lives in a segment: (number, due, group, expiry, queue, priority), the lowest number last.
+
+    Segment 0 is the memory; there only what is in queues that last.
+    """
     cdef Entry entry
     cdef Held held
     cdef Fifo fifo
     cdef uint64_t seq, group
     cdef list found = []
     for queue in broker.queues.values():
+        if segment == 0 and not queue.durable:
+            continue
         for each in ((<Queue>queue).held or {}).values():
             held = <Held>each
             if held.entry.place.segment == segment:
                 due = 0 if held.ready_ms == held.entry.enqueued_ms else held.ready_ms
                 found.append((held.entry.seq, due, held.group, held.entry.expiry_ms, queue.id, held.entry.priority))
         for fifo in (<Queue>queue).ready.fifos() if (<Queue>queue).ready is not None else ():
-            if fifo.lane is None or not fifo.lane.touches(segment):
+            if fifo.lane is None or segment and not fifo.lane.touches(segment):
                 continue
             group = (<Group>fifo).key if isinstance(fifo, Group) else 0
             seq = 0

@@ -35,6 +35,8 @@ from leveret.journal.table import FIRST_START, Row, Shard, Unknown
 SHARDS_MAX = 1 << 15
 UPKEEP_TIMEOUT_MS = 20_000
 """Upkeep is given up after a while: it holds no promise. An append waits for as long as it takes."""
+STUCK_US = 5_000_000
+"""A statement of upkeep that takes longer will not come to an end before the store is closed."""
 SCHEMA_LOCK = 0x6C657665
 """Of those who create the same tables at the same time."""
 
@@ -99,7 +101,6 @@ class PostgresTable:
         self._log = Session(url, 0)
         self._reading = Session(url, READ_TIMEOUT_MS)
         self._upkeep = Session(url, UPKEEP_TIMEOUT_MS)
-        self._sessions = (self._log, self._reading, self._upkeep)
         self._dropping: list[str] = []
         """Tables that nobody needs any more."""
 
@@ -254,12 +255,13 @@ class PostgresTable:
 
     def cut(self) -> None:
         """See Table."""
-        for session in self._sessions:
+        for session in (self._log, self._reading):
             session.cut()
+        self._upkeep.cut(STUCK_US)  # a large checkpoint takes its time, part by part
 
     def close(self) -> None:
         """See Table."""
-        for session in self._sessions:
+        for session in (self._log, self._reading, self._upkeep):
             session.close()
 
     def _values(self, **values: object) -> Values:

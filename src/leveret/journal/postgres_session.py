@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from leveret.clock import ticks_us
 from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.journal.postgres_prepared import Connection, Prepared, Value
 from leveret.journal.table import Unknown
@@ -66,6 +67,7 @@ class Session:
         self._mutex = threading.Lock()
         self._connection: Connection | None = None
         self._warning: str | None = None
+        self._began_us = 0
         self._prepared: Prepared | None = None
         self._repeats = 0
 
@@ -100,6 +102,7 @@ class Session:
     def _done(self, work: Callable[[Connection], Answer]) -> Answer:
         """Do something on the connection, one after the other."""
         with self._mutex:
+            self._began_us = ticks_us()
             return self._certain(work)
 
     def _certain(self, work: Callable[[Connection], Answer]) -> Answer:
@@ -121,10 +124,13 @@ class Session:
             raise Unknown(self._warning)
         return answer
 
-    def cut(self) -> None:
-        """Shut the socket down under whoever waits at it; PostgreSQL is not asked to cancel anything."""
+    def cut(self, after_us: int = 0) -> None:
+        """Shut the socket down under whoever waits at it; PostgreSQL is not asked to cancel anything.
+
+        One who has not waited for so long yet is left alone.
+        """
         connection = self._connection
-        if connection is None or connection.closed:
+        if connection is None or connection.closed or ticks_us() - self._began_us < after_us:
             return
         try:
             with socket.socket(fileno=os.dup(connection.fileno())) as peer:

@@ -15,7 +15,7 @@ caller asks `barrier`: it is a change itself, so when it returns, all that it te
 whatever is still under way in the shard, as `takeover` does.
 
 `append`, `barrier` and `begin` come from one thread at a time, everything else from any.
-`cut` may be called at any time: it ends all connections, and whoever waits at one of them gets Unknown.
+`cut` may be called at any time: it ends the connections, and whoever waits at one of them gets Unknown.
 PostgresTable of leveret.journal.postgres is the real one; tests have one in memory that hangs, cancels and fails over.
 """
 
@@ -116,7 +116,7 @@ class Table(Protocol):
         """Remove the oldest segment; False: fenced."""
 
     def cut(self) -> None:
-        """End all connections: whoever waits at one of them gets Unknown."""
+        """End the connections: whoever waits at one of them gets Unknown; upkeep that comes on is left alone."""
 
     def close(self) -> None:
         """End all connections."""

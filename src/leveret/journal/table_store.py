@@ -14,6 +14,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -139,12 +140,11 @@ class TableStore(Store):
 
     def compact(self, budget_bytes: int = COPIED_BYTES) -> bool:
         """See Store; how large segments are is asked first, while nobody waits for the lock."""
-        try:
+        # Of an unknown size an estimate is made, and the next look may know better.
+        with self._loudly(), suppress(Unknown):
             for number in range(self.meta.oldest, self._writer.segment):
                 if number not in self._sizes:
                     self._sizes[number] = self._table.end(number)
-        except Unknown:
-            pass  # an estimate is made of these, and the next look may know better
         return super().compact(budget_bytes)
 
     def sizes(self) -> dict[int, int]:

@@ -47,7 +47,7 @@ class Doubts:
             return
         if not self._told:
             self._told = True
-            LOG.warning("definitions may be old", advice="clients wait until the database of group 0 has answered")
+            LOG.warning("definitions may be old", advice="clients wait for the database that has them")
         present = [each for each in self._hub.connections if isinstance(each, FrontConnection)]
         self._waiting.intersection_update(present)  # others have gone meanwhile
         for connection in present:

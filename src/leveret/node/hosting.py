@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from leveret.amqp.limits import Limits
 from leveret.amqp.server import AmqpServer
 from leveret.cluster.placement import LOCAL
-from leveret.core.errors import Fenced, JournalFailed
+from leveret.core.errors import Fenced, JournalFailed, LeveretError
 from leveret.embedded.broker import Broker, open
 from leveret.journal.table_store import TableStore
 from leveret.net.admission import Admission
+from leveret.node import handover
 from leveret.node.node import Node
 from leveret.node.shard import Shard
 from leveret.node.web.edges import Furnish, bare
@@ -63,7 +65,8 @@ class Hosting:
     def _prepare(self, home: str, broker: Broker, epoch: int) -> Served:
         """Make a broker that is open ready to be served."""
         self._node.prepare(home, broker.guard.core)
-        with broker.guard:
+        with broker.guard as core:
+            handover.unpack(core)
             server = AmqpServer(broker.guard, self._access, self._limits, NO_SOCKETS)
             broker.guard.on_durable(server.durable)
         return Served(broker, server, epoch)
@@ -115,6 +118,10 @@ class Hosting:
 
     async def drain(self, shard: int) -> None:
         """Finish what was begun, write a checkpoint, serve the shard no more."""
+        self._node.forsake(str(shard))
+        served = self._served.get(shard)
+        if served is not None:
+            await asyncio.to_thread(_pack, served.broker)
         await self._let_go(shard)
 
     async def drop(self, shard: int) -> None:
@@ -161,6 +168,12 @@ class Hosting:
         served.broker.guard.on_durable(lambda frame: None)
         await asyncio.sleep(0)
         await asyncio.to_thread(served.broker.close)
+
+
+def _pack(broker: Broker) -> None:
+    """Let the next owner have what is in memory only; if that cannot be, a shard moves without it."""
+    with suppress(LeveretError), broker.guard as core:
+        handover.pack(core)
 
 
 async def _nothing(shard: int, epoch: int) -> None:

@@ -180,7 +180,7 @@ MUTANTS = {
     "no-epoch": Mutant(with_table(NoEpoch), 13),
     "no-sequence": Mutant(with_table(NoSequence), 6),
     "any-epoch": Mutant(with_table(AnyEpoch), 26),
-    "impatient": Mutant(with_table(Impatient), 31),
+    "impatient": Mutant(with_table(Impatient), 1281),
     "confirm-cancelled": Mutant(with_table(ConfirmCancelled), 2),
     "look-not-barrier": Mutant(with_table(LookNotBarrier), 2),
     "believe-refusal": Mutant(with_table(BelieveRefusal), 8),

@@ -1,0 +1,64 @@
+"""Whoever wants to change the catalog is told what became of it, also when something breaks or it is closed."""
+
+import asyncio
+
+import pytest
+
+from leveret.cluster import catalog as catalogs
+from leveret.cluster.catalog import Catalog
+from leveret.cluster.catalog_log import Entry
+from leveret.cluster.changes import Change
+from leveret.core.errors import BrokerClosed
+from tests.cluster.memory_log import MemoryLog
+
+PATIENCE_S = 10
+
+
+class StuckLog(MemoryLog):
+    """A log that takes nothing and refuses nothing."""
+
+    async def append(self, entry: Entry) -> bool:
+        await asyncio.Event().wait()
+        return False
+
+
+async def declared(catalog: Catalog, name: str) -> str:
+    change = catalog.change(lambda core: core.declare_queue("/", name).name)
+    found: str = await asyncio.wait_for(change, PATIENCE_S)
+    return found
+
+
+def test_a_change_that_breaks_does_not_keep_the_next_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogs, "BATCH_MAX", 1)
+
+    async def main() -> None:
+        catalog = Catalog(MemoryLog(), "a")
+
+        def breaks(changes: list[Change]) -> None:
+            catalog.listeners.clear()
+            raise ValueError("nobody thought of that")
+
+        catalog.listeners.append(breaks)
+        first, second = (asyncio.create_task(declared(catalog, name)) for name in ("one", "two"))
+        with pytest.raises(ValueError, match="nobody thought"):
+            await first
+        assert await second == "two"
+        await catalog.close()
+
+    asyncio.run(main())
+
+
+def test_nobody_waits_for_a_catalog_that_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogs, "BATCH_MAX", 1)
+
+    async def main() -> None:
+        catalog = Catalog(StuckLog(), "a")
+        changes = [asyncio.create_task(declared(catalog, name)) for name in ("one", "two")]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await catalog.close()
+        for change in changes:
+            with pytest.raises(BrokerClosed):
+                await change
+
+    asyncio.run(main())
