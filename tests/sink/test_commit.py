@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from leveret.core.errors import BlobStoreFailed
 from leveret.core.tables import encode_table
 from leveret.sink.pieces import constant
+from leveret.sink.staging import Staging
 from tests.rest.world import RestWorld
 from tests.sink.batches import Batch, bodies, numbers, piece, texts
 from tests.sink.conftest import received
@@ -203,3 +205,21 @@ def test_streams_forget_a_batch_that_is_published(world: RestWorld) -> None:
         Batch(world, number=number).stage("a", (piece(bodies(0, 2), constant("queue", "log")), 2)).commit()
     assert len(stream.recorder.logs[0].producers) == 0
     assert records(world, "log") == [bodies(0, 2) * 3]
+
+
+def test_a_batch_that_was_decided_on_waits_for_a_store_that_is_away(
+    world: RestWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leveret.sink.sinks.AWAY_S", 0.01)
+    answers: list[Exception | None] = [None, BlobStoreFailed("away"), BlobStoreFailed("still away")]
+    read = Staging.read
+
+    def answered(staging: Staging, *names: Any) -> bytes:
+        if answers and (error := answers.pop(0)) is not None:
+            raise error
+        return read(staging, *names)
+
+    monkeypatch.setattr(Staging, "read", answered)  # once to check it, then to publish it
+    assert Batch(world).stage("a", (piece(bodies(0, 3)), 3)).commit().json["state"] == "published"
+    assert not answers
+    assert received(world.broker.queue("orders")) == bodies(0, 3)

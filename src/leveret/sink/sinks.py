@@ -42,6 +42,7 @@ from leveret.telemetry.logs import Log
 
 DIRECTORY = "staging"
 FULL_S = 0.05  # between two attempts at a full queue
+AWAY_S = 1.0  # the same at a store that does not give what was staged
 SWEEP_S = 60.0
 COMMIT_S = 10.0  # after which a commit is answered with how far it is
 
@@ -208,21 +209,8 @@ class Sinks:
     async def _roll(self, batch: Batch) -> Batch:
         """Publish a batch that was decided on, and note that."""
         shares = batch.shares
-        bytes_max = self._broker.options.message_bytes_max
-        put_away = partial(self._put_away, batch.sink.vhost)
-        drop = self._broker.drop_unused
-        roll = RollForward(self._ledger, self._staging, batch, bytes_max, put_away, drop, self._elsewhere)
-        written = 0
-        while not roll.ended:
-            await asyncio.to_thread(roll.load)
-            with self._guard as core:
-                moved = roll.step(core)
-                frame = self._guard.commit()
-            # One frame is written while the next one is made.
-            await self._guard.wait_async(written)
-            written = frame
-            if not moved:
-                await asyncio.sleep(FULL_S)
+        while not await self._forward(batch):
+            await asyncio.sleep(AWAY_S)
         with self._guard:
             self._ledger.finish(batch)
             frame = self._guard.commit()
@@ -232,6 +220,29 @@ class Sinks:
         self._staging.release(batch.sink, shares)
         await asyncio.to_thread(self._staging.drop, batch.sink, [share.part for share in shares])
         return batch
+
+    async def _forward(self, batch: Batch) -> bool:
+        """Publish the rest of a batch; False when what was staged cannot be read now."""
+        bytes_max = self._broker.options.message_bytes_max
+        put_away = partial(self._put_away, batch.sink.vhost)
+        drop = self._broker.drop_unused
+        roll = RollForward(self._ledger, self._staging, batch, bytes_max, put_away, drop, self._elsewhere)
+        written = 0
+        while not roll.ended:
+            try:
+                await asyncio.to_thread(roll.load)
+            except BlobStoreFailed as error:
+                LOG.warning("batch waits for the store", sink=batch.sink.name, batch=batch.number, reason=error)
+                return False
+            with self._guard as core:
+                moved = roll.step(core)
+                frame = self._guard.commit()
+            # One frame is written while the next one is made.
+            await self._guard.wait_async(written)
+            written = frame
+            if not moved:
+                await asyncio.sleep(FULL_S)
+        return True
 
     def _put_away(self, vhost: str, chunk: Chunk) -> Chunk:
         """Rows with pointers instead of bodies that are large."""
