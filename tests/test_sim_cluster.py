@@ -8,7 +8,7 @@ from tests.sim.cluster.__main__ import main
 from tests.sim.cluster.mutants import MUTANTS, seeds_until_caught
 from tests.sim.cluster.world import FAULT_KINDS, World, explore
 
-SEEDS = 150
+SEEDS = 60
 
 
 def test_nothing_confirmed_is_lost_by_a_cluster_under_faults() -> None:
