@@ -11,7 +11,7 @@ from leveret.alerting.rules import DEFAULTS
 from leveret.alerting.service import Alerting, begin_silence
 from leveret.alerting.silences import Silence
 from leveret.config import ServerOptions
-from leveret.core.errors import InvalidArgument, Unreachable
+from leveret.core.errors import InvalidArgument, JournalFailed, StoreUnreachable, Unreachable
 from leveret.embedded.guard import Guard
 from leveret.server.alerting import alerting_of
 
@@ -43,6 +43,20 @@ def test_with_a_time_of_0_nobody_looks(broker: leveret.Broker, tmp_path: Path) -
     broker.queue("orders").send_many([b""] * 20_000)
     asyncio.run(service.run(0))
     assert service.alerts() == []
+
+
+def test_a_look_that_fails_is_not_the_last_one(
+    broker: leveret.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = [StoreUnreachable("the store does not answer"), JournalFailed("another node has it")]
+
+    async def look() -> None:
+        raise outcomes.pop(0)
+
+    service = alerting(broker.guard, tmp_path)
+    monkeypatch.setattr(service, "look", look)
+    with pytest.raises(JournalFailed, match="another node"):
+        asyncio.run(service.run(0.001))
 
 
 def test_what_fires_is_counted_by_rule(broker: leveret.Broker, clock: leveret.ManualClock, tmp_path: Path) -> None:

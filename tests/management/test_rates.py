@@ -6,6 +6,7 @@ import pytest
 
 import leveret
 from leveret.clock import ManualClock
+from leveret.core.errors import JournalFailed, StoreUnreachable
 from leveret.http.management import rates
 from leveret.http.management.rates import DEPTHS, STATS, Range, Rates, Series, counted, message_stats
 
@@ -35,6 +36,20 @@ def test_a_rate_is_what_happened_between_two_samples(clock: ManualClock) -> None
         sampled(clock, watched)
         with broker.guard:
             assert watched.of(queue.core).details(0) == {"rate": 0.0}
+
+
+def test_a_sample_that_fails_is_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "SAMPLE_S", 0)
+    outcomes = [StoreUnreachable("the store does not answer"), JournalFailed("another node has it")]
+
+    async def sample() -> None:
+        raise outcomes.pop(0)
+
+    with leveret.open() as broker:
+        watched = Rates(broker.guard, dict)
+        monkeypatch.setattr(watched, "sample", sample)
+        with pytest.raises(JournalFailed, match="another node"):
+            asyncio.run(watched.run())
 
 
 def test_samples_of_a_range_are_told_newest_first(clock: ManualClock) -> None:

@@ -22,7 +22,7 @@ from leveret.alerting.silences import Silence
 from leveret.alerting.transports import Failed, Ways
 from leveret.alerting.watch import Readers, Watch
 from leveret.core.broker import Broker
-from leveret.core.errors import Unreachable
+from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, Unreachable
 from leveret.embedded.guard import Guard
 from leveret.telemetry.logs import Log
 
@@ -70,7 +70,12 @@ class Alerting:
         """Look now and then, until it is cancelled."""
         try:
             while every_s:
-                await self.look()
+                try:
+                    await self.look()
+                except (BrokerClosed, JournalFailed):
+                    raise
+                except LeveretError as error:  # whoever leaves the lock is told what could not be read meanwhile
+                    LOG.warning("alerts not looked at", reason=error)
                 await asyncio.sleep(every_s)
         finally:
             await self._delivery.stop()

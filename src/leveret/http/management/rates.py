@@ -13,9 +13,11 @@ from itertools import islice
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.core.tally import column
+from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.core.broker import Broker
@@ -26,6 +28,7 @@ HISTORY = 13  # samples, a minute
 TOTAL_HISTORY = 721  # of the whole broker, an hour
 SERIES_MAX = 10_000  # queues with a history: each takes some KiB
 STEP = 1_000  # queues that one hold of the lock looks at
+LOG = Log("management")
 
 STATS = ("publish", "deliver_get", "deliver", "deliver_no_ack", "get", "redeliver", "ack")
 DEPTHS = ("messages", "messages_ready", "messages_unacknowledged")
@@ -107,7 +110,12 @@ class Rates:
     async def run(self) -> None:
         """Look every few seconds, until it is cancelled."""
         while True:
-            await self.sample()
+            try:
+                await self.sample()
+            except (BrokerClosed, JournalFailed):
+                raise
+            except LeveretError as error:  # whoever leaves the lock is told what could not be read meanwhile
+                LOG.warning("rates not sampled", reason=error)
             await asyncio.sleep(SAMPLE_S)
 
     async def sample(self) -> None:
