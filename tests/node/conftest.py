@@ -9,12 +9,21 @@ from tests.cluster.etcd_process import EtcdProcess
 from tests.node.cluster import Cluster
 from tests.node.front_world import FrontWorld
 from tests.node.processes import Nodes
+from tests.node.takeover_world import TakeoverWorld
 
 
 @pytest.fixture
 def world() -> Iterator[FrontWorld]:
     """The front of a node, with shards in memory behind it."""
     made = FrontWorld()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def takeover(tmp_path: Path) -> Iterator[TakeoverWorld]:
+    """The front of a node, and a shard that gets other owners."""
+    made = TakeoverWorld(tmp_path)
     yield made
     made.close()
 

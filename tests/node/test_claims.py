@@ -1,7 +1,5 @@
 """What clients hold when a shard changes its owner: they keep it, and nobody else is given it."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,43 +49,36 @@ from tests.node.takeover_world import (
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[TakeoverWorld]:
-    made = TakeoverWorld(tmp_path)
-    yield made
-    made.close()
+def client(takeover: TakeoverWorld) -> Client:
+    return client_of(takeover)
 
 
-@pytest.fixture
-def client(world: TakeoverWorld) -> Client:
-    return client_of(world)
-
-
-def test_what_is_held_stays_with_its_client_and_can_be_settled(world: TakeoverWorld, client: Client) -> None:
+def test_what_is_held_stays_with_its_client_and_can_be_settled(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one", b"two", b"three")
     consume(client, prefetch=3)
     tags = taken(client)
-    world.take_over()
-    world.pass_ms(GRACE_MS)
+    takeover.take_over()
+    takeover.pass_ms(GRACE_MS)
     assert client.nothing()
-    assert world.leased == 3
+    assert takeover.leased == 3
     client.send(BasicAck(tags[b"one"]))
     client.send(BasicReject(tags[b"two"], requeue=False))
     client.send(BasicNack(tags[b"three"], False, True))
     again = client.next_content(BasicDeliver)
     assert (again.body, again.method.redelivered, again.method.consumer_tag) == (b"three", True, "c")
     client.send(BasicAck(again.method.delivery_tag))
-    assert (world.leased, depth(client)) == (0, 0)
+    assert (takeover.leased, depth(client)) == (0, 0)
 
 
-def test_a_delivery_that_the_disk_does_not_know_of_is_kept_too(world: TakeoverWorld, client: Client) -> None:
+def test_a_delivery_that_the_disk_does_not_know_of_is_kept_too(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
-    world.freeze()
+    takeover.freeze()
     consume(client)
     tags = taken(client)
-    world.take_over()
-    assert (world.leased, client.nothing()) == (1, True)
-    world.take_over()  # by now the journal knows
-    assert (world.leased, client.nothing()) == (1, True)
+    takeover.take_over()
+    assert (takeover.leased, client.nothing()) == (1, True)
+    takeover.take_over()  # by now the journal knows
+    assert (takeover.leased, client.nothing()) == (1, True)
     client.send(BasicNack(tags[b"one"], False, True))
     assert client.next_content(BasicDeliver).method.redelivered
 
@@ -102,19 +93,19 @@ def test_a_delivery_that_the_disk_does_not_know_of_is_kept_too(world: TakeoverWo
     ],
 )
 def test_what_was_settled_and_lost_with_the_owner_is_settled_again(
-    world: TakeoverWorld, client: Client, settle: Any, left: list[bytes]
+    takeover: TakeoverWorld, client: Client, settle: Any, left: list[bytes]
 ) -> None:
     publish(client, b"one", b"two")
     client.send(BasicGet(NAME))
     client.send(BasicGet(NAME))
     tags = taken(client)
-    world.freeze()
+    takeover.freeze()
     settled = settle(tags[b"two"])
     client.send(settled)
     if not getattr(settled, "multiple", False):
         client.send(BasicAck(tags[b"one"]))
-    world.take_over()
-    world.pass_ms(GRACE_MS)
+    takeover.take_over()
+    takeover.pass_ms(GRACE_MS)
     got = []
     client.send(BasicGet(NAME))
     while isinstance((came := client.received()[0]).method, BasicGetOk):
@@ -124,94 +115,94 @@ def test_what_was_settled_and_lost_with_the_owner_is_settled_again(
     assert got == left
 
 
-def test_a_settlement_is_remembered_until_it_is_durable(world: TakeoverWorld, client: Client) -> None:
+def test_a_settlement_is_remembered_until_it_is_durable(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, *(b"%d" % number for number in range(5)))
     consume(client, prefetch=1)
-    backend = next(each for each in world.guests if each.home == HOME)
-    world.freeze()
+    backend = next(each for each in takeover.guests if each.home == HOME)
+    takeover.freeze()
     for _ in range(3):
         client.send(BasicAck(client.next(BasicDeliver).delivery_tag))
     assert len(backend.unsure) == 3
-    world.thaw()
+    takeover.thaw()
     assert len(backend.unsure) == 0
-    world.take_over()
+    takeover.take_over()
     assert client.next_content(BasicDeliver).body == b"3"
     assert client.nothing()
 
 
-def test_acknowledgements_of_a_closed_channel_count(world: TakeoverWorld, client: Client) -> None:
+def test_acknowledgements_of_a_closed_channel_count(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     client.open_channel(2)
     client.send(BasicGet(NAME), 2)
     tag = client.next(BasicGetOk, 2).delivery_tag
-    world.freeze()
+    takeover.freeze()
     client.send(BasicAck(tag), 2)
     client.call(ChannelClose(200, "", 0, 0), ChannelCloseOk, 2)
-    world.take_over()
-    world.pass_ms(GRACE_MS)
+    takeover.take_over()
+    takeover.pass_ms(GRACE_MS)
     assert depth(client) == 0
 
 
-def test_prefetch_counts_what_is_held(world: TakeoverWorld, client: Client) -> None:
+def test_prefetch_counts_what_is_held(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one", b"two", b"three", b"four")
     consume(client, prefetch=2)
     tags = taken(client)
     assert list(tags) == [b"one", b"two"]
-    world.take_over()
+    takeover.take_over()
     assert client.nothing()
     client.send(BasicAck(tags[b"two"], multiple=True))
     assert list(taken(client)) == [b"three", b"four"]
 
 
-def test_the_limit_of_a_channel_counts_what_is_held(world: TakeoverWorld, client: Client) -> None:
+def test_the_limit_of_a_channel_counts_what_is_held(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one", b"two")
     client.call(BasicQos(0, 1, True), BasicQosOk)
     client.call(BasicConsume(NAME, "c"), BasicConsumeOk)
     tags = taken(client)
-    world.take_over()
+    takeover.take_over()
     assert client.nothing()
     client.send(BasicAck(tags[b"one"]))
     assert list(taken(client)) == [b"two"]
 
 
-def test_others_do_not_get_what_somebody_may_still_hold(world: TakeoverWorld, client: Client) -> None:
+def test_others_do_not_get_what_somebody_may_still_hold(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one", b"two")
     client.send(BasicGet(NAME))
     tags = taken(client)
-    world.lose()
-    other = world.client()
+    takeover.lose()
+    other = takeover.client()
     consume(other)
     came = taken(other)
     assert list(came) == [b"two"]
-    world.reattach()
-    world.pass_ms(GRACE_MS)
+    takeover.reattach()
+    takeover.pass_ms(GRACE_MS)
     assert other.nothing()
     client.send(BasicAck(tags[b"one"]))
     other.send(BasicAck(came[b"two"]))
-    assert (world.leased, depth(client)) == (0, 0)
+    assert (takeover.leased, depth(client)) == (0, 0)
 
 
-def test_what_nobody_claims_is_delivered_again_in_its_order(world: TakeoverWorld, client: Client) -> None:
+def test_what_nobody_claims_is_delivered_again_in_its_order(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one", b"two", b"three")
     consume(client, prefetch=2)
     taken(client)
-    world.lose()
-    world.hub.lost(client.connection)
-    other = client_of(world)
+    takeover.lose()
+    takeover.hub.lost(client.connection)
+    other = client_of(takeover)
     assert depth(other) == 1
-    world.pass_ms(GRACE_MS)
+    takeover.pass_ms(GRACE_MS)
     got = [(each.body, each.method.redelivered) for each in gets(other, 3)]
     assert got == [(b"one", True), (b"two", True), (b"three", False)]
 
 
 def test_what_cannot_be_given_back_now_is_later_and_holds_up_nothing_else(
-    world: TakeoverWorld, client: Client, monkeypatch: pytest.MonkeyPatch
+    takeover: TakeoverWorld, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(client, b"one", b"two")
     consume(client)
     taken(client)
-    world.lose()
-    world.hub.lost(client.connection)
+    takeover.lose()
+    takeover.hub.lost(client.connection)
     refused: list[int] = []
 
     def give_up(held: Held, lease: int) -> None:
@@ -221,10 +212,10 @@ def test_what_cannot_be_given_back_now_is_later_and_holds_up_nothing_else(
         claiming.give_up(held, lease)
 
     monkeypatch.setattr("leveret.node.unclaimed.give_up", give_up)
-    world.pass_ms(GRACE_MS)
-    other = client_of(world)
+    takeover.pass_ms(GRACE_MS)
+    other = client_of(takeover)
     assert depth(other) == 1
-    world.pass_ms(GRACE_MS)
+    takeover.pass_ms(GRACE_MS)
     assert [each.body for each in gets(other, 2)] == [b"one", b"two"]
 
 
@@ -236,140 +227,140 @@ def gets(client: Client, count: int) -> list[Any]:
     return found
 
 
-def test_a_client_that_goes_gives_back_what_it_had_claimed(world: TakeoverWorld, client: Client) -> None:
+def test_a_client_that_goes_gives_back_what_it_had_claimed(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     consume(client)
     taken(client)
-    world.take_over()
-    world.hub.lost(client.connection)
-    world.work()
-    other = client_of(world)
+    takeover.take_over()
+    takeover.hub.lost(client.connection)
+    takeover.work()
+    other = client_of(takeover)
     [got] = gets(other, 1)
     assert got.method.redelivered
 
 
-def test_a_claim_that_comes_too_late_is_settled_without_effect(world: TakeoverWorld, client: Client) -> None:
+def test_a_claim_that_comes_too_late_is_settled_without_effect(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     consume(client)
     tags = taken(client)
-    world.lose()
-    other = client_of(world)
-    world.pass_ms(GRACE_MS)
+    takeover.lose()
+    other = client_of(takeover)
+    takeover.pass_ms(GRACE_MS)
     [got] = gets(other, 1)
-    world.reattach()
+    takeover.reattach()
     client.send(BasicAck(tags[b"one"]))
-    assert world.leased == 1
+    assert takeover.leased == 1
     other.send(BasicAck(got.method.delivery_tag))
-    assert world.leased == 0
+    assert takeover.leased == 0
     publish(client, b"two")
     assert client.next_content(BasicDeliver).body == b"two"
 
 
-def test_a_number_that_was_given_again_names_another_message(world: TakeoverWorld, client: Client) -> None:
+def test_a_number_that_was_given_again_names_another_message(takeover: TakeoverWorld, client: Client) -> None:
     consume(client)
-    world.freeze()
+    takeover.freeze()
     publish(client, b"lost with its owner")
     tags = taken(client)
     client.send(BasicAck(tags[b"lost with its owner"]))
-    world.lose()
-    other = client_of(world)
-    world.pass_ms(1)
+    takeover.lose()
+    other = client_of(takeover)
+    takeover.pass_ms(1)
     other.call(ConfirmSelect(), ConfirmSelectOk)
     publish(other, b"same number")
     other.next(BasicAck)
-    world.reattach()
+    takeover.reattach()
     assert client.next_content(BasicDeliver).body == b"same number"
 
 
-def test_a_cancelled_consumer_keeps_what_it_holds(world: TakeoverWorld, client: Client) -> None:
+def test_a_cancelled_consumer_keeps_what_it_holds(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one", b"two")
     consume(client, prefetch=1)
     tags = taken(client)
     client.call(BasicCancel("c", False), BasicCancelOk)
-    world.take_over()
-    assert world.leased == 1
+    takeover.take_over()
+    assert takeover.leased == 1
     client.send(BasicAck(tags[b"one"]))
-    assert (world.leased, depth(client), client.nothing()) == (0, 1, True)
+    assert (takeover.leased, depth(client), client.nothing()) == (0, 1, True)
 
 
-def test_a_transaction_settles_with_the_next_owner(world: TakeoverWorld, client: Client) -> None:
+def test_a_transaction_settles_with_the_next_owner(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one", b"two")
     client.call(TxSelect(), TxSelectOk)
     consume(client)
     tags = taken(client)
     client.send(BasicAck(tags[b"one"]))
-    world.take_over()
-    assert world.leased == 2
+    takeover.take_over()
+    assert takeover.leased == 2
     client.call(TxCommit(), TxCommitOk)
-    assert world.leased == 1
+    assert takeover.leased == 1
 
 
-def test_recovered_messages_come_again_from_the_next_owner(world: TakeoverWorld, client: Client) -> None:
+def test_recovered_messages_come_again_from_the_next_owner(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     consume(client)
     taken(client)
-    world.take_over()
+    takeover.take_over()
     client.call(BasicRecover(True), BasicRecoverOk)
     assert client.next_content(BasicDeliver).method.redelivered
 
 
-def test_priorities_and_groups_are_found_again(world: TakeoverWorld) -> None:
-    client = client_of(world, **{"x-max-priority": 5, "x-message-groups": "fifo"})
+def test_priorities_and_groups_are_found_again(takeover: TakeoverWorld) -> None:
+    client = client_of(takeover, **{"x-max-priority": 5, "x-message-groups": "fifo"})
     for number, group in enumerate("aab"):
         headers = {"x-group-id": group}
         client.publish(NAME, body=b"%d" % number, delivery_mode=2, priority=number, headers=headers)
     consume(client)
     tags = taken(client)
-    world.take_over()
-    assert (world.leased, client.nothing()) == (len(tags), True)
+    takeover.take_over()
+    assert (takeover.leased, client.nothing()) == (len(tags), True)
     for tag in tags.values():
         client.send(BasicAck(tag))
     assert sorted([*tags, *taken(client)]) == [b"0", b"1", b"2"]
 
 
-def test_a_node_that_cannot_be_reached_for_a_moment_costs_nothing(world: TakeoverWorld, client: Client) -> None:
+def test_a_node_that_cannot_be_reached_for_a_moment_costs_nothing(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     consume(client)
     tags = taken(client)
-    other = world.client()
+    other = takeover.client()
     other.call(BasicConsume(NAME, "o"), BasicConsumeOk)
-    cut_off(world, client)
-    world.reattach()
+    cut_off(takeover, client)
+    takeover.reattach()
     assert (client.nothing(), other.nothing()) == (True, True)
     client.send(BasicAck(tags[b"one"]))
-    assert world.leased == 0
+    assert takeover.leased == 0
 
 
-def test_a_shard_that_is_handed_over_gives_nothing_back(world: TakeoverWorld, client: Client) -> None:
+def test_a_shard_that_is_handed_over_gives_nothing_back(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     consume(client)
     tags = taken(client)
-    other = world.client()
+    other = takeover.client()
     other.call(BasicConsume(NAME, "o"), BasicConsumeOk)
-    world.shards[HOME].leave()
-    for guest in world.guests.values():
+    takeover.shards[HOME].leave()
+    for guest in takeover.guests.values():
         guest.close()
-    world.take_over()
+    takeover.take_over()
     assert (client.nothing(), other.nothing()) == (True, True)
     client.send(BasicAck(tags[b"one"]))
-    world.pass_ms(GRACE_MS)
-    assert (world.leased, depth(client)) == (0, 0)
+    takeover.pass_ms(GRACE_MS)
+    assert (takeover.leased, depth(client)) == (0, 0)
 
 
-def test_who_held_a_message_before_somebody_else_has_it_no_more(world: TakeoverWorld, client: Client) -> None:
+def test_who_held_a_message_before_somebody_else_has_it_no_more(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     consume(client)
     late = taken(client)
-    other = world.client()
+    other = takeover.client()
     consume(other)
-    cut_off(world, client)
-    world.pass_ms(GRACE_MS)
+    cut_off(takeover, client)
+    takeover.pass_ms(GRACE_MS)
     tags = taken(other)
-    world.take_over()
+    takeover.take_over()
     client.send(BasicAck(late[b"one"]))
-    assert world.leased == 1
+    assert takeover.leased == 1
     other.send(BasicAck(tags[b"one"]))
-    assert world.leased == 0
+    assert takeover.leased == 0
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x05q", b"\x01q\x01c123", b"\x01q"])
@@ -380,14 +371,14 @@ def test_what_is_no_claim_is_refused(payload: bytes) -> None:
         claims.number_of(claims.MARK + payload)
 
 
-def test_claims_out_of_order_are_refused(world: TakeoverWorld, client: Client) -> None:
+def test_claims_out_of_order_are_refused(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     consume(client)
     client.received()
-    backend = next(each for each in world.guests if each.home == HOME)
+    backend = next(each for each in takeover.guests if each.home == HOME)
     record = (1).to_bytes(8, "big") + bytes(29)
     backend.method(1, next(claims.claims([("c", claims.Name(b"\x01q" + record))])))
-    world.work()
+    takeover.work()
     assert client.next(ChannelClose).reply_code == 406
 
 
@@ -398,7 +389,7 @@ def test_many_claims_are_several_methods() -> None:
     assert [(queue, consumer, len(records)) for queue, consumer, records in told] == [("q", "c", 64), ("q", "c", 1)]
 
 
-def test_an_empty_queue_is_empty_for_the_next_owner(world: TakeoverWorld, client: Client) -> None:
-    world.take_over()
+def test_an_empty_queue_is_empty_for_the_next_owner(takeover: TakeoverWorld, client: Client) -> None:
+    takeover.take_over()
     client.send(BasicGet(NAME))
     client.next(BasicGetEmpty)

@@ -1,7 +1,5 @@
 """Who alone consumes a queue does so also when its shard has another owner, whoever comes there first."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,57 +11,50 @@ from tests.node.takeover_world import NAME, TakeoverWorld, client_of, consume, c
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[TakeoverWorld]:
-    made = TakeoverWorld(tmp_path)
-    yield made
-    made.close()
+def client(takeover: TakeoverWorld) -> Client:
+    return client_of(takeover)
 
 
-@pytest.fixture
-def client(world: TakeoverWorld) -> Client:
-    return client_of(world)
-
-
-def test_the_single_active_consumer_stays_the_one_that_holds_messages(world: TakeoverWorld) -> None:
-    client = client_of(world, **{"x-single-active-consumer": True})
+def test_the_single_active_consumer_stays_the_one_that_holds_messages(takeover: TakeoverWorld) -> None:
+    client = client_of(takeover, **{"x-single-active-consumer": True})
     publish(client, b"one", b"two")
     consume(client, prefetch=1)
     tags = taken(client)
-    waiting = world.client()
-    world.lose()
+    waiting = takeover.client()
+    takeover.lose()
     consume(waiting, prefetch=1, tag="w")
     assert waiting.nothing()
-    world.reattach()
+    takeover.reattach()
     client.send(BasicAck(tags[b"one"]))
     assert client.next_content(BasicDeliver).body == b"two"
     assert waiting.nothing()
 
 
-def test_a_queue_with_a_single_active_consumer_goes_on_when_nobody_claims(world: TakeoverWorld) -> None:
-    client = client_of(world, **{"x-single-active-consumer": True})
+def test_a_queue_with_a_single_active_consumer_goes_on_when_nobody_claims(takeover: TakeoverWorld) -> None:
+    client = client_of(takeover, **{"x-single-active-consumer": True})
     publish(client, b"one", b"two")
     consume(client, prefetch=1)
     taken(client)
-    world.lose()
-    world.hub.lost(client.connection)
-    world.work()
-    other = client_of(world, **{"x-single-active-consumer": True})
+    takeover.lose()
+    takeover.hub.lost(client.connection)
+    takeover.work()
+    other = client_of(takeover, **{"x-single-active-consumer": True})
     consume(other)
     assert other.nothing()
-    world.pass_ms(GRACE_MS)
+    takeover.pass_ms(GRACE_MS)
     assert list(taken(other)) == [b"one", b"two"]
 
 
-def test_the_next_active_consumer_waits_for_one_that_cannot_be_reached(world: TakeoverWorld) -> None:
-    client = client_of(world, **{"x-single-active-consumer": True})
+def test_the_next_active_consumer_waits_for_one_that_cannot_be_reached(takeover: TakeoverWorld) -> None:
+    client = client_of(takeover, **{"x-single-active-consumer": True})
     publish(client, b"one", b"two", b"three")
     consume(client, prefetch=2)
     taken(client)
-    other = world.client()
+    other = takeover.client()
     consume(other, tag="o")
-    cut_off(world, client)
+    cut_off(takeover, client)
     assert other.nothing()
-    world.pass_ms(GRACE_MS)
+    takeover.pass_ms(GRACE_MS)
     assert list(taken(other)) == [b"one", b"two", b"three"]
 
 
@@ -77,114 +68,114 @@ def refused(client: Client, tag: str = "o", **options: Any) -> bool:
     return isinstance(came, ChannelClose) and came.reply_code == 403
 
 
-def test_an_exclusive_consumer_is_waited_for(world: TakeoverWorld, client: Client) -> None:
+def test_an_exclusive_consumer_is_waited_for(takeover: TakeoverWorld, client: Client) -> None:
     consume(client, exclusive=True)
-    world.lose()
-    assert refused(world.client())
-    assert refused(world.client(), exclusive=True)
-    world.reattach()
-    assert refused(world.client())
+    takeover.lose()
+    assert refused(takeover.client())
+    assert refused(takeover.client(), exclusive=True)
+    takeover.reattach()
+    assert refused(takeover.client())
     publish(client, b"one")
     assert list(taken(client)) == [b"one"]
 
 
 def test_an_exclusive_consumer_that_does_not_come_back_is_not_waited_for_any_more(
-    world: TakeoverWorld, client: Client
+    takeover: TakeoverWorld, client: Client
 ) -> None:
     consume(client, exclusive=True)
-    world.lose()
-    world.hub.lost(client.connection)
-    world.work()
-    assert refused(world.client())
-    world.pass_ms(GRACE_MS)
-    other = world.client()
+    takeover.lose()
+    takeover.hub.lost(client.connection)
+    takeover.work()
+    assert refused(takeover.client())
+    takeover.pass_ms(GRACE_MS)
+    other = takeover.client()
     consume(other, tag="o", exclusive=True)
-    world.lose()
-    assert refused(world.client(), "p")
-    world.reattach()
+    takeover.lose()
+    assert refused(takeover.client(), "p")
+    takeover.reattach()
     publish(other, b"one")
     assert list(taken(other)) == [b"one"]
 
 
 @pytest.mark.parametrize("cancel", [True, False])
 def test_nobody_waits_for_an_exclusive_consumer_that_has_gone(
-    world: TakeoverWorld, client: Client, cancel: bool
+    takeover: TakeoverWorld, client: Client, cancel: bool
 ) -> None:
     consume(client, exclusive=True)
     if cancel:
         client.call(BasicCancel("c"), BasicCancelOk)
     else:
-        world.hub.lost(client.connection)
-        world.work()
-    world.lose()
-    consume(world.client(), tag="o", exclusive=True)
+        takeover.hub.lost(client.connection)
+        takeover.work()
+    takeover.lose()
+    consume(takeover.client(), tag="o", exclusive=True)
 
 
-def test_a_consumer_of_a_node_that_has_gone_is_not_waited_for(world: TakeoverWorld, client: Client) -> None:
+def test_a_consumer_of_a_node_that_has_gone_is_not_waited_for(takeover: TakeoverWorld, client: Client) -> None:
     consume(client, exclusive=True)
-    world.present.clear()
-    world.lose()
-    consume(world.client(), tag="o", exclusive=True)
+    takeover.present.clear()
+    takeover.lose()
+    consume(takeover.client(), tag="o", exclusive=True)
 
 
 def test_an_exclusive_consumer_that_cannot_be_reached_for_a_moment_keeps_its_place(
-    world: TakeoverWorld, client: Client
+    takeover: TakeoverWorld, client: Client
 ) -> None:
     consume(client, exclusive=True)
-    cut_off(world, client)
-    assert refused(world.client())
-    world.reattach()
+    cut_off(takeover, client)
+    assert refused(takeover.client())
+    takeover.reattach()
     publish(client, b"one")
     assert list(taken(client)) == [b"one"]
 
 
 @pytest.mark.parametrize("lost", [TakeoverWorld.lose, "cut off"])
-def test_the_active_consumer_stays_active_though_it_holds_nothing(world: TakeoverWorld, lost: Any) -> None:
-    client = client_of(world, **SINGLE_ACTIVE)
+def test_the_active_consumer_stays_active_though_it_holds_nothing(takeover: TakeoverWorld, lost: Any) -> None:
+    client = client_of(takeover, **SINGLE_ACTIVE)
     consume(client)
     if lost == "cut off":
-        cut_off(world, client)
+        cut_off(takeover, client)
     else:
-        lost(world)
-    waiting = world.client()
+        lost(takeover)
+    waiting = takeover.client()
     consume(waiting, tag="w")
     publish(waiting, b"one")
     assert waiting.nothing()
-    world.reattach()
+    takeover.reattach()
     assert (list(taken(client)), waiting.nothing()) == ([b"one"], True)
     client.call(BasicCancel("c"), BasicCancelOk)
     publish(client, b"two")
     assert list(taken(waiting)) == [b"two"]
-    world.lose()
-    latest = world.client()
+    takeover.lose()
+    latest = takeover.client()
     consume(latest, tag="l")
     publish(latest, b"three")
     assert latest.nothing()
-    world.reattach()
+    takeover.reattach()
     assert list(taken(waiting)) == [b"three"]
 
 
-def test_a_queue_goes_on_when_its_active_consumer_does_not_come_back(world: TakeoverWorld) -> None:
-    client = client_of(world, **SINGLE_ACTIVE)
+def test_a_queue_goes_on_when_its_active_consumer_does_not_come_back(takeover: TakeoverWorld) -> None:
+    client = client_of(takeover, **SINGLE_ACTIVE)
     consume(client)
-    world.lose()
-    world.hub.lost(client.connection)
-    world.work()
-    waiting = world.client()
+    takeover.lose()
+    takeover.hub.lost(client.connection)
+    takeover.work()
+    waiting = takeover.client()
     consume(waiting, tag="w")
     publish(waiting, b"one")
     assert waiting.nothing()
-    world.pass_ms(GRACE_MS)
+    takeover.pass_ms(GRACE_MS)
     assert list(taken(waiting)) == [b"one"]
 
 
-def test_an_exclusive_consumer_goes_on_alone(world: TakeoverWorld, client: Client) -> None:
+def test_an_exclusive_consumer_goes_on_alone(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     consume(client, exclusive=True)
     tags = taken(client)
-    world.take_over()
-    other = client_of(world)
+    takeover.take_over()
+    other = client_of(takeover)
     other.send(BasicConsume(NAME))
     assert other.next(ChannelClose).reply_code == 403
     client.send(BasicAck(tags[b"one"]))
-    assert world.leased == 0
+    assert takeover.leased == 0

@@ -1,7 +1,6 @@
 """What a client settled before it left: its shards have it, whoever is killed then."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -13,15 +12,8 @@ from tests.node.takeover_world import NAME, TakeoverWorld, client_of, depth, pub
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[TakeoverWorld]:
-    made = TakeoverWorld(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def client(world: TakeoverWorld) -> Client:
-    return client_of(world)
+def client(takeover: TakeoverWorld) -> Client:
+    return client_of(takeover)
 
 
 def close(client: Client) -> None:
@@ -34,48 +26,48 @@ def vanish(client: Client) -> None:
 
 
 def test_a_client_that_closes_its_connection_is_told_so_when_its_acknowledgements_are_safe(
-    world: TakeoverWorld, client: Client
+    takeover: TakeoverWorld, client: Client
 ) -> None:
     publish(client, b"one", b"two")
-    leaving = world.client()
+    leaving = takeover.client()
     leaving.send(BasicGet(NAME))
     leaving.send(BasicGet(NAME))
     tags = taken(leaving)
-    world.freeze()
+    takeover.freeze()
     leaving.send(BasicAck(tags[b"one"]))
     close(leaving)
     assert leaving.nothing()
-    world.take_over()
+    takeover.take_over()
     leaving.next(ConnectionCloseOk)
-    world.pass_ms(GRACE_MS)
+    takeover.pass_ms(GRACE_MS)
     assert depth(client) == 1
 
 
 @pytest.mark.parametrize("leave", [close, vanish])
 def test_what_a_client_settles_before_it_leaves_is_written_at_once(
-    world: TakeoverWorld, client: Client, leave: Callable[[Client], None], monkeypatch: pytest.MonkeyPatch
+    takeover: TakeoverWorld, client: Client, leave: Callable[[Client], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(client, b"one")
     client.send(BasicGet(NAME))
     tags = taken(client)
-    world.disk.slow = True
+    takeover.disk.slow = True
     kicks: list[bool] = []
-    monkeypatch.setattr(world.disk.broker.guard, "kick", lambda: kicks.append(True))
+    monkeypatch.setattr(takeover.disk.broker.guard, "kick", lambda: kicks.append(True))
     client.send(BasicAck(tags[b"one"]))
     assert not kicks
     leave(client)
     assert kicks
-    world.disk.slow = False
+    takeover.disk.slow = False
 
 
-def test_a_client_that_leaves_does_not_wait_for_ever(world: TakeoverWorld, client: Client) -> None:
+def test_a_client_that_leaves_does_not_wait_for_ever(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, b"one")
     client.send(BasicGet(NAME))
     tags = taken(client)
-    world.freeze()
+    takeover.freeze()
     client.send(BasicAck(tags[b"one"]))
     close(client)
-    world.pass_ms(SETTLING_MS - 1)
+    takeover.pass_ms(SETTLING_MS - 1)
     assert client.nothing()
-    world.pass_ms(1)
+    takeover.pass_ms(1)
     client.next(ConnectionCloseOk)
