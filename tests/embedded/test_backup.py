@@ -9,6 +9,7 @@ import leveret
 from leveret.cluster.postgres_log import PostgresLog
 from leveret.cluster.shard_groups import ShardGroups
 from tests.postgres_server import PostgresServer
+from tests.waiting import wait_until
 
 LARGE = b"x" * 400_000
 
@@ -28,8 +29,7 @@ def use(url: str) -> None:
         orders.ack_many(orders.receive(150))
         orders.send(LARGE, priority=9)
         broker.stream("clicks").send("clicked")
-        while broker.guard.store is not None and broker.guard.store.compact():
-            continue
+        wait_until(lambda: (store := broker.guard.store) is not None and store.meta.oldest > 1)
 
 
 def contents(url: str) -> tuple[set[int], list[object]]:

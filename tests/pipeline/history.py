@@ -1,7 +1,6 @@
 """A broker with a known history, and reading tables without Spark."""
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,9 +13,9 @@ from pyspark.sql.types import StructType
 
 import leveret
 from leveret.pipeline.source import LeveretSource
+from tests.waiting import PATIENCE_S
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
-WAIT_S = 10.0
 TRUTH = (
     "vhost", "queue", "seq", "enqueued_at", "first_delivered_at", "settled_at", "outcome", "deliveries", "returns",
     "waiting_ms", "processing_ms", "bytes", "consumer",
@@ -183,13 +182,5 @@ def push(queue: leveret.Queue, tag: str) -> None:
         done.set()
 
     subscription = queue.consume(work, tag=tag)
-    assert done.wait(WAIT_S)
+    assert done.wait(PATIENCE_S)
     subscription.cancel()
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """Give the broker's own threads time to do something."""
-    end = time.monotonic() + WAIT_S
-    while not true():
-        assert time.monotonic() < end, "the broker did not do it"
-        time.sleep(0.01)

@@ -19,7 +19,8 @@ from leveret.pipeline.archive import Archive, archive
 from leveret.pipeline.manifest import read_manifest
 from leveret.pipeline.segments import open_segment, segment_files
 from leveret.pipeline.tables import read_table
-from tests.pipeline.history import reader_of, rows_of, wait_until
+from tests.pipeline.history import reader_of, rows_of
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from tests.pipeline.history import rows_of
 from tests.pipeline.test_queues import values
 from tests.pipeline.test_sink import close_clients
 from tests.sink.server_kill import appended
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tests.cluster.etcd_process import EtcdProcess
 
 ROWS = 120
-POLL_S = 0.05
-PATIENCE_S = 120.0
 
 
 @pytest.fixture
@@ -60,14 +58,6 @@ def url_of(nodes: Nodes, *names: str) -> str:
 def numbers(first: int, count: int) -> list[bytes]:
     """Bodies."""
     return [b"%d" % number for number in range(first, first + count)]
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """Wait for something that Spark does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(POLL_S)
 
 
 def received(queue: RemoteQueue) -> list[int]:

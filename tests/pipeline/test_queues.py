@@ -1,7 +1,6 @@
 """Queues read by the objects that Spark would call, without Spark."""
 
 import pickle
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,6 +16,7 @@ from leveret.pipeline.queues import PushdownBrowseReader, ReservationReader
 from leveret.pipeline.server import Origin, Server
 from leveret.pipeline.source import LeveretSource
 from tests.rest.world import RestWorld
+from tests.waiting import wait_until
 
 MINUTE_S = 60
 
@@ -202,14 +202,6 @@ def test_the_process_of_the_driver_keeps_a_reservation(
         renewed_ms = clock.now_ms() + 1_000
         wait_until(lambda: group.expires_ms == renewed_ms)  # noqa: B023
     assert values(reader, reader.partitions(start, end)) == "0123456789"
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """Give another thread time to do something."""
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
 
 
 def test_somebody_else_in_the_same_group_is_noticed(query: Make) -> None:

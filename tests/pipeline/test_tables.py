@@ -18,7 +18,8 @@ from leveret.embedded.bodies import BYTES_TYPE, HEADERS
 from leveret.journal.disk import Disk
 from leveret.journal.meta import read_meta, write_meta
 from leveret.pipeline.source import LeveretSource, PushdownReader
-from tests.pipeline.history import reader_of, rows_of, small_history, wait_until
+from tests.pipeline.history import reader_of, rows_of, small_history
+from tests.waiting import wait_until
 
 KEY = "11" * 32
 
