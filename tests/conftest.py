@@ -1,9 +1,11 @@
-"""What every test gets: a check that it leaves no thread behind, and `need` for parts that may be missing."""
+"""What every test gets: checks that it leaves no thread behind and ends no process, and `need` for missing parts."""
 
 import os
 import secrets
 import threading
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from tests.postgres_server import PostgresServer
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
-THREAD_END_S = 5.0
+THREAD_END_S = 30.0
 SPARK_S = 400.0
 """For a test with Spark: its first job may wait for Java on a busy machine, and an interrupted one spoils the next."""
 
@@ -67,9 +69,29 @@ def left_behind(before: set[threading.Thread]) -> list[str]:
         for thread in threading.enumerate()
         if thread not in before and not isinstance(thread, threading._DummyThread)
     ]
+    end = time.monotonic() + THREAD_END_S
     for thread in started:
-        thread.join(THREAD_END_S)
+        thread.join(max(0.0, end - time.monotonic()))
     return [thread.name for thread in started if thread.is_alive()]
+
+
+@pytest.fixture(scope="session")
+def endings() -> Iterator[list[int]]:
+    """The codes that a broker whose journal failed would have ended this process with: nobody would hear why."""
+    codes: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("leveret.journal.commit.os", SimpleNamespace(_exit=codes.append))
+        yield codes
+    assert not codes, f"a journal failed after the last test, and a process would have ended with {codes}"
+
+
+@pytest.fixture(autouse=True)
+def no_process_ended(endings: list[int]) -> Iterator[None]:
+    """Fail a test in which a journal failed that nobody had made fail; what it said is in the captured errors."""
+    yield
+    codes = endings.copy()
+    endings.clear()
+    assert not codes, f"a journal failed, and a process would have ended with {codes}"
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import pytest
 from leveret.core.errors import JournalFailed
 from leveret.journal.commit import stop_process
 from tests.journal.world import FaultyDisk, World
+from tests.waiting import PATIENCE_S
 
 
 class GatedDisk(FaultyDisk):
@@ -162,7 +163,7 @@ def test_a_failure_ends_the_process_unless_somebody_else_decides(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codes: list[int] = []
-    monkeypatch.setattr("os._exit", codes.append)
+    monkeypatch.setattr("leveret.journal.commit.os._exit", codes.append)
     stop_process(JournalFailed("the disk is gone"))
     assert codes == [70]
     assert capsys.readouterr().err == "leveret: the disk is gone\n"
@@ -220,7 +221,7 @@ def test_an_idle_writer_syncs_what_an_interval_owes(tmp_path: Path) -> None:
 
     world = World(Watched(tmp_path), threaded=True, sync="interval", interval_ms=3_600_000)
     world.durably()
-    assert synced.wait(30)
+    assert synced.wait(PATIENCE_S)
     world.close()
 
 
