@@ -1,9 +1,7 @@
 """What nobody waits for goes to the disk with the next commit, or 50 ms later on its own."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from queue import Empty
 from time import monotonic
 
 import pytest
@@ -11,11 +9,10 @@ import pytest
 from leveret.amqp.methods import BasicAck, BasicConsume, BasicConsumeOk, BasicDeliver, ConfirmSelect, ConfirmSelectOk
 from leveret.clock import give_turn
 from leveret.embedded.guard import LAZY_COMMIT_MS
-from leveret.journal.commit import IDLE_SECONDS
+from leveret.journal.commit import ThreadedCommit
 from leveret.journal.files import FileJournal
 from tests.amqp.client import Client, World
-
-WAIT_S = 5
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -31,26 +28,24 @@ def journal(world: World) -> FileJournal:
     return found
 
 
-def settle(world: World) -> None:
-    """Put everything on the disk that was done until now."""
-    world.broker.flush()
-    while not world.frames.empty():
-        world.hub.durable(world.frames.get())
-
-
 def until(condition: Callable[[], bool]) -> None:
     """Wait for another thread without a verb, which would plan a commit itself."""
-    until_s = monotonic() + WAIT_S
+    until_s = monotonic() + PATIENCE_S
     while not condition():
         assert monotonic() < until_s, "it does not happen"
         give_turn()
 
 
-def rest(world: World) -> None:
-    """Wait until the journal has marked its end: until then it writes whatever there is."""
-    with suppress(Empty):
-        while True:
-            world.frames.get(timeout=3 * IDLE_SECONDS)
+def settle(world: World) -> None:
+    """Put everything on the disk, and wait until the journal has marked its end: until then it writes what comes."""
+    world.broker.flush()
+    store = world.broker.guard.store
+    assert store is not None
+    commit = store.commit
+    assert isinstance(commit, ThreadedCommit)
+    until(lambda: not (commit._unmarked or commit._busy))
+    while not world.frames.empty():
+        world.hub.durable(world.frames.get())
 
 
 def holding(world: World, count: int) -> Client:
@@ -73,8 +68,9 @@ def test_an_acknowledgement_is_written_after_50_ms(world: World) -> None:
         world.clock.advance((LAZY_COMMIT_MS - 1) / 1000)
         assert world.frames.empty()
         world.clock.advance(0.001)
-        world.hub.durable(world.frames.get(timeout=WAIT_S))
+        world.hub.durable(world.frames.get(timeout=PATIENCE_S))
         assert not journal(world).dirty
+        settle(world)
 
 
 def test_more_acknowledgements_do_not_put_it_off(world: World) -> None:
@@ -83,7 +79,7 @@ def test_more_acknowledgements_do_not_put_it_off(world: World) -> None:
         assert world.frames.empty()
         client.send(BasicAck(tag))
         world.clock.advance(0.001)
-    world.frames.get(timeout=WAIT_S)
+    world.frames.get(timeout=PATIENCE_S)
 
 
 def test_an_acknowledgement_goes_with_the_next_confirm(world: World) -> None:
@@ -103,7 +99,7 @@ def test_what_time_does_is_written_too(world: World) -> None:
     queues = world.core.topology.vhost("/").queues
     world.clock.advance(1)
     until(lambda: queues["dead"].depth == 1)
-    rest(world)
+    settle(world)
     world.clock.advance(1)
     until(lambda: queues["grave"].depth == 1)
     world.clock.advance(LAZY_COMMIT_MS / 1000)
