@@ -1,6 +1,5 @@
 """A real Redis in a process of its own, for tests: on a free port, its data in a folder, stopped by its pid."""
 
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import Any, Self
 import pytest
 import redis
 
+from tests.cluster.etcd_process import free_ports
 from tests.foreign_process import ForeignProcess
 from tests.machine import Machine
 from tests.parts import need_program
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 20
 POLL_S = 0.01
 HERE = Machine("here")
 
@@ -34,8 +34,7 @@ class RedisProcess(ForeignProcess):
         self._machine = machine
         self._flags = [*flags, *(("--requirepass", password) if password else ())]
         self._password = password
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
+        (self.port,) = free_ports(1)
         secret = f":{password}@" if password else ""
         self.url = f"redis://{secret}{machine.address}:{self.port}/0"
         self._process: subprocess.Popen[bytes] | None = None

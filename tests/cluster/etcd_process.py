@@ -1,28 +1,33 @@
 """A real etcd in a process of its own, for tests: on free ports, its data in a folder, stopped by its pid."""
 
 import os
+import secrets
 import socket
 import subprocess
 import time
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from tests.foreign_process import ForeignProcess
 from tests.parts import need_program
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 30
 POLL_S = 0.02
+PORTS = range(10_000, 32_768)
+"""Below those that connections and servers get which ask for any."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Ports that nobody listens on, and that the system gives to nobody else: programs come back to them."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        port = secrets.choice(PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.add(port)
+    return list(ports)
 
 
 class EtcdProcess(ForeignProcess):

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from bench.amqp.processes import free_port, started
+from bench.amqp.processes import started
 from deploy.prometheus.make_rules import HERE, SERVER_RULES, title
+from tests.cluster.etcd_process import free_ports
 from tests.metrics.scene import fetch
 from tests.parts import need_program
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60
 POLL_S = 0.25
 
 
@@ -28,7 +29,7 @@ class Prometheus:
 
     def ask(self, path: str, **query: str) -> Any:
         url = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             return json.load(answer)["data"]
 
     def eventually(self, look: Callable[[], Any]) -> Any:
@@ -57,7 +58,7 @@ def prometheus(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) 
     config = config.replace("scrape_interval: 15s", "scrape_interval: 1s\n  evaluation_interval: 1s")
     (folder / "prometheus.yml").write_text(config)
     (folder / "rules.yml").write_bytes((HERE / "rules.yml").read_bytes())
-    port = free_port()
+    (port,) = free_ports(1)
     files = [f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}"]
     with started(["prometheus", *files, f"--web.listen-address=127.0.0.1:{port}"], folder / "log"):
         yield Prometheus(port)
