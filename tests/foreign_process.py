@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-PATIENCE_S = 30
+from tests.waiting import PATIENCE_S
 
 
 class ForeignProcess(ABC):

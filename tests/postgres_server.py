@@ -20,10 +20,10 @@ import psycopg
 
 from tests.conftest import need
 from tests.parts import DEBIAN_PACKAGES, program
+from tests.waiting import PATIENCE_S
 
 USER = "leveret"
 SYSTEM_USER = "postgres"  # root may not run PostgreSQL
-PATIENCE_S = 30
 POLL_S = 0.01
 FAST = {
     "fsync": "off",  # nothing here outlives a power cut anyway

@@ -17,9 +17,9 @@ from typing import Self
 
 import leveret
 from tests.machine import PROGRAM
+from tests.waiting import PATIENCE_S
 
 PACKAGES = str(Path(leveret.__file__).parents[1])  # those that the tests use: the sanitizer has its own
-PATIENCE_S = 30
 POLL_S = 0.01
 FREE_PORTS = ("--amqp-port", "0", "--http-port", "0", "--https-port", "0", "--sqs-port", "0")
 TRACEBACK = "Traceback (most recent call last)"

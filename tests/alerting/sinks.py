@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword
 
-PATIENCE_S = 20.0
+from tests.waiting import PATIENCE_S
 
 
 class Post(NamedTuple):

@@ -12,8 +12,8 @@ from leveret.alerting.notices import Notice
 from leveret.alerting.receivers import Receiver
 from leveret.alerting.transports import Failed
 from tests.alerting.letters import notice
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 20.0
 URL = "https://example.org/hook"
 
 

@@ -23,6 +23,7 @@ from leveret.amqp.methods import (
 from leveret.core.properties import Properties, content, decode_header
 from leveret.security.access import Access
 from leveret.security.passwords import Cost
+from tests.waiting import PATIENCE_S
 
 CAPABILITIES = {
     "authentication_failure_close": True,
@@ -76,7 +77,7 @@ class World:
             if self.jobs:
                 self.jobs.popleft()()
             else:
-                self.hub.durable(self.frames.get(timeout=10))
+                self.hub.durable(self.frames.get(timeout=PATIENCE_S))
 
     def pass_ms(self, ms: int) -> None:
         """Let time pass, and everybody notice it."""

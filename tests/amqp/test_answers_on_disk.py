@@ -21,6 +21,7 @@ from leveret.amqp.methods import (
     QueueDeleteOk,
 )
 from tests.amqp.client import Client, World
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -100,5 +101,5 @@ def test_a_frame_that_is_on_the_disk_when_the_broker_is_closed_concerns_nobody(w
     send_only(client, QueueDeclare("new", durable=True))
     world.hub.lost(client.connection)
     world.broker.close()
-    world.hub.durable(world.frames.get(timeout=10))
+    world.hub.durable(world.frames.get(timeout=PATIENCE_S))
     assert not world.hub.connections

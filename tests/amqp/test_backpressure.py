@@ -14,10 +14,10 @@ from leveret.journal.disk import Disk
 from leveret.journal.options import JournalOptions
 from tests.amqp.client import World
 from tests.amqp.wire import content_frames, method_frame
+from tests.waiting import PATIENCE_S
 
 MIB = 1 << 20
 HEARTBEAT = b"\x08" + bytes(6) + b"\xce"
-PATIENCE_S = 30
 BODY_BYTES = 100_000
 PERSISTENT = Properties(delivery_mode=2)
 

@@ -18,6 +18,7 @@ from leveret.amqp.sockets import Socket
 from leveret.net.admission import Admission
 from leveret.net.listener import bind
 from leveret.security.access import Access
+from tests.waiting import PATIENCE_S
 
 PROTOCOL_HEADER = b"AMQP\0\0\x09\x01"
 JOBS = 200
@@ -27,7 +28,7 @@ Scenario = Callable[[AmqpServer, Socket, socket.socket], Awaitable[None]]
 
 async def until(condition: Callable[[], object]) -> None:
     """Let the loop turn until something is true."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.001)
 
@@ -136,7 +137,7 @@ def test_what_is_said_outside_of_a_turn_is_written_soon() -> None:
             with server.hub.guard:
                 connection.outlet.heartbeat()
                 connection.outlet.note()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 assert await loop.sock_recv(client, 8) == b"\x08" + bytes(6) + b"\xce"
 
     served(scenario)
@@ -159,11 +160,11 @@ def test_a_client_may_be_sent_away_at_every_moment_of_its_coming(
                     await asyncio.sleep(0)
                 for each in list(server.sockets):
                     server._close(each)
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(PATIENCE_S):
                     await server.drain(320, "shutdown", 0)
                 assert (server.sockets, server.hub.connections, server.admission.connections) == ({}, set(), 0)
                 client.setblocking(False)
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(PATIENCE_S):
                     while await asyncio.get_running_loop().sock_recv(client, 4_096):
                         continue
 

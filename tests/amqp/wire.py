@@ -11,8 +11,8 @@ from leveret.amqp.codec import decode, encode, spec_of
 from leveret.amqp.frames import BODY, FRAME_MAX_MAX, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER, FrameReader
 from leveret.amqp.methods import Method
 from leveret.core.properties import Properties, content, decode_header
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 10.0
 BODY_FRAME_BYTES = 100_000
 CAPABILITIES = {
     "authentication_failure_close": True,

@@ -11,8 +11,7 @@ import pytest
 
 from leveret.cli import main
 from tests.server.control_world import SMALL
-
-END_S = 60
+from tests.waiting import PATIENCE_S
 
 
 def plain(command: str) -> list[str] | None:
@@ -50,7 +49,7 @@ class Shell:
             return self._call(words)
         command = ["bash", "-c", line]
         out, none = subprocess.PIPE, subprocess.DEVNULL
-        done = subprocess.run(command, stdin=none, stdout=out, stderr=subprocess.STDOUT, text=True, timeout=END_S)
+        done = subprocess.run(command, stdin=none, stdout=out, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S)
         return done.returncode, done.stdout
 
     def _call(self, words: list[str]) -> tuple[int, str]:

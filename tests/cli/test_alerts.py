@@ -10,8 +10,7 @@ import pytest
 from leveret.cli import main
 from tests.alerting.sinks import WebSink
 from tests.server_process import ServerProcess
-
-PATIENCE_S = 20.0
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")

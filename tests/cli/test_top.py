@@ -20,6 +20,7 @@ from leveret.cli.top.screen import graph, queue_rows, screen
 from leveret.cli.top.terminal import split
 from leveret.cli.top.view import COLUMNS, INTERVALS_S, View, pressed
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 NODE: dict[str, Any] = {
     "name": "leveret@host",
@@ -220,7 +221,7 @@ def test_the_live_view_in_a_terminal(asked: ServerProcess) -> None:
         os.write(ours, b"q")
         while b"\x1b[?1049l" not in seen:
             seen += os.read(ours, 65536)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert termios.tcgetattr(ours) == before
     finally:
         process.kill()

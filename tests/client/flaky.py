@@ -5,8 +5,9 @@ import threading
 from types import TracebackType
 from typing import Self
 
+from tests.waiting import PATIENCE_S
+
 READ_BYTES = 65_536
-TIMEOUT_S = 20
 UNABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 0\r\n\r\n"
 
 
@@ -46,7 +47,7 @@ class Flaky:
             except OSError:
                 continue
         for thread in self._threads:
-            thread.join(TIMEOUT_S)
+            thread.join(PATIENCE_S)
 
     def _accept(self) -> None:
         while True:
@@ -60,7 +61,7 @@ class Flaky:
             thread.start()
 
     def _serve(self, client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", self._target), TIMEOUT_S) as server:
+        with client, socket.create_connection(("127.0.0.1", self._target), PATIENCE_S) as server:
             self._sockets.append(client)
             while request := self._read(client):
                 if self.refuse:

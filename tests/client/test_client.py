@@ -14,8 +14,7 @@ from leveret.client.queue import RECEIVE_MAX, SEND_MAX
 from leveret.client.wire import AnswerReader
 from tests.rest.world import RestWorld
 from tests.server_process import ServerProcess
-
-PATIENCE_S = 30
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("url", ["", "localhost", "ftp://h", "http://", "http://h/?a=b"])

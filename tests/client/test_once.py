@@ -12,6 +12,7 @@ import leveret
 from leveret.client.claims import Claim, LocalClaims, RedisClaims
 from leveret.client.once import Work
 from tests.redis_process import RedisProcess
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def test_one_of_many_threads_works(once: leveret.Once) -> None:
     start = threading.Barrier(8)
 
     def attempt(_: int) -> bool | None:
-        start.wait(20)
+        start.wait(PATIENCE_S)
         try:
             with once.claim("m1") as fresh:
                 return fresh
@@ -148,9 +149,10 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
 
 def test_a_claim_is_extended_while_its_work_goes_on(redis_server: RedisProcess, extended: threading.Semaphore) -> None:
     redis_server.command("FLUSHALL")
-    with closing(leveret.Once("billing", redis_server.url, lease=1)) as once:
+    with closing(leveret.Once("billing", redis_server.url, lease=2)) as once:
         with once.claim("m1"):
-            assert all(extended.acquire(timeout=20) for _ in range(1 + 3))  # so that one and a half leases are over
+            for _ in range(1 + 3):  # so that one and a half leases are over
+                assert extended.acquire(timeout=PATIENCE_S)
             with pytest.raises(leveret.ResourceLocked):
                 once.begin("m1")
         assert once.begin("m1") is None
@@ -163,7 +165,7 @@ def test_claims_of_tasks_are_extended_as_well(redis_server: RedisProcess, extend
         once = leveret.AsyncOnce("billing", redis_server.url, lease=0.1)
         async with once.claim("m1"):
             for _ in range(1 + 1):
-                assert await asyncio.to_thread(extended.acquire, timeout=20)
+                assert await asyncio.to_thread(extended.acquire, timeout=PATIENCE_S)
         await once.close()
 
     asyncio.run(scene())

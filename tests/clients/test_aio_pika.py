@@ -12,8 +12,7 @@ from aio_pika.exceptions import ChannelPreconditionFailed, DeliveryError, Publis
 from aio_pika.patterns import RPC, Master
 
 from tests.clients.conftest import Broker, Unique
-
-WAIT_S = 10
+from tests.waiting import PATIENCE_S
 
 Scene = Callable[[AbstractRobustConnection, AbstractRobustChannel], Awaitable[None]]
 
@@ -24,7 +23,7 @@ def play(broker: Broker, scene: Scene) -> None:
     async def run() -> None:
         robust = await aio_pika.connect_robust(broker.url, reconnect_interval=0.05)
         async with robust as connection, connection.channel() as channel:
-            await asyncio.wait_for(scene(connection, channel), WAIT_S)
+            await asyncio.wait_for(scene(connection, channel), PATIENCE_S)
 
     asyncio.run(run())
 

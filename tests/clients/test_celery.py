@@ -20,8 +20,8 @@ from kombu.transport.native_delayed_delivery import level_name
 from tests.clients.celery_worker import make_app
 from tests.clients.conftest import Broker
 from tests.sources import ROOT
+from tests.waiting import PATIENCE_S
 
-WAIT_S = 20
 LEVELS = 28
 
 
@@ -32,11 +32,11 @@ def working(settings: dict[str, Any], log: Path) -> Iterator[Celery]:
     app = make_app(settings)
     with log.open("w") as output, subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output) as worker:
         try:
-            assert any(app.control.ping(limit=1, timeout=1) for _ in range(WAIT_S)), log.read_text()
+            assert any(app.control.ping(limit=1, timeout=1) for _ in range(round(PATIENCE_S))), log.read_text()
             yield app
         finally:
             worker.terminate()
-            worker.wait(WAIT_S)
+            worker.wait(PATIENCE_S)
             app.close()
             # Closing the application leaves its connections in these.
             pools.reset()
@@ -80,46 +80,46 @@ def quorum(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def test_tasks_return_results(app: Celery) -> None:
     results = [app.send_task("add", (number, number)) for number in range(20)]
-    assert [result.get(timeout=WAIT_S) for result in results] == list(range(0, 40, 2))
+    assert [result.get(timeout=PATIENCE_S) for result in results] == list(range(0, 40, 2))
 
 
 def test_groups_and_chains(app: Celery) -> None:
     add = app.tasks["add"]
-    assert group(add.s(n, 1) for n in range(5))().get(timeout=WAIT_S) == [1, 2, 3, 4, 5]
-    assert chain(add.s(1, 2), add.s(3), add.s(4))().get(timeout=WAIT_S) == 10
+    assert group(add.s(n, 1) for n in range(5))().get(timeout=PATIENCE_S) == [1, 2, 3, 4, 5]
+    assert chain(add.s(1, 2), add.s(3), add.s(4))().get(timeout=PATIENCE_S) == 10
 
 
 def test_retries_wait_for_their_countdown(app: Celery) -> None:
     started = time.monotonic()
-    assert app.send_task("flaky", (3, 0.2)).get(timeout=WAIT_S) == 3
+    assert app.send_task("flaky", (3, 0.2)).get(timeout=PATIENCE_S) == 3
     assert time.monotonic() - started >= 0.6
 
 
 def test_a_task_waits_for_its_eta(app: Celery) -> None:
     eta = datetime.now(UTC) + timedelta(seconds=1)
-    ran, _ = app.send_task("moment", eta=eta).get(timeout=WAIT_S)
+    ran, _ = app.send_task("moment", eta=eta).get(timeout=PATIENCE_S)
     assert ran >= eta.timestamp()
 
 
 def test_higher_priorities_run_first(app: Celery) -> None:
     queue = app.conf.task_default_queue
-    app.control.cancel_consumer(queue, reply=True, limit=1, timeout=WAIT_S)
+    app.control.cancel_consumer(queue, reply=True, limit=1, timeout=PATIENCE_S)
     priorities = [1, 9, 0, 5, 3]
     results = {priority: app.send_task("turn", priority=priority) for priority in priorities}
-    app.control.add_consumer(queue, reply=True, limit=1, timeout=WAIT_S)
-    turns = {priority: result.get(timeout=WAIT_S) for priority, result in results.items()}
+    app.control.add_consumer(queue, reply=True, limit=1, timeout=PATIENCE_S)
+    turns = {priority: result.get(timeout=PATIENCE_S) for priority, result in results.items()}
     assert sorted(priorities, key=turns.__getitem__) == [9, 5, 3, 1, 0]
 
 
 def test_a_revoked_task_does_not_run(app: Celery) -> None:
     name = uuid.uuid4().hex
-    app.control.revoke(name, reply=True, limit=1, timeout=WAIT_S)
+    app.control.revoke(name, reply=True, limit=1, timeout=PATIENCE_S)
     with pytest.raises(TaskRevokedError):
-        app.send_task("add", (1, 1), task_id=name).get(timeout=WAIT_S)
+        app.send_task("add", (1, 1), task_id=name).get(timeout=PATIENCE_S)
 
 
 def test_the_worker_answers_questions(app: Celery) -> None:
-    ((_, queues),) = app.control.inspect(limit=1, timeout=WAIT_S).active_queues().items()
+    ((_, queues),) = app.control.inspect(limit=1, timeout=PATIENCE_S).active_queues().items()
     assert [queue["name"] for queue in queues] == [app.conf.task_default_queue]
 
 
@@ -135,13 +135,13 @@ def test_events_tell_the_life_of_a_task(app: Celery) -> None:
     with app.connection_for_read() as connection:
         receiver = app.events.Receiver(connection, handlers={"*": note})
         receiver.on_consume_ready = lambda *_, **__: app.send_task("add", (1, 1), task_id=name)
-        receiver.capture(timeout=WAIT_S)
+        receiver.capture(timeout=PATIENCE_S)
     assert seen == ["task-received", "task-started", "task-succeeded"]
 
 
 def test_a_chord_joins_its_tasks(quorum: Celery) -> None:
     add, total = quorum.tasks["add"], quorum.tasks["total"]
-    assert chord((add.s(n, n) for n in range(5)), total.s())().get(timeout=WAIT_S) == 20
+    assert chord((add.s(n, n) for n in range(5)), total.s())().get(timeout=PATIENCE_S) == 20
 
 
 def test_the_worker_declares_the_ladder_of_delays(quorum: Celery) -> None:
@@ -153,10 +153,10 @@ def test_the_worker_declares_the_ladder_of_delays(quorum: Celery) -> None:
 
 def test_a_delayed_task_climbs_down_the_ladder(quorum: Celery) -> None:
     started = time.time()
-    ran, key = quorum.send_task("moment", countdown=3).get(timeout=WAIT_S)
+    ran, key = quorum.send_task("moment", countdown=3).get(timeout=PATIENCE_S)
     assert ran - started >= 3
     assert key == ".".join(f"{3:028b}") + f".{quorum.conf.task_default_routing_key}"
 
 
 def test_retries_on_quorum_queues(quorum: Celery) -> None:
-    assert quorum.send_task("flaky", (2, 1)).get(timeout=WAIT_S) == 2
+    assert quorum.send_task("flaky", (2, 1)).get(timeout=PATIENCE_S) == 2

@@ -13,8 +13,7 @@ from kombu.pidbox import Mailbox
 from kombu.simple import SimpleQueue
 
 from tests.clients.conftest import Broker, Unique
-
-WAIT_S = 10
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def receive(connection: Connection, queue: Queue, count: int, **options: Any) ->
 
     with Consumer(connection.default_channel, [queue], callbacks=[received], **options):
         while len(bodies) < count:
-            connection.drain_events(timeout=WAIT_S)
+            connection.drain_events(timeout=PATIENCE_S)
     return bodies
 
 
@@ -88,12 +87,12 @@ def test_a_simple_queue_is_a_queue(connection: Connection, unique: Unique) -> No
     for number in range(3):
         queue.put(number)
     assert queue.qsize() == 3
-    taken = [queue.get(timeout=WAIT_S) for _ in range(3)]
+    taken = [queue.get(timeout=PATIENCE_S) for _ in range(3)]
     assert [message.payload for message in taken] == [0, 1, 2]
     taken[0].ack()
     taken[1].reject()
     taken[2].requeue()
-    assert queue.get(timeout=WAIT_S).payload == 2
+    assert queue.get(timeout=PATIENCE_S).payload == 2
     queue.close()
 
 
@@ -133,7 +132,7 @@ def test_a_consumer_on_many_queues_hears_all_of_them(connection: Connection, dec
     consumer.qos(prefetch_count=2)
     with consumer:
         while len(bodies) < 4:
-            connection.drain_events(timeout=WAIT_S)
+            connection.drain_events(timeout=PATIENCE_S)
     assert sorted(bodies) == [0, 1, 2, 3]
 
 
@@ -147,8 +146,8 @@ def test_a_mailbox_asks_its_nodes(broker: Broker, connection: Connection, unique
     node = box(connection).Node("node@host", state={"answer": 42}, channel=connection.default_channel)
     node.handlers["answer"] = lambda state: state["answer"]
     node.listen(callback=node.handle_message)
-    thread = threading.Thread(target=connection.drain_events, kwargs={"timeout": WAIT_S})
+    thread = threading.Thread(target=connection.drain_events, kwargs={"timeout": PATIENCE_S})
     thread.start()
     with Connection(broker.url) as asking:
-        assert box(asking).call(["node@host"], "answer", timeout=WAIT_S) == [{"node@host": 42}]
-    thread.join(WAIT_S)
+        assert box(asking).call(["node@host"], "answer", timeout=PATIENCE_S) == [{"node@host": 42}]
+    thread.join(PATIENCE_S)

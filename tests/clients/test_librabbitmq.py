@@ -7,8 +7,7 @@ import pytest
 
 from tests.clients.conftest import Broker, Unique
 from tests.parts import need_program
-
-WAIT_S = 10
+from tests.waiting import PATIENCE_S
 
 
 class Tools:
@@ -20,7 +19,7 @@ class Tools:
     def run(self, name: str, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
         """Run a program to its end; what it says is in the result."""
         command = [f"amqp-{name}", *self.options, *arguments]
-        return subprocess.run(command, input=text, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        return subprocess.run(command, input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     def succeed(self, name: str, *arguments: str, text: str = "") -> str:
         """Run a program that must succeed; its output."""

@@ -9,10 +9,10 @@ import pytest
 
 from tests.clients.conftest import Broker
 from tests.parts import NODE_MODULES, NODE_PACKAGES, need_node_package
+from tests.waiting import PATIENCE_S
 
 SCRIPTS = Path(__file__).parent / "node"
 SCENARIO = re.compile(r"^  async (\w+)\(", re.MULTILINE)
-WAIT_S = 30
 
 
 def scenarios() -> list[tuple[str, str]]:
@@ -30,7 +30,7 @@ def test_node(broker: Broker, package: str, scenario: str) -> None:
         env=os.environ | {"NODE_PATH": str(NODE_MODULES)},
         capture_output=True,
         text=True,
-        timeout=WAIT_S,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.stdout == "finished\n", done.stdout + done.stderr

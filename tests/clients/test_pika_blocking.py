@@ -16,8 +16,8 @@ from pika.exceptions import (
 )
 
 from tests.clients.conftest import Broker, Unique
+from tests.waiting import PATIENCE_S
 
-WAIT_S = 10
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
@@ -46,7 +46,7 @@ def queue(connection: pika.BlockingConnection, unique: Unique) -> Iterator[str]:
 def take(channel: BlockingChannel, queue: str, count: int, **options: Any) -> list[tuple[Any, Any, bytes]]:
     """The next messages of a queue, consumed and not acknowledged."""
     taken: list[tuple[Any, Any, bytes]] = []
-    for method, properties, body in channel.consume(queue, inactivity_timeout=WAIT_S, **options):
+    for method, properties, body in channel.consume(queue, inactivity_timeout=PATIENCE_S, **options):
         if method is None:
             break
         taken.append((method, properties, body))
@@ -141,12 +141,12 @@ def test_prefetch_bounds_what_is_pushed(
     channel.basic_qos(prefetch_count=2)
     channel.basic_consume(queue, lambda _channel, method, _properties, _body: seen.append(method.delivery_tag))
     while len(seen) < 2:
-        connection.process_data_events(WAIT_S)
+        connection.process_data_events(PATIENCE_S)
     waiting = connection.channel().queue_declare(queue, durable=True, passive=True).method
     assert (waiting.message_count, waiting.consumer_count, len(seen)) == (3, 1, 2)
     channel.basic_ack(seen[-1], multiple=True)
     while len(seen) < 4:
-        connection.process_data_events(WAIT_S)
+        connection.process_data_events(PATIENCE_S)
     assert seen == [1, 2, 3, 4]
 
 
@@ -189,7 +189,7 @@ def test_the_consumer_of_a_deleted_queue_is_told(
     tag = channel.basic_consume(queue, lambda *_: None)
     connection.channel().queue_delete(queue)
     while not cancelled:
-        connection.process_data_events(WAIT_S)
+        connection.process_data_events(PATIENCE_S)
     assert cancelled == [tag]
 
 

@@ -10,6 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from tests.clients.conftest import Broker, Unique
+from tests.waiting import PATIENCE_S
 
 DIRECT = "amq.rabbitmq.reply-to"
 
@@ -44,11 +45,11 @@ def squares(broker: Broker, unique: Unique) -> Iterator[str]:
 
     thread = threading.Thread(target=serve)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(PATIENCE_S)
     yield name
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         connection.channel().basic_publish("", name, b"")
-    thread.join(10)
+    thread.join(PATIENCE_S)
 
 
 def ask(channel: BlockingChannel, service: str, reply_to: str, numbers: list[int]) -> dict[str, bytes]:

@@ -8,8 +8,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ConnectionClosedByBroker
 
 from tests.clients.conftest import Broker, Unique
+from tests.waiting import PATIENCE_S
 
-WAIT_S = 10
 COUNT = 100
 
 
@@ -37,7 +37,7 @@ def read(channel: BlockingChannel, stream: str, offset: object, count: int) -> l
     channel.basic_qos(prefetch_count=10)
     found = []
     for method, properties, body in channel.consume(
-        stream, arguments={"x-stream-offset": offset}, inactivity_timeout=WAIT_S
+        stream, arguments={"x-stream-offset": offset}, inactivity_timeout=PATIENCE_S
     ):
         if method is None:
             break

@@ -21,6 +21,7 @@ from leveret.core.policy import Policy
 from leveret.core.properties import Properties
 from leveret.core.topology import VhostDetails
 from tests.cluster.memory_log import MemoryLog
+from tests.waiting import PATIENCE_S
 
 Play = Callable[[Catalog, Catalog], Coroutine[Any, Any, None]]
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -54,7 +55,7 @@ def run(open_log: Callable[[], CatalogLog], play: Play) -> None:
     """Let two nodes do something, and see that they agree in the end."""
 
     async def main() -> None:
-        async with nodes(open_log(), open_log()) as (first, second), asyncio.timeout(60):
+        async with nodes(open_log(), open_log()) as (first, second), asyncio.timeout(PATIENCE_S):
             await play(first, second)
             await first.catch_up()
             await second.catch_up()
@@ -372,7 +373,7 @@ def test_what_a_failover_lost_is_forgotten_by_those_who_saw_it() -> None:
 def test_followers_hear_by_a_hint_or_by_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         log = MemoryLog()
-        async with nodes(log, log) as (first, second), asyncio.timeout(20):
+        async with nodes(log, log) as (first, second), asyncio.timeout(PATIENCE_S):
             heard = asyncio.Event()
             second.listeners.append(lambda changes: heard.set())
             following = asyncio.create_task(second.follow())

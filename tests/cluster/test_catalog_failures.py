@@ -10,8 +10,7 @@ from leveret.cluster.catalog_log import Entry
 from leveret.cluster.changes import Change
 from leveret.core.errors import BrokerClosed
 from tests.cluster.memory_log import MemoryLog
-
-PATIENCE_S = 10
+from tests.waiting import PATIENCE_S
 
 
 class StuckLog(MemoryLog):

@@ -16,10 +16,10 @@ from leveret.cluster.placement import assignment
 from leveret.core.errors import AccessRefused, JournalFailed, ResourceLocked
 from tests.cluster.etcd_process import EtcdProcess
 from tests.cluster.memory_log import MemoryLog
+from tests.waiting import PATIENCE_S
 
 SHARDS = 6
 TTL_S = 1
-PATIENCE_S = 30
 
 
 class Journals:

@@ -17,9 +17,9 @@ from leveret.cluster.etcd import Etcd, Event
 from leveret.cluster.gateway import Endpoint, Lost
 from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, Unreachable
 from tests.cluster.etcd_process import EtcdProcess, free_ports
+from tests.waiting import PATIENCE_S
 
 Use = Callable[[Etcd], Coroutine[Any, Any, None]]
-PATIENCE_S = 20
 
 
 def run(process: EtcdProcess, use: Use, *more: str, **options: Any) -> None:

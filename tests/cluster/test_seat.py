@@ -15,6 +15,7 @@ from leveret.cluster.shard_groups import Home, ShardGroups
 from leveret.core.errors import InvalidArgument, LeveretError, NotFound, PreconditionFailed, StoreUnreachable
 from leveret.journal.postgres_session import Session
 from tests.postgres_server import PostgresServer
+from tests.waiting import PATIENCE_S
 
 CLUSTER = "test"
 SHARD = 3
@@ -68,7 +69,7 @@ def move(url: str, number: int) -> None:
 
 
 def run(play: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(play, 60))
+    asyncio.run(asyncio.wait_for(play, PATIENCE_S))
 
 
 def test_nodes_follow_the_definitions_wherever_they_go(urls: list[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.management.scene import Api
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 
 class Answer(NamedTuple):
@@ -26,7 +27,7 @@ class Client:
         self.headers: dict[str, str] = {"X-CSRF-Token": ""}
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_S)
         try:
             sent = {**self.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
             connection.request(method, path, None if body is None else json.dumps(body), sent)

@@ -11,13 +11,14 @@ from playwright.sync_api import expect
 
 from tests.console.browser import Console, cell, cell_of, keep
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 RECORDS = 30
 PARTITIONS = 3
 
 
 def rest(server: ServerProcess, method: str, path: str, body: Any = None) -> Any:
-    connection = http.client.HTTPConnection("127.0.0.1", server.ports["http"], timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.ports["http"], timeout=PATIENCE_S)
     basic = b64encode(b"guest:guest").decode()
     try:
         headers = {"Authorization": f"Basic {basic}", "Content-Type": "application/json"}

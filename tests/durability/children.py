@@ -6,7 +6,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-END_S = 30
+from tests.waiting import PATIENCE_S
 
 
 class Child:
@@ -39,7 +39,7 @@ class Child:
         """Every whole line until the end."""
         assert self.process.stdout is not None
         lines = [line for line in self.process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
-        self.process.wait(END_S)
+        self.process.wait(PATIENCE_S)
         return [line.rstrip("\n") for line in lines]
 
     def complaints(self) -> str:

@@ -11,8 +11,7 @@ import pytest
 import leveret
 from leveret.embedded import storage
 from tests.journal.world import FaultyDisk
-
-PATIENCE_S = 30
+from tests.waiting import PATIENCE_S
 
 
 class Life:

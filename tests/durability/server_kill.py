@@ -11,10 +11,10 @@ from typing import NamedTuple
 from tests.amqp.wire import Client, SocketLink
 from tests.durability.amqp_load import QUEUES, TARGETS, Consumer, Id, Publisher, Talker, drain, priority_of
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 PUBLISHERS = 4
 CONFIRMED_MAX = 3_000  # before the next kill
-END_S = 30.0
 POLL_S = 0.005
 # So that segments end, are compacted and go while the server is killed.
 SMALL = ("--segment-bytes", "65536", "--checkpoint-bytes", "262144", "--cache-bytes", "65536")
@@ -64,7 +64,7 @@ class Battle:
         enough = self._chance.randrange(CONFIRMED_MAX)
         for talker in talkers:
             talker.start()
-        until = time.monotonic() + END_S
+        until = time.monotonic() + PATIENCE_S
         while sum(len(publisher.confirmed) for publisher in publishers) <= enough:
             assert time.monotonic() < until, "the server confirms nothing"
             assert not any(talker.error for talker in talkers), [talker.error for talker in talkers]
@@ -72,7 +72,7 @@ class Battle:
         killed = time.monotonic()
         self.server.kill()
         for talker in talkers:
-            talker.join(END_S)
+            talker.join(PATIENCE_S)
             assert not talker.is_alive(), f"{talker.name} does not end"
             assert talker.error is None, f"{talker.name}: {talker.error!r}"
         return killed

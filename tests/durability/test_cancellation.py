@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from leveret.embedded.large import LargeBodies
-from tests.durability.conftest import PATIENCE_S, Life
+from tests.durability.conftest import Life
+from tests.waiting import PATIENCE_S
 
 LARGE = b"x" * 300_000
 

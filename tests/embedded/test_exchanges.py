@@ -9,9 +9,9 @@ from queue import SimpleQueue
 import pytest
 
 import leveret
+from tests.waiting import PATIENCE_S
 
 Reopen = Callable[[], leveret.Broker]
-PATIENCE_S = 30
 
 
 @pytest.mark.everywhere

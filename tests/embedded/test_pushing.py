@@ -9,8 +9,7 @@ from leveret.core import dispatch
 from leveret.core.consumer import Consumer
 from leveret.core.held import Held
 from leveret.core.properties import Properties
-
-PATIENCE_S = 10
+from tests.waiting import PATIENCE_S
 
 
 class Broken(Consumer):

@@ -9,6 +9,7 @@ import leveret
 from leveret.journal import table_store
 from leveret.journal.store_url import shown
 from tests.postgres_server import PostgresServer
+from tests.waiting import PATIENCE_S
 
 
 def test_it_is_there_again_after_it_was_opened_again(store_url: str) -> None:
@@ -97,6 +98,6 @@ def test_it_is_closed_although_its_housekeeper_waits_for_the_database(monkeypatc
 
         monkeypatch.setattr(store.commit, "wait", tell)
         monkeypatch.setattr(store, "housekeep", store.checkpoint)
-        assert waiting.wait(20)
+        assert waiting.wait(PATIENCE_S)
         broker.close()
         assert "start again when PostgreSQL answers" in str(store.commit.failed)

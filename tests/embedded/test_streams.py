@@ -13,6 +13,7 @@ from leveret.core.errors import InvalidArgument, NotFound, NotSupported, QueueNo
 from leveret.embedded import storage
 from leveret.embedded.reading import READ_MAX
 from leveret.stream.store import LOGS_MAX
+from tests.waiting import PATIENCE_S
 
 STORES = {"files": "tmp_path", "tables": "store_url"}
 
@@ -141,7 +142,7 @@ def test_iterating_ends_with_the_broker() -> None:
     got = threading.Event()
     thread = threading.Thread(target=read)
     thread.start()
-    got.wait(30)
+    got.wait(PATIENCE_S)
     broker.close()
     thread.join()
     assert seen == [b"1", b"2"]

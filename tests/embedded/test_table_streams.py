@@ -14,6 +14,7 @@ from leveret.journal.postgres import PostgresTable
 from leveret.journal.table import Row, Unknown
 from leveret.stream import table_pages
 from tests.postgres_server import PostgresServer
+from tests.waiting import PATIENCE_S
 
 SEGMENT_BYTES = 1 << 10
 
@@ -120,7 +121,7 @@ def test_nothing_is_read_before_it_is_durable(store_url: str, monkeypatch: pytes
 
     def wait(table: PostgresTable, row: Row) -> bool:
         sending.set()
-        assert going.wait(20)
+        assert going.wait(PATIENCE_S)
         return append(table, row)
 
     with leveret.open(store_url) as broker:
@@ -130,7 +131,7 @@ def test_nothing_is_read_before_it_is_durable(store_url: str, monkeypatch: pytes
         sender = threading.Thread(target=clicks.send, args=("under way",))
         sender.start()
         try:
-            assert sending.wait(20)
+            assert sending.wait(PATIENCE_S)
             assert bodies(clicks) == ["durable"]
         finally:
             going.set()

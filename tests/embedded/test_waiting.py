@@ -7,6 +7,7 @@ import pytest
 
 import leveret
 from tests.embedded.conftest import Calls
+from tests.waiting import PATIENCE_S
 
 Waiting = Callable[[str, int], None]
 
@@ -155,7 +156,7 @@ def test_every_message_reaches_exactly_one_of_many_threads(orders: leveret.Queue
     producers = [calls.start(orders.send_many, range(start, start + 500)) for start in range(0, 2_000, 500)]
     for producer in producers:
         producer.result()
-    assert enough.wait(30)
+    assert enough.wait(PATIENCE_S)
     orders.broker.close()
     for consumer in consumers:
         consumer.result()

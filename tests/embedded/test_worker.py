@@ -12,9 +12,9 @@ import pytest
 
 import leveret
 from leveret.embedded.worker import CONCURRENCY_MAX
+from tests.waiting import PATIENCE_S
 
 Reopen = Callable[[], leveret.Broker]
-PATIENCE_S = 30
 
 
 class Recorder:

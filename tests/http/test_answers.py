@@ -12,7 +12,8 @@ from leveret.core.errors import AccessRefused, QueueNotFound
 from leveret.http.limits import Limits
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, Stream, json_response
-from tests.http.world import TIMEOUT_S, World
+from tests.http.world import World
+from tests.waiting import PATIENCE_S
 
 
 async def numbers(count: int, size: int = 10) -> AsyncGenerator[bytes, None]:
@@ -285,7 +286,7 @@ def test_a_drain_lets_requests_finish_and_closes_the_idle() -> None:
         assert idle.request("GET /").status == 200
         busy.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
         world.until(started.is_set)
-        world.begin_stop(TIMEOUT_S)
+        world.begin_stop(PATIENCE_S)
         assert idle.is_closed()
         answer = busy.answer()
         assert (answer.body, answer.headers["connection"]) == (b'"done"', "close")

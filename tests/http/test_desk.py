@@ -13,9 +13,9 @@ from leveret.core.errors import JournalFailed, QueueNotFound, TooMany
 from leveret.embedded.outgoing import Outgoing
 from leveret.http.desk import EARLY_COUNT, Desk
 from leveret.http.pending import Pending
+from tests.waiting import PATIENCE_S
 
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "on_failure": "raise", "blob_bytes": 1_000}
-TIMEOUT_S = 20
 T = TypeVar("T")
 Scenario = Callable[[Desk], Coroutine[Any, Any, Any]]
 
@@ -78,7 +78,7 @@ def test_the_disk_begins_within_the_turn_when_many_wait(broker: leveret.Broker) 
         written = threading.Event()
         store.commit.notify(store.journal.pending, lambda error: written.set())
         waits = [desk.send(orders, Outgoing(b"x"), str) for _ in range(EARLY_COUNT)]
-        assert written.wait(TIMEOUT_S)
+        assert written.wait(PATIENCE_S)
         await asyncio.gather(*(value(each) for each in waits))
 
     run(broker, scenario)
@@ -147,7 +147,7 @@ def test_a_poll_has_so_many_bytes_too(broker: leveret.Broker, monkeypatch: pytes
     orders = broker.queue("orders")
 
     async def scenario(desk: Desk) -> list[object]:
-        poll = desk.receive(orders, bodies, 10, wait_s=TIMEOUT_S)
+        poll = desk.receive(orders, bodies, 10, wait_s=PATIENCE_S)
         orders.send_many([b"x" * 900] * 3)
         return await value(poll)
 

@@ -17,8 +17,7 @@ from leveret.http.response import Response
 from leveret.http.server import Handler, HttpServer
 from leveret.net.admission import Admission
 from leveret.net.listener import bind
-
-TIMEOUT_S = 20.0
+from tests.waiting import PATIENCE_S
 
 
 class Answer(NamedTuple):
@@ -114,7 +113,7 @@ class World:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(TIMEOUT_S)
+        assert self._ready.wait(PATIENCE_S)
         return self
 
     def __exit__(
@@ -159,11 +158,11 @@ class World:
             while not condition():
                 await asyncio.sleep(0.005)
 
-        asyncio.run_coroutine_threadsafe(wait(), self.loop).result(TIMEOUT_S)
+        asyncio.run_coroutine_threadsafe(wait(), self.loop).result(PATIENCE_S)
 
     def connect(self, context: ssl.SSLContext | None = None) -> Client:
         """A new connection."""
-        plain = socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
+        plain = socket.create_connection(("127.0.0.1", self.port), PATIENCE_S)
         client = Client(plain if context is None else context.wrap_socket(plain, server_hostname="127.0.0.1"))
         self._clients.append(client)
         return client

@@ -23,8 +23,8 @@ from leveret.journal.table import Row, Shard, Unknown
 from leveret.journal.table_store import Claim
 from tests.journal.table_world import TableWorld
 from tests.postgres_server import PostgresServer
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 20
 Answer = TypeVar("Answer")
 
 

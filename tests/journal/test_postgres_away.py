@@ -11,8 +11,7 @@ from leveret.journal import table_store
 from leveret.journal.postgres import PostgresTable
 from tests.journal.table_world import TableWorld
 from tests.postgres_server import PostgresServer
-
-PATIENCE_S = 20
+from tests.waiting import PATIENCE_S
 
 
 def test_a_server_that_crashes_and_comes_back(store_url: str) -> None:

@@ -14,8 +14,8 @@ from leveret.journal.postgres_session import Session
 from leveret.journal.table import Unknown
 from tests.journal.table_world import TableWorld
 from tests.postgres_server import PostgresServer
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 20
 WAITS = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}%'"
 
 
@@ -115,7 +115,7 @@ def test_one_who_has_not_waited_for_long_is_left_alone(postgres: PostgresServer,
         other.execute("select pg_advisory_xact_lock(7)")
         asker.start()
         postgres.wait_for("select 1 from pg_stat_activity where wait_event = 'advisory'")
-        session.cut(PATIENCE_S * 1_000_000)
+        session.cut(round(PATIENCE_S) * 1_000_000)
     asker.join(PATIENCE_S)
     session.close()
     assert answers == [(1, [(1,)])]

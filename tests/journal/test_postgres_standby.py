@@ -9,8 +9,8 @@ import pytest
 from leveret.journal.postgres import PostgresTable
 from tests.journal.table_world import TableWorld
 from tests.postgres_server import PostgresServer
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 20
 WAITING = "select pid from pg_stat_activity where wait_event = 'SyncRep'"
 
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import pika
 
+from tests.waiting import PATIENCE_S
+
 VHOST = "scene"
-TIMEOUT_S = 20.0
 
 
 class Answer(NamedTuple):
@@ -33,7 +34,7 @@ class Api:
         """One request; a body that is no bytes is sent as JSON."""
         sent = {"Authorization": self._authorization, "Content-Type": "application/json", **(headers or {})}
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             connection.request(method, f"/api{path}", data, sent)
             answer = connection.getresponse()

@@ -13,8 +13,8 @@ from leveret.server.control_client import connect
 from tests.alerting.sinks import WebSink
 from tests.management.scene import Api
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 20.0
 POLL_S = 0.02
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 SECRETS = ("s3cret", "sesame")

@@ -11,12 +11,13 @@ import pytest
 import leveret
 from leveret.core.errors import NotFound
 from leveret.telemetry.audit import UNFINISHED, Audit
-from tests.management.scene import TIMEOUT_S, Api
+from tests.management.scene import Api
+from tests.waiting import PATIENCE_S
 
 
 def outcomes(api: Api, start: str) -> list[tuple[str, str, str]]:
     """Who did what and what became of it, of the acts that begin so; the oldest first."""
-    connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=TIMEOUT_S)
+    connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=PATIENCE_S)
     try:
         basic = base64.b64encode(b"guest:guest").decode()
         connection.request("GET", "/audit?limit=1000", headers={"Authorization": f"Basic {basic}"})

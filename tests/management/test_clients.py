@@ -8,8 +8,7 @@ import pytest
 
 from tests.management.scene import VHOST, Api
 from tests.server_process import ServerProcess
-
-PATIENCE_S = 20
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture

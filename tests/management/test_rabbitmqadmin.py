@@ -11,8 +11,7 @@ from tests.conftest import need
 from tests.management.recorded import HERE
 from tests.management.scene import VHOST, Api
 from tests.server_process import ServerProcess
-
-TIMEOUT_S = 30
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ class Admin:
 
     def run(self, *words: str) -> str:
         """What it prints; a failure fails the test."""
-        done = subprocess.run([*self._command, *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run([*self._command, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -103,4 +102,4 @@ def test_it_closes_a_connection(admin: Admin, server: ServerProcess) -> None:
     name = admin.rows("list", "connections", "name")[-1]["name"]
     admin.run("close", "connection", f"name={name}")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="Closed via"):
-        connection.process_data_events(TIMEOUT_S)
+        connection.process_data_events(PATIENCE_S)

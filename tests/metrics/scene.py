@@ -10,6 +10,7 @@ import pika
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 Labels = frozenset[tuple[str, str]]
@@ -38,7 +39,7 @@ def fetch(server: ServerProcess, path: str, **headers: str) -> tuple[int, str, d
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(f"http://127.0.0.1:{server.ports['http']}{path}", headers=named)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.status, answer.read().decode(), dict(answer.headers)
     except urllib.error.HTTPError as error:
         with error:

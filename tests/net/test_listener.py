@@ -8,6 +8,7 @@ import pytest
 
 from leveret.net import listener
 from leveret.net.listener import Listener, bind
+from tests.waiting import PATIENCE_S
 
 
 class Exhausted:
@@ -37,7 +38,7 @@ async def accepted_after(number: int) -> bool:
 
     listening = Listener(Exhausted(bound, number), accepted)  # type: ignore[arg-type]
     with socket.create_connection(bound.getsockname()):
-        host = await asyncio.wait_for(came, 30)
+        host = await asyncio.wait_for(came, PATIENCE_S)
     listening.close()
     return host == "127.0.0.1"
 

@@ -30,9 +30,9 @@ from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
 from tests.cluster.memory_log import MemoryLog
+from tests.waiting import PATIENCE_S
 
 SHARDS = 4
-PATIENCE_S = 20
 T = TypeVar("T")
 
 

@@ -16,8 +16,8 @@ from leveret.amqp.methods import (
 )
 from leveret.node.mailbag import PAUSE_MAX_MS
 from tests.amqp.client import Client, Received
-from tests.node.cluster import PATIENCE_S
 from tests.node.front_world import FrontWorld, place
+from tests.waiting import PATIENCE_S
 
 SOURCE_SHARD, GRAVE_SHARD = "0", "1"
 

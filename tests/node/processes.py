@@ -12,10 +12,10 @@ import pika
 from leveret.server.control_client import connect
 from tests.machine import Machine
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 SHARDS = 4
 LEASE_S = 1
-PATIENCE_S = 30
 POLL_S = 0.01
 
 

@@ -11,6 +11,7 @@ from leveret.node.outbox import Outbox
 from leveret.node.shard import Shard
 from tests.amqp.client import Client, World
 from tests.node.front_world import NODE, FrontWorld, place
+from tests.waiting import PATIENCE_S
 
 HOME = "0"
 SEGMENT_BYTES = 1 << 16
@@ -35,7 +36,7 @@ class DiskWorld(World):
         assert store is not None
         store.commit.flush()
         while self.hub.durable_frame < self.broker.guard.durable_frame:
-            self.hub.durable(self.frames.get(timeout=10))
+            self.hub.durable(self.frames.get(timeout=PATIENCE_S))
 
 
 class TakeoverWorld(FrontWorld):

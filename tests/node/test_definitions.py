@@ -15,7 +15,8 @@ from leveret.core.policy import Policy
 from leveret.node.shard import Shard
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
-from tests.node.cluster import PATIENCE_S, SHARDS, Cluster, Served, name_in
+from tests.node.cluster import SHARDS, Cluster, Served, name_in
+from tests.waiting import PATIENCE_S
 
 
 def decide(cluster: Cluster, node: str, verb: Callable[[Any], Any]) -> Any:

@@ -20,11 +20,11 @@ from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.postgres_server import PostgresServer
 from tests.server.certificates import Authority
 from tests.server_process import TRACEBACK
+from tests.waiting import PATIENCE_S
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 NAMES = [f"q{number}" for number in range(8)]  # some in every shard
 SCHEMA = f"groups_{secrets.token_hex(8)}"
-PATIENCE_S = 60
 
 
 class Load:

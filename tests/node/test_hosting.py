@@ -24,6 +24,7 @@ from leveret.node.hosting import Hosting
 from leveret.node.node import Node
 from leveret.security.access import Access
 from tests.cluster.memory_log import MemoryLog
+from tests.waiting import PATIENCE_S
 
 
 class Alone:
@@ -145,7 +146,7 @@ def test_what_a_shard_deletes_leaves_the_catalog_when_that_is_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        async with hosted(MemoryLog(), tmp_path) as (node, hosting), asyncio.timeout(20):
+        async with hosted(MemoryLog(), tmp_path) as (node, hosting), asyncio.timeout(PATIENCE_S):
             await node.decide(declare("brief"))
             await hosting.take_over(0, 1)
             hub, homes = node.shards["0"].hub, node.catalog.replica.homes

@@ -13,10 +13,10 @@ from tests.cluster.etcd_process import EtcdProcess
 from tests.durability.s3 import Bucket, s3
 from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.server_process import TRACEBACK
+from tests.waiting import PATIENCE_S
 
 LARGE = b"x" * 300_000
 NAMES = [f"q{number}" for number in range(8)]  # some in every shard
-PATIENCE_S = 30
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import pytest
 from leveret.node import link as links
 from leveret.node.link import Link
 from tests.node.peer import Peer
-
-PATIENCE_S = 10
+from tests.waiting import PATIENCE_S
 
 
 class Mute(Link):

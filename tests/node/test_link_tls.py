@@ -12,8 +12,7 @@ from leveret.security.mutual_tls import MutualTls
 from leveret.security.tls import BadCertificate
 from tests.node.peer import Peer
 from tests.server.certificates import Authority, Identity
-
-PATIENCE_S = 10
+from tests.waiting import PATIENCE_S
 
 
 async def linked(accepting: ssl.SSLContext, calling: ssl.SSLContext | None, host: str = "127.0.0.1") -> bytes | None:

@@ -12,8 +12,8 @@ from tests.console.browser import Console, cell, keep, launch
 from tests.management.scene import Api
 from tests.node.processes import Nodes
 from tests.parts import need_program
+from tests.waiting import PATIENCE_S
 
-TIMEOUT_S = 60
 TEXT = {"payload": "hello", "payload_encoding": "string", "properties": {"delivery_mode": 2}}
 
 
@@ -28,7 +28,7 @@ def pair(nodes: Nodes) -> Nodes:
 
 
 def run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -12,6 +12,7 @@ from leveret.core.errors import Fenced, LeveretError, NotFound, PreconditionFail
 from leveret.embedded.broker import Broker
 from leveret.node import moving
 from leveret.node.moving import Moving
+from tests.waiting import PATIENCE_S
 
 GROUPS = [Group(0, "zero"), Group(1, "one")]
 SHARD, EPOCH = 3, 10
@@ -51,11 +52,11 @@ class FakeCopy:
         self.done.append("begin")
 
     def copy_ahead(self) -> None:
-        self.go.wait(10)
+        self.go.wait(PATIENCE_S)
         self.done.append("copy_ahead")
 
     def finish(self) -> None:
-        self.go.wait(10)
+        self.go.wait(PATIENCE_S)
         self.done.append("finish")
 
     def cancel(self) -> None: ...
@@ -130,7 +131,7 @@ def test_a_move_that_breaks_is_over_too(monkeypatch: pytest.MonkeyPatch) -> None
 
     async def play(node: Moving) -> None:
         monkeypatch.setattr(FakeCopy, "finish", finish)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             with pytest.raises(ValueError, match="nobody thought"):
                 await node.move(SHARD, 1)
         assert not node._moves
@@ -169,7 +170,7 @@ def test_what_cannot_be_moved_is_refused(shard: int, group: int, refusal: type[L
 
 
 def test_what_the_move_before_left_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "sweep", lambda *place: FakeCopy.go.wait(10))
+    monkeypatch.setattr(moving, "sweep", lambda *place: FakeCopy.go.wait(PATIENCE_S))
     FakeCopy.go.clear()
 
     async def play(node: Moving) -> None:

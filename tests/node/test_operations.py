@@ -14,8 +14,7 @@ from leveret.cli import main
 from leveret.core.errors import PreconditionFailed
 from tests.node.processes import SHARDS, Nodes
 from tests.server_process import TRACEBACK
-
-PATIENCE_S = 60
+from tests.waiting import PATIENCE_S
 
 
 def status(nodes: Nodes, name: str) -> dict[str, Any]:

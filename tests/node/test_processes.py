@@ -12,9 +12,9 @@ from leveret.core.errors import PreconditionFailed
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
 from tests.node.processes import Nodes
+from tests.waiting import PATIENCE_S
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
-PATIENCE_S = 60
 
 
 def test_a_node_alone_serves_and_comes_back(nodes: Nodes) -> None:

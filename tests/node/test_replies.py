@@ -10,7 +10,8 @@ from leveret.amqp.names import REPLY_TO, node_of_reply, reply_name
 from leveret.core.errors import InvalidArgument
 from leveret.node.replying import hand_over
 from tests.amqp.client import World
-from tests.node.cluster import PATIENCE_S, Cluster
+from tests.node.cluster import Cluster
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("node", ["", "a", "rabbit@a.example"])

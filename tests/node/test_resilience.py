@@ -15,9 +15,10 @@ from leveret.core.properties import Properties
 from leveret.node import neighbours
 from leveret.node.link import Link
 from leveret.node.neighbours import Neighbours
-from tests.node.cluster import PATIENCE_S, Cluster, name_in
+from tests.node.cluster import Cluster, name_in
 from tests.node.peer import Peer
 from tests.rabbitmq.wire import Said, Wire
+from tests.waiting import PATIENCE_S
 
 HOME = "0"
 

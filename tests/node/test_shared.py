@@ -13,9 +13,10 @@ import pytest
 
 from tests.cluster.etcd_process import EtcdProcess
 from tests.node.cluster import name_in
-from tests.node.processes import LEASE_S, PATIENCE_S, POLL_S, SHARDS, Nodes
+from tests.node.processes import LEASE_S, POLL_S, SHARDS, Nodes
 from tests.node.web_cluster import WebCluster
 from tests.redis_process import RedisProcess
+from tests.waiting import PATIENCE_S
 
 NAMES = ("a", "b")
 ROUNDS_MAX = 6

@@ -6,8 +6,9 @@ from http.client import HTTPConnection
 from typing import Any
 
 from tests.node.processes import Nodes
-from tests.node.test_web_processes import BASIC, TIMEOUT_S, ask
+from tests.node.test_web_processes import BASIC, ask
 from tests.sink.batches import bodies, piece, texts
+from tests.waiting import PATIENCE_S
 
 QUEUES = [f"q{number}" for number in range(8)]  # some in every shard
 PIECES, PIECE_ROWS = 4, 2_000
@@ -19,7 +20,7 @@ def stage(nodes: Nodes, node: str) -> None:
     names = [QUEUES[row % len(QUEUES)].encode() for row in range(PIECE_ROWS)]
     for number in range(PIECES):
         data = piece(bodies(number * PIECE_ROWS, PIECE_ROWS), texts("queue", names))
-        connection = HTTPConnection("127.0.0.1", nodes.http_port(node), timeout=TIMEOUT_S)
+        connection = HTTPConnection("127.0.0.1", nodes.http_port(node), timeout=PATIENCE_S)
         headers = {"Authorization": BASIC, "Connection": "close"}
         connection.request("PUT", f"/sinks/s/parts/p/{number}", data, headers)
         assert connection.getresponse().status == 201
@@ -43,7 +44,7 @@ def test_a_batch_goes_on_when_the_owner_is_killed(nodes: Nodes) -> None:
     while not any(batch["done"] for row in ask(nodes, "b", "GET /sinks")["sinks"] for batch in row["batches"]):
         pass
     nodes.kill("a")
-    committing.join(TIMEOUT_S)
+    committing.join(PATIENCE_S)
     assert answers[-1]["dropped"] == 0
     found: Counter[bytes] = Counter()
     with nodes.connect("b") as connection:

@@ -6,8 +6,8 @@ from typing import Any
 import pika
 
 from tests.node.processes import Nodes
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60
 NAMES = [f"s{number}" for number in range(4)]
 
 

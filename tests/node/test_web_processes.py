@@ -10,16 +10,16 @@ import boto3
 from botocore.config import Config
 
 from tests.node.processes import Nodes
+from tests.waiting import PATIENCE_S
 
 KEY, SECRET = "AKIAEXAMPLEEXAMPLE", "secret/with+signs"
 BASIC = "Basic " + base64.b64encode(b"guest:guest").decode()
-TIMEOUT_S = 60
 
 
 def ask(nodes: Nodes, node: str, line: str, body: Any = None) -> Any:
     """What a request of REST gives that succeeds."""
     method, path = line.split(" ", 1)
-    connection = HTTPConnection("127.0.0.1", nodes.ports(node)["http"], timeout=TIMEOUT_S)
+    connection = HTTPConnection("127.0.0.1", nodes.ports(node)["http"], timeout=PATIENCE_S)
     try:
         data = None if body is None else json.dumps(body)
         connection.request(method, path, data, {"Authorization": BASIC, "Connection": "close"})

@@ -18,9 +18,9 @@ from leveret.server.sqs import SqsServer
 from leveret.server.web import Web
 from leveret.telemetry.audit import Audit
 from tests.node.cluster import Cluster, OneNode
+from tests.waiting import PATIENCE_S
 
 KEY, SECRET = "AKIAEXAMPLEEXAMPLE", "secret/with+signs"
-TIMEOUT_S = 20
 
 
 class Answer(NamedTuple):
@@ -115,7 +115,7 @@ class WebCluster(Cluster):
         sent = {"Authorization": f"Bearer {token or node.token}"}
         sent |= {header.replace("_", "-"): value for header, value in headers.items()}
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        connection = HTTPConnection("127.0.0.1", node.http_port, timeout=TIMEOUT_S)
+        connection = HTTPConnection("127.0.0.1", node.http_port, timeout=PATIENCE_S)
         connection.request(method, path, data, {**sent, "Connection": "close"})
         return connection.getresponse()
 

@@ -15,6 +15,7 @@ from leveret.http.rest.leases import DEQUEUE_MAX, RECEIPTS_MAX
 from leveret.http.rest.messages import BATCH_MAX, BROWSE_MAX
 from leveret.http.rest.operation import Scans
 from tests.rest.world import RestWorld
+from tests.waiting import PATIENCE_S
 
 NOW = "2023-11-14T22:13:20.000Z"
 
@@ -326,7 +327,7 @@ def test_only_some_look_through_queues_at_once(world: RestWorld) -> None:
 
     async def scenario() -> list[object]:
         scans = Scans(Desk(world.broker), at_once_max=1)
-        first = asyncio.create_task(scans.run(lambda: str(started.wait(20))))
+        first = asyncio.create_task(scans.run(lambda: str(started.wait(PATIENCE_S))))
         await asyncio.sleep(0)
         with pytest.raises(leveret.TooMany, match="try again later"):
             await scans.run(lambda: "second")
@@ -334,7 +335,7 @@ def test_only_some_look_through_queues_at_once(world: RestWorld) -> None:
         await asyncio.wait([first])
         with pytest.raises(leveret.TooMany):
             await scans.run(lambda: "the work goes on when its client has gone")
-        started.wait(20)
+        started.wait(PATIENCE_S)
         while True:
             try:
                 return [await scans.run(lambda: "third")]

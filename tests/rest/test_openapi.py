@@ -16,6 +16,7 @@ from schemathesis.specs.openapi.checks import (
 from leveret.http.rest.api import OPERATIONS
 from leveret.http.rest.openapi import document
 from tests.rest.world import RestWorld
+from tests.waiting import PATIENCE_S
 
 CHECKS = [
     not_a_server_error,
@@ -59,7 +60,7 @@ def test_nothing_that_fits_or_does_not_fit_the_document_breaks_the_server(
         if len(str(case.path_parameters.get(kind, ""))) % 4:
             case.path_parameters[kind] = name  # most of them: a name that is not there is only refused
     case.call_and_validate(
-        base_url=served.url, headers={"Authorization": f"Bearer {served.token}"}, checks=CHECKS, timeout=20
+        base_url=served.url, headers={"Authorization": f"Bearer {served.token}"}, checks=CHECKS, timeout=PATIENCE_S
     )
 
 

@@ -18,10 +18,11 @@ from leveret.server.control_client import connect
 from tests.server.certificates import Authority
 from tests.server_process import ServerProcess
 from tests.sqs.server import running
+from tests.waiting import PATIENCE_S
 
 
 def asked(server: ServerProcess, method: str, path: str, token: str, body: Any = None) -> tuple[int, Any]:
-    connection = HTTPConnection("127.0.0.1", server.ports["http"], timeout=20)
+    connection = HTTPConnection("127.0.0.1", server.ports["http"], timeout=PATIENCE_S)
     connection.request(method, path, None if body is None else json.dumps(body), {"Authorization": f"Bearer {token}"})
     answer = connection.getresponse()
     text = answer.read()

@@ -21,9 +21,9 @@ from leveret.security.passwords import Cost
 from leveret.server.shared import Shared
 from leveret.server.web import Web, sinks_of
 from leveret.telemetry.audit import Audit
+from tests.waiting import PATIENCE_S
 
 CHEAP = Cost(n=2, r=1, p=1)
-TIMEOUT_S = 30
 VERBS = ("configure", "write", "read")
 
 
@@ -65,7 +65,7 @@ class RestWorld:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(TIMEOUT_S)
+        assert self._ready.wait(PATIENCE_S)
         return self
 
     def __exit__(
@@ -117,7 +117,7 @@ class RestWorld:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if token != "":
             sent.setdefault("Authorization", f"Bearer {token or self.token}")
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             connection.request(method, path, data, sent)
             answer = connection.getresponse()

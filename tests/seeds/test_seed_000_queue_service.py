@@ -10,9 +10,9 @@ import pytest
 import leveret
 from tests.embedded.conftest import Calls
 from tests.seeds.conftest import Home, bodies, settled
+from tests.waiting import PATIENCE_S
 
 Waiting = Callable[[leveret.Queue, int], None]
-PATIENCE_S = 30
 DAY_S = 24 * 3600
 ORDER = b'{"order_id": 123, "amount": 99.99}'
 

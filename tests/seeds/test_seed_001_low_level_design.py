@@ -9,8 +9,7 @@ import pytest
 import leveret
 from leveret.core.properties import Properties
 from tests.seeds.conftest import Home, bodies, settled
-
-PATIENCE_S = 30
+from tests.waiting import PATIENCE_S
 
 
 def reached(broker: leveret.Broker) -> set[str]:

@@ -9,10 +9,10 @@ import pytest
 import leveret
 from tests.embedded.conftest import Calls
 from tests.seeds.conftest import bodies, settled
+from tests.waiting import PATIENCE_S
 
 Waiting = Callable[[leveret.Queue, int], None]
 VISIBILITY_S = 3
-PATIENCE_S = 30
 
 
 @pytest.fixture

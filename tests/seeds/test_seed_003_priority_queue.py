@@ -9,9 +9,9 @@ import pytest
 import leveret
 from tests.embedded.conftest import Calls
 from tests.seeds.conftest import Home, bodies, settled
+from tests.waiting import PATIENCE_S
 
 Waiting = Callable[[leveret.Queue, int], None]
-PATIENCE_S = 30
 DAY_S = 24 * 3600
 MAX_RECEIVES = 5
 PAYLOAD = {"order_id": "ORD-12345", "customer_id": "CUST-98765", "items": ["a", "b"], "total": 299.99}

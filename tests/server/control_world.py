@@ -10,11 +10,11 @@ from leveret.security.access import Access
 from leveret.security.passwords import Cost, hash_password
 from leveret.server.administration.site import Site
 from leveret.server.control import ControlServer, durably
+from tests.waiting import PATIENCE_S
 
 CHEAP = Cost(2, 1, 1)
 HASH = hash_password("lovelace", CHEAP)
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0}
-END_S = 30.0
 
 
 class Served:
@@ -33,7 +33,7 @@ class Served:
         self._run(self.control.start())
 
     def _run(self, call: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(call, self.loop).result(END_S)
+        return asyncio.run_coroutine_threadsafe(call, self.loop).result(PATIENCE_S)
 
     def answer(self, line: bytes) -> dict[str, Any]:
         """What the server answers to one line."""
@@ -44,6 +44,6 @@ class Served:
         """End the loop and close the broker."""
         self._run(self.control.stop())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(END_S)
+        self._thread.join(PATIENCE_S)
         self.loop.close()
         self.broker.close()

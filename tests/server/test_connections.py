@@ -10,6 +10,7 @@ import pika.exceptions
 import pytest
 
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 PROTOCOL_HEADER = b"AMQP\0\0\x09\x01"
 
@@ -20,7 +21,7 @@ def resident_bytes(pid: int) -> int:
 
 @contextmanager
 def client(server: ServerProcess) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connected:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connected:
         yield connected
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from leveret.server.notify import Supervisor
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
 def systemd(tmp_path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
-        listener.settimeout(5)
+        listener.settimeout(PATIENCE_S)
         yield listener
 
 
@@ -35,7 +36,7 @@ def test_a_name_with_an_at_sign_is_not_a_file(tmp_path: Path) -> None:
     name = f"leveret-{os.getpid()}-{tmp_path.name}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind("\0" + name)
-        listener.settimeout(5)
+        listener.settimeout(PATIENCE_S)
         Supervisor({"NOTIFY_SOCKET": "@" + name}).ready()
         assert heard(listener) == "READY=1"
 

@@ -12,6 +12,7 @@ import leveret
 from tests.server.certificates import Authority
 from tests.server_process import ServerProcess
 from tests.sources import ROOT
+from tests.waiting import PATIENCE_S
 
 FREE_PORTS = ("--amqp-port", "0", "--http-port", "0", "--https-port", "0", "--sqs-port", "0")
 
@@ -21,7 +22,7 @@ def refused(folder: Path, *flags: str, environ: dict[str, str] | None = None) ->
     command = [sys.executable, "-m", "leveret", "serve", "--data", str(folder / "data"), *FREE_PORTS, *flags]
     clean = {key: value for key, value in os.environ.items() if not key.startswith("LEVERET_")}
     clean |= {"PYTHONPATH": str(ROOT / "src"), **(environ or {})}
-    done = subprocess.run(command, env=clean, stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(command, env=clean, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stderr.splitlines()[-1]
 
@@ -110,7 +111,7 @@ def test_the_log_says_what_the_data_directory_held(server: ServerProcess) -> Non
 def test_the_supervisor_hears_that_the_server_is_ready_alive_and_stopping(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(30)
+        systemd.settimeout(PATIENCE_S)
         environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100000"}
         with ServerProcess(tmp_path, environ=environ) as server:
             assert systemd.recv(100) == b"READY=1"

@@ -17,6 +17,7 @@ from leveret.server.exits import exit_code
 from leveret.server.settings import server_options
 from tests.postgres_server import PostgresServer
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 EXIT_FENCED = 77
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -54,7 +55,7 @@ def send_by_sqs(server: ServerProcess, body: str) -> None:
 
 def manage(server: ServerProcess, method: str, path: str, body: object = None) -> str:
     """Ask the management API."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.ports["http"], timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.ports["http"], timeout=PATIENCE_S)
     login = base64.b64encode(b"guest:guest").decode()
     connection.request(method, path, json.dumps(body), {"Authorization": f"Basic {login}"})
     answer = connection.getresponse().read().decode()

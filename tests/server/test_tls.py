@@ -14,6 +14,7 @@ import leveret
 from leveret.security.access import Access
 from tests.server.certificates import Authority, Identity
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_a_certificate_that_somebody_else_signed(secure: ServerProcess, authorit
 
 
 def test_plain_bytes_on_the_port_for_tls(secure: ServerProcess) -> None:
-    with socket.create_connection(("127.0.0.1", secure.ports["amqps"]), timeout=30) as client:
+    with socket.create_connection(("127.0.0.1", secure.ports["amqps"]), timeout=PATIENCE_S) as client:
         client.sendall(b"AMQP\0\0\x09\x01")
         while client.recv(100):
             pass
@@ -88,7 +89,7 @@ def test_a_client_that_never_shakes_hands(tmp_path: Path, identity: Identity) ->
     flags = ["--tls-cert", str(identity.cert), "--tls-key", str(identity.key), "--handshake-timeout-s", "1"]
     with (
         ServerProcess(tmp_path, "--amqps-port", "0", *flags) as server,
-        socket.create_connection(("127.0.0.1", server.ports["amqps"]), timeout=30) as client,
+        socket.create_connection(("127.0.0.1", server.ports["amqps"]), timeout=PATIENCE_S) as client,
     ):
         assert client.recv(100) == b""
         server.wait_for("tls handshake failed")

@@ -10,6 +10,7 @@ from leveret.clock import ManualClock
 from leveret.shared.rate_limit import TAKE, SharedRateLimit
 from leveret.shared.redis import Redis
 from tests.redis_process import RedisProcess
+from tests.waiting import PATIENCE_S
 
 RATE, BURST = 1, 20
 SLOWLY = 0.001  # tokens a second: none comes back while a test runs
@@ -80,7 +81,7 @@ def test_reports_go_out_by_themselves(redis_server: RedisProcess) -> None:
         async with nodes(redis_server, 2) as limits:
             running = [asyncio.create_task(limit.run()) for limit in limits]
             assert passed(limits[0], BURST) == BURST
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while passed(limits[1], 1):
                     await asyncio.sleep(0.01)
             for task in running:

@@ -14,8 +14,9 @@ from leveret.server.settings import server_options
 from leveret.shared.redis import QUESTIONS_MAX, Redis
 from leveret.shared.redis_url import check_redis_url, shown_redis_url
 from tests.cluster.etcd_process import free_ports
-from tests.redis_process import PATIENCE_S, RedisProcess
+from tests.redis_process import RedisProcess
 from tests.server.certificates import Authority
+from tests.waiting import PATIENCE_S
 
 ECHO = "redis.call('SET', KEYS[1], ARGV[1]) return ARGV[1]"
 

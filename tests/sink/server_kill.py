@@ -23,12 +23,12 @@ from leveret.core.errors import LeveretError
 from leveret.sink.pieces import constant
 from tests.server_process import ServerProcess
 from tests.sink.batches import bodies, piece
+from tests.waiting import PATIENCE_S
 
 PIECES = 4
 PIECE_ROWS = 5_000
 ROWS = PIECES * PIECE_ROWS
 BLIND_S = 0.1  # within which a kill falls that does not wait for a decision
-PATIENCE_S = 60.0
 PARTITIONS = 2
 BOTH = constant("exchange", "amq.fanout")
 

@@ -10,8 +10,7 @@ from urllib.parse import quote
 from tests.clients.celery_worker import make_app
 from tests.sources import ROOT
 from tests.sqs.server import KEY, REGION, SECRET, Server
-
-WAIT_S = 30
+from tests.waiting import PATIENCE_S
 
 
 def settings(server: Server, name: str, folder: Path) -> dict[str, Any]:
@@ -34,9 +33,9 @@ def test_tasks_are_done(server: Server, name: str, tmp_path: Path) -> None:
     with log.open("w") as output, subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output) as worker:
         try:
             results = [app.send_task("add", (number, number)) for number in range(5)]
-            assert [result.get(timeout=WAIT_S) for result in results] == [0, 2, 4, 6, 8], log.read_text()
-            assert app.send_task("flaky", (1, 1)).get(timeout=WAIT_S) == 1
+            assert [result.get(timeout=PATIENCE_S) for result in results] == [0, 2, 4, 6, 8], log.read_text()
+            assert app.send_task("flaky", (1, 1)).get(timeout=PATIENCE_S) == 1
         finally:
             worker.terminate()
-            worker.wait(WAIT_S)
+            worker.wait(PATIENCE_S)
             app.close()

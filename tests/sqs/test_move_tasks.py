@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.sqs.world import World, refused
-
-UNTIL_S = 10
+from tests.waiting import PATIENCE_S
 
 
 def died(world: World, bodies: str = "abc") -> tuple[str, str]:
@@ -32,7 +31,7 @@ def ended(world: World, dead: str) -> dict[str, Any]:
     """The newest task, when it has ended."""
 
     async def wait() -> None:
-        async with asyncio.timeout(UNTIL_S):
+        async with asyncio.timeout(PATIENCE_S):
             while world.account.tasks._running:
                 await asyncio.sleep(0.005)
 

@@ -14,11 +14,12 @@ from leveret.core.errors import InvalidArgument
 from leveret.http.sqs.settings import Settings
 from tests.server.certificates import Authority
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 
 def ask(port: int, action: str, **parameters: Any) -> http.client.HTTPConnection:
     """Send a request that nobody signed; its answer is still to be read."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     headers = {"X-Amz-Target": f"AmazonSQS.{action}", "Content-Type": "application/x-amz-json-1.0"}
     connection.request("POST", "/", json.dumps(parameters), headers)
     return connection

@@ -13,6 +13,7 @@ from leveret.telemetry.otlp import OtlpSender, pairs, url_of
 from leveret.telemetry.otlp_wire import KINDS, request
 from leveret.telemetry.spans import Span
 from tests.telemetry.collector import Collector, attributes
+from tests.waiting import PATIENCE_S
 
 SPAN = Span("publish orders", "SERVER", 1, 2, 0, "", 0, 1, {})
 
@@ -74,7 +75,7 @@ def test_a_sender_that_waits_for_an_answer_can_be_closed(collector: Collector) -
     sent: list[bool] = []
     thread = threading.Thread(target=lambda: sent.append(sender.send([SPAN])))
     thread.start()
-    assert collector.asked.wait(30)
+    assert collector.asked.wait(PATIENCE_S)
     sender.close()
     thread.join()
     assert sent == [False]

@@ -13,6 +13,7 @@ from opentelemetry.trace import SpanKind, format_span_id, format_trace_id
 
 import leveret
 from tests.rest.world import RestWorld
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_a_worker_continues_the_trace(exporter: InMemorySpanExporter, works: str
             seen.append(trace.get_current_span())
             done.set()
 
-        assert done.wait(30)
+        assert done.wait(PATIENCE_S)
         work.stop()
     (process,) = [span for span in exporter.get_finished_spans() if span.name == "process orders"]
     assert seen[0].get_span_context() == process.context
@@ -94,7 +95,7 @@ def test_a_coroutine_continues_it_too_and_its_failure_is_in_the_span(exporter: I
             done.set()
             raise leveret.Reject("never")
 
-        assert done.wait(30)
+        assert done.wait(PATIENCE_S)
         work.stop()
     (process,) = exporter.get_finished_spans()
     assert process.attributes is not None

@@ -17,6 +17,7 @@ from tests.metrics.scene import scrape
 from tests.server_process import PACKAGES, ServerProcess
 from tests.sqs.server import Server
 from tests.telemetry.collector import Collector
+from tests.waiting import PATIENCE_S
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"
@@ -81,7 +82,7 @@ def check_trace(collector: Collector, queue: str) -> None:
 
 def test_from_amqp_to_amqp(channel: BlockingChannel, listening: Collector) -> None:
     publish(channel, "amqp")
-    method, properties, _ = next(iter(channel.consume("amqp", inactivity_timeout=30)))
+    method, properties, _ = next(iter(channel.consume("amqp", inactivity_timeout=PATIENCE_S)))
     assert properties.headers == {"traceparent": TRACEPARENT}
     channel.basic_ack(method.delivery_tag)
     channel.cancel()
