@@ -20,7 +20,7 @@ import psycopg
 
 from tests.conftest import need
 from tests.parts import DEBIAN_PACKAGES, program
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 USER = "leveret"
 SYSTEM_USER = "postgres"  # root may not run PostgreSQL
@@ -139,10 +139,7 @@ class PostgresServer:
 
     def wait_for(self, statement: str) -> None:
         """Wait until a statement gives rows."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.sql(statement):
-            assert time.monotonic() < deadline, f"nothing came of {statement}"
-            time.sleep(POLL_S)
+        wait_until(lambda: self.sql(statement), lambda: f"nothing came of {statement}")
 
     def new_url(self, schema: str) -> str:
         """An empty schema, and where it is reached."""

@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 PATIENCE_S = 100.0
 """Longer than anything takes on a machine that does much else, and less than the limit of a test."""
-POLL_S = 0.01
+POLL_S = 0.02
+T = TypeVar("T")
 
 
-def wait_until(holds: Callable[[], object]) -> None:
-    """Return when something holds; look again and again, but not for ever."""
+def wait_until(holds: Callable[[], T | None], told: Callable[[], object] = lambda: "it did not happen") -> T:
+    """What something gives as soon as that is true; look again and again, but not for ever: `told` says why then."""
     end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "it did not happen"
+    while not (found := holds()):
+        assert time.monotonic() < end, told()
         time.sleep(POLL_S)
+    return found

@@ -3,7 +3,7 @@
 import json
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,10 @@ from leveret.server.control_client import connect
 from tests.alerting.sinks import WebSink
 from tests.management.scene import Api
 from tests.server_process import ServerProcess
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
-POLL_S = 0.02
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 SECRETS = ("s3cret", "sesame")
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """What a condition gives as soon as that is something."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()) and time.monotonic() < deadline:
-        time.sleep(POLL_S)
-    assert found
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +132,7 @@ def test_everybody_sees_the_alerts_of_his_virtual_hosts(api: Api, server: Server
     api.put("/alerts/rules/both", few(vhost="*"))
     fill(api, "shop")
     fill(api, "lab")
-    until(lambda: len(firing(api, "both")) == 2)
+    wait_until(lambda: len(firing(api, "both")) == 2)
     seen = {name: {row["vhost"] for row in firing(as_user(server, name), "both")} for name in ("clerk", "watcher")}
     assert seen == {"clerk": {"shop"}, "watcher": {"shop", "lab"}}
     told = {row["vhost"] for row in as_user(server, "clerk").get("/alerts/history") if "vhost" in row}
@@ -251,11 +241,11 @@ def test_a_restart_forgets_nothing_and_tells_nothing_twice(tmp_path: Path, sink:
         api.put("/alerts/rules/few", few(vhost="*"))
         fill(api, "%2F")
         assert sink.next().body["status"] == "firing"
-        until(lambda: any(row["event"] == "sent" for row in api.get("/alerts/history")))
+        wait_until(lambda: any(row["event"] == "sent" for row in api.get("/alerts/history")))
         server.kill()
         server.start()
         api = Api(server.ports["http"])
-        until(lambda: [row for row in firing(api, "few") if row["value"] == 3])
+        wait_until(lambda: [row for row in firing(api, "few") if row["value"] == 3])
         api.delete("/queues/%2F/orders/contents")
         assert sink.next().body["status"] == "resolved"
         assert sink.posts.empty()

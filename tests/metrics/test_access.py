@@ -1,7 +1,6 @@
 """Who may scrape, and what is refused."""
 
 import socket
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,6 +13,7 @@ from leveret.http.metrics.handler import LONG_ONES_MAX
 from tests.management.scene import Api
 from tests.metrics.scene import fetch, scrape
 from tests.server_process import ServerProcess
+from tests.waiting import wait_until
 
 FROM_AFAR = {"X_Forwarded_For": "192.0.2.1"}
 
@@ -92,9 +92,7 @@ def test_long_scrapes_are_made_one_after_the_other(tmp_path: Path) -> None:
             status, text, headers = fetch(server, "/metrics/per-object")
             assert (status, headers["Retry-After"]) == (429, "1"), text[:200]
             assert fetch(server, "/metrics")[0] == 200
-        deadline = time.monotonic() + 20
-        while fetch(server, "/metrics/per-object")[0] != 200:
-            assert time.monotonic() < deadline
+        wait_until(lambda: fetch(server, "/metrics/per-object")[0] == 200)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -30,7 +29,7 @@ from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
 from tests.cluster.memory_log import MemoryLog
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 SHARDS = 4
 T = TypeVar("T")
@@ -180,10 +179,7 @@ class Cluster:
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
         """Look until something holds."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not holds():
-            assert time.monotonic() < deadline, "it never did"
-            time.sleep(0.01)
+        wait_until(holds)
 
     async def settled(self) -> None:
         """Return when no node has anything left to decide."""

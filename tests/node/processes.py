@@ -2,7 +2,6 @@
 
 import re
 import secrets
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,11 +11,10 @@ import pika
 from leveret.server.control_client import connect
 from tests.machine import Machine
 from tests.server_process import ServerProcess
-from tests.waiting import PATIENCE_S
+from tests.waiting import wait_until
 
 SHARDS = 4
 LEASE_S = 1
-POLL_S = 0.01
 
 
 class Nodes:
@@ -52,10 +50,11 @@ class Nodes:
 
     def _wait_for_links(self, name: str) -> None:
         """Wait until a node knows all the others: until then it does not wait for what they know."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not all(re.search(rf"link up\b.*\b{each}\b", self.log(name)) for each in self._servers if each != name):
-            assert time.monotonic() < deadline, self.log(name)
-            time.sleep(POLL_S)
+        others = [each for each in self._servers if each != name]
+        wait_until(
+            lambda: all(re.search(rf"link up\b.*\b{each}\b", self.log(name)) for each in others),
+            lambda: self.log(name),
+        )
 
     def connect(self, name: str, user: str = "guest", password: str = "guest") -> pika.BlockingConnection:
         """A client of a node."""

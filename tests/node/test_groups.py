@@ -3,7 +3,6 @@
 import json
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -20,7 +19,7 @@ from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.postgres_server import PostgresServer
 from tests.server.certificates import Authority
 from tests.server_process import TRACEBACK
-from tests.waiting import PATIENCE_S
+from tests.waiting import wait_until
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 NAMES = [f"q{number}" for number in range(8)]  # some in every shard
@@ -70,10 +69,8 @@ class Load:
 
     def wait_for(self, count: int) -> None:
         """Wait until so many more messages are confirmed."""
-        wanted, deadline = self.confirms + count, time.monotonic() + PATIENCE_S
-        while self.confirms < wanted:
-            assert time.monotonic() < deadline, f"{self.confirms} of {wanted} confirmed"
-            time.sleep(0.02)
+        wanted = self.confirms + count
+        wait_until(lambda: self.confirms >= wanted, lambda: f"{self.confirms} of {wanted} confirmed")
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -132,10 +129,7 @@ def groups(nodes: Nodes, name: str) -> list[int | None]:
 
 
 def wait_for_groups(nodes: Nodes, name: str, wanted: Callable[[list[int | None]], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not wanted(found := groups(nodes, name)):
-        assert time.monotonic() < deadline, (found, nodes.log(name)[-4_000:])
-        time.sleep(0.05)
+    wait_until(lambda: wanted(groups(nodes, name)), lambda: (groups(nodes, name), nodes.log(name)[-4_000:]))
 
 
 def test_shards_move_to_a_new_group_under_load(
@@ -229,13 +223,12 @@ def move(nodes: Nodes, shard: int, group: int) -> None:
 def shard_of(nodes: Nodes, name: str) -> int:
     """A shard that a node has, when it has got one."""
     nodes.operate(name, "cluster.rebalance")
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        for row in nodes.operate("a", "cluster.status")["shards"]:
-            if (row["owner"], row["state"]) == (name, "active"):
-                return int(row["shard"])
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+
+    def look() -> list[int]:
+        rows = nodes.operate("a", "cluster.status")["shards"]
+        return [int(row["shard"]) for row in rows if (row["owner"], row["state"]) == (name, "active")]
+
+    return wait_until(look)[0]
 
 
 @pytest.mark.parametrize(

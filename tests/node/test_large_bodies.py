@@ -13,7 +13,7 @@ from tests.cluster.etcd_process import EtcdProcess
 from tests.durability.s3 import Bucket, s3
 from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.server_process import TRACEBACK
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 LARGE = b"x" * 300_000
 NAMES = [f"q{number}" for number in range(8)]  # some in every shard
@@ -69,10 +69,7 @@ def test_large_bodies_are_shared_by_nodes(tmp_path: Path, etcd: EtcdProcess, sto
                 assert take(channel, name) == LARGE + name.encode()
                 assert take(channel, name) == b"small"
             assert take(channel, NAMES[0]) == b"small"
-            deadline = time.monotonic() + PATIENCE_S
-            while bucket.objects:
-                assert time.monotonic() < deadline, list(bucket.objects)
-                time.sleep(0.05)
+            wait_until(lambda: not bucket.objects, lambda: list(bucket.objects))
         assert TRACEBACK not in nodes.log("b")
 
 

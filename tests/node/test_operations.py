@@ -1,7 +1,6 @@
 """What operators see of a cluster and do to it, by the command line on real nodes."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -12,9 +11,9 @@ import pytest
 from examples.cluster.__main__ import told as how_to_connect
 from leveret.cli import main
 from leveret.core.errors import PreconditionFailed
+from tests import waiting
 from tests.node.processes import SHARDS, Nodes
 from tests.server_process import TRACEBACK
-from tests.waiting import PATIENCE_S
 
 
 def status(nodes: Nodes, name: str) -> dict[str, Any]:
@@ -25,11 +24,12 @@ def status(nodes: Nodes, name: str) -> dict[str, Any]:
 
 def wait_until(nodes: Nodes, name: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """Look until the cluster is as it should be."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds(told := status(nodes, name)):
-        assert time.monotonic() < deadline, told
-        time.sleep(0.05)
-    return told
+
+    def look() -> dict[str, Any] | None:
+        told = status(nodes, name)
+        return told if holds(told) else None
+
+    return waiting.wait_until(look, lambda: status(nodes, name))
 
 
 def has_settled(told: dict[str, Any]) -> bool:

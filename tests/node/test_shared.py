@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 import urllib.request
 from contextlib import closing
 from http.client import HTTPConnection
@@ -13,10 +12,10 @@ import pytest
 
 from tests.cluster.etcd_process import EtcdProcess
 from tests.node.cluster import name_in
-from tests.node.processes import LEASE_S, POLL_S, SHARDS, Nodes
+from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.node.web_cluster import WebCluster
 from tests.redis_process import RedisProcess
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 NAMES = ("a", "b")
 ROUNDS_MAX = 6
@@ -24,10 +23,10 @@ ROUNDS_MAX = 6
 
 def wait_for(nodes: Nodes, event: str, times: int) -> None:
     """Wait until every node has logged an event so often."""
-    deadline = time.monotonic() + PATIENCE_S
-    while any(len(re.findall(rf"(?m) {event} ", nodes.log(name))) < times for name in NAMES):
-        assert time.monotonic() < deadline, [nodes.log(name) for name in NAMES]
-        time.sleep(POLL_S)
+    wait_until(
+        lambda: all(len(re.findall(rf"(?m) {event} ", nodes.log(name))) >= times for name in NAMES),
+        lambda: [nodes.log(name) for name in NAMES],
+    )
 
 
 def wrong_passwords(nodes: Nodes, redis_server: RedisProcess) -> list[int]:
