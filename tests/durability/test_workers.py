@@ -49,7 +49,7 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
 
 def test_work_longer_than_its_lease_is_not_given_to_another(tmp_path: Path) -> None:
     with leveret.open(str(tmp_path), spare_bytes=0, disk_free_min_bytes=0) as broker:
-        orders = broker.queue("orders", visibility_timeout=0.2)
+        orders = broker.queue("orders", visibility_timeout=2)
         orders.send("long")
         ends = broker.queue("clock")
         seen: list[object] = []
@@ -57,7 +57,7 @@ def test_work_longer_than_its_lease_is_not_given_to_another(tmp_path: Path) -> N
         @orders.worker(concurrency=4)
         def work(message: leveret.Message) -> None:
             seen.append(message.body)
-            ends.receive(1, wait=1)  # five times the lease
+            ends.receive(1, wait=3)  # longer than the lease
 
         while orders.stats().acked == 0:
             ends.receive(1, wait=0.05)

@@ -273,12 +273,12 @@ def test_work_for_a_client_that_goes_is_cancelled() -> None:
 
 
 def test_a_drain_lets_requests_finish_and_closes_the_idle() -> None:
-    started = asyncio.Event()
+    started, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(request: Request) -> Response:
         if request.raw_path == b"/slow":
             started.set()
-            await asyncio.sleep(0.1)
+            await go_on.wait()
         return json_response("done")
 
     with World(slow) as world:
@@ -288,6 +288,7 @@ def test_a_drain_lets_requests_finish_and_closes_the_idle() -> None:
         world.until(started.is_set)
         world.begin_stop(PATIENCE_S)
         assert idle.is_closed()
+        world.loop.call_soon_threadsafe(go_on.set)
         answer = busy.answer()
         assert (answer.body, answer.headers["connection"]) == (b'"done"', "close")
         assert busy.is_closed()
