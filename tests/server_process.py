@@ -17,6 +17,7 @@ from typing import Self
 
 import leveret
 from tests.machine import PROGRAM
+from tests.nursery import Fork, nursery
 from tests.waiting import PATIENCE_S
 
 PACKAGES = str(Path(leveret.__file__).parents[1])  # those that the tests use: the sanitizer has its own
@@ -49,7 +50,7 @@ class ServerProcess:
         self._program = program
         self._environ = {key: value for key, value in os.environ.items() if not key.startswith("LEVERET_")}
         self._environ |= {"PYTHONPATH": PACKAGES, **(environ or {})}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Fork | subprocess.Popen[bytes] | None = None
         self._log = folder / "server.log"
         self._log_bytes = 0
 
@@ -57,13 +58,10 @@ class ServerProcess:
 
     def start(self, *flags: str) -> Self:
         """Start it and wait until it is ready; these flags come after those of the constructor."""
-        command = [*self._prefix, sys.executable, *self._program, "serve", "--data", str(self.data), *FREE_PORTS]
+        words = ["serve", "--data", str(self.data), *FREE_PORTS, *self._flags, *flags]
         self._log_bytes = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
-            # In a session of its own: an interrupt from the keyboard is for whoever started it.
-            self._process = subprocess.Popen(
-                [*command, *self._flags, *flags], env=self._environ, stderr=log, start_new_session=True
-            )
+            self._process = self._forked(words, log.fileno()) or self._executed(words, log.fileno())
         self._wait_until(lambda: READY.search(self.text))
         found = READY.search(self.text)
         if found is None:
@@ -71,6 +69,17 @@ class ServerProcess:
             raise AssertionError(f"the server did not start:\n{self.text}")
         self.ports = {name: int(port) for name, port in PORT.findall(found[0])}
         return self
+
+    def _forked(self, words: Sequence[str], log: int) -> Fork | None:
+        """A process that has imported everything; None when this server has to be started in another way."""
+        forks = None if self._prefix or tuple(self._program) != PROGRAM else nursery(PACKAGES)
+        return forks.fork(words, self._environ, log) if forks else None
+
+    def _executed(self, words: Sequence[str], log: int) -> subprocess.Popen[bytes]:
+        """A process that begins at the beginning, as an operator starts it."""
+        command = [*self._prefix, sys.executable, *self._program, *words]
+        # In a session of its own: an interrupt from the keyboard is for whoever started it.
+        return subprocess.Popen(command, env=self._environ, stderr=log, start_new_session=True)
 
     def _wait_until(self, condition: Callable[[], object]) -> None:
         """Wait until something is true, the server has ended, or nobody would wait any longer."""
@@ -103,7 +112,7 @@ class ServerProcess:
         return self.wait()
 
     @property
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Fork | subprocess.Popen[bytes]:
         assert self._process is not None, "the server is not running"
         return self._process
 
