@@ -1,7 +1,8 @@
 """Servers for tests that need not import anything: forks of one process that has imported all of it.
 
 Importing is most of what a start costs, and there are hundreds of starts. What is asked for is still a process of its
-own, with its own session, environment and log; only its parent is another one, which tells how it ended.
+own, with its own session, environment and log; only its parent is another one, which tells how it ended. And it hashes
+passwords for nothing: see CHEAP.
 
     tests    -- a request on the control socket: command and environment; log and answers as descriptors --> nursery
     nursery  -- on the socket for answers: the pid, and the exit code when it has ended ------------------> tests
@@ -26,6 +27,8 @@ PRELOADED = ("leveret.cli.serve", "leveret.server.process", "leveret.server.clus
 READ_AT_START = ("PYTHON", "LD_")
 """How the names of variables begin that a process has read when it begins to run: no fork looks at them again."""
 REQUEST_BYTES_MAX = 1 << 17
+CHEAP = {"n": 2, "r": 1, "p": 1}
+"""What a hash of a password costs."""
 
 
 # In the process of the tests
@@ -171,9 +174,17 @@ def become(request: dict[str, Any], log: int) -> list[str]:
     return words
 
 
+def cheapen_passwords() -> None:
+    """Hash quickly: it takes long on purpose, and every new server does it, and every first login."""
+    cost = import_module("leveret.security.passwords").DEFAULT_COST
+    for name, value in CHEAP.items():
+        object.__setattr__(cost, name, value)
+
+
 if __name__ == "__main__":
     for name in PRELOADED:
         import_module(name)
+    cheapen_passwords()
     gc.freeze()  # or each of them looks at all of it again when it ends
     chosen = tend(socket.socket(fileno=int(sys.argv[1])))
     sys.argv = ["leveret", *chosen]
