@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+from pika.connection import Parameters
 
 from tests.schedule import group, processes, turn
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.cluster.etcd_process import EtcdProcess
@@ -21,6 +23,9 @@ IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 THREAD_END_S = 30.0
 SPARK_S = 400.0
 """For a test with Spark: its first job may wait for Java on a busy machine, and an interrupted one spoils the next."""
+
+# Clients of AMQP give up after 15 seconds otherwise.
+Parameters.DEFAULT_SOCKET_TIMEOUT = Parameters.DEFAULT_STACK_TIMEOUT = PATIENCE_S
 
 # A shared machine is slow now and then: the time of one example says nothing. CI must not fail by chance either.
 settings.register_profile("local", deadline=None)
