@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright, expect
 
 from tests.sources import ROOT
+from tests.waiting import PATIENCE_S
 
 CHROMIUM = "chromium"
 SCREENSHOTS = ROOT / "build" / "screenshots"
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = PATIENCE_S * 1_000
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
+
+expect.set_options(TIMEOUT_MS)
 
 
 def launch(playwright: Playwright) -> Browser:
@@ -101,6 +104,7 @@ def cell(page: Page, row: str, heading: str) -> str:
 def cell_of(page: Page, row: str, heading: str) -> Locator:
     """The cell itself, whose text may be waited for."""
     table = page.locator("table", has=page.get_by_role("row").filter(has_text=row)).first
-    names = [text.strip() for text in table.locator("thead th").all_text_contents()]
     found = table.locator("tbody tr").filter(has_text=row).first
+    found.wait_for()
+    names = [text.strip() for text in table.locator("thead th").all_text_contents()]
     return found.locator("td").nth(names.index(heading))
