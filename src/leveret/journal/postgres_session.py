@@ -36,8 +36,10 @@ REFUSALS = ("22", "23", "3D", "3F", "42")
 """Classes of SQLSTATE that say that the statement was not done and never will be: waiting does not help."""
 NUMBERS_RUN_OUT = frozenset({"varsup.c", "multixact.c"})
 """Files of PostgreSQL that warn with every statement when vacuum is far behind: it was done nevertheless."""
-# In any other isolation than this one a change that had to wait for another would not see what that one did.
-OURS = "set statement_timeout = {}; set default_transaction_isolation = 'read committed'"
+# In any other isolation than this one a change that had to wait for another would not see what that one did. And a
+# role whose warnings are hidden would not hear that the wait for a standby was cancelled.
+OURS = """set statement_timeout = {}; set default_transaction_isolation = 'read committed';
+    set client_min_messages = warning"""
 DURABLE = """select set_config('synchronous_commit', 'on', false)
     where current_setting('synchronous_commit') in ('off', 'local', 'remote_write')"""
 
