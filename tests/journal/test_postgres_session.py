@@ -53,7 +53,14 @@ def test_a_database_without_an_encoding(postgres: PostgresServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://me:secret@[::1/db", "postgresql://me:secret%@host/db", "postgresql://me:secret@host/d%zz"]
+    "url",
+    [
+        "postgresql://me:secret@[::1/db",
+        "postgresql://me:secret%@host/db",
+        "postgresql://me:secret@host/d%zz",
+        "postgresql://me:a secret@host/db",
+        "postgresql://host/db?password=a%20%22secret%zz",
+    ],
 )
 def test_a_password_is_not_repeated(url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:

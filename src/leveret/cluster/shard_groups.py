@@ -228,7 +228,9 @@ def _homes(store: str, seat: str) -> dict[int, str]:
 def check_url(url: str) -> None:
     """Refuse what is not to be recorded: everybody who may look at the cluster sees it."""
     if not is_url(url) or len(url) > URL_CHARACTERS_MAX:
-        raise InvalidArgument(f"a group is a URL such as postgresql://user@host/database, not {url[:100]!r}")
+        raise InvalidArgument(
+            f"a group is a URL such as postgresql://user@host/database, of {URL_CHARACTERS_MAX} characters at most"
+        )
     Session(url, TIMEOUT_MS)  # raises for what cannot be read
     if any(conninfo_to_dict(url).get(name) for name in PASSWORDS):
         raise InvalidArgument("the URL of a group has no password: give it to every node by PGPASSFILE or PGPASSWORD")

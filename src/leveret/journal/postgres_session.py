@@ -6,6 +6,7 @@ that leaves it open. A driver's own timeout would cancel in just that way; a pee
 """
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -43,6 +44,8 @@ OURS = """set statement_timeout = {}; set default_transaction_isolation = 'read 
 DURABLE = """select set_config('synchronous_commit', 'on', false)
     where current_setting('synchronous_commit') in ('off', 'local', 'remote_write')"""
 
+QUOTED = re.compile('".*"')
+
 Values = dict[str, Any]
 Result = tuple[int, list[tuple[Any, ...]]]
 """How many rows a statement touched, and those that it gave."""
@@ -55,7 +58,7 @@ def conninfo(url: str) -> str:
     try:
         return make_conninfo("", **{**SETTINGS, **conninfo_to_dict(url)})
     except psycopg.Error as error:
-        what = _line(error).partition(': "')[0]  # behind that is what cannot be read, which may be a password
+        what = QUOTED.sub("...", _line(error))  # that is what cannot be read, which may be a password
         raise InvalidArgument(f"the URL of the store cannot be read: {what}") from None
 
 
