@@ -16,7 +16,7 @@ from typing import Any
 
 from psycopg.types.numeric import Int8
 
-from leveret.cluster.catalog_log import Entry, Snapshot, packed, unpacked
+from leveret.cluster.catalog_log import ENTRY_BYTES_MAX, SNAPSHOT_BYTES_MAX, Entry, Snapshot, packed, unpacked
 from leveret.cluster.freshness import Reader
 from leveret.cluster.seat import SeatSession
 from leveret.core.errors import Unreachable
@@ -75,7 +75,8 @@ class PostgresLog:
 
     async def append(self, entry: Entry) -> bool:
         """See CatalogLog."""
-        values = {"version": Int8(entry.version), "writer": entry.writer, "changes": packed(entry.changes)}
+        changes = packed(entry.changes, ENTRY_BYTES_MAX)
+        values = {"version": Int8(entry.version), "writer": entry.writer, "changes": changes}
         return (await self._run(self._log, APPEND, values))[0] == 1
 
     async def barrier(self) -> int:
@@ -95,8 +96,8 @@ class PostgresLog:
 
     async def compact(self, snapshot: Snapshot) -> None:
         """See CatalogLog."""
-        version = {"version": Int8(snapshot.version)}
-        await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": packed(snapshot.changes)})
+        version, changes = {"version": Int8(snapshot.version)}, packed(snapshot.changes, SNAPSHOT_BYTES_MAX)
+        await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": changes})
         await self._run(self._log, REMOVE, version)
 
     async def beat(self, reader: Reader) -> list[Reader]:
