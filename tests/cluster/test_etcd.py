@@ -158,19 +158,41 @@ def test_an_outage_is_said_and_survived(tmp_path: Path) -> None:
         run(process, use, timeout_s=0.5)
 
 
-def test_a_user_logs_in_and_again_when_the_token_is_gone(tmp_path: Path) -> None:
+def test_a_watch_of_what_was_compacted_ends_so_that_all_is_looked_at_again(etcd: EtcdProcess, prefix: str) -> None:
+    async def use(client: Etcd) -> None:
+        for _ in range(2):
+            revision = await client.put(f"{prefix}a", "1")
+        asked = gateway.Gateway([etcd.url], None, PATIENCE_S)
+        assert (await asked.ask("/v3/kv/compaction", {"revision": revision})).status == 200
+        await asked.close()
+        assert [len(events) async for events in client.watch(prefix, revision - 1)] == []
+
+    run(etcd, use)
+
+
+def test_a_user_logs_in_and_again_when_the_token_is_gone_or_users_have_changed(tmp_path: Path) -> None:
     async def use(client: Etcd) -> None:
         await client.put("/a", "1")
         client._token = "stale"
+        with pytest.raises(Lost, match="invalid auth token"):  # and not again and again without a word
+            await anext(client.watch("/", 1))
         found = await client.get("/a")
         assert found is not None
         assert found.value == "1"
+        asked = gateway.Gateway([process.url], None, PATIENCE_S)
+        added = await asked.ask("/v3/auth/user/add", {"name": "other", "password": "other"}, client._token)
+        await asked.close()
+        assert added.status == 200
+        assert await client.get("/a") == found
 
     async def refused(client: Etcd) -> None:
         with pytest.raises(AccessRefused, match="etcd"):
             await client.get("/a")
 
-    with EtcdProcess(tmp_path) as process:
+    key = tmp_path / "key"
+    key.write_text("not known to others")
+    # Such tokens say how many changes of users they know of.
+    with EtcdProcess(tmp_path, "--auth-token", f"jwt,priv-key={key},sign-method=HS256,ttl=10m") as process:
         asyncio.run(add_root(process.url))
         run(process, use, user="root", password="secret")
         run(process, refused, user="root", password="other")
@@ -240,6 +262,8 @@ def test_whatever_is_not_an_answer_counts_as_none(answer: bytes, monkeypatch: py
             client = Etcd([f"127.0.0.1:{server.sockets[0].getsockname()[1]}"])
             with pytest.raises(Lost):
                 await client.get("/a")
+            with pytest.raises(Lost):
+                await anext(client.watch("/a", 1))
             await client.close()
 
     asyncio.run(main())

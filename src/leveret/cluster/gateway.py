@@ -111,6 +111,7 @@ class Connection:
                 self._body[:] = rest
                 for line in filter(None, lines):
                     yield _json(line)
+            raise ConnectionError(f"its answer {self._parser.get_status_code()} has an end")
         except TimeoutError:
             return
         except OSError as error:
@@ -213,14 +214,14 @@ class Gateway:
         """The parts of an answer that goes on and on."""
         try:
             connection = await Connection.open(self._endpoints[0], self._tls, self._timeout_s)
+            try:
+                async for line in connection.lines(path, request, token, idle_s):
+                    yield line
+            finally:
+                connection.abort()
         except Lost:
             self._turn()
             raise
-        try:
-            async for line in connection.lines(path, request, token, idle_s):
-                yield line
-        finally:
-            connection.abort()
 
     def _take(self) -> Connection | None:
         while self._idle:
