@@ -51,7 +51,7 @@ class CatalogLog(Readers, Protocol):
         """The newest snapshot."""
 
     async def compact(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot in place of the entries before its version, unless there is a newer one; may raise TooMany."""
+        """Keep a snapshot in place of the entries before it, unless there is a newer one; may raise TooMany."""
 
 
 def packed(changes: list[Change], bytes_max: int) -> bytes:
