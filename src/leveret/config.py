@@ -77,6 +77,13 @@ class ServerOptions(StoreOptions):
     cluster: str | None = option(None, "name of the cluster that this server is a node of; needs store and etcd")
     node: str | None = option(None, "name of this node in its cluster; default: the name of the machine")
     etcd: str | None = option(None, "URLs of etcd, which decides who has which shard; by commas")
+    etcd_user: str | None = option(None, "user of etcd, if it asks who is there")
+    etcd_password: str = option("", "password of that user; not a flag", secret=True)
+    etcd_tls_ca: str | None = option(
+        None, "file with the certificates that those of etcd are checked against, in PEM; default: the machine's"
+    )
+    etcd_tls_cert: str | None = option(None, "file with the certificate that this node shows to etcd, if it asks")
+    etcd_tls_key: str | None = option(None, "file with the key of that certificate")
     announce: str | None = option(
         None,
         "host at which others reach this node; default: the first of host, or the machine's name if that is all",

@@ -110,6 +110,18 @@ def test_tasks_have_the_same(redis: str | None) -> None:
     asyncio.run(scene())
 
 
+def test_whoever_was_too_slow_does_not_give_up_what_another_has_begun() -> None:
+    clock = leveret.ManualClock()
+    with closing(leveret.Once("billing", lease=60, clock=clock)) as once:
+        slow = once.begin("m1")
+        assert slow is not None
+        clock.advance(60)
+        assert once.begin("m1") is not None
+        once.give_up(slow)
+        with pytest.raises(leveret.ResourceLocked):
+            once.begin("m1")
+
+
 def test_whoever_crashed_has_a_claim_for_its_lease_only() -> None:
     clock = leveret.ManualClock()
     with closing(leveret.Once("billing", lease=60, keep=600, clock=clock)) as once:

@@ -1,10 +1,15 @@
 """Clients that know several nodes: when one fails, they ask the next."""
 
 import asyncio
+import fcntl
+import resource
+import socket
 
 import pytest
 
 import leveret
+from leveret.client.address import address_of
+from leveret.client.pool import Link
 from leveret.client.servers import SERVERS_MAX
 from tests.client.flaky import Flaky
 from tests.rest.world import RestWorld
@@ -64,5 +69,28 @@ def test_what_a_node_may_have_done_is_not_asked_of_the_next(world: RestWorld, fl
 def test_there_are_not_too_many_nodes() -> None:
     with pytest.raises(leveret.InvalidArgument, match="load balancer"):
         leveret.connect(",".join([NOBODY] * (SERVERS_MAX + 1)))
-    with pytest.raises(leveret.InvalidArgument, match="http://HOST:PORT"):
-        leveret.connect(f"{NOBODY},")
+    for url in (f"{NOBODY},", "http://me:sec/ret@host", "http://host:99999"):
+        with pytest.raises(leveret.InvalidArgument, match="http://HOST:PORT") as refusal:
+            leveret.connect(url)
+        assert "sec" not in str(refusal.value)
+
+
+def test_a_process_may_have_very_many_files_open() -> None:
+    number = 1_500
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, number + 1), hard))
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            link = Link(address_of(f"http://127.0.0.1:{listener.getsockname()[1]}", None, None))
+            peer, _ = listener.accept()
+            copy = socket.socket(fileno=fcntl.fcntl(link._socket, fcntl.F_DUPFD_CLOEXEC, number))
+            link.close()
+            link._socket = copy
+            with peer:
+                assert link.fresh
+                peer.sendall(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
+                assert copy.recv(1, socket.MSG_PEEK)
+                assert not link.fresh
+            link.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -413,10 +413,9 @@ def test_who_waits_when_the_catalog_is_closed_is_told() -> None:
     asyncio.run(main())
 
 
-def test_an_entry_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leveret.cluster.catalog_log.ENTRY_BYTES_MAX", 50)
+def test_an_entry_has_a_limit() -> None:
     with pytest.raises(TooMany, match="smaller steps"):
-        packed([change_of(Kind.USER, {"name": "x" * 50})])
+        packed([change_of(Kind.USER, {"name": "x" * 50})], 50)
 
 
 def test_a_shard_is_told_what_concerns_it() -> None:

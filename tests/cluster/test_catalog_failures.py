@@ -6,8 +6,9 @@ import pytest
 
 from leveret.cluster import catalog as catalogs
 from leveret.cluster.catalog import Catalog
-from leveret.cluster.catalog_log import Entry
+from leveret.cluster.catalog_log import Entry, Snapshot
 from leveret.cluster.changes import Change
+from leveret.cluster.postgres_log import PostgresLog
 from leveret.core.errors import BrokerClosed
 from tests.cluster.memory_log import MemoryLog
 from tests.waiting import PATIENCE_S
@@ -59,5 +60,39 @@ def test_nobody_waits_for_a_catalog_that_was_closed(monkeypatch: pytest.MonkeyPa
         for change in changes:
             with pytest.raises(BrokerClosed):
                 await change
+
+    asyncio.run(main())
+
+
+def test_all_definitions_may_be_more_than_change_at_once(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leveret.cluster.postgres_log.ENTRY_BYTES_MAX", 1_000)
+    monkeypatch.setattr(catalogs, "SNAPSHOT_VERSIONS", 5)
+
+    async def main() -> Snapshot | None:
+        log = PostgresLog(store_url)
+        catalog = Catalog(log, "a")
+        for number in range(5):
+            await declared(catalog, f"{number}{'x' * 200}")
+        found = await log.snapshot()
+        await catalog.close()
+        await log.close()
+        return found
+
+    found = asyncio.run(main())
+    assert found is not None
+    assert len(found.changes) == 5
+
+
+def test_a_change_was_made_although_no_snapshot_could_be(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leveret.cluster.postgres_log.SNAPSHOT_BYTES_MAX", 1)
+    monkeypatch.setattr(catalogs, "SNAPSHOT_VERSIONS", 1)
+
+    async def main() -> None:
+        log = PostgresLog(store_url)
+        catalog = Catalog(log, "a")
+        assert [await declared(catalog, name) for name in ("one", "two")] == ["one", "two"]
+        assert [entry.version for entry in await log.read(1, 10)] == [1, 2]
+        await catalog.close()
+        await log.close()
 
     asyncio.run(main())

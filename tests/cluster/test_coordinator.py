@@ -69,7 +69,7 @@ class Cluster:
         self.clients: list[Etcd] = []
 
     def node(self, name: str, on_catalog: Callable[[int], None] = lambda version: None) -> Coordinator:
-        self.clients.append(Etcd([self.process.url], timeout_s=0.3))
+        self.clients.append(Etcd([self.process.url], timeout_s=PATIENCE_S))
         self.served[name] = Served(name, self.journals)
         member = Member(name, {"amqp": "127.0.0.1:5672"})
         self.nodes[name] = Coordinator(

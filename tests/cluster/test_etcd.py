@@ -15,7 +15,11 @@ import pytest
 from leveret.cluster import gateway
 from leveret.cluster.etcd import Etcd, Event
 from leveret.cluster.gateway import Endpoint, Lost
+from leveret.config import ServerOptions
 from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, Unreachable
+from leveret.node.joined import etcd_of
+from leveret.security.client_tls import ClientTls
+from leveret.server.clustered import place_of
 from tests.cluster.etcd_process import EtcdProcess, free_ports
 from tests.waiting import PATIENCE_S
 
@@ -26,7 +30,7 @@ def run(process: EtcdProcess, use: Use, *more: str, **options: Any) -> None:
     """Use a client of an etcd; endpoints before that of the process are tried first."""
 
     async def main() -> None:
-        client = Etcd([*more, process.url], **options)
+        client = Etcd([*more, process.url], **{"timeout_s": PATIENCE_S, **options})
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await use(client)
@@ -158,28 +162,50 @@ def test_an_outage_is_said_and_survived(tmp_path: Path) -> None:
         run(process, use, timeout_s=0.5)
 
 
-def test_a_user_logs_in_and_again_when_the_token_is_gone(tmp_path: Path) -> None:
+def test_a_watch_of_what_was_compacted_ends_so_that_all_is_looked_at_again(etcd: EtcdProcess, prefix: str) -> None:
+    async def use(client: Etcd) -> None:
+        for _ in range(2):
+            revision = await client.put(f"{prefix}a", "1")
+        asked = gateway.Gateway([etcd.url], None, PATIENCE_S)
+        assert (await asked.ask("/v3/kv/compaction", {"revision": revision})).status == 200
+        await asked.close()
+        assert [len(events) async for events in client.watch(prefix, revision - 1)] == []
+
+    run(etcd, use)
+
+
+def test_a_user_logs_in_and_again_when_the_token_is_gone_or_users_have_changed(tmp_path: Path) -> None:
     async def use(client: Etcd) -> None:
         await client.put("/a", "1")
         client._token = "stale"
+        with pytest.raises(Lost, match="invalid auth token"):  # and not again and again without a word
+            await anext(client.watch("/", 1))
         found = await client.get("/a")
         assert found is not None
         assert found.value == "1"
+        asked = gateway.Gateway([process.url], None, PATIENCE_S)
+        added = await asked.ask("/v3/auth/user/add", {"name": "other", "password": "other"}, client._token)
+        await asked.close()
+        assert added.status == 200
+        assert await client.get("/a") == found
 
     async def refused(client: Etcd) -> None:
         with pytest.raises(AccessRefused, match="etcd"):
             await client.get("/a")
 
-    with EtcdProcess(tmp_path) as process:
+    key = tmp_path / "key"
+    key.write_text("not known to others")
+    # Such tokens say how many changes of users they know of.
+    with EtcdProcess(tmp_path, "--auth-token", f"jwt,priv-key={key},sign-method=HS256,ttl=10m") as process:
         asyncio.run(add_root(process.url))
         run(process, use, user="root", password="secret")
         run(process, refused, user="root", password="other")
         run(process, refused)
 
 
-async def add_root(url: str) -> None:
+async def add_root(url: str, tls: ssl.SSLContext | None = None) -> None:
     """Switch on the users of an etcd."""
-    asked = gateway.Gateway([url], None, 5)
+    asked = gateway.Gateway([url], tls, PATIENCE_S)
     for path, request in [
         ("/v3/auth/user/add", {"name": "root", "password": "secret"}),
         ("/v3/auth/role/add", {"name": "root"}),
@@ -190,26 +216,45 @@ async def add_root(url: str) -> None:
     await asked.close()
 
 
-def test_tls_is_spoken_and_the_certificate_checked(tmp_path: Path) -> None:
+def test_tls_is_spoken_both_show_certificates_and_the_node_logs_in(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    command += ["-days", "1", "-subj", "/CN=etcd", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-days", "1", "-subj", "/O=etcd", "-addext", "subjectAltName=IP:127.0.0.1"]
     subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
 
-    async def use(client: Etcd) -> None:
-        await client.put("/a", "1")
+    files = {"etcd_tls_ca": str(certificate), "etcd_tls_cert": str(certificate), "etcd_tls_key": str(key)}
+    login = {"etcd_user": "root", "etcd_password": "secret"}
 
-    flags = ("--cert-file", str(certificate), "--key-file", str(key))
-    with EtcdProcess(tmp_path, *flags, scheme="https") as process:
-        run(process, use, tls=ssl.create_default_context(cafile=str(certificate)), timeout_s=PATIENCE_S)
+    async def put(**options: str | None) -> None:
+        place = {"cluster": "test", "store": "postgresql:///x", "etcd": process.url}
+        client = etcd_of(place_of(ServerOptions(**{**place, **files, **login, **options})))  # type: ignore[arg-type]
+        client._gateway._timeout_s = PATIENCE_S
+        try:
+            await client.put("/a", "1")
+        finally:
+            await client.close()
+
+    async def play() -> None:
+        await add_root(process.url, ClientTls(*files.values()).context)
+        await put()
         with pytest.raises(Unreachable, match="certificate"):
-            run(process, use, timeout_s=PATIENCE_S)
+            await put(etcd_tls_ca=None)
+        with pytest.raises(Unreachable, match=r"certificate|closed"):
+            await put(etcd_tls_cert=None, etcd_tls_key=None)
+        with pytest.raises(AccessRefused, match="user and password"):
+            await put(etcd_password="other")
+
+    shown = ("--cert-file", str(certificate), "--key-file", str(key))
+    wanted = ("--client-cert-auth", "--trusted-ca-file", str(certificate))
+    with EtcdProcess(tmp_path, *shown, *wanted, scheme="https") as process:
+        asyncio.run(play())
 
 
-@pytest.mark.parametrize("url", ["ftp://host:1", "http://", "http://host:99999999"])
+@pytest.mark.parametrize("url", ["ftp://me:secret@host:1", "http://", "http://host:99999999", "http://me:secret@host"])
 def test_what_is_no_endpoint_is_refused(url: str) -> None:
-    with pytest.raises(InvalidArgument, match="endpoint"):
+    with pytest.raises(InvalidArgument, match="endpoint") as refusal:
         Endpoint.parse(url)
+    assert "secret" not in str(refusal.value)
     with pytest.raises(InvalidArgument, match="endpoint"):
         Etcd([])
 
@@ -240,6 +285,8 @@ def test_whatever_is_not_an_answer_counts_as_none(answer: bytes, monkeypatch: py
             client = Etcd([f"127.0.0.1:{server.sockets[0].getsockname()[1]}"])
             with pytest.raises(Lost):
                 await client.get("/a")
+            with pytest.raises(Lost):
+                await anext(client.watch("/a", 1))
             await client.close()
 
     asyncio.run(main())

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from leveret.cluster import seat
+from leveret.cluster import seat, seat_move
 from leveret.cluster.catalog import Catalog
 from leveret.cluster.postgres_log import PostgresLog
 from leveret.cluster.shard_groups import Home, ShardGroups
 from leveret.core.errors import InvalidArgument, LeveretError, NotFound, PreconditionFailed, StoreUnreachable
-from leveret.journal.postgres_session import Session
+from leveret.journal.postgres_session import Run, Session
 from tests.postgres_server import PostgresServer
 from tests.waiting import PATIENCE_S
 
@@ -96,6 +96,25 @@ def test_nodes_follow_the_definitions_wherever_they_go(urls: list[str]) -> None:
                     assert rows == {first.reader, second.reader, third.reader}
 
     run(play())
+
+
+def test_the_seat_is_not_taken_for_gone_while_the_other_database_is_asked(
+    urls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_of, patience = seat_move._rows, set[tuple[Any, ...]]()
+
+    def look(run: Run, table: str) -> Any:
+        patience.update(run("select current_setting('idle_in_transaction_session_timeout')", None)[1])
+        return rows_of(run, table)
+
+    async def play() -> None:
+        add_second(urls)
+        async with node(urls[0]):
+            monkeypatch.setattr(seat_move, "_rows", look)
+            move(urls[0], 1)
+
+    run(play())
+    assert patience == {("1min",), ("10s",)}
 
 
 def test_what_a_node_proved_counts_at_the_new_seat(urls: list[str]) -> None:

@@ -77,8 +77,12 @@ def test_what_needs_files_is_refused(store_url: str) -> None:
 
 def test_a_password_is_not_shown() -> None:
     assert shown("postgresql://me:secret@host:5432/db?a=b") == "postgresql://me@host:5432/db?a=b"
+    assert shown("postgresql://me:se?cret@host/db") == "postgresql://me@host/db"
     assert shown("postgresql://me@host/db") == "postgresql://me@host/db"
     assert shown("postgresql:///db") == "postgresql:///db"
+    told = shown("postgresql://ada:hu:sh@db:5432/x?connect_timeout=1&password=hush&sslpassword=hush")
+    assert told == "postgresql://ada@db:5432/x?connect_timeout=1&password=&sslpassword="
+    assert shown("postgresql:///x?host=/run/a:b@c") == "postgresql:///x?host=/run/a:b@c"
     assert shown("data") == "data"
 
 

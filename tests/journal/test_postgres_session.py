@@ -9,8 +9,9 @@ import pytest
 
 from leveret.core.errors import InvalidArgument, UnknownFormat
 from leveret.embedded.broker import open
+from leveret.journal import postgres_session
 from leveret.journal.postgres import PostgresTable
-from leveret.journal.postgres_session import Session
+from leveret.journal.postgres_session import Run, Session
 from leveret.journal.table import Unknown
 from tests.journal.table_world import TableWorld
 from tests.postgres_server import PostgresServer
@@ -53,7 +54,14 @@ def test_a_database_without_an_encoding(postgres: PostgresServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://me:secret@[::1/db", "postgresql://me:secret%@host/db", "postgresql://me:secret@host/d%zz"]
+    "url",
+    [
+        "postgresql://me:secret@[::1/db",
+        "postgresql://me:secret%@host/db",
+        "postgresql://me:secret@host/d%zz",
+        "postgresql://me:a secret@host/db",
+        "postgresql://host/db?password=a%20%22secret%zz",
+    ],
 )
 def test_a_password_is_not_repeated(url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
@@ -106,6 +114,26 @@ def test_a_session_ends_under_whoever_uses_it(postgres: PostgresServer, store_ur
     asker.join(PATIENCE_S)
     assert len(refusals) == 1
     postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'")
+
+
+def test_nobody_waits_for_one_who_stands_still_in_a_transaction(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    TableWorld(PostgresTable(store_url)).kill()
+    still = Session(store_url, 0)
+    monkeypatch.setattr(postgres_session, "IDLE_MS", 100)
+    still.run("select 1")
+    monkeypatch.undo()
+
+    def stand_still(run: Run) -> None:
+        run("update leveret_shard set owner = owner", {})
+        taken = TableWorld(PostgresTable(store_url))  # it would wait for the row for ever
+        assert taken.store.is_owner()
+        taken.kill()
+        run("select 1", {})
+
+    with pytest.raises(Unknown):
+        still.transact(stand_still)
 
 
 def test_one_who_has_not_waited_for_long_is_left_alone(postgres: PostgresServer, store_url: str) -> None:

@@ -1,5 +1,6 @@
 """Commits that wait for a standby: nothing is confirmed that a failover could take back."""
 
+import secrets
 import threading
 from collections.abc import Iterator
 from typing import Self
@@ -40,9 +41,17 @@ def pair() -> Iterator[Pair]:
         yield pair
 
 
-@pytest.mark.parametrize("end", ["pg_cancel_backend", "pg_terminate_backend"])
-def test_a_wait_that_was_cancelled_is_never_confirmed(pair: Pair, end: str) -> None:
-    url = pair.primary.new_url(f"schema_{end}")
+@pytest.mark.parametrize(
+    ("end", "settings"),
+    [
+        ("pg_cancel_backend", ""),
+        ("pg_terminate_backend", ""),
+        ("pg_cancel_backend", "-cclient_min_messages%3Derror%20"),
+    ],
+    ids=["cancelled", "terminated", "cancelled-where-warnings-are-hidden"],
+)
+def test_a_wait_that_was_cancelled_is_never_confirmed(pair: Pair, end: str, settings: str) -> None:
+    url = pair.primary.new_url(f"schema_{secrets.token_hex(8)}").replace("options=", f"options={settings}")
     world = TableWorld(PostgresTable(url), threaded=True)
     confirmed = [world.durably(b"before")]
     pair.standby.stop()

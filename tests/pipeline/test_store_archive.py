@@ -145,6 +145,15 @@ def test_a_segment_that_goes_before_its_turn_is_left_out(fetching: StoreSegments
     assert not [path for path in found if path.endswith("002.log")]
 
 
+def test_connections_that_are_lost_between_two_segments_are_made_anew(
+    fetching: StoreSegments, postgres: PostgresServer
+) -> None:
+    found = fetching.fetched(Manifest(), ())
+    first = next(found)
+    postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'leveret'")
+    assert [Path(path).name for path in (first, *found)] == [f"seg-{number:020}.log" for number in (1, 2)]
+
+
 def test_the_store_of_another_broker_is_refused(fetching: StoreSegments) -> None:
     first = Path(next(fetching.fetched(Manifest(), ())))
     for journal in (Journal(1, 1, 5), Journal(1, 99, 5)):
@@ -163,6 +172,8 @@ def test_shards_are_found_in_the_database_that_they_were_moved_to(store_url: str
         assert groups.claim(1, 1) is not None
         assert groups.switch(1, 1, group.number)
     assert shards_of(store_url) == {0: store_url, 1: other}
+    with pytest.raises(PreconditionFailed, match="group 1 of the cluster 'test'"):
+        shards_of(other)
 
 
 def test_shards_are_found_although_the_definitions_have_moved(store_url: str, postgres: PostgresServer) -> None:

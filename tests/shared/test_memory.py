@@ -12,7 +12,9 @@ def test_there_is_room_for_so_many_and_so_much() -> None:
     memory.put("e", bytes(99), 1)
     assert [len(memory), memory.claim("d", b"", 1), memory.claim("e", b"", 1)] == [2, b"x", bytes(99)]
     memory.put("e", b"x", 1)
-    memory.drop("d")
+    memory.drop("d", b"another")
+    assert len(memory) == 2
+    memory.drop("d", b"x")
     memory.put("f", bytes(99), 1)
     assert [len(memory), memory.claim("e", b"", 1), memory.claim("f", b"", 1)] == [2, b"x", bytes(99)]
 

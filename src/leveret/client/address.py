@@ -34,15 +34,18 @@ class Address:
 
 def address_of(url: str, token: str | None, tls: ssl.SSLContext | None, vhost: str | None = None) -> Address:
     """The address that a URL names; a user and a password may be in it."""
-    parts = urlsplit(url)
-    if parts.scheme not in PORTS or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS.get(parts.scheme)
+    except ValueError:
+        port = None
+    if not port or parts.scheme not in PORTS or not parts.hostname:
         raise InvalidArgument(f"a server is at http://HOST:PORT or https://HOST:PORT, not {url.rpartition('@')[2]!r}")
     if parts.query or parts.fragment:
         raise InvalidArgument("the URL of a server has no query: give the token by token=...")
     authorization = _authorization(token, parts.username, parts.password)
     if any(char in authorization for char in "\r\n"):
         raise InvalidArgument("the token has a line break in it: leave it out")
-    port = parts.port or PORTS[parts.scheme]
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     head = f"Host: {host}:{port}\r\nUser-Agent: leveret-python\r\n{authorization and authorization + chr(13) + chr(10)}"
     context = (tls or ssl.create_default_context()) if parts.scheme == "https" else None

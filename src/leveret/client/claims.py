@@ -56,7 +56,7 @@ class LocalClaims:
 
     def give_up(self, claim: Claim) -> None:
         """See Claims."""
-        self._memory.drop(claim.key)
+        self._memory.drop(*claim)
 
     def close(self) -> None:
         """See Claims."""

@@ -48,7 +48,9 @@ class Link:
     @property
     def fresh(self) -> bool:
         """Whether the server has not closed it meanwhile."""
-        return not select.select([self._socket], [], [], 0)[0]
+        poll = select.poll()  # select() has a limit on the number of a file
+        poll.register(self._socket, select.POLLIN)
+        return not poll.poll(0)
 
     def ask(self, request: bytes, timeout_s: float) -> Answer:
         """Send a request and wait for the answer."""

@@ -24,7 +24,7 @@ from leveret.cluster.freshness import BEATS, LEASE_S, Freshness, Reader, Watch
 from leveret.cluster.placement import SHARDS
 from leveret.cluster.replica import Replica, Step
 from leveret.core.broker import Broker
-from leveret.core.errors import BrokerClosed, StoreUnreachable, Unreachable
+from leveret.core.errors import BrokerClosed, StoreUnreachable, TooMany, Unreachable
 
 READ_MAX = 500
 BATCH_MAX = 200  # verbs in one entry
@@ -154,7 +154,7 @@ class Catalog:
         """An entry of this node is in the log."""
         self._reached(entry.version, entry.writer, entry.changes)
         if entry.version % SNAPSHOT_VERSIONS == 0:
-            with suppress(Unreachable):  # the next one will do
+            with suppress(Unreachable, TooMany):  # the next one will do, or the log grows: the change is made
                 await self.log.compact(Snapshot(entry.version, entry.writer, self.replica.changes()))
 
     def _reached(self, version: int, writer: str, changes: list[Change]) -> None:

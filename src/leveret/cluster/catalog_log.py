@@ -16,6 +16,7 @@ from leveret.cluster.freshness import Readers
 from leveret.core.errors import TooMany
 
 ENTRY_BYTES_MAX = 64 << 20  # all nodes hold one in memory, and so does the database
+SNAPSHOT_BYTES_MAX = 512 << 20  # PostgreSQL holds no value of a GiB, and needs room around one while it takes it
 
 
 class Entry(NamedTuple):
@@ -50,13 +51,13 @@ class CatalogLog(Readers, Protocol):
         """The newest snapshot."""
 
     async def compact(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot in place of the entries before its version, unless there is a newer one."""
+        """Keep a snapshot in place of the entries before it, unless there is a newer one; may raise TooMany."""
 
 
-def packed(changes: list[Change]) -> bytes:
-    """Changes as a log keeps them."""
+def packed(changes: list[Change], bytes_max: int) -> bytes:
+    """Changes as a log keeps them, if they are not too many."""
     data = json.dumps([[what, payload.decode()] for what, payload in changes], separators=(",", ":")).encode()
-    if len(data) > ENTRY_BYTES_MAX:
+    if len(data) > bytes_max:
         raise TooMany(f"{len(changes)} definitions change at once, {len(data)} bytes: do it in smaller steps")
     return data
 

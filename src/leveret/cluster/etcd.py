@@ -19,6 +19,8 @@ IDLE_S = 5.0  # a watch that is silent for so long is begun anew: its endpoint m
 
 # Codes of gRPC, as the gateway passes them on.
 INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, UNAUTHENTICATED = 3, 5, 7, 9, 16
+STALE = (INVALID_ARGUMENT, UNAUTHENTICATED)
+"""What is said to a token that is older than the last change of users, or has expired."""
 
 
 class KeyValue(NamedTuple):
@@ -137,8 +139,11 @@ class Etcd:
         async with aclosing(self._gateway.lines("/v3/watch", request, self._token, IDLE_S)) as lines:
             async for line in lines:
                 result = line.get("result")
-                if result is None or result.get("canceled"):
-                    return  # compacted, or the endpoint has lost its leader: the caller reads all keys anew
+                if result is None or (result.get("canceled") and not result.get("compact_revision")):
+                    why = line.get("error") if result is None else result.get("cancel_reason")
+                    raise Lost(f"etcd ended the watch: {why}", sent=True)
+                if result.get("canceled"):
+                    return  # what was to be told is compacted
                 if events := result.get("events"):
                     yield [_event(each) for each in events]
 
@@ -148,8 +153,8 @@ class Etcd:
         if self._credentials and not self._token:
             await self._log_in()
         answer = await self._gateway.ask(path, request, self._token, again=again)
-        if self._credentials and _code(answer) == UNAUTHENTICATED:
-            await self._log_in()  # the token has expired
+        if self._credentials and _code(answer) in STALE:
+            await self._log_in()
             answer = await self._gateway.ask(path, request, self._token, again=again)
         return _checked(answer)
 

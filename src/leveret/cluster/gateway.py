@@ -18,6 +18,7 @@ from leveret.core.errors import InvalidArgument, Unreachable
 
 READ_BYTES = 65_536
 ANSWER_BYTES_MAX = 64 << 20  # all keys of a cluster are a few kilobytes: a server that sends more is not etcd
+SHOWN_BYTES = 100  # of what is no answer
 IDLE_MAX = 8
 PORT = 2379
 
@@ -54,7 +55,10 @@ class Endpoint(NamedTuple):
         except ValueError:
             port = 0
         if parts.scheme not in ("http", "https") or not parts.hostname or not port:
-            raise InvalidArgument(f"'{url}' is no endpoint of etcd: write http://HOST:PORT or https://HOST:PORT")
+            shown = url.rpartition("@")[2]  # before that may be a password
+            raise InvalidArgument(f"'{shown}' is no endpoint of etcd: write http://HOST:PORT or https://HOST:PORT")
+        if "@" in parts.netloc:
+            raise InvalidArgument("an endpoint of etcd has no user in it: give etcd_user and etcd_password")
         return cls(parts.hostname, port, parts.scheme == "https")
 
 
@@ -70,10 +74,10 @@ class Connection:
 
     @classmethod
     async def open(cls, endpoint: Endpoint, tls: ssl.SSLContext | None, timeout_s: float) -> Self:
-        """Connect; the default TLS context checks the certificate by the authorities of the machine."""
-        context = (tls or ssl.create_default_context()) if endpoint.tls else None
+        """Connect."""
         try:
             async with asyncio.timeout(timeout_s):
+                context = tls if endpoint.tls else None
                 streams = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=context)
         except (OSError, TimeoutError) as error:
             reason = f"cannot connect to etcd at {endpoint.host}:{endpoint.port} ({str(error) or 'it took too long'})"
@@ -111,6 +115,7 @@ class Connection:
                 self._body[:] = rest
                 for line in filter(None, lines):
                     yield _json(line)
+            raise ConnectionError(f"its answer {self._parser.get_status_code()} has an end")
         except TimeoutError:
             return
         except OSError as error:
@@ -166,7 +171,8 @@ def _json(body: bytes | bytearray) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise Lost("the answer is not that of etcd's JSON gateway: check the endpoint", sent=True)
+        told = bytes(body[:SHOWN_BYTES]).decode(errors="replace").strip()
+        raise Lost(f"the answer is not that of etcd's JSON gateway: check the endpoint; it says {told!r}", sent=True)
     return found
 
 
@@ -174,11 +180,12 @@ class Gateway:
     """All endpoints of an etcd: each request goes to the one that worked last, then to the others in turn."""
 
     def __init__(self, endpoints: list[str], tls: ssl.SSLContext | None, timeout_s: float) -> None:
-        """Nothing is connected yet."""
+        """Nothing is connected yet; without `tls` certificates are checked by the authorities of the machine."""
         if not endpoints:
             raise InvalidArgument("name at least one endpoint of etcd")
         self._endpoints = [Endpoint.parse(url) for url in endpoints]
-        self._tls = tls
+        encrypted = any(endpoint.tls for endpoint in self._endpoints)
+        self._tls = ssl.create_default_context() if encrypted and tls is None else tls
         self._timeout_s = timeout_s
         self._idle: list[Connection] = []
 
@@ -213,14 +220,14 @@ class Gateway:
         """The parts of an answer that goes on and on."""
         try:
             connection = await Connection.open(self._endpoints[0], self._tls, self._timeout_s)
+            try:
+                async for line in connection.lines(path, request, token, idle_s):
+                    yield line
+            finally:
+                connection.abort()
         except Lost:
             self._turn()
             raise
-        try:
-            async for line in connection.lines(path, request, token, idle_s):
-                yield line
-        finally:
-            connection.abort()
 
     def _take(self) -> Connection | None:
         while self._idle:

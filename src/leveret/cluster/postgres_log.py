@@ -16,7 +16,7 @@ from typing import Any
 
 from psycopg.types.numeric import Int8
 
-from leveret.cluster.catalog_log import Entry, Snapshot, packed, unpacked
+from leveret.cluster.catalog_log import ENTRY_BYTES_MAX, SNAPSHOT_BYTES_MAX, Entry, Snapshot, packed, unpacked
 from leveret.cluster.freshness import Reader
 from leveret.cluster.seat import SeatSession
 from leveret.core.errors import Unreachable
@@ -41,11 +41,11 @@ APPEND = """
     with seen as (
         update leveret_catalog set version = %(version)s where id = 0 and version = %(version)s - 1 returning id)
     insert into leveret_catalog_log select %(version)s, %(writer)s, %(changes)b from seen"""
-BARRIER = "update leveret_catalog set version = version where id = %(id)s returning version"
+BARRIER = "update leveret_catalog set version = version where id = 0 returning version"
 READ = """
     select version, writer, changes from leveret_catalog_log where version >= %(version)s order by version
     limit %(limit)s"""
-SNAPSHOT = "select version, writer, changes from leveret_catalog_snapshot where id = %(id)s"
+SNAPSHOT = "select version, writer, changes from leveret_catalog_snapshot where id = 0"
 KEEP = """
     insert into leveret_catalog_snapshot as kept values (0, %(version)s, %(writer)s, %(changes)b)
     on conflict (id) do update set version = excluded.version, writer = excluded.writer, changes = excluded.changes
@@ -59,7 +59,7 @@ BEAT = """
         insert into leveret_catalog_reader values (%(name)s, %(version)s, %(beats)s)
         on conflict (name) do update set version = excluded.version, beats = excluded.beats)
     select name, version, beats from leveret_catalog_reader"""
-READERS = "select name, version, beats from leveret_catalog_reader where beats >= %(beats)s"
+READERS = "select name, version, beats from leveret_catalog_reader"
 FORGET = "delete from leveret_catalog_reader where name = %(name)s and beats = %(beats)s"
 
 
@@ -75,12 +75,13 @@ class PostgresLog:
 
     async def append(self, entry: Entry) -> bool:
         """See CatalogLog."""
-        values = {"version": Int8(entry.version), "writer": entry.writer, "changes": packed(entry.changes)}
+        changes = packed(entry.changes, ENTRY_BYTES_MAX)
+        values = {"version": Int8(entry.version), "writer": entry.writer, "changes": changes}
         return (await self._run(self._log, APPEND, values))[0] == 1
 
     async def barrier(self) -> int:
         """See CatalogLog."""
-        version: int = (await self._run(self._log, BARRIER, {"id": Int8(0)}))[1][0][0]
+        version: int = (await self._run(self._log, BARRIER, {}))[1][0][0]
         return version
 
     async def read(self, version: int, limit: int) -> list[Entry]:
@@ -90,13 +91,13 @@ class PostgresLog:
 
     async def snapshot(self) -> Snapshot | None:
         """See CatalogLog."""
-        rows = (await self._run(self._reading, SNAPSHOT, {"id": Int8(0)}))[1]
+        rows = (await self._run(self._reading, SNAPSHOT, {}))[1]
         return Snapshot(rows[0][0], rows[0][1], unpacked(rows[0][2])) if rows else None
 
     async def compact(self, snapshot: Snapshot) -> None:
         """See CatalogLog."""
-        version = {"version": Int8(snapshot.version)}
-        await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": packed(snapshot.changes)})
+        version, changes = {"version": Int8(snapshot.version)}, packed(snapshot.changes, SNAPSHOT_BYTES_MAX)
+        await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": changes})
         await self._run(self._log, REMOVE, version)
 
     async def beat(self, reader: Reader) -> list[Reader]:
@@ -106,7 +107,7 @@ class PostgresLog:
 
     async def readers(self) -> list[Reader]:
         """See Readers."""
-        return [Reader(*row) for row in (await self._run(self._reading, READERS, {"beats": Int8(0)}))[1]]
+        return [Reader(*row) for row in (await self._run(self._reading, READERS, {}))[1]]
 
     async def forget(self, reader: Reader) -> None:
         """See Readers."""

@@ -45,6 +45,7 @@ def move_seat(current: SeatSession, url: str, first_url: str, locks: Statements,
 
 def _moved(run: Run, target: Session, url: str, first_url: str, locks: Statements, creates: Statements) -> int:
     """Copy everything, then let nobody find it here any more; give the generation."""
+    run(f"set local idle_in_transaction_session_timeout = {TIMEOUT_MS}", None)  # while the other database is asked
     for lock in locks:
         run(lock, None)  # a node that starts just now would make empty tables in place of those that go
     if run(seat.NUMBER, None)[1] == target.run(seat.NUMBER)[1]:

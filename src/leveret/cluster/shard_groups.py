@@ -46,7 +46,7 @@ CREATE = (
     CREATE_MARK,
 )
 MARK = "insert into leveret_group_of values (0, %(cluster)s, %(number)s) on conflict (id) do nothing"
-MARKED = "select cluster, number from leveret_group_of where id = %(id)s"
+MARKED = "select cluster, number from leveret_group_of where id = 0"
 CLAIM = """
     insert into leveret_home as home values (%(shard)s, %(epoch)s, 0, null)
     on conflict (shard) do update set epoch = excluded.epoch where home.epoch <= excluded.epoch
@@ -55,15 +55,13 @@ SWITCH = """
     update leveret_home set group_id = %(target)s, origin = group_id
     where shard = %(shard)s and epoch = %(epoch)s and origin is null and group_id <> %(target)s"""
 SWEPT = "update leveret_home set origin = null where shard = %(shard)s and epoch = %(epoch)s"
-ALL = "select id, url from leveret_group where id >= %(id)s order by id"
+ALL = "select id, url from leveret_group order by id"
 ADD = "insert into leveret_group values (%(id)s, %(url)s)"
 FACTS = """
     select current_setting('server_version_num')::int / 10000, current_setting('synchronous_standby_names'),
         to_regclass(quote_ident(current_schema()) || '.leveret_group_of') is not null,
-        to_regclass(quote_ident(current_schema()) || '.leveret_shard') is not null
-    where %(id)s = 0"""
-HAS = """
-    select to_regclass('leveret_home') is not null, to_regclass('leveret_shard') is not null where %(id)s = 0"""
+        to_regclass(quote_ident(current_schema()) || '.leveret_shard') is not null"""
+HAS = "select to_regclass('leveret_home') is not null, to_regclass('leveret_shard') is not null"
 
 Answer = TypeVar("Answer")
 
@@ -134,7 +132,7 @@ class ShardGroups:
         return self._done(self._all)
 
     def _all(self, run: Run) -> list[Group]:
-        found = [Group(*row) for row in run(ALL, {"id": Int8(0)})[1]]
+        found = [Group(*row) for row in run(ALL, {})[1]]
         return found if found and not found[0].number else [self._first, *found]
 
     def seat(self) -> int:
@@ -142,7 +140,7 @@ class ShardGroups:
 
         def seat(run: Run) -> int:
             self._all(run)  # which is only there
-            number: int = run(MARKED, {"id": Int8(0)})[1][0][1]
+            number: int = run(MARKED, {})[1][0][1]
             return number
 
         return self._done(seat)
@@ -203,6 +201,12 @@ def shards_of(store: str) -> dict[int, str]:
         own, homes = _own_shards(store), _homes(store, seat_of(store, TIMEOUT_MS))
     except Unknown as unknown:
         raise StoreUnreachable(f"PostgreSQL does not answer: {unknown}; try again later") from unknown
+    facts = facts_of(store)
+    if not homes and facts.number:
+        raise PreconditionFailed(
+            f"the store is group {facts.number} of the cluster '{facts.cluster}', which knows nothing of the others: "
+            "give the store that the nodes are started with"
+        )
     if not own and not homes:
         raise NotFound("the database has no journal of a broker: give the store that the servers are started with")
     return own | homes
@@ -211,7 +215,7 @@ def shards_of(store: str) -> dict[int, str]:
 def _own_shards(store: str) -> dict[int, str]:
     """The shards in one database."""
     with closing(Session(store, TIMEOUT_MS)) as session:
-        has_shards = session.run(HAS, {"id": Int8(0)})[1][0][1]
+        has_shards = session.run(HAS)[1][0][1]
         numbers = session.run("select id from leveret_shard order by id")[1] if has_shards else []
         return {number: store for (number,) in numbers}
 
@@ -219,16 +223,18 @@ def _own_shards(store: str) -> dict[int, str]:
 def _homes(store: str, seat: str) -> dict[int, str]:
     """What the seat of a cluster says of its shards; group 0 is at `store` unless it says otherwise."""
     with closing(Session(seat, TIMEOUT_MS)) as session:
-        if not session.run(HAS, {"id": Int8(0)})[1][0][0]:
+        if not session.run(HAS)[1][0][0]:
             return {}
-        urls: dict[int, str] = {0: store, **dict(session.run(ALL, {"id": Int8(0)})[1])}
+        urls: dict[int, str] = {0: store, **dict(session.run(ALL, {})[1])}
         return {shard: urls[group] for shard, group in session.run("select shard, group_id from leveret_home")[1]}
 
 
 def check_url(url: str) -> None:
     """Refuse what is not to be recorded: everybody who may look at the cluster sees it."""
     if not is_url(url) or len(url) > URL_CHARACTERS_MAX:
-        raise InvalidArgument(f"a group is a URL such as postgresql://user@host/database, not {url[:100]!r}")
+        raise InvalidArgument(
+            f"a group is a URL such as postgresql://user@host/database, of {URL_CHARACTERS_MAX} characters at most"
+        )
     Session(url, TIMEOUT_MS)  # raises for what cannot be read
     if any(conninfo_to_dict(url).get(name) for name in PASSWORDS):
         raise InvalidArgument("the URL of a group has no password: give it to every node by PGPASSFILE or PGPASSWORD")
@@ -238,8 +244,8 @@ def facts_of(url: str) -> Facts:
     """Ask a database what it is; StoreUnreachable: it cannot be reached from here."""
     session = Session(url, TIMEOUT_MS)
     try:
-        version, standbys, marked, has_shards = session.run(FACTS, {"id": Int8(0)})[1][0]
-        marks = session.run(MARKED, {"id": Int8(0)})[1] if marked else []
+        version, standbys, marked, has_shards = session.run(FACTS)[1][0]
+        marks = session.run(MARKED, {})[1] if marked else []
         shards = session.run("select count(*) from leveret_shard")[1][0][0] if has_shards else 0
         cluster, number = marks[0] if marks else (None, 0)
         return Facts(version, standbys, cluster, number, shards)
@@ -264,7 +270,7 @@ def mark(url: str, cluster: str, number: int) -> None:
     try:
         session.transact(lambda run: [run(each, None) for each in (LOCK, CREATE_MARK)])
         session.run(MARK, {"cluster": cluster, "number": Int8(number)})
-        marked = session.run(MARKED, {"id": Int8(0)})[1][0]
+        marked = session.run(MARKED, {})[1][0]
     except Unknown as unknown:
         raise StoreUnreachable(f"the database of the group was not marked: {unknown}; try again") from unknown
     finally:

@@ -63,6 +63,13 @@ CREATE_SEGMENT = (
     "create table {table} (start bigint primary key, seq bigint not null, epoch bigint not null, data bytea not null)",
     UNCOMPRESSED,
 )
+CREATE_CHECKPOINT = (
+    "drop table if exists {table}",
+    "create table {table} (part int primary key, data bytea not null)",
+    UNCOMPRESSED,
+)
+SAVE_PART = "insert into {table} values (%(part)s, %(data)b)"
+LOAD_PART = "select data from {table} where part = %(part)s"
 HEADER = "insert into {table} values (0, %(seq)s, %(epoch)s, %(data)b)"
 APPEND = """
     with owned as (select id from leveret_shard where id = {shard} and epoch = {epoch} for share),
@@ -221,11 +228,10 @@ class PostgresTable:
 
     def _save(self, table: str, parts: list[Bytes]) -> bool:
         """See save."""
-        self._upkeep.run(f"drop table if exists {table}")
-        self._upkeep.run(f"create table {table} (part int primary key, data bytea not null)")
-        self._upkeep.run(UNCOMPRESSED.format(table=table))
+        for statement in CREATE_CHECKPOINT:
+            self._upkeep.run(statement.format(table=table))
         for number, part in enumerate(in_rows(parts)):
-            self._upkeep.run(f"insert into {table} values (%(part)s, %(data)b)", {"part": Int8(number), "data": part})
+            self._upkeep.run(SAVE_PART.format(table=table), {"part": Int8(number), "data": part})
         if self._upkeep.run(SAVE, self._values(name=table))[0] == 0:
             return False
         self._sweep_checkpoints(table)
@@ -236,9 +242,8 @@ class PostgresTable:
         if not self._tables(checkpoint):
             return b""
         parts: list[bytes] = []
-        while found := self._reading.run(
-            f"select data from {checkpoint} where part = %(part)s", {"part": Int8(len(parts))}
-        )[1]:
+        statement = LOAD_PART.format(table=checkpoint)
+        while found := self._reading.run(statement, {"part": Int8(len(parts))})[1]:
             parts.append(found[0][0])
         return b"".join(parts)
 
@@ -269,8 +274,7 @@ class PostgresTable:
         return {"shard": Int8(self._shard), "epoch": Int8(self._epoch), **values}
 
     def _segment(self, segment: int) -> str:
-        """The table of a segment."""
-        return f"leveret_segment_{self._shard}_{segment}"
+        return segment_table(self._shard, segment)
 
     def _tables(self, pattern: str) -> list[str]:
         """The tables with names like a pattern, in which an underscore stands for itself."""
@@ -299,6 +303,11 @@ class PostgresTable:
                 return
             with suppress(ValueError):  # somebody else was faster
                 self._dropping.remove(name)
+
+
+def segment_table(shard: int, segment: int) -> str:
+    """The table of a segment."""
+    return f"leveret_segment_{shard}_{segment}"
 
 
 def check_alone(run: Run) -> None:

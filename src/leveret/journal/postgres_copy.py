@@ -22,7 +22,17 @@ from psycopg.types.numeric import Int8
 
 from leveret.core.errors import Fenced, JournalFailed, StoreUnreachable
 from leveret.journal import postgres_streams
-from leveret.journal.postgres import ADD, CREATE_SEGMENT, TAKE, UPKEEP_TIMEOUT_MS, create
+from leveret.journal.postgres import (
+    ADD,
+    CREATE_CHECKPOINT,
+    CREATE_SEGMENT,
+    LOAD_PART,
+    SAVE_PART,
+    TAKE,
+    UPKEEP_TIMEOUT_MS,
+    create,
+    segment_table,
+)
 from leveret.journal.postgres_blobs import blob_table, create_blobs
 from leveret.journal.postgres_rows import tables
 from leveret.journal.postgres_session import Run, Session, Values
@@ -51,11 +61,6 @@ STORE = """
 STORE_STREAM = "insert into {table} select * from unnest(%(starts)s::bigint[], %(datas)b::bytea[])"
 FORGET_STREAMS = "delete from leveret_stream where shard = %(shard)s"
 WEIGHT = "select count(*), coalesce(sum(length(data)), 0)::bigint from {table}"
-CREATE_PARTS = (
-    "drop table if exists {table}",
-    "create table {table} (part int primary key, data bytea not null)",
-    "alter table {table} alter data set storage external",
-)
 
 Answer = TypeVar("Answer")
 
@@ -163,7 +168,7 @@ class ShardCopy:
         done(self._target, change)
 
     def _segment(self, number: int) -> str:
-        return f"leveret_segment_{self._shard}_{number}"
+        return segment_table(self._shard, number)
 
     def _copy_segment(self, number: int) -> None:
         """Copy what one segment has by now and the target has not, as a whole or not at all."""
@@ -253,11 +258,11 @@ class ShardCopy:
 
         def copy(run: Run) -> None:
             owned(run, self._values)
-            for statement in CREATE_PARTS:
+            for statement in CREATE_CHECKPOINT:
                 run(statement.format(table=table), None)
             part = 0
-            while rows := self._fetch(f"select data from {table} where part = %(part)s", {"part": Int8(part)}):
-                run(f"insert into {table} values (%(part)s, %(data)b)", {"part": Int8(part), "data": rows[0][0]})
+            while rows := self._fetch(LOAD_PART.format(table=table), {"part": Int8(part)}):
+                run(SAVE_PART.format(table=table), {"part": Int8(part), "data": rows[0][0]})
                 part += 1
 
         done(self._target, copy)

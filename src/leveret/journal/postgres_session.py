@@ -6,6 +6,7 @@ that leaves it open. A driver's own timeout would cancel in just that way; a pee
 """
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -36,10 +37,16 @@ REFUSALS = ("22", "23", "3D", "3F", "42")
 """Classes of SQLSTATE that say that the statement was not done and never will be: waiting does not help."""
 NUMBERS_RUN_OUT = frozenset({"varsup.c", "multixact.c"})
 """Files of PostgreSQL that warn with every statement when vacuum is far behind: it was done nevertheless."""
-# In any other isolation than this one a change that had to wait for another would not see what that one did.
-OURS = "set statement_timeout = {}; set default_transaction_isolation = 'read committed'"
+IDLE_MS = 10_000
+"""For one who stands still in a transaction, or whose machine is gone: others wait for what he has locked."""
+# In any other isolation than this one a change that had to wait for another would not see what that one did. And a
+# role whose warnings are hidden would not hear that the wait for a standby was cancelled.
+OURS = """set statement_timeout = {statement_ms}; set idle_in_transaction_session_timeout = {idle_ms};
+    set default_transaction_isolation = 'read committed'; set client_min_messages = warning"""
 DURABLE = """select set_config('synchronous_commit', 'on', false)
     where current_setting('synchronous_commit') in ('off', 'local', 'remote_write')"""
+
+QUOTED = re.compile('".*"')
 
 Values = dict[str, Any]
 Result = tuple[int, list[tuple[Any, ...]]]
@@ -53,7 +60,7 @@ def conninfo(url: str) -> str:
     try:
         return make_conninfo("", **{**SETTINGS, **conninfo_to_dict(url)})
     except psycopg.Error as error:
-        what = _line(error).partition(': "')[0]  # behind that is what cannot be read, which may be a password
+        what = QUOTED.sub("...", _line(error))  # that is what cannot be read, which may be a password
         raise InvalidArgument(f"the URL of the store cannot be read: {what}") from None
 
 
@@ -154,7 +161,7 @@ class Session:
             connection = psycopg.connect(self._target, autocommit=True)
             self._connection = connection
             connection.add_notice_handler(self._notice)
-            connection.execute(OURS.format(self._timeout_ms).encode())
+            connection.execute(OURS.format(statement_ms=self._timeout_ms, idle_ms=IDLE_MS).encode())
             connection.execute(DURABLE.encode())
         return self._connection
 

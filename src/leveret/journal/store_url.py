@@ -4,7 +4,7 @@ import re
 
 SCHEMES = ("postgresql://", "postgres://")
 PASSWORD = re.compile(r"(?<=[?&]password=)[^&]*|(?<=[?&]sslpassword=)[^&]*")
-USER_PASSWORD = re.compile(r"^(\w+://[^/?:@]*):[^/?]*@")
+USER_PASSWORD = re.compile(r"^(\w+://[^/?:@]*):[^/]*@")
 
 
 def is_url(place: str) -> bool:

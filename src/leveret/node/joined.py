@@ -25,6 +25,7 @@ from leveret.node.moving import Moving
 from leveret.node.node import Node
 from leveret.node.web.edges import Furnish, bare
 from leveret.security.access import Access
+from leveret.security.client_tls import ClientTls
 from leveret.security.mutual_tls import MutualTls
 
 LINK = "link"  # the address at which other nodes are heard
@@ -40,6 +41,9 @@ class Place:
     secret: bytes
     store: str
     etcd: tuple[str, ...]
+    etcd_login: tuple[str, str] = ("", "")
+    """User and password there."""
+    etcd_tls: ClientTls | None = None
     host: str = "127.0.0.1"
     announce: str = "127.0.0.1"
     """The host that others call."""
@@ -50,6 +54,13 @@ class Place:
     shards: int = SHARDS
     ttl_s: int = 4
     epoch_base: int = 0
+
+
+def etcd_of(place: Place) -> Etcd:
+    """The etcd of a cluster, which is not asked yet."""
+    user, password = place.etcd_login
+    tls = None if place.etcd_tls is None else place.etcd_tls.context
+    return Etcd(place.etcd, user=user, password=password, tls=tls)
 
 
 class View:
@@ -89,7 +100,7 @@ class Joined:
     ) -> None:
         """`hub` is that of the fronts, over the copy that the catalog has; `moving` opens shards where they are."""
         self.place = place
-        self.etcd = Etcd(place.etcd)
+        self.etcd = etcd_of(place)
         self._view = View()
         self._hints: set[asyncio.Task[None]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []

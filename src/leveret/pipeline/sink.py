@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from leveret.client.broker import RemoteBroker, connect
 from leveret.client.sinks import abort_parts, commit_batch, put_piece
-from leveret.clock import SystemClock
+from leveret.clock import ticks_us
 from leveret.core.errors import LeveretError, Unreachable
 from leveret.pipeline.pieces import pieces
 from leveret.pipeline.target import Target
@@ -72,12 +72,11 @@ class Stage:
         named = [(part.name, part.pieces) for part in parts if part.pieces]
         options = {"origin": self.target.origin, "once": self.target.once, "unroutable": self.target.unroutable}
         order = commit_batch(self.target.sink, batch, named, sum(part.rows for part in parts), **options)
-        clock, done = SystemClock(), -1
-        until_ms = 0
+        done, since_us = -1, 0
         while not (progress := self._server.run(order)).published:
             if progress.done > done:
-                done, until_ms = progress.done, clock.now_ms() + int(self.target.commit_s * 1000)
-            elif clock.now_ms() > until_ms:
+                done, since_us = progress.done, ticks_us()
+            elif ticks_us() - since_us > self.target.commit_s * 1_000_000:
                 raise Unreachable(
                     f"batch {batch} stands still after {done} rows: see whether a queue or the disk is full"
                 )

@@ -7,14 +7,15 @@ and goes when it has been taken in; a run that was killed left some there, and t
 import os
 import shutil
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from typing import TypeVar
 
 from leveret.cluster.shard_groups import shards_of
-from leveret.core.errors import JournalFailed, PreconditionFailed, StoreUnreachable
+from leveret.core.errors import JournalFailed, PreconditionFailed
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.segments import parse_header, segment_name, shard_name
-from leveret.journal.table import FIRST_START, Unknown
+from leveret.journal.table import FIRST_START
+from leveret.journal.table_reader import asked
 from leveret.pipeline.manifest import Journal, Manifest
 
 FOLDER = "segments"
@@ -34,32 +35,23 @@ class StoreSegments:
         self.newest: dict[int, int] = {}
         """By shard: the segment that was being written before the first was fetched."""
         for shard in self._shards:
-            with self._opened(shard) as table:
-                self.newest[shard] = table.shard().segment
+            with closing(self._table(shard)) as table:
+                self.newest[shard] = asked(table.shard).segment
         self.close()
         os.makedirs(self.directory)
 
-    @contextmanager
-    def _opened(self, shard: int) -> Iterator[PostgresTable]:
-        """The tables of a shard."""
-        table = PostgresTable(self._shards[shard], shard)
-        try:
-            yield table
-        except Unknown as unknown:
-            raise StoreUnreachable(
-                f"the database of shard {shard} does not answer: {unknown}; run it again"
-            ) from unknown
-        finally:
-            table.close()
+    def _table(self, shard: int) -> PostgresTable:
+        """The tables of a shard; whatever is asked of them may be asked again."""
+        return PostgresTable(self._shards[shard], shard)
 
     def fetched(self, manifest: Manifest, there: Container[tuple[int, int]]) -> Iterator[str]:
         """The sealed segments that are to be archived; those that are `there` (shard and number) are not fetched."""
         for shard, newest in self.newest.items():
             journal, folder = manifest.journal(shard), os.path.join(self.directory, shard_name(shard))
             os.makedirs(folder, exist_ok=True)
-            with self._opened(shard) as table:
+            with closing(self._table(shard)) as table:
                 _check(table, shard, newest, journal)
-                for number in range(table.shard().oldest, newest):
+                for number in range(asked(table.shard).oldest, newest):
                     path = os.path.join(folder, segment_name(number))
                     if journal.wants(number) and (shard, number) not in there and _fetch(table, number, path):
                         yield path
@@ -77,10 +69,11 @@ class StoreSegments:
 
 def _check(table: PostgresTable, shard: int, newest: int, journal: Journal) -> None:
     """Refuse the journal of another broker: what the archive has last is there with the same salt, or was removed."""
-    if journal.last < table.shard().oldest:
+    last = journal.last
+    if last < asked(table.shard).oldest:
         return
-    header = _unless_gone(table, journal.last, lambda: table.header(journal.last)) if journal.last <= newest else b""
-    parsed = None if header is None else parse_header(header, journal.last)
+    header = _unless_gone(table, last, lambda: asked(table.header, last)) if last <= newest else b""
+    parsed = None if header is None else parse_header(header, last)
     if header is not None and (parsed is None or parsed.salt != journal.salt):
         raise PreconditionFailed(f"shard {shard} is of another broker than this archive: give each its own archive")
 
@@ -91,7 +84,7 @@ def _fetch(table: PostgresTable, segment: int, path: str) -> bool:
     def write() -> bool:
         offset = FIRST_START
         with open(path, "wb") as file:
-            while piece := table.window(segment, offset, FETCHED_BYTES)[1]:
+            while piece := asked(table.window, segment, offset, FETCHED_BYTES)[1]:
                 file.write(piece)
                 offset += len(piece)
         return True
@@ -104,6 +97,6 @@ def _unless_gone(table: PostgresTable, segment: int, work: Callable[[], T]) -> T
     try:
         return work()
     except JournalFailed:
-        if segment >= table.shard().oldest:
+        if segment >= asked(table.shard).oldest:
             raise
         return None

@@ -1,7 +1,6 @@
 """TLS between equals: each shows a certificate of one authority, and whoever calls checks the name that he called."""
 
-import ssl
-
+from leveret.security.client_tls import ClientTls
 from leveret.security.tls import Certificates, read
 
 
@@ -13,10 +12,8 @@ class MutualTls:
         self._cert, self._key = cert, key
         self._accepting = Certificates(cert, key, authority, verify_client=True)
         self.accepting = self._accepting.context()
-        self.calling = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self.calling.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.calling.load_verify_locations(authority)
-        self._load(self.calling)
+        self._calling = ClientTls(authority, cert, key)
+        self.calling = self._calling.context
 
     def reload(self) -> None:
         """Show the certificate that the files have now, from the next handshake on; a bad one changes nothing.
@@ -24,8 +21,5 @@ class MutualTls:
         Whom to trust stays as it was.
         """
         self._accepting.context()
-        for context in (self.accepting, self.calling):
-            self._load(context)
-
-    def _load(self, context: ssl.SSLContext) -> None:
-        read(lambda: context.load_cert_chain(self._cert, self._key), f"the certificate {self._cert}")
+        read(lambda: self.accepting.load_cert_chain(self._cert, self._key), f"the certificate {self._cert}")
+        self._calling.reload()

@@ -32,6 +32,7 @@ from leveret.node.node import Node
 from leveret.node.operations import Operations
 from leveret.node.web.logins import Logouts
 from leveret.security.access import Access
+from leveret.security.client_tls import ClientTls
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.passwords import hash_password
 from leveret.security.tls import Certificates
@@ -77,6 +78,8 @@ def place_of(options: ServerOptions) -> Place:
         secret=options.cluster_secret.encode(),
         store=options.store,
         etcd=tuple(each.strip() for each in options.etcd.split(",")),
+        etcd_login=(options.etcd_user or "", options.etcd_password),
+        etcd_tls=etcd_tls_of(options),
         host=host,
         announce=options.announce or announced_host(host),
         port=options.cluster_port,
@@ -92,6 +95,12 @@ def tls_of(options: ServerOptions) -> MutualTls | None:
     """What nodes speak with each other under, if there are certificates."""
     files = (options.cluster_tls_cert, options.cluster_tls_key, options.cluster_tls_ca)
     return MutualTls(*(str(each) for each in files)) if all(files) else None
+
+
+def etcd_tls_of(options: ServerOptions) -> ClientTls | None:
+    """What etcd is spoken with under, if that is not left to the machine."""
+    files = (options.etcd_tls_ca, options.etcd_tls_cert, options.etcd_tls_key)
+    return ClientTls(*files) if any(files) else None
 
 
 class NodeServer(Server):
@@ -114,13 +123,14 @@ class NodeServer(Server):
     def _reload(self) -> None:
         """Read the certificates of links again, too."""
         super()._reload()
-        if self._place.tls is not None:
-            try:
-                self._place.tls.reload()
-            except LeveretError as error:
-                LOG.error("certificates not read again", of="links", reason=error)
-            else:
-                LOG.info("certificates read again", of="links")
+        for name, tls in {"links": self._place.tls, "etcd": self._place.etcd_tls}.items():
+            if tls is not None:
+                try:
+                    tls.reload()
+                except LeveretError as error:
+                    LOG.error("certificates not read again", of=name, reason=error)
+                else:
+                    LOG.info("certificates read again", of=name)
 
     async def run(self) -> None:
         """Serve until a signal comes."""

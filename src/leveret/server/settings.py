@@ -6,6 +6,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
+from leveret.cluster.gateway import Endpoint
 from leveret.config import ServerOptions, StoreOptions
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.options import options_of, unknown_name
@@ -108,7 +109,7 @@ def _check(options: ServerOptions) -> None:
     if bool(options.jwt_issuer) != bool(options.jwt_keys):
         raise InvalidArgument("jwt_issuer and jwt_keys belong together: give both, or none")
     if options.store is not None and not is_url(options.store):
-        raise InvalidArgument(f"store is a URL such as postgresql://user@host/database, not {options.store!r}")
+        raise InvalidArgument("store is a URL such as postgresql://user@host/database: correct it")
     if options.cluster is not None:
         _check_node(options)
     if options.redis is not None:
@@ -127,6 +128,10 @@ def _check_node(options: ServerOptions) -> None:
     """Refuse what cannot be a node."""
     if not (options.store and options.etcd and options.cluster_secret):
         raise InvalidArgument("cluster needs store, etcd and cluster_secret, the same on every node")
+    for endpoint in options.etcd.split(","):
+        Endpoint.parse(endpoint.strip())
+    if bool(options.etcd_tls_cert) != bool(options.etcd_tls_key):
+        raise InvalidArgument("etcd_tls_cert and etcd_tls_key belong together: give both, or none")
     if options.announce is not None and not can_be_called(options.announce):
         raise InvalidArgument(f"announce is a host that others can call, without a port, not {options.announce!r}")
     files = (options.cluster_tls_cert, options.cluster_tls_key, options.cluster_tls_ca)

@@ -40,7 +40,7 @@ class Answers:
             return known
         known = await self._run(CLAIM, name, mark, CLAIM_MS)
         if known:
-            self._memory.drop(name)
+            self._memory.drop(name, mark)
         return known or None
 
     async def keep(self, name: str, mark: bytes, answer: bytes) -> None:
@@ -50,7 +50,7 @@ class Answers:
 
     async def drop(self, name: str, mark: bytes) -> None:
         """Forget a request that was begun: it may be tried again."""
-        self._memory.drop(name)
+        self._memory.drop(name, mark)
         await self._run(DROP, name, mark)
 
     async def _run(self, script: str, name: str, *arguments: bytes | int) -> bytes | None:

@@ -35,10 +35,11 @@ class Memory:
         with self._mutex:
             self._put(key, value, kept_ms)
 
-    def drop(self, key: str) -> None:
-        """Forget a key."""
+    def drop(self, key: str, mark: bytes) -> None:
+        """Forget a key that was claimed by a mark, unless it is another's by now."""
         with self._mutex:
-            self._drop(key)
+            if self._entries.get(key, (None, 0))[0] == mark:
+                self._drop(key)
 
     def _put(self, key: str, value: bytes, kept_ms: int) -> None:
         self._drop(key)
