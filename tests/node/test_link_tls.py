@@ -20,7 +20,7 @@ async def linked(accepting: ssl.SSLContext, calling: ssl.SSLContext | None, host
     """Call a node; the certificate that the caller was shown, or None when the two do not get a link."""
     loop = asyncio.get_running_loop()
     one, two = Peer("a"), Peer("b")
-    server = await loop.create_server(lambda: Link(two, dials=False), "127.0.0.1", 0, ssl=accepting)
+    server = await loop.create_server(lambda: Link(two, None), "127.0.0.1", 0, ssl=accepting)
     port = server.sockets[0].getsockname()[1]
     called: Link | None = None
     gone = asyncio.Event()
@@ -31,7 +31,7 @@ async def linked(accepting: ssl.SSLContext, calling: ssl.SSLContext | None, host
             gone.set()
 
     try:
-        transport, called = await loop.create_connection(lambda: Calling(one, dials=True), host, port, ssl=calling)
+        transport, called = await loop.create_connection(lambda: Calling(one, two.name), host, port, ssl=calling)
         ends = [asyncio.create_task(gone.wait()), asyncio.create_task(one.is_up.wait())]
         await asyncio.wait(ends, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:

@@ -45,8 +45,8 @@ class Crowd(asyncio.Protocol):
 class Neighbours:
     """Those of one node."""
 
-    def __init__(self, name: str, owners: Owners, link: Callable[[bool], Link]) -> None:
-        """`link` makes one end of a link, of the one who calls or of the other."""
+    def __init__(self, name: str, owners: Owners, link: Callable[[str | None], Link]) -> None:
+        """`link` makes one end of a link: of the one who calls a node of that name, or of one who is called."""
         self.links: dict[str, Link] = {}
         self.tls: MutualTls | None = None
         """What links are encrypted with; None: they are not, and lead to this machine only."""
@@ -78,7 +78,7 @@ class Neighbours:
         self._strangers = {link for link in self._strangers if not link.is_decided}
         if len(self._strangers) >= STRANGERS_MAX:
             return Crowd()
-        link = self._link(False)
+        link = self._link(None)
         self._strangers.add(link)
         return link
 
@@ -93,7 +93,7 @@ class Neighbours:
         """Hear nobody any more."""
         if self._server is not None:
             self._server.close()
-        for link in list(self.links.values()):
+        for link in (*self.links.values(), *self._strangers):
             link.close()
 
     # Calling
@@ -126,7 +126,7 @@ class Neighbours:
         calling = None if self.tls is None else self.tls.calling
         try:
             async with asyncio.timeout(DIAL_S):
-                _, link = await self._loop.create_connection(lambda: self._link(True), *address, ssl=calling)
+                _, link = await self._loop.create_connection(lambda: self._link(name), *address, ssl=calling)
         except OSError as error:
             LOG.info("node not reached", node=name, reason=str(error) or "it took too long")
             return False

@@ -67,7 +67,7 @@ class Node:
         self.errands = Errands()
         """What other nodes may let this one do."""
         self.shards: dict[str, Shard] = {}
-        self.neighbours = Neighbours(name, owners, lambda dials: Link(self, dials))
+        self.neighbours = Neighbours(name, owners, lambda calls: Link(self, calls))
         self.links = self.neighbours.links
         self.outboxes: dict[str, Outbox] = {}
         self.edges: dict[str, Edge] = {}
