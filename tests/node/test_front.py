@@ -175,6 +175,30 @@ def test_what_is_to_be_settled_is_not_recovered(client: Client) -> None:
         assert client.call(BasicGet(name), BasicGetOk).redelivered
 
 
+def test_a_delivery_that_was_on_its_way_when_it_was_recovered_is_not_held(world: FrontWorld, client: Client) -> None:
+    client.call(BasicConsume(NAMES[0], "c"), BasicConsumeOk)
+    other = world.client()
+    world.deaf = True
+    other.publish(NAMES[0], b"one")
+    client.send(BasicRecover(True))
+    world.deaf = False
+    world.work()
+    client.next(BasicDeliver)
+    client.next(BasicRecoverOk)
+    assert client.next(BasicDeliver).redelivered
+    assert client.connection.channels[1].unacked_count == 1
+
+
+@pytest.mark.parametrize("ends", ["channel", "connection"])
+def test_what_a_channel_has_counted_stays_when_it_is_gone(world: FrontWorld, client: Client, ends: str) -> None:
+    client.publish(NAMES[0])
+    if ends == "channel":
+        client.call(ChannelClose(200, "", 0, 0), ChannelCloseOk)
+    else:
+        world.hub.lost(client.connection)
+    assert world.hub.traffic.of(world.hub.connections)["received"] == 1
+
+
 def test_what_nobody_wants_comes_back(client: Client) -> None:
     client.publish("nowhere", mandatory=True)
     assert client.next(BasicReturn).reply_text == "NO_ROUTE"

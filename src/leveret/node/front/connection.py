@@ -333,6 +333,7 @@ class FrontConnection(Connection):
             channel.deaf = True
             channel.tags.clear()
             channel.forget_replies()
+            self.hub.traffic.keep(channel)
         self.channels.clear()
         backends, self.backends = self.backends, {}
         owned = self.owned.take()

@@ -53,6 +53,13 @@ cdef class Tags:
             if self.slots[i].branch == <PyObject*>branch and self.slots[i].name.queue == NULL:
                 self.slots[i].lost = True
 
+    def take_back(self, branch) -> None:
+        """A shard has taken back all that it had delivered."""
+        cdef Py_ssize_t i
+        for i in range(self.first, self.end):
+            if self.slots[i].branch == <PyObject*>branch:
+                self.drop(i)
+
     def clear(self) -> None:
         """Everything goes back."""
         while self.first < self.end:
