@@ -1,7 +1,7 @@
 """What one client's connection has in one shard: a connection there, whose frames go both ways through a session.
 
 A session is a way to the owner of the shard: a call in this process, or a link to another node. While there is none
-(the shard changes its owner) the client is not heard, whatever it asks for: its order would else be lost.
+(the shard changes its owner) what the client says to the shard waits here, in its order.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Backend(Conduit):
     def _reset(self) -> None:
         """Begin anew on both ends."""
         self.begin()
+        self._retold_bytes = 0
         self._arriving: dict[int, Arriving] = {}
         self._is_marked = False
         self._version = 0
@@ -87,6 +88,16 @@ class Backend(Conduit):
         """Whether there is a way to the shard."""
         return self._session is not None
 
+    @property
+    def hears(self) -> bool:
+        """Whether the shard can be told something now."""
+        return self._session is not None and not self.busy
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much of what the client has said waits until it can be."""
+        return 0 if self.hears else self.writer.pending_bytes - self._retold_bytes
+
     # Out
 
     def flush(self, *, urgent: bool = False) -> None:
@@ -94,8 +105,9 @@ class Backend(Conduit):
         self.noted = False
         if urgent and self.unsure:
             self._ask_mark(urgent=True)
-        if self._session is not None and self.writer.pending_bytes:
+        if self._session is not None and (urgent or not self.busy) and self.writer.pending_bytes:
             self._mark()
+            self._retold_bytes = 0
             self._session.send(self._preface() + self.writer.take())
 
     def _preface(self) -> bytes:
@@ -121,9 +133,10 @@ class Backend(Conduit):
         self.writer.method(0, mark(self.last_mark, urgent=urgent))
 
     def hurry(self) -> None:
-        """Let what was settled be durable soon."""
-        self._ask_mark(urgent=True)
-        self.note()
+        """Let what was settled be durable soon, if it is not."""
+        if self.unsure:
+            self._ask_mark(urgent=True)
+            self.note()
 
     @property
     def is_sure(self) -> bool:
@@ -231,11 +244,6 @@ class Backend(Conduit):
             del self.closing[number]
         self.connection.branch_closed()
 
-    @property
-    def is_closing(self) -> bool:
-        """Whether a channel is not closed yet."""
-        return bool(self.closing)
-
     # Sessions: what they tell, not under a lock
 
     def received(self, data: bytes) -> None:
@@ -265,6 +273,7 @@ class Backend(Conduit):
         self._settle_again()
         for branch in self.branches.values():
             branch.reopen(self.connection.held(branch))
+        self._retold_bytes = self.writer.pending_bytes
 
     def pause(self, paused: bool) -> None:
         """Whether the client takes no more for now."""

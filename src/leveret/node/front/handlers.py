@@ -150,7 +150,7 @@ def close(channel: FrontChannel, method: ChannelClose) -> None:
     if not channel.deaf:
         channel.release()
         channel.forget()
-        channel.front.when_closed(lambda: channel.front.say(ChannelCloseOk(), channel.number))
+        channel.front.when_closed(channel.number, lambda: channel.front.say(ChannelCloseOk(), channel.number))
     else:
         channel.say(ChannelCloseOk())
 
