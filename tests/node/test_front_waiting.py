@@ -13,6 +13,7 @@ from leveret.amqp.methods import (
     BasicGet,
     BasicGetEmpty,
     BasicGetOk,
+    BasicNack,
     ChannelClose,
     ChannelCloseOk,
     ConfirmSelect,
@@ -31,8 +32,10 @@ from leveret.amqp.methods import (
     QueueUnbindOk,
 )
 from leveret.node.front.connection import UNHEARD_BYTES_MAX
+from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
 from tests.node.front_world import FrontWorld, place
+from tests.node.takeover_world import TakeoverWorld, client_of, consume, publish, taken
 
 ONE, TWO = "q0", next(name for name in ("q1", "q2", "q3", "q4") if place(name) != place("q0"))
 CLOSE = ConnectionClose(200, "bye", 0, 0)
@@ -132,6 +135,23 @@ def test_consumers_of_other_shards_go_on_on_the_same_channel(
     world.reattach()
     assert world.worlds[place(ONE)].core.topology.vhost("/").queues[ONE].leased == 0
     assert client.nothing()
+
+
+def test_what_was_acknowledged_meanwhile_is_known_to_every_owner_after_that(takeover: TakeoverWorld) -> None:
+    client = client_of(takeover)
+    publish(client, b"one", b"two", b"three")
+    consume(client, prefetch=3)
+    tags = taken(client)
+    takeover.lose()
+    client.send(BasicAck(tags[b"one"]))
+    takeover.freeze()
+    takeover.reattach()
+    client.send(BasicAck(tags[b"two"]))
+    takeover.take_over()
+    takeover.pass_ms(GRACE_MS)
+    assert (takeover.leased, client.nothing()) == (1, True)
+    client.send(BasicNack(tags[b"three"], False, True))
+    assert client.next_content(BasicDeliver).body == b"three"
 
 
 def test_publishes_wait_for_their_shard_and_others_are_confirmed(

@@ -73,6 +73,8 @@ class Backend(Conduit):
         self._session: Session | None = None
         self.busy = False
         """Whether the shard hears nothing for now."""
+        self.durable_mark = 0
+        """Everything that was settled before this mark is durable."""
         self._reset()
 
     def _reset(self) -> None:
@@ -132,11 +134,13 @@ class Backend(Conduit):
         self.last_mark += 1
         self.writer.method(0, mark(self.last_mark, urgent=urgent))
 
-    def hurry(self) -> None:
-        """Let what was settled be durable soon, if it is not."""
-        if self.unsure:
-            self._ask_mark(urgent=True)
-            self.note()
+    def hurry(self) -> int:
+        """Let what was settled be durable soon; gives the mark that will say so, 0: it is."""
+        if not self.unsure:
+            return 0
+        self._ask_mark(urgent=True)
+        self.note()
+        return self.last_mark
 
     @property
     def is_sure(self) -> bool:
@@ -146,12 +150,12 @@ class Backend(Conduit):
     def _durable(self, number: int) -> None:
         """Everything up to a mark is durable."""
         self.unsure.forget(number)
+        self.durable_mark = number
         self._is_marked = False
         if self.unsure:
             self._mark()
             self.note()
-        else:
-            self.connection.settled()
+        self.connection.settled()
 
     def _settle_again(self) -> None:
         """Tell the next owner what the one before it may not have written."""

@@ -30,6 +30,7 @@ from leveret.node.front.publishing import FrontPublish
 from leveret.node.front.relay import FrontRoute, Relay
 
 if TYPE_CHECKING:
+    from leveret.node.front.backend import Backend
     from leveret.node.front.connection import FrontConnection
 
 T = TypeVar("T")
@@ -52,6 +53,7 @@ class FrontChannel(Channel, Relay):
         self._asked = (0, 0)
         self._late: list[BasicCancel] = []
         self._commits: list[Callable[[], None]] = []
+        self._marks: dict[Backend, int] = {}
 
     # To shards
 
@@ -241,15 +243,16 @@ class FrontChannel(Channel, Relay):
 
     # Transactions
 
-    def when_confirmed(self, then: Callable[[], None]) -> None:
-        """Go on when every shard has what was published."""
+    def when_safe(self, then: Callable[[], None]) -> None:
+        """Go on when every shard has what was published, and has what was settled on its disks."""
         self.front.wait(self.number)
         self._commits.append(then)
+        self._marks = {each.backend: each.backend.hurry() for each in self.branches.values()}
         self.check_committed()
 
     def check_committed(self) -> None:
-        """Go on with commits when every shard has what was published."""
-        if self._commits and self.confirms.is_idle:
+        """Go on with commits if that is so."""
+        if self._commits and self.confirms.is_idle and all(each.durable_mark >= at for each, at in self._marks.items()):
             commits, self._commits = self._commits, []
             for then in commits:
                 self.front.go_on(self.number)

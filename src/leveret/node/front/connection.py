@@ -279,6 +279,7 @@ class FrontConnection(Connection):
 
     def _gone(self, backend: Backend) -> None:
         del self.backends[backend.home]
+        backend.durable_mark = backend.last_mark  # there is nothing left that could be
         for channel in list(self.channels.values()):
             channel.gone(backend.home)
         self.branch_closed()
@@ -335,6 +336,8 @@ class FrontConnection(Connection):
 
     def settled(self) -> None:
         """What was settled in a shard is durable there."""
+        for channel in self.channels.values():
+            channel.check_committed()
         self._let_go()
 
     def check(self, now_ms: int) -> None:

@@ -165,11 +165,11 @@ def select(channel: FrontChannel, method: TxSelect) -> None:
 
 
 def commit(channel: FrontChannel, method: TxCommit) -> None:
-    """Do what was collected; the answer says that every shard has it."""
+    """Do what was collected; the answer says that every shard has it on its disks."""
     if channel.transaction is None:
         raise ProtocolError(Reply.PRECONDITION_FAILED, "channel is not transactional")
     channel.transaction.commit()
-    channel.when_confirmed(lambda: channel.say(TxCommitOk()))
+    channel.when_safe(lambda: channel.say(TxCommitOk()))
 
 
 HANDLERS: Handlers = {
