@@ -257,18 +257,6 @@ def test_consumers_go_on_with_the_next_owner(world: FrontWorld, client: Client) 
     assert leased(world) == 1
 
 
-def test_publishes_that_nobody_knows_of_are_refused_and_those_after_it_wait(world: FrontWorld, client: Client) -> None:
-    name = NAMES[0]
-    client.call(ConfirmSelect(), ConfirmSelectOk)
-    lose(world, world.home_of("/", name))
-    client.publish(name)
-    assert client.nothing()
-    assert not client.connection.wants_input
-    world.reattach()
-    assert client.next(BasicAck) == BasicAck(1, False)
-    assert client.connection.wants_input
-
-
 def test_a_question_is_asked_again(world: FrontWorld, client: Client) -> None:
     name = NAMES[0]
     client.publish(name, body=b"kept")

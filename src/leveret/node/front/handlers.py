@@ -150,7 +150,7 @@ def close(channel: FrontChannel, method: ChannelClose) -> None:
     if not channel.deaf:
         channel.release()
         channel.forget()
-        channel.front.when_closed(lambda: channel.front.say(ChannelCloseOk(), channel.number))
+        channel.front.when_closed(channel.number, lambda: channel.front.say(ChannelCloseOk(), channel.number))
     else:
         channel.say(ChannelCloseOk())
 
@@ -165,11 +165,11 @@ def select(channel: FrontChannel, method: TxSelect) -> None:
 
 
 def commit(channel: FrontChannel, method: TxCommit) -> None:
-    """Do what was collected; the answer says that every shard has it."""
+    """Do what was collected; the answer says that every shard has it on its disks."""
     if channel.transaction is None:
         raise ProtocolError(Reply.PRECONDITION_FAILED, "channel is not transactional")
     channel.transaction.commit()
-    channel.when_confirmed(lambda: channel.say(TxCommitOk()))
+    channel.when_safe(lambda: channel.say(TxCommitOk()))
 
 
 HANDLERS: Handlers = {
