@@ -14,12 +14,15 @@ from leveret.amqp.methods import (
     BasicGetEmpty,
     BasicGetOk,
     BasicNack,
+    BasicPublish,
     ChannelClose,
     ChannelCloseOk,
     ConfirmSelect,
     ConfirmSelectOk,
+    ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
+    ConnectionUnblocked,
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -31,6 +34,7 @@ from leveret.amqp.methods import (
     QueueUnbind,
     QueueUnbindOk,
 )
+from leveret.core.properties import content
 from leveret.node.front.connection import UNHEARD_BYTES_MAX
 from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
@@ -238,6 +242,25 @@ def test_a_client_that_leaves_has_said_everything(
     other.send(BasicGet(ONE, True))
     assert other.next_content(BasicGetOk).body == b"last words"
     other.call(BasicGet(ONE), BasicGetEmpty)
+
+
+def test_a_client_that_leaves_takes_nothing_along_that_its_shard_has_not_heard(
+    world: FrontWorld, client: Client
+) -> None:
+    shard = world.worlds[place(ONE)]
+    shard.hub.set_alarm("low on memory")
+    client.writer.content(2, encode(BasicPublish("", ONE)), *content(None, b"last words"))
+    client.writer.method(0, encode(CLOSE))
+    client.send_bytes(client.writer.take())
+    client.next(ConnectionBlocked)
+    assert client.nothing()
+    shard.hub.set_alarm(None)
+    world.work()
+    client.next(ConnectionUnblocked)
+    client.next(ConnectionCloseOk)
+    other = world.client()
+    other.send(BasicGet(ONE, True))
+    assert other.next_content(BasicGetOk).body == b"last words"
 
 
 def test_a_client_that_has_said_nothing_may_leave(client: Client, lose: Callable[[], None]) -> None:

@@ -191,6 +191,8 @@ class FrontChannel(Channel, Relay):
             safe = isinstance(method, BasicAck)
             self._tell(self.confirms.heard(branch.sent, method.delivery_tag, method.multiple, safe))
             self.check_committed()
+            if self.confirms.is_idle:
+                self.front.spoken()
         elif isinstance(method, BasicCancel):
             self._cancelled(branch, method)
         elif isinstance(method, ChannelClose):

@@ -328,11 +328,20 @@ class FrontConnection(Connection):
 
     @property
     def _may_leave(self) -> bool:
-        """Whether no channel waits, shards have all, and what was settled is durable, or has had time to be."""
+        """Whether no channel waits, shards have all, and what they were told is durable, or has had time to be.
+
+        What a shard was sent it may not have heard yet: a client that leaves would take it along.
+        """
         if self._questions or any(each.unsent_bytes for each in self.backends.values()):
             return False
-        unsure = [each for each in self.backends.values() if not each.is_sure]
+        unsure = {each for each in self.backends.values() if not each.is_sure}
+        for channel in self.channels.values():
+            unsure |= {each.backend for each in channel.branches.values() if each.sent}
         return not unsure or (all(each.hears for each in unsure) and 0 < self._leaving_ms <= self.hub.core.now_ms)
+
+    def spoken(self) -> None:
+        """Shards have said what became of all that a channel has published."""
+        self._let_go()
 
     def settled(self) -> None:
         """What was settled in a shard is durable there."""
