@@ -60,7 +60,8 @@ class Neighbours:
         self._failures: Counter[str] = Counter()
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
-        self._strangers: set[Link] = set()
+        self._strangers: dict[Link, float] = {}
+        """Who is at the door, and since when."""
 
     # Coming and going
 
@@ -75,11 +76,15 @@ class Neighbours:
 
     def _accept(self) -> asyncio.Protocol:
         """The end of a link for whoever has come, unless too many have not said who they are."""
-        self._strangers = {link for link in self._strangers if not link.is_decided}
-        if len(self._strangers) >= STRANGERS_MAX:
+        now_s = self._loop.time()
+        # One with whom TLS is not agreed upon is never heard of again.
+        since_s = now_s - 2 * HANDSHAKE_S
+        waiting = {link: came_s for link, came_s in self._strangers.items() if came_s > since_s and not link.is_decided}
+        self._strangers = waiting
+        if len(waiting) >= STRANGERS_MAX:
             return Crowd()
         link = self._link(None)
-        self._strangers.add(link)
+        waiting[link] = now_s
         return link
 
     async def leave(self) -> None:
