@@ -263,6 +263,21 @@ def test_a_client_that_leaves_takes_nothing_along_that_its_shard_has_not_heard(
     assert other.next_content(BasicGetOk).body == b"last words"
 
 
+def test_a_client_leaves_after_all_its_channels_were_heard(
+    world: FrontWorld, client: Client, lose: Callable[[], None]
+) -> None:
+    lose()
+    for channel in (1, 2):
+        client.send(BasicGet(ONE), channel)
+    for channel in (1, 2):
+        client.send(BasicGet(TWO), channel)
+        client.publish(ONE, channel=channel)
+    client.send(CLOSE, 0)
+    world.reattach()
+    assert isinstance(client.received()[-1].method, ConnectionCloseOk)
+    assert world.client().call(QueueDeclare(ONE, passive=True), QueueDeclareOk).message_count == 2
+
+
 def test_a_client_that_has_said_nothing_may_leave(client: Client, lose: Callable[[], None]) -> None:
     client.call(BasicConsume(ONE), BasicConsumeOk)
     lose()

@@ -98,6 +98,7 @@ class FrontConnection(Connection):
         self._questions: Counter[int] = Counter()  # by channel
         self._put_off: list[int] = []
         self._closings: list[tuple[int, Callable[[], None]]] = []
+        self._is_leaving = False
         self._leaving_ms = 0
         self._blocking: set[Backend] = set()
 
@@ -204,25 +205,24 @@ class FrontConnection(Connection):
             self.hold(Hold.SHARD)
 
     def _let_go(self) -> None:
-        """Something waits no more: a client that leaves may not have to, either."""
-        if 0 in self._put_off:
-            self._put_off.remove(0)
+        """Something waits no more: a client that leaves may not have to, either, if all its channels were heard."""
+        if self._is_leaving and len(self._questions) == 1:
+            self._is_leaving = False
             self.go_on(0)
         if Hold.SHARD in self._holds and not self._is_full:
             self.let_go(Hold.SHARD)
 
     def _put_aside(self, number: int, payload: bytes) -> None:
-        """Look at a method again when shards are reached; what comes after it on its channel waits as well."""
+        """Look at a method again later; what comes after it on its channel waits as well."""
         writer = FrameWriter()
         writer.method(number, payload)
         self.wait(number)
         self.set_aside(number, writer.take())
-        self._put_off.append(number)
 
     def _look_again(self) -> None:
         """A shard is reached, or will not be: look at the methods that had to wait for that."""
         put_off, self._put_off = self._put_off, []
-        for number in sorted(put_off, reverse=True):  # the end of the connection, which is on channel 0, comes last
+        for number in put_off:
             self.go_on(number)
         self._let_go()
 
@@ -230,6 +230,7 @@ class FrontConnection(Connection):
         """A method came on an open channel; what it has published before is sent before."""
         if self.channels[number].has_unsent:
             self._put_aside(number, payload)
+            self._put_off.append(number)
         else:
             super().on_method(number, payload)
 
@@ -325,6 +326,7 @@ class FrontConnection(Connection):
             for backend in self.backends.values():
                 backend.hurry()
         self._put_aside(0, payload)
+        self._is_leaving = True
 
     @property
     def _may_leave(self) -> bool:
@@ -388,6 +390,7 @@ class FrontConnection(Connection):
         self._released = True
         self._questions.clear()
         self._put_off.clear()
+        self._is_leaving = False
         self._closings.clear()
         self.forget_aside()
         for channel in self.channels.values():
