@@ -54,7 +54,8 @@ class Operator:
         links = dict.fromkeys(self.links, True)
         outbox = {"outbox": 0, "outbox_oldest_ms": 0, "outbox_stuck": 0}
         more = {"links": links, "link_bytes": self._node.neighbours.bytes(), **outbox}
-        return {**dict.fromkeys(COUNTS, 0), **more, "etcd_trouble": 0, "store_trouble": 0}
+        troubles = ("etcd_trouble", "store_trouble", "definitions_trouble", "doubtful")
+        return {**dict.fromkeys((*COUNTS, *troubles), 0), **more}
 
 
 class ManagedNode(WebNode):

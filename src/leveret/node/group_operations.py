@@ -1,4 +1,4 @@
-"""What operators do to the groups of a cluster, through any of its nodes: add one, move shards and definitions."""
+"""What operators do to the groups of a cluster, through any of its nodes: add and remove one, move what is in them."""
 
 from __future__ import annotations
 
@@ -72,6 +72,15 @@ class GroupOperations:
         LOG.info("definitions moved", group=group)
         await self._learnt()
         return {"group": group, "url": shown(self._moving.known[group].url)}
+
+    async def remove(self, group: int) -> dict[str, Any]:
+        """Take a group that has nothing any more off the list."""
+        await self._learn({})
+        await asyncio.to_thread(self._moving.groups.retire, group, self._coordinator.shard_count)
+        url = shown(self._moving.known[group].url)
+        LOG.info("group removed", group=group)
+        await self._learnt()
+        return {"group": group, "url": url}
 
     async def _reached(self, url: str) -> Facts:
         """Ask a database what it is, from every node."""
