@@ -2,7 +2,7 @@
 
 from playwright.sync_api import expect
 
-from tests.console.browser import Console, cell, keep
+from tests.console.browser import Console, cell, cell_of, keep
 from tests.management.scene import Api
 
 
@@ -17,6 +17,33 @@ def test_a_node_tells_what_it_uses_and_keeps(console: Console, api: Api) -> None
         expect(page.get_by_role("region", name="Listeners", exact=True)).to_contain_text("http")
         expect(page.get_by_role("meter", name="Memory")).to_be_visible()
         keep(page, "node")
+
+
+def test_a_cluster_tells_where_its_definitions_are_and_what_they_do_not_know(console: Console, api: Api) -> None:
+    name = api.get("/overview")["node"]
+    facts = {"state": "reachable", "standbys": "ANY 1 (b)", "version": 15, "trouble": None}
+    groups = [
+        {"group": 0, "shards": 3, "definitions": False, "url": "postgresql://db1/leveret", **facts},
+        {"group": 1, "shards": 5, "definitions": True, "url": "postgresql://db2/leveret", **facts},
+    ]
+    member = {"node": name, "linked": "here", "draining": False, "shards": 8, "definitions": 7, "redis": "none"}
+    told = {
+        "cluster": "shop",
+        "node": name,
+        "definitions": 7,
+        "members": [{**member, "troubles": {"definitions": "they may be old"}}],
+        "groups": groups,
+        "shards": [],
+        "doubts": [{"shard": "3", "queues": 1, "messages": 2}],
+    }
+    with console.open("/") as page:
+        page.route("**/api/cluster", lambda route: route.fulfill(json=told))
+        page.goto(f"{console.url}#/nodes")
+        expect(cell_of(page, "db2", "Definitions")).to_have_text("here")
+        assert cell(page, "db1", "Definitions") == ""
+        expect(page.get_by_role("alert")).to_contain_text(f"{name} does not know the newest definitions")
+        expect(page.get_by_role("alert")).to_contain_text("Shard 3 has 1 queue with 2 messages")
+        keep(page, "cluster")
 
 
 def test_a_report_is_shown_and_runs_nothing(console: Console) -> None:

@@ -40,7 +40,8 @@ class Operator:
         return self.links
 
     async def status(self) -> dict[str, Any]:
-        return {"cluster": "test", "node": self._node.name, "definitions": 1, "members": [], "groups": [], "shards": []}
+        nothing: dict[str, list[Any]] = {name: [] for name in ("members", "groups", "shards", "doubts")}
+        return {"cluster": "test", "node": self._node.name, "definitions": 1, **nothing}
 
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         self.draining = True

@@ -79,7 +79,9 @@ class GroupOperations:
         await asyncio.to_thread(self._moving.groups.retire, group, self._coordinator.shard_count)
         url = shown(self._moving.known[group].url)
         LOG.info("group removed", group=group)
-        await self._learnt()
+        await self._learn({})
+        told = [send(link, LEARN, {}, REACH_S) for link in self._node.links.values()]
+        await asyncio.gather(*told, return_exceptions=True)  # who does not hear of it now does when it is started again
         return {"group": group, "url": url}
 
     async def _reached(self, url: str) -> Facts:
