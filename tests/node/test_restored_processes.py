@@ -5,8 +5,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pika
+import psycopg
 import pytest
 
 from leveret.cli import main
@@ -33,6 +35,14 @@ def wait_until(nodes: Nodes, holds: Callable[[dict[str, Any]], bool]) -> dict[st
         assert time.monotonic() < deadline, (told, nodes.log("a")[-4_000:])
         time.sleep(0.05)
     return told
+
+
+def figure(nodes: Nodes, name: str) -> int:
+    """What a scrape tells of the part of a node in its cluster."""
+    with urlopen(f"http://127.0.0.1:{nodes.http_port('a')}/metrics", timeout=PATIENCE_S) as answer:
+        lines = answer.read().decode().splitlines()
+    (found,) = (line for line in lines if line.startswith(f"leveret_cluster_{name} "))
+    return int(found.split()[1])
 
 
 def are_active(told: dict[str, Any]) -> bool:
@@ -75,4 +85,12 @@ def test_definitions_from_a_backup_do_not_take_messages_of_a_newer_database(
         with nodes.connect("a") as connection:
             assert connection.channel().basic_get(LOST, auto_ack=True)[2] == b"precious"
         assert "definitions older than a shard" in nodes.log("a")
+
+        # Whoever cannot ask whether there are newer definitions says so.
+        assert (figure(nodes, "definitions_trouble"), figure(nodes, "shards_doubtful")) == (0, 0)
+        with psycopg.connect(postgres.url(first)) as other:
+            other.execute("lock table leveret_catalog_reader in access exclusive mode")
+            wait_until(nodes, lambda told: told["members"][0]["troubles"]["definitions"] is not None)
+            assert figure(nodes, "definitions_trouble") == 1
+        wait_until(nodes, lambda told: told["members"][0]["troubles"]["definitions"] is None)
         assert TRACEBACK not in nodes.log("a")

@@ -94,7 +94,7 @@ def status(given: Namespace) -> int:
 def troubles(told: dict[str, Any]) -> list[str]:
     """The nodes whose clients wait, as their definitions may be old."""
     rows = [(member["node"], (member["troubles"] or {}).get("definitions")) for member in told["members"]]
-    return [f"node {node} does not know the newest definitions: {trouble}" for node, trouble in rows if trouble]
+    return [f"node {node} may have old definitions: {trouble}" for node, trouble in rows if trouble]
 
 
 def doubt(row: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ DESTINATIONS_MAX = 20  # that a report names: the oldest letters are those to lo
 REPORT, REBALANCE = "report", "rebalance"
 NO_REDIS = {"state": "none", "trouble": None}
 NO_FACTS = {"standbys": None, "version": None}
-OLD = "they may be old, as the database that has them does not answer: clients wait"
+OLD = "the database that has them does not answer, so they may be old, and clients wait"
 
 Row = dict[str, Any]
 

@@ -65,7 +65,10 @@ class Settlement:
             await self._node.decide(partial(adopt, replica, shard.followed.unknown))
         shard.reconcile(replica, discard)
         after = shard.followed.doubt()
-        LOG.info("doubt settled" if after is None else "doubt not settled", shard=shard.home, discard=discard)
+        if after is None:
+            LOG.info("doubt settled", shard=shard.home, discard=discard)
+        else:
+            LOG.warning("doubt not settled", shard=shard.home, queues=after["queues"], others=after["others"])
         return [{**before, "left": after}]
 
 

@@ -84,7 +84,7 @@ export function troublesOf({ members, shards, groups, doubts }) {
     if (linked === "down") found.push(`${node} cannot be reached from this node.`);
     if (troubles?.etcd) found.push(`${node} does not reach etcd: ${troubles.etcd}`);
     if (troubles?.postgresql) found.push(`${node} cannot write to PostgreSQL: ${troubles.postgresql}`);
-    if (troubles?.definitions) found.push(`${node} does not know the newest definitions: ${troubles.definitions}`);
+    if (troubles?.definitions) found.push(`${node} may have old definitions: ${troubles.definitions}`);
   }
   const alone = members.filter(({ redis }) => redis === "local").map(({ node }) => node);
   if (alone.length) found.push(`Redis does not answer ${alone.join(", ")}: limits are kept by each alone.`);
