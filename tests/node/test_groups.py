@@ -189,6 +189,7 @@ def test_the_first_database_can_be_replaced_under_load(
     assert load.lost("a") == set()
     rows = nodes.operate("b", "cluster.status")["groups"]
     assert [(row["group"], row["shards"], row["definitions"]) for row in rows] == [(0, 0, False), (1, 4, True)]
+    remove(nodes, 0)
     nodes.stop("b")
     nodes.start("b")  # with the database that it knows, which knows where to go
     nodes.use("--store", second.url("second"))
@@ -218,6 +219,17 @@ def test_nothing_is_lost_when_a_node_dies_during_a_move(nodes: Nodes, second: Po
         load.wait_for(20)
     assert load.lost("a") == set()
     assert TRACEBACK not in nodes.log("a")
+
+
+def remove(nodes: Nodes, group: int) -> None:
+    """Remove a group, when what shards have left there is gone."""
+    deadline = time.monotonic() + PATIENCE_S
+    while main.main(["cluster", "remove-shard-group", str(group), "--data", nodes.data("b")]):
+        assert time.monotonic() < deadline, nodes.log("b")[-4_000:]
+        time.sleep(0.1)
+    while group in [row["group"] for row in nodes.operate("a", "cluster.status")["groups"]]:
+        assert time.monotonic() < deadline, nodes.log("a")[-4_000:]
+        time.sleep(0.1)
 
 
 def move(nodes: Nodes, shard: int, group: int) -> None:

@@ -96,6 +96,7 @@ class Node:
         """Listen for other nodes, and learn what there is; gives the port."""
         bound = await self.neighbours.listen(host, port)
         self.catalog.listeners.append(self._follow)
+        self.catalog.on_leap = self._leap
         self.catalog.replica.followers.append(self._know)
         await self.catalog.prove()
         await self.catalog.change(partial(drop_queues_of, lambda home: home == LOCAL + self.name))
@@ -410,7 +411,14 @@ class Node:
         """Changes are in the log: the shards of this node follow."""
         self._directory.follow(changes)
         for shard in self.shards.values():
-            shard.follow(changes, self.catalog.replica.homes)
+            shard.follow(changes, self.catalog.replica)
+
+    def _leap(self, changes: list[Definition]) -> None:
+        """The definitions went to another place of their log, which may be one before this."""
+        self._directory.follow(changes)
+        self._knowledge.leap()
+        for shard in self.shards.values():
+            shard.leap(changes, self.catalog.replica)
 
     def _know(self, change: Definition) -> None:
         """A change was made on another node, or taken back: whoever lets clients in has to know."""
