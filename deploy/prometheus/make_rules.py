@@ -86,6 +86,20 @@ SERVER_RULES = (
         "PostgreSQL takes nothing of a shard: nothing is confirmed there",
     ),
     ServerRule(
+        "definitions_trouble",
+        "leveret_cluster_definitions_trouble > 0",
+        30,
+        "critical",
+        "the definitions of a node may be old: its clients wait for the database that has them",
+    ),
+    ServerRule(
+        "shards_doubtful",
+        "leveret_cluster_shards_doubtful > 0",
+        0,
+        "critical",
+        "a shard has queues that older definitions do not know: adopt or discard them",
+    ),
+    ServerRule(
         "redis_away",
         "leveret_redis_up == 0",
         300,

@@ -23,7 +23,7 @@ WELL: dict[str, Any] = {
             "shards": 1,
             "definitions": 7,
             "redis": "shared",
-            "troubles": {"etcd": None, "postgresql": None, "redis": None},
+            "troubles": {"etcd": None, "postgresql": None, "redis": None, "definitions": None},
             "addresses": {"link": f"{name}.example:7000"},
         }
         for name in NAMES
@@ -42,11 +42,15 @@ WELL: dict[str, Any] = {
     "shards": [{"shard": number, "owner": name, "state": "active"} for number, name in enumerate(NAMES)],
     "nodes": {name: {"etcd": 3, "lease_s": 4, "tls": True, "clock_off_ms": 0} for name in NAMES},
     "etcd_members": 3,
+    "doubts": [],
 }
+DOUBT = {"shard": "1", "node": "b", "version": 9, "queues": 2, "names": ["q", "r"], "messages": 5, "others": 1}
 MISTAKES: dict[tuple[Any, ...], tuple[object, str, bool]] = {
     ("members", 1, "linked"): ("down", "node b cannot be reached at b.example:7000", True),
     ("members", 2, "troubles", "etcd"): ("timed out", "node c has trouble with etcd: timed out", True),
+    ("members", 2, "troubles", "definitions"): ("old", "node c has trouble with definitions: old", True),
     ("members", 2, "definitions"): (5, "node c is at version 5", True),
+    ("doubts",): ([DOUBT], "the definitions are older than shard 1, and do not know 2 of its queues (q, r)", True),
     ("members", 1, "redis"): ("none", "nodes b have no Redis", False),
     ("members", 2, "redis"): ("local", "Redis does not answer node c", False),
     ("groups", 0, "state"): ("unreachable", "group 0 cannot be reached from node a", True),

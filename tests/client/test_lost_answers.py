@@ -6,7 +6,6 @@ import socket
 import pytest
 
 import leveret
-from leveret.client.pool import CONNECT_S
 from leveret.client.retry import RETRIES
 from tests.client.flaky import Flaky
 from tests.rest.world import RestWorld
@@ -121,7 +120,6 @@ def test_whoever_does_not_answer_in_time_is_unreachable() -> None:
             pytest.raises(leveret.Unreachable, match=r"no answer came \(timed out\)"),
         ):
             client.queue("orders")
-        assert CONNECT_S > 0.05
 
 
 def test_asyncio_says_that_an_answer_took_too_long() -> None:

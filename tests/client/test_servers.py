@@ -4,10 +4,13 @@ import asyncio
 import fcntl
 import resource
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 import leveret
+from leveret.client import servers
 from leveret.client.address import address_of
 from leveret.client.pool import Link
 from leveret.client.servers import SERVERS_MAX
@@ -15,6 +18,24 @@ from tests.client.flaky import Flaky
 from tests.rest.world import RestWorld
 
 NOBODY = "http://127.0.0.1:1"
+PATIENCE_S = 60.0
+"""The time that an attempt has: nobody should wait for it here."""
+
+
+@pytest.fixture
+def hung() -> Iterator[str]:
+    """A node whose process stands still: the system takes connections for it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def hurried(monkeypatch: pytest.MonkeyPatch, probe_s: float = 0.02) -> Iterator[None]:
+    """Let clients ask soon whether a node lives."""
+    with monkeypatch.context() as patched:
+        patched.setattr(servers, "SILENT_S", 0.02)
+        patched.setattr(servers, "PROBE_S", probe_s)
+        yield
 
 
 def test_the_next_node_is_asked_when_one_does_not_run(world: RestWorld) -> None:
@@ -64,6 +85,50 @@ def test_what_a_node_may_have_done_is_not_asked_of_the_next(world: RestWorld, fl
         with pytest.raises(leveret.Unreachable):
             orders.send("perhaps")
         assert orders.stats().ready == 0
+
+
+@pytest.mark.parametrize("size_bytes", [1, 10_000_000])
+def test_a_node_that_hangs_is_left_before_its_time_is_over(
+    world: RestWorld, hung: str, monkeypatch: pytest.MonkeyPatch, size_bytes: int
+) -> None:
+    world.broker.queue("orders")
+    with leveret.connect(f"{hung},{world.url}", token=world.token, timeout=PATIENCE_S, retries=0) as client:
+        orders = client.queue("orders", declare=False)
+        with hurried(monkeypatch), pytest.raises(leveret.Unreachable, match="it gives no sign of life"):
+            orders.send(bytes(size_bytes))
+        orders.send("to the next one")
+    assert len(world.broker.queue("orders")) == 1
+
+
+def test_tasks_leave_a_node_that_hangs_as_well(world: RestWorld, hung: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        urls = f"{hung},{world.url}"
+        async with leveret.aconnect(urls, token=world.token, timeout=PATIENCE_S, retries=0) as client:
+            # A loop that has much else to do may not even connect in that time.
+            hurry = hurried(monkeypatch)
+            with hurry, pytest.raises(leveret.Unreachable, match=r"it gives no sign of life|cannot connect"):
+                await client.queue("orders")
+            await client.queue("orders")
+
+    asyncio.run(scene())
+
+
+def test_what_must_not_be_repeated_has_all_its_time(hung: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with leveret.connect(f"{hung},{NOBODY}", timeout=0.2, idempotent=False) as client:
+        orders = client.queue("orders", declare=False)
+        with hurried(monkeypatch), pytest.raises(leveret.Unreachable, match=r"no answer came \(timed out\)"):
+            orders.send("perhaps")
+
+
+def test_a_request_that_takes_its_time_is_waited_for(world: RestWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        async with leveret.aconnect(f"{world.url},{NOBODY}", token=world.token, retries=0) as client:
+            assert await (await client.queue("orders")).receive(wait=0.2) == []
+
+    with hurried(monkeypatch, probe_s=PATIENCE_S):
+        with leveret.connect(f"{world.url},{NOBODY}", token=world.token, retries=0) as client:
+            assert client.queue("orders").receive(wait=0.2) == []
+        asyncio.run(scene())
 
 
 def test_there_are_not_too_many_nodes() -> None:

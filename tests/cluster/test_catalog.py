@@ -11,7 +11,7 @@ import pytest
 from leveret.cluster import catalog as catalog_module
 from leveret.cluster.catalog import Catalog
 from leveret.cluster.catalog_log import CatalogLog, Entry, packed
-from leveret.cluster.changes import apply, change_of, concerns
+from leveret.cluster.changes import Change, apply, change_of, concerns
 from leveret.cluster.postgres_log import PostgresLog
 from leveret.cluster.replica import Replica
 from leveret.core.broker import Broker
@@ -249,7 +249,7 @@ def test_a_node_that_was_away_begins_with_the_snapshot(
         await second.change(lambda broker: broker.declare_exchange("/", "e", "fanout").name)
         await first.catch_up()
         heard: list[Any] = []
-        second.listeners.append(heard.extend)
+        second.on_leap = heard.extend
         await first.change(_delete("old"))
         await first.change(declare("old", {"x-max-length": 2}))
         await first.change(_remove_exchange("e"))
@@ -360,12 +360,20 @@ def test_what_a_failover_lost_is_forgotten_by_those_who_saw_it() -> None:
             await first.change(declare("kept"))
             await first.change(declare("lost"))
             await second.catch_up()
+            lost = second.replica.history.newest
             log._entries.pop()
             log._version -= 1
             await Catalog(log, "third", 8).change(declare("instead"))
             for each in (first, second):
+                heard: list[Change] = []
+                each.on_leap = heard.extend
                 await each.catch_up()
                 assert sorted(each.replica.broker.topology.vhost("/").queues) == ["instead", "kept"]
+                assert [(change.definition["name"], change.removed) for change in heard] == [
+                    ("lost", True),
+                    ("instead", False),
+                ]
+                assert (each.version, each.replica.history.has(lost)) == (lost.version, False)
 
     asyncio.run(main())
 

@@ -199,3 +199,32 @@ def test_what_cannot_have_the_definitions_is_refused(urls: list[str]) -> None:
     for url, number, kind, words in refusals:
         with pytest.raises(kind, match=words):
             move(url, number)
+
+
+def test_the_first_group_can_be_retired_after_it_was_the_seat(urls: list[str], postgres: PostgresServer) -> None:
+    third = postgres.new_url(f"seat_{secrets.token_hex(8)}")
+
+    async def play() -> None:
+        async with node(urls[0]) as catalog:
+            add_second(urls)
+            move(urls[0], 1)
+            groups = groups_at(urls[0])
+            groups.swept(SHARD, 7)
+            with pytest.raises(PreconditionFailed, match="never taken over"):
+                groups.retire(0, SHARD + 1)
+            for shard in range(SHARD):
+                groups.claim(shard, 7)
+                groups.switch(shard, 7, 1)
+                groups.swept(shard, 7)
+            groups.retire(0, SHARD + 1)
+            groups.close()
+            groups = groups_at(urls[1])
+            groups.move_seat(groups.add(third).number)
+            groups.close()
+            await declare(catalog, "found at its third place")
+        late = groups_at(urls[0])  # of a node that is started with the first one
+        assert [group.url for group in late.all()] == [urls[1], third]
+        assert late.claim(0, 9) == Home(late.all()[0], None)
+        late.close()
+
+    run(play())

@@ -8,7 +8,7 @@ import pytest
 
 import leveret
 from leveret.cluster.shard_groups import URL_CHARACTERS_MAX, Group, Home, ShardGroups, check_store
-from leveret.core.errors import Fenced, InvalidArgument, JournalFailed, LeveretError, PreconditionFailed
+from leveret.core.errors import Fenced, InvalidArgument, JournalFailed, LeveretError, NotFound, PreconditionFailed
 from leveret.embedded import storage
 from leveret.embedded.broker import Broker, open_shard
 from leveret.journal.postgres_copy import ShardCopy, sweep
@@ -89,6 +89,26 @@ def test_a_move_whose_owner_was_replaced_changes_nothing(world: World) -> None:
     assert world.groups.claim(SHARD, 12) is not None
     assert not world.groups.switch(SHARD, 10, 1)
     assert world.groups.claim(SHARD, 13) == Home(Group(0, world.urls[0]), None)
+
+
+def test_a_group_with_nothing_in_it_can_be_retired(world: World, postgres: PostgresServer) -> None:
+    groups, third = world.groups, postgres.new_url(f"group_{secrets.token_hex(8)}")
+    groups.claim(SHARD, 10)
+    assert groups.add(third).number == 2
+    with pytest.raises(PreconditionFailed, match="group 0 has the definitions"):
+        groups.retire(0, SHARD + 1)
+    assert groups.switch(SHARD, 10, 1)
+    with pytest.raises(PreconditionFailed, match=f"tables of shards {SHARD}:"):
+        groups.retire(1, SHARD + 1)
+    groups.retire(2, SHARD + 1)
+    assert [group.number for group in groups.all()] == [0, 1]
+    with pytest.raises(NotFound, match="no group 2"):
+        groups.retire(2, SHARD + 1)
+    groups.swept(SHARD, 10)
+    assert not groups.switch(SHARD, 10, 2)  # by a mover who has not heard of it
+    with pytest.raises(PreconditionFailed, match="group 2 of the cluster"):
+        groups.add(third)
+    assert groups.add(postgres.new_url(f"group_{secrets.token_hex(8)}")).number == 3
 
 
 def test_no_move_begins_before_the_one_before_it_is_swept(world: World) -> None:

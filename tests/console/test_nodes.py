@@ -19,6 +19,33 @@ def test_a_node_tells_what_it_uses_and_keeps(console: Console, api: Api) -> None
         keep(page, "node")
 
 
+def test_a_cluster_tells_where_its_definitions_are_and_what_they_do_not_know(console: Console, api: Api) -> None:
+    name = api.get("/overview")["node"]
+    facts = {"state": "reachable", "standbys": "ANY 1 (b)", "version": 15, "trouble": None}
+    groups = [
+        {"group": 0, "shards": 3, "definitions": False, "url": "postgresql://db1/leveret", **facts},
+        {"group": 1, "shards": 5, "definitions": True, "url": "postgresql://db2/leveret", **facts},
+    ]
+    member = {"node": name, "linked": "here", "draining": False, "shards": 8, "definitions": 7, "redis": "none"}
+    told = {
+        "cluster": "shop",
+        "node": name,
+        "definitions": 7,
+        "members": [{**member, "troubles": {"definitions": "no answer"}}],
+        "groups": groups,
+        "shards": [],
+        "doubts": [{"shard": "3", "queues": 1, "messages": 2}],
+    }
+    with console.open("/") as page:
+        page.route("**/api/cluster", lambda route: route.fulfill(json=told))
+        page.goto(f"{console.url}#/nodes")
+        expect(page.get_by_text("postgresql://db2/leveret")).to_be_visible()
+        assert [cell(page, database, "Definitions") for database in ("db1", "db2")] == ["", "here"]
+        expect(page.get_by_role("alert")).to_contain_text(f"{name} may have old definitions: no answer")
+        expect(page.get_by_role("alert")).to_contain_text("Shard 3 has 1 queue with 2 messages")
+        keep(page, "cluster")
+
+
 def test_a_report_is_shown_and_runs_nothing(console: Console) -> None:
     with console.open("/reports") as page:
         keep(page, "reports")

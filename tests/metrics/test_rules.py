@@ -65,6 +65,8 @@ FIRES: list[tuple[str, dict[str, str]]] = [
     ("link_down", {LINK: "0x120"}),
     ("etcd_trouble", {f"leveret_cluster_etcd_trouble{SERVER}": MINUTES}),
     ("store_trouble", {f"leveret_cluster_store_trouble{SERVER}": MINUTES}),
+    ("definitions_trouble", {f"leveret_cluster_definitions_trouble{SERVER}": MINUTES}),
+    ("shards_doubtful", {f"leveret_cluster_shards_doubtful{SERVER}": MINUTES}),
     ("slow_syncs", {SYNC + '"0.524288"}': "0+1x120", SYNC + '"1.048576"}': "0+9x120", SYNC + '"+Inf"}': "0+9x120"}),
     ("redis_away", {f"leveret_redis_up{SERVER}": "0x120"}),
 ]

@@ -128,7 +128,7 @@ class FrontWorld(World):
             result, steps = error, []
         self.directory.follow([step.change for step in steps])
         for shard in self.shards.values():
-            shard.follow([step.change for step in steps], self.replica.homes)
+            shard.follow([step.change for step in steps], self.replica)
         done(result)
 
     def insist(self, change: Change[Any]) -> None:

@@ -40,7 +40,8 @@ class Operator:
         return self.links
 
     async def status(self) -> dict[str, Any]:
-        return {"cluster": "test", "node": self._node.name, "definitions": 1, "members": [], "groups": [], "shards": []}
+        nothing: dict[str, list[Any]] = {name: [] for name in ("members", "groups", "shards", "doubts")}
+        return {"cluster": "test", "node": self._node.name, "definitions": 1, **nothing}
 
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         self.draining = True
@@ -54,7 +55,8 @@ class Operator:
         links = dict.fromkeys(self.links, True)
         outbox = {"outbox": 0, "outbox_oldest_ms": 0, "outbox_stuck": 0}
         more = {"links": links, "link_bytes": self._node.neighbours.bytes(), **outbox}
-        return {**dict.fromkeys(COUNTS, 0), **more, "etcd_trouble": 0, "store_trouble": 0}
+        troubles = ("etcd_trouble", "store_trouble", "definitions_trouble", "doubtful")
+        return {**dict.fromkeys((*COUNTS, *troubles), 0), **more}
 
 
 class ManagedNode(WebNode):

@@ -304,6 +304,22 @@ def test_recovered_messages_come_again_from_the_next_owner(takeover: TakeoverWor
     assert client.next_content(BasicDeliver).method.redelivered
 
 
+def test_messages_that_are_being_recovered_come_at_once_from_the_next_owner(
+    takeover: TakeoverWorld, client: Client
+) -> None:
+    publish(client, b"one")
+    consume(client)
+    taken(client)
+    takeover.freeze()
+    takeover.deaf = True
+    client.send(BasicRecover(True))
+    takeover.deaf = False
+    takeover.take_over()
+    client.next(BasicRecoverOk)
+    again = client.next_content(BasicDeliver)
+    assert (again.body, again.method.redelivered, takeover.leased) == (b"one", True, 1)
+
+
 def test_priorities_and_groups_are_found_again(takeover: TakeoverWorld) -> None:
     client = client_of(takeover, **{"x-max-priority": 5, "x-message-groups": "fifo"})
     for number, group in enumerate("aab"):

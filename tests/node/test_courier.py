@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leveret.core.errors import NotFound
+from leveret.core.errors import NotFound, Unreachable
 from leveret.embedded.broker import Broker
 from leveret.http.problem import problem
 from leveret.http.request import Peer, Refusal, Request
@@ -184,15 +184,48 @@ def test_a_node_that_stops_lets_nobody_wait(world: World) -> None:
     world.cluster.run(stop())
 
 
+def test_a_request_that_always_fails_where_it_is_done_is_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(couriers, "PATIENCE_S", 0.2)
+    calls: list[Request] = []
+
+    def fail(request: Request) -> Response:
+        calls.append(request)
+        raise Unreachable("its database is away")
+
+    async def ask() -> None:
+        world.echo("2").fail = fail  # type: ignore[attr-defined]
+        served = world.member("a").hand_over("2")
+        asking = asyncio.create_task(world.ask("2", "/fail"))
+        await asyncio.sleep(0)
+        world.member("a").serve("2", served)
+        with pytest.raises(Refusal, match="nobody has shard 2"):
+            await asking
+        assert calls
+
+    world.cluster.run(ask())
+
+
+def test_a_node_refuses_in_the_same_way_whoever_asks(world: World) -> None:
+    def refuse(request: Request) -> Response:
+        raise NotFound("it is not there")
+
+    async def ask() -> None:
+        for member in world.cluster.members.values():
+            member.node.edges["refusing"] = Edge(refuse, problem)
+        answers = await world.courier.everywhere("refusing", request("/"))
+        assert {name: answer.status for name, answer in answers.items()} == {"a": 404, "b": 404}
+        assert await world.courier.told_everywhere("refusing", request("/")) == {}
+
+    world.cluster.run(ask())
+
+
 def test_nodes_are_asked_too(world: World) -> None:
     async def ask() -> None:
         for member in world.cluster.members.values():
             member.node.edges["name"] = Edge(partial(told, member.name), problem)
-        answers = await world.courier.everywhere("name", request("/"))
-        assert {name: answer.body for name, answer in answers.items() if isinstance(answer, Response)} == {
-            "a": b"a",
-            "b": b"b",
-        }
+        assert await world.courier.told_everywhere("name", request("/")) == {"a": b"a", "b": b"b"}
         with pytest.raises(Refusal, match="cannot be reached"):
             await world.courier.ask_node("z", "name", request("/"))
 

@@ -175,6 +175,30 @@ def test_what_is_to_be_settled_is_not_recovered(client: Client) -> None:
         assert client.call(BasicGet(name), BasicGetOk).redelivered
 
 
+def test_a_delivery_that_was_on_its_way_when_it_was_recovered_is_not_held(world: FrontWorld, client: Client) -> None:
+    client.call(BasicConsume(NAMES[0], "c"), BasicConsumeOk)
+    other = world.client()
+    world.deaf = True
+    other.publish(NAMES[0], b"one")
+    client.send(BasicRecover(True))
+    world.deaf = False
+    world.work()
+    client.next(BasicDeliver)
+    client.next(BasicRecoverOk)
+    assert client.next(BasicDeliver).redelivered
+    assert client.connection.channels[1].unacked_count == 1
+
+
+@pytest.mark.parametrize("ends", ["channel", "connection"])
+def test_what_a_channel_has_counted_stays_when_it_is_gone(world: FrontWorld, client: Client, ends: str) -> None:
+    client.publish(NAMES[0])
+    if ends == "channel":
+        client.call(ChannelClose(200, "", 0, 0), ChannelCloseOk)
+    else:
+        world.hub.lost(client.connection)
+    assert world.hub.traffic.of(world.hub.connections)["received"] == 1
+
+
 def test_what_nobody_wants_comes_back(client: Client) -> None:
     client.publish("nowhere", mandatory=True)
     assert client.next(BasicReturn).reply_text == "NO_ROUTE"
@@ -231,18 +255,6 @@ def test_consumers_go_on_with_the_next_owner(world: FrontWorld, client: Client) 
     assert leased(world) == 2
     client.send(BasicAck(first.method.delivery_tag))
     assert leased(world) == 1
-
-
-def test_publishes_that_nobody_knows_of_are_refused_and_those_after_it_wait(world: FrontWorld, client: Client) -> None:
-    name = NAMES[0]
-    client.call(ConfirmSelect(), ConfirmSelectOk)
-    lose(world, world.home_of("/", name))
-    client.publish(name)
-    assert client.nothing()
-    assert not client.connection.wants_input
-    world.reattach()
-    assert client.next(BasicAck) == BasicAck(1, False)
-    assert client.connection.wants_input
 
 
 def test_a_question_is_asked_again(world: FrontWorld, client: Client) -> None:

@@ -183,6 +183,7 @@ def test_the_first_database_can_be_replaced_under_load(
     assert load.lost("a") == set()
     rows = nodes.operate("b", "cluster.status")["groups"]
     assert [(row["group"], row["shards"], row["definitions"]) for row in rows] == [(0, 0, False), (1, 4, True)]
+    remove(nodes, 0)
     nodes.stop("b")
     nodes.start("b")  # with the database that it knows, which knows where to go
     nodes.use("--store", second.url("second"))
@@ -212,6 +213,16 @@ def test_nothing_is_lost_when_a_node_dies_during_a_move(nodes: Nodes, second: Po
         load.wait_for(20)
     assert load.lost("a") == set()
     assert TRACEBACK not in nodes.log("a")
+
+
+def remove(nodes: Nodes, group: int) -> None:
+    """Remove a group, when what shards have left there is gone."""
+    words = ["cluster", "remove-shard-group", str(group), "--data", nodes.data("b")]
+    wait_until(lambda: main.main(words) == 0, lambda: nodes.log("b")[-4_000:])
+    wait_until(
+        lambda: group not in [row["group"] for row in nodes.operate("a", "cluster.status")["groups"]],
+        lambda: nodes.log("a")[-4_000:],
+    )
 
 
 def move(nodes: Nodes, shard: int, group: int) -> None:

@@ -126,18 +126,46 @@ def test_a_node_that_cannot_learn_it_serves_nothing_and_deletes_nothing(tmp_path
         assert [message.body for message in broker.queue("orders").receive(10)] == [b"kept"]
 
 
-def test_a_takeover_that_breaks_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> None:
+@pytest.mark.parametrize("step", ["leveret.node.handover.unpack", "leveret.node.node.Node.look"])
+def test_a_takeover_that_breaks_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def broken(_: object) -> None:
         raise ValueError("nobody thought of that")
 
     async def main() -> None:
         async with hosted(MemoryLog(), tmp_path) as (node, hosting):
-            monkeypatch.setattr(node, "look", broken)
+            monkeypatch.setattr(step, broken)
             with pytest.raises(ValueError, match="nobody thought"):
                 await hosting.take_over(0, 1)
             assert (list(node.shards), list(node.outboxes)) == (["@a"], ["@a"])
             monkeypatch.undo()
             assert await hosting.take_over(0, 2)
+
+    asyncio.run(main())
+
+
+def test_a_shard_that_a_node_opens_while_it_leaves_is_closed(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def open_late(shard: int, epoch: int) -> leveret.Broker:
+        begun.set()
+        go_on.wait()
+        return leveret.open(tmp_path)
+
+    async def main() -> None:
+        async with hosted(MemoryLog(), tmp_path) as (node, hosting):
+            hosting._open_at = open_late
+            taking = asyncio.create_task(hosting.take_over(0, 1))
+            await asyncio.to_thread(begun.wait)
+            taking.cancel()
+            await asyncio.sleep(0)
+            go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await taking
+            assert list(node.shards) == ["@a"]
+            with leveret.open(tmp_path):  # nobody has it
+                pass
 
     asyncio.run(main())
 

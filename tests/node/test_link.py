@@ -24,8 +24,8 @@ async def linked(there: type[Link]) -> AsyncIterator[Peer]:
     """A node that is linked to another one, which has a link of that kind."""
     loop = asyncio.get_running_loop()
     here = Peer("a")
-    server = await loop.create_server(lambda: there(Peer("b"), dials=False), "127.0.0.1", 0)
-    _, link = await loop.create_connection(lambda: Link(here, dials=True), *server.sockets[0].getsockname())
+    server = await loop.create_server(lambda: there(Peer("b"), None), "127.0.0.1", 0)
+    _, link = await loop.create_connection(lambda: Link(here, "b"), *server.sockets[0].getsockname())
     async with server:
         await asyncio.wait_for(here.is_up.wait(), PATIENCE_S)
         yield here

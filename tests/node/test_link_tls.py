@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from leveret.node import neighbours
 from leveret.node.link import Link
+from leveret.node.neighbours import Neighbours
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.tls import BadCertificate
 from tests.node.peer import Peer
@@ -15,11 +17,24 @@ from tests.server.certificates import Authority, Identity
 from tests.waiting import PATIENCE_S
 
 
+class Nobody:
+    """The other nodes, of which there are none."""
+
+    def owner_of(self, home: str) -> str | None:
+        return None
+
+    def address_of(self, node: str) -> tuple[str, int] | None:
+        return None
+
+    def nodes(self) -> list[str]:
+        return []
+
+
 async def linked(accepting: ssl.SSLContext, calling: ssl.SSLContext | None, host: str = "127.0.0.1") -> bytes | None:
     """Call a node; the certificate that the caller was shown, or None when the two do not get a link."""
     loop = asyncio.get_running_loop()
     one, two = Peer("a"), Peer("b")
-    server = await loop.create_server(lambda: Link(two, dials=False), "127.0.0.1", 0, ssl=accepting)
+    server = await loop.create_server(lambda: Link(two, None), "127.0.0.1", 0, ssl=accepting)
     port = server.sockets[0].getsockname()[1]
     called: Link | None = None
     gone = asyncio.Event()
@@ -30,7 +45,7 @@ async def linked(accepting: ssl.SSLContext, calling: ssl.SSLContext | None, host
             gone.set()
 
     try:
-        transport, called = await loop.create_connection(lambda: Calling(one, dials=True), host, port, ssl=calling)
+        transport, called = await loop.create_connection(lambda: Calling(one, two.name), host, port, ssl=calling)
         ends = [asyncio.create_task(gone.wait()), asyncio.create_task(one.is_up.wait())]
         await asyncio.wait(ends, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
@@ -102,3 +117,33 @@ def test_a_renewed_certificate_is_shown_to_the_next_caller(authority: Authority)
     shutil.copy(renewed.key, first.key)
     b.reload()
     assert asyncio.run(linked(b.accepting, a.calling)) == shown_by(renewed)
+
+
+def test_callers_who_do_not_speak_tls_are_not_at_the_door_for_ever(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "STRANGERS_MAX", 2)
+    a, b = (tls_of(authority.issue(None, file=name), authority) for name in "ab")
+
+    async def scene() -> None:
+        one, two = Peer("a"), Peer("b")
+        called = Neighbours("b", Nobody(), lambda calls: Link(two, calls))
+        called.tls = b
+        port = await called.listen("127.0.0.1", 0)
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /health HTTP/1.1\r\n\r\n")
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+        monkeypatch.setattr(neighbours, "HANDSHAKE_S", 0)  # that time has passed
+        loop = asyncio.get_running_loop()
+        _, link = await loop.create_connection(lambda: Link(one, "b"), "127.0.0.1", port, ssl=a.calling)
+        for end in (one, two):
+            await asyncio.wait_for(end.is_up.wait(), PATIENCE_S)
+        link.close()
+        called.hang_up()
+        for end in (one, two):
+            await asyncio.wait_for(end.is_down.wait(), PATIENCE_S)
+
+    asyncio.run(scene())

@@ -74,10 +74,10 @@ class Talk:
 class Wire:
     """Two nodes and a link between them."""
 
-    def __init__(self, version: tuple[int, int]) -> None:
-        """One of them speaks another version."""
+    def __init__(self, version: tuple[int, int], calls: str = "b") -> None:
+        """One of them speaks another version, or calls another node."""
         self.sides = Side("a"), Side("b")
-        self.links = [Link(side, dials=side is self.sides[0]) for side in self.sides]
+        self.links = [Link(self.sides[0], calls), Link(self.sides[1], None)]
         own, wire.VERSION = wire.VERSION, version
         try:
             self.links[0].connection_made(self.sides[0])  # type: ignore[arg-type]
@@ -186,8 +186,37 @@ def test_what_is_too_long_for_one_message_comes_in_pieces(monkeypatch: pytest.Mo
         met.links[0].send(number, said)
         met.carry()
         assert talk.data == said
-        assert wire.is_refusal(met.ask(bytes(1_001)) or b"")
+        met.sides[1].asked = lambda link, request, answer: answer(bytes(int(request)))  # type: ignore[method-assign]
+        assert met.ask(b"1000".zfill(1_000)) == bytes(1_000)
+        for question in (b"0".zfill(1_001), b"1001"):
+            assert wire.is_refusal(met.ask(question) or b"")
         assert not any(side.hung_up for side in met.sides)
+        met.close()
+
+    asyncio.run(meet())
+
+
+def test_a_conversation_that_nobody_understands_is_refused_and_ends_nothing() -> None:
+    def opened(link: Link, number: int, request: dict[str, Any]) -> Conversation:
+        return request["unknown"]  # type: ignore[no-any-return]
+
+    async def meet() -> None:
+        met, talk = Wire(wire.VERSION), Talk()
+        met.sides[1].opened = opened  # type: ignore[method-assign]
+        met.links[0].open({}, talk)
+        met.carry()
+        assert talk.end == "'unknown'"
+        assert met.ask(b'{"known": "still"}') == b"yes, still"
+        met.close()
+
+    asyncio.run(meet())
+
+
+def test_who_answers_in_the_place_of_another_node_is_not_talked_to() -> None:
+    async def meet() -> None:
+        met = Wire(wire.VERSION, calls="c")
+        assert met.sides[0].hung_up
+        assert not any(side.is_up for side in met.sides)
         met.close()
 
     asyncio.run(meet())

@@ -99,7 +99,7 @@ class Someone(asyncio.Protocol):
         """How often it is called by one who looks again and again."""
         server = await asyncio.get_running_loop().create_server(lambda: self, *self._address)
         self._address = server.sockets[0].getsockname()[:2]
-        others = Neighbours("a", self, lambda dials: Link(Peer("a"), dials))
+        others = Neighbours("a", self, lambda calls: Link(Peer("a"), calls))
         others.look()
         while not self.calls:
             await asyncio.sleep(0.001)
@@ -177,3 +177,6 @@ def test_strangers_at_the_door_of_a_node_are_few(cluster: Cluster, monkeypatch: 
     cluster.wait_until(lambda: all(link.is_decided for link in left))
     with socket.create_connection(address, PATIENCE_S) as other:
         assert other.recv(1)
+        cluster.remove("a")
+        while other.recv(1_000):
+            pass

@@ -187,3 +187,14 @@ def test_what_a_worker_has_done_is_remembered_beside_its_queue(cluster: WebClust
     finished = {"receipt_handle": taken["receipt_handle"], "worker": "w"}
     cluster.ok("c", f"POST /queues/{name}/messages/{sent}/finish", finished)
     assert cluster.ok("b", f"GET /queues/{name}/processed/{sent}?worker=w") == {"processed": True}
+
+
+def test_a_node_that_cannot_say_what_was_done_on_it_is_named(
+    cluster: WebCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.ok("a", "PUT /queues/orders", {})
+    monkeypatch.setattr(cluster.at("b").audit, "recent", lambda limit: [][limit])
+    for node in "ab":
+        told = cluster.ask(node, "GET /audit")
+        assert [row["node"] for row in told.json["acts"]] == ["a"]
+        assert told.headers["x-leveret-unanswered"] == "b"

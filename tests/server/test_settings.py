@@ -123,6 +123,7 @@ def test_a_file_that_is_missing_or_too_long_is_refused(tmp_path: Path) -> None:
         ({"amqp_port": "off"}, "no port to listen on"),
         ({"blob_bytes": "0"}, "blob_bytes must be positive"),
         ({"cluster": "shop"}, "cluster needs store"),
+        ({**NODE, "message_bytes_max": "33MiB"}, "message_bytes_max of a node is at most"),
         ({**NODE, "announce": "10.0.0.1:5672"}, "announce is a host"),
         ({**NODE, "announce": "0.0.0.0"}, "announce is a host"),
         ({**NODE, "cluster_tls_cert": "cert.pem"}, "cluster_tls_ca belong together"),

@@ -78,6 +78,13 @@ cdef class FrameReader:
         finally:
             PyBuffer_Release(&view)
 
+    def put_first(self, data) -> None:
+        """Let frames that were taken before be the next ones again."""
+        cdef bytes rest = PyBytes_FromStringAndSize(<char*>self.buffer.data + self.position, self.buffered_bytes)
+        self.position = self.buffer.size
+        self.feed(data)
+        self.feed(rest)
+
     def protocol_header(self) -> bytes | None:
         """The eight bytes that every connection begins with; None while there are fewer."""
         if self.buffer.size - self.position < PROTOCOL_BYTES:

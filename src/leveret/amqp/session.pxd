@@ -17,9 +17,14 @@ cdef class Session:
     cdef readonly dict routes           # of all channels: exchange and routing key as they come -> Route
     cdef uint64_t stamp                 # of the topology and the permissions that they were found by
     cdef uint64_t gathered              # bytes of messages that are not whole yet
+    cdef readonly dict aside            # channels that wait, by number -> bytearray: the frames that came since
+    cdef readonly uint64_t aside_bytes  # in all of them
+    cdef bytearray returned             # frames that were set aside and are to be looked at next
+    cdef bint has_returned
     cdef list noted                     # channels with publishes to confirm
     cdef int look_around(self) except -1
     cdef int handle(self, Frame* frame) except -1
+    cdef int take_up(self) except -1
     cdef int method(self, Traffic channel, Frame* frame) except -1
     cdef int body(self, Traffic channel, Frame* frame) except -1
     cdef int keep(self, Traffic channel) except -1

@@ -5,7 +5,7 @@ leveret.amqp.connection.Connection. Whatever is raised meanwhile becomes the ans
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint16_t
 
 from leveret.amqp.frames cimport BODY, HEADER, METHOD
 from leveret.amqp.traffic cimport Settlement
@@ -23,6 +23,8 @@ cdef enum:
     NACK = 0x003C0078
     TAG_AT = 4
     BITS_AT = 12
+    FRAME_HEADER = 7
+    FRAME_OVERHEAD = 8
     SETTLE_BYTES = 13
     MULTIPLE = 1
     REQUEUE = 2             # in basic.nack; in basic.reject it is the only bit
@@ -39,6 +41,8 @@ cdef class Session:
         self.channels = {}
         self.routes = {}
         self.noted = []
+        self.aside = {}
+        self.returned = bytearray()
 
     def receive(self, data) -> None:
         """Take what came from the socket."""
@@ -50,6 +54,8 @@ cdef class Session:
         cdef Frame frame
         self.look_around()
         while not (self.waiting or self.finished or self.unreadable):
+            if self.has_returned:
+                self.take_up()
             if self.outlet.buffer.size > UNREAD_BYTES_MAX:
                 self.on_output_full()
                 break
@@ -81,6 +87,9 @@ cdef class Session:
     cdef int handle(self, Frame* frame) except -1:
         """Deal with a frame; 0 when that has to wait."""
         cdef Traffic channel = self.current
+        if self.aside and frame.channel in self.aside:
+            self.set_aside(frame.channel, <bytes>(frame.payload - FRAME_HEADER)[:frame.size + FRAME_OVERHEAD])
+            return 1
         if channel is None or channel.number != frame.channel or channel.deaf:
             if channel is not None:
                 self.keep(channel)
@@ -100,6 +109,41 @@ cdef class Session:
                 self.body(channel, frame)
             self.confirm_later(channel)
         return 1
+
+    # Channels that wait, while others are heard
+
+    def stall(self, uint16_t number) -> None:
+        """Set aside what comes on a channel from now on."""
+        self.aside.setdefault(number, bytearray())
+
+    def set_aside(self, uint16_t number, bytes frame not None) -> None:
+        """Keep a whole frame of such a channel."""
+        self.aside[number].extend(frame)
+        self.aside_bytes += len(frame)
+
+    def unstall(self, uint16_t number) -> bool:
+        """Hear a channel again: what was set aside is next; gives whether there is any."""
+        cdef bytearray frames = self.aside.pop(number, None) or bytearray()
+        self.aside_bytes -= len(frames)
+        self.returned += frames
+        self.has_returned = len(self.returned) > 0
+        return len(frames) > 0
+
+    def forget_aside(self) -> None:
+        """Drop what was set aside: nobody wants to hear it any more."""
+        self.aside.clear()
+        self.aside_bytes = 0
+        self.returned.clear()
+        self.has_returned = False
+
+    cdef int take_up(self) except -1:
+        """Put what was set aside in front of what has come since: each channel keeps its order."""
+        if self.current is not None:
+            self.keep(self.current)
+        self.reader.put_first(self.returned)
+        self.returned.clear()
+        self.has_returned = False
+        return 0
 
     cdef int method(self, Traffic channel, Frame* frame) except -1:
         """Deal with a method on an open channel; 0 when that has to wait."""

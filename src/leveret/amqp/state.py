@@ -29,5 +29,5 @@ class Hold(Enum):
     DISK = "the disk is behind"
     OUTPUT = "the client does not read what it asked for"
     ALARM = "memory or disk is short, and the client publishes"
-    SHARD = "another part of the cluster answers"
+    SHARD = "another part of the cluster is waited for"
     DEFINITIONS = "the definitions of the cluster may have changed"

@@ -5,8 +5,8 @@ from leveret.core.held cimport Held
 
 cdef struct Slot:
     uint64_t tag
-    uint64_t lease          # the delivery that the tag stands for: the message may be on its next one
     PyObject* held          # NULL: settled
+    uint64_t lease          # the delivery that the tag stands for: the message may be on its next one
 
 cdef class Unacked:
     cdef Slot* slots
@@ -15,4 +15,3 @@ cdef class Unacked:
     cdef int push(self, uint64_t tag, Held held) except -1
     cdef Py_ssize_t find(self, uint64_t tag) noexcept
     cdef Held pop_at(self, Py_ssize_t index, uint64_t* lease)
-    cdef int make_room(self) except -1

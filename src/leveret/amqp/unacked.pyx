@@ -9,13 +9,13 @@ Most of the time tags are dense, and the place of one is known without a search.
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint8_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
+from leveret.amqp.tag_rows cimport find_tag, roomy_row
 from leveret.core.held cimport LEASED
 
 cdef enum:
-    SLOTS_MIN = 16
     RECORD_BYTES = 37
 
 
@@ -122,8 +122,8 @@ cdef class Unacked:
 
     cdef int push(self, uint64_t tag, Held held) except -1:
         if self.end == self.capacity:
-            self.make_room()
-        self.slots[self.end] = Slot(tag, held.lease, <PyObject*>held)
+            self.slots = <Slot*>roomy_row(self.slots, sizeof(Slot), &self.first, &self.end, &self.capacity)
+        self.slots[self.end] = Slot(tag, <PyObject*>held, held.lease)
         Py_INCREF(held)
         self.end += 1
         self.count += 1
@@ -131,19 +131,7 @@ cdef class Unacked:
 
     cdef Py_ssize_t find(self, uint64_t tag) noexcept:
         """Where a tag is; -1 when it was never given, or is settled."""
-        cdef Py_ssize_t low = self.first, high = self.end, middle
-        if low == high or tag < self.slots[low].tag:
-            return -1
-        if tag - self.slots[low].tag < <uint64_t>(high - low) and self.slots[low + (tag - self.slots[low].tag)].tag == tag:
-            low += <Py_ssize_t>(tag - self.slots[low].tag)
-        else:
-            while high - low > 1:
-                middle = (low + high) // 2
-                if self.slots[middle].tag <= tag:
-                    low = middle
-                else:
-                    high = middle
-        return low if self.slots[low].tag == tag and self.slots[low].held != NULL else -1
+        return find_tag(self.slots, sizeof(Slot), self.first, self.end, tag)
 
     cdef Held pop_at(self, Py_ssize_t index, uint64_t* lease):
         """Take out what `find` found."""
@@ -157,24 +145,6 @@ cdef class Unacked:
         if self.first == self.end:
             self.first = self.end = 0
         return held
-
-    cdef int make_room(self) except -1:
-        """Close up the settled slots, and get more memory if that is not enough."""
-        cdef Py_ssize_t i, kept = 0
-        cdef void* grown
-        for i in range(self.first, self.end):
-            if self.slots[i].held != NULL:
-                self.slots[kept] = self.slots[i]
-                kept += 1
-        self.first = 0
-        self.end = kept
-        if kept * 2 > self.capacity or self.capacity == 0:
-            grown = realloc(self.slots, max(self.capacity * 2, SLOTS_MIN) * sizeof(Slot))
-            if grown == NULL:
-                raise MemoryError
-            self.slots = <Slot*>grown
-            self.capacity = max(self.capacity * 2, SLOTS_MIN)
-        return 0
 
 
 cdef void put(uint8_t* out, uint64_t value, int size) noexcept:

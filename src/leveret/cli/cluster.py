@@ -1,5 +1,6 @@
 """`leveret cluster`: who is in a cluster and has which shards; let a node go, let shards move."""
 
+import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -48,6 +49,18 @@ def configure_move(parser: ArgumentParser) -> None:
     configure(parser)
 
 
+def configure_remove(parser: ArgumentParser) -> None:
+    """The arguments of `remove-shard-group`."""
+    parser.add_argument("group", type=int, help="the number of a group that has neither shards nor the definitions")
+    configure(parser)
+
+
+def configure_discard(parser: ArgumentParser) -> None:
+    """The arguments of `discard`."""
+    parser.add_argument("--yes", action="store_true", help="lose the messages: without it, it is said what would go")
+    configure(parser)
+
+
 def configure_catalog(parser: ArgumentParser) -> None:
     """The arguments of `move-catalog`."""
     parser.add_argument("group", type=int, help="the number of the group that is to have the definitions")
@@ -61,7 +74,7 @@ def asked(given: Namespace, verb: str, **arguments: Any) -> Any:
 
 
 def status(given: Namespace) -> int:
-    """Print three tables."""
+    """Print three tables, and what is wrong."""
     told = asked(given, "cluster.status")
     if given.json:
         print(as_json(told))
@@ -73,7 +86,25 @@ def status(given: Namespace) -> int:
     print_table(told["groups"], GROUPS)
     print()
     print_table(told["shards"], SHARDS)
+    for sentence in [*troubles(told), *map(doubt, told["doubts"])]:
+        print(f"\nwarning: {sentence}")
     return 0
+
+
+def troubles(told: dict[str, Any]) -> list[str]:
+    """The nodes whose clients wait, as their definitions may be old."""
+    rows = [(member["node"], (member["troubles"] or {}).get("definitions")) for member in told["members"]]
+    return [f"node {node} may have old definitions: {trouble}" for node, trouble in rows if trouble]
+
+
+def doubt(row: dict[str, Any]) -> str:
+    """What a shard has and definitions that are older do not know."""
+    more = ", ..." if row["queues"] > len(row["names"]) else ""
+    return (
+        f"the definitions are older than shard {row['shard']}, and do not know {row['queues']} of its queues "
+        f"({', '.join(row['names'])}{more}) with {row['messages']} messages, and {row['others']} other things. "
+        "Nothing was removed. `leveret cluster adopt` takes it into the definitions, `leveret cluster discard` drops it"
+    )
 
 
 def drain(given: Namespace) -> int:
@@ -122,6 +153,43 @@ def move_catalog(given: Namespace) -> int:
     return 0
 
 
+def remove_shard_group(given: Namespace) -> int:
+    """Print what is off the list."""
+    told = asked(given, "cluster.remove-shard-group", group=given.group)
+    said = f"group {told['group']} is no more; nobody needs {told['url']} but nodes that are started with it as store"
+    print(as_json(told) if given.json else said)
+    return 0
+
+
+def adopt(given: Namespace) -> int:
+    """Print what the definitions know now; 1 when something is left."""
+    return settled(given, asked(given, "cluster.adopt"), "was adopted: the definitions know what it has")
+
+
+def discard(given: Namespace) -> int:
+    """Print what shards have lost, or would."""
+    if given.yes:
+        return settled(given, asked(given, "cluster.discard"), "has discarded what the definitions did not know")
+    rows = asked(given, "cluster.status")["doubts"]
+    print(as_json(rows) if given.json else "\n".join(map(doubt, rows)) or "there is nothing to discard")
+    if rows:
+        print("run it again with --yes to lose all of that", file=sys.stderr)
+    return 1 if rows else 0
+
+
+def settled(given: Namespace, told: dict[str, Any], how: str) -> int:
+    """Print what became of doubts."""
+    left = [row["left"] for row in told["shards"] if row["left"] is not None]
+    lines = [
+        f"shard {row['shard']} {how} ({row['queues']} queues, {row['messages']} messages)"
+        for row in told["shards"]
+        if row["left"] is None
+    ]
+    said = [*lines, *map(doubt, left)] or ["no shard has anything that the definitions do not know"]
+    print(as_json(told) if given.json else "\n".join(said))
+    return 1 if left else 0
+
+
 WORDS = (
     Word("status", "show nodes and shards", configure, status),
     Word("drain", "give the shards of a node to others, then stop it", configure_drain, drain),
@@ -129,5 +197,8 @@ WORDS = (
     Word("add-shard-group", "add a database, and move shards there", configure_add, add_shard_group),
     Word("move-shard", "move one shard to another database", configure_move, move_shard),
     Word("move-catalog", "move the definitions to another database", configure_catalog, move_catalog),
+    Word("remove-shard-group", "forget a database that has nothing any more", configure_remove, remove_shard_group),
+    Word("adopt", "let definitions that are older than shards have what these have", configure, adopt),
+    Word("discard", "let shards lose what older definitions do not know", configure_discard, discard),
 )
 COMMAND = Command("cluster", "look at a cluster, let a node go, move shards", worded(WORDS), run_word)

@@ -42,7 +42,7 @@ class AsyncRemoteBroker:
             if self._closed:
                 raise BrokerClosed("the client was closed: open it again with leveret.aconnect()")
             try:
-                answer = await self._pool.ask(request, self._target.timeout_s + call.wait_s)
+                answer = await self._pool.ask(request, self._target.timeout_s + call.wait_s, call.again)
             except Lost as lost:
                 delay_s = attempts.lost(call, lost.sent, lost.reason)
             else:

@@ -1,11 +1,12 @@
 """The same as pool.py for asyncio."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 
 from leveret.client.address import Address
-from leveret.client.pool import CONNECT_S, IDLE_MAX, READ_BYTES, Lost
-from leveret.client.servers import UNABLE, Request, Servers
+from leveret.client.pool import HANGS, IDLE_MAX, READ_BYTES, Lost
+from leveret.client.servers import UNABLE, Request, Servers, probe
 from leveret.client.wire import Answer, AnswerReader
 from leveret.core.errors import Unreachable
 
@@ -26,10 +27,10 @@ class AsyncLink:
         self._reader = AnswerReader()
 
     @classmethod
-    async def open(cls, address: Address) -> "AsyncLink":
+    async def open(cls, address: Address, connect_s: float) -> "AsyncLink":
         """Connect."""
         try:
-            async with asyncio.timeout(CONNECT_S):
+            async with asyncio.timeout(connect_s):
                 return cls(address, *await asyncio.open_connection(address.host, address.port, ssl=address.tls))
         except (OSError, TimeoutError) as error:
             problem = f"cannot connect to {address!r} ({_reason(error)}): see whether it runs"
@@ -49,17 +50,20 @@ class AsyncLink:
         """Send a request and wait for the answer."""
         try:
             async with asyncio.timeout(timeout_s):
-                self._out.write(request)
-                await self._out.drain()
-                while True:
-                    data = await self._in.read(READ_BYTES)
-                    if not data:
-                        raise ConnectionError("the server closed the connection")
-                    answer = self._reader.feed(data)
-                    if answer is not None:
-                        return answer
+                return await self._exchange(request)
         except (OSError, TimeoutError) as error:
             raise Lost(Unreachable(f"no answer came ({_reason(error)}): try again"), True) from None
+
+    async def _exchange(self, request: bytes) -> Answer:
+        self._out.write(request)
+        await self._out.drain()
+        while True:
+            data = await self._in.read(READ_BYTES)
+            if not data:
+                raise ConnectionError("the server closed the connection")
+            answer = self._reader.feed(data)
+            if answer is not None:
+                return answer
 
     def abort(self) -> None:
         """Close it without waiting."""
@@ -81,11 +85,13 @@ class AsyncPool:
         self._idle: list[AsyncLink] = []
         self._closed = False
 
-    async def ask(self, request: Request, timeout_s: float) -> Answer:
-        """Send a request by any connection."""
-        address = self._servers.current
+    async def ask(self, request: Request, timeout_s: float, repeatable: bool = False) -> Answer:
+        """Send a request by any connection; if it is `repeatable`, a server that gives no sign of life is left."""
+        address, silent_s = self._servers.current, self._servers.silent_s(repeatable)
         try:
-            answer = await self._ask(self._take(address) or await AsyncLink.open(address), request, timeout_s)
+            link = self._take(address) or await AsyncLink.open(address, self._servers.connect_s)
+            asked = self._ask(link, request, timeout_s)
+            answer = await (asked if silent_s is None else self._watched(asked, address, silent_s))
         except Lost:
             self._servers.failed(address)
             raise
@@ -106,6 +112,33 @@ class AsyncPool:
         else:
             await link.close()
         return answer
+
+    async def _watched(self, asked: Coroutine[None, None, Answer], address: Address, silent_s: float) -> Answer:
+        """Wait for an answer as long as the server gives signs of life."""
+        asking = asyncio.ensure_future(asked)
+        try:
+            while not (await asyncio.wait([asking], timeout=silent_s))[0]:
+                if not await self._lives(address) and not asking.done():
+                    raise Lost(Unreachable(f"no answer came ({HANGS}): try again"), True)
+                silent_s *= 2
+            return asking.result()
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    async def _lives(self, address: Address) -> bool:
+        """Whether a server answers anything."""
+        try:
+            link = await AsyncLink.open(address, self._servers.connect_s)
+        except Lost:
+            return False
+        try:
+            await link.ask(probe(address), self._servers.connect_s)
+        except (Lost, Unreachable):
+            return False
+        finally:
+            link.abort()
+        return True
 
     def _take(self, address: Address) -> AsyncLink | None:
         """A connection to a server that is still open; those to others are closed."""

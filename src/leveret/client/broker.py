@@ -48,7 +48,8 @@ class RemoteBroker:
             if self._closed.is_set():
                 raise BrokerClosed("the client was closed: open it again with leveret.connect()")
             try:
-                answer = self._pool.ask(request, self._target.timeout_s + call.wait_s, call.wait_s > 0)
+                timeout_s = self._target.timeout_s + call.wait_s
+                answer = self._pool.ask(request, timeout_s, call.wait_s > 0, call.again)
             except Lost as lost:
                 delay_s = attempts.lost(call, lost.sent, lost.reason)
             else:

@@ -3,16 +3,21 @@
 import select
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from leveret.client.address import Address
-from leveret.client.servers import UNABLE, Request, Servers
+from leveret.client.servers import UNABLE, Request, Servers, probe
 from leveret.client.wire import Answer, AnswerReader
 from leveret.core.errors import Unreachable
 
 READ_BYTES = 262_144
-CONNECT_S = 10.0
 IDLE_MAX = 64  # connections that are kept for the next request
+HANGS = "it gives no sign of life"
+
+T = TypeVar("T")
 
 
 class Lost(Exception):
@@ -25,14 +30,22 @@ class Lost(Exception):
         self.sent = sent
 
 
+class Watch(NamedTuple):
+    """How long to wait for a server, and when to look whether it lives; None: never."""
+
+    timeout_s: float
+    silent_s: float | None
+    lives: Callable[[Address], bool]
+
+
 class Link:
     """One connection."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, connect_s: float) -> None:
         """Connect."""
         self.address = address
         try:
-            plain = socket.create_connection((address.host, address.port), CONNECT_S)
+            plain = socket.create_connection((address.host, address.port), connect_s)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             raise Lost(Unreachable(f"cannot connect to {address!r} ({error}): see whether it runs"), False) from None
@@ -52,13 +65,14 @@ class Link:
         poll.register(self._socket, select.POLLIN)
         return not poll.poll(0)
 
-    def ask(self, request: bytes, timeout_s: float) -> Answer:
+    def ask(self, request: bytes, watch: Watch) -> Answer:
         """Send a request and wait for the answer."""
-        self._socket.settimeout(timeout_s)
+        rest = memoryview(request)
         try:
-            self._socket.sendall(request)
+            while rest:
+                rest = rest[self._patiently(partial(self._socket.send, rest), watch) :]
             while True:
-                data = self._socket.recv(READ_BYTES)
+                data = self._patiently(partial(self._socket.recv, READ_BYTES), watch)
                 if not data:
                     raise ConnectionError("the server closed the connection")
                 answer = self._reader.feed(data)
@@ -66,6 +80,21 @@ class Link:
                     return answer
         except OSError as error:
             raise Lost(Unreachable(f"no answer came ({error}): try again"), True) from None
+
+    def _patiently(self, step: Callable[[], T], watch: Watch) -> T:
+        """Send or receive something, as long as that takes, if the server gives signs of life meanwhile."""
+        left_s, silent_s = watch.timeout_s, watch.silent_s or watch.timeout_s
+        while True:
+            self._socket.settimeout(min(silent_s, left_s))
+            try:
+                return step()
+            except TimeoutError:
+                left_s -= silent_s
+                if left_s <= 0:
+                    raise
+                if not watch.lives(self.address):
+                    raise ConnectionError(HANGS) from None
+                silent_s *= 2
 
     @property
     def reusable(self) -> bool:
@@ -93,11 +122,16 @@ class Pool:
         self._lock = threading.Lock()
         self._closed = False
 
-    def ask(self, request: Request, timeout_s: float, waits: bool = False) -> Answer:
-        """Send a request by any connection; one that `waits` for messages ends when the pool is closed."""
+    def ask(self, request: Request, timeout_s: float, waits: bool = False, repeatable: bool = False) -> Answer:
+        """Send a request by any connection; one that `waits` for messages ends when the pool is closed.
+
+        `repeatable`: it may be asked of another server, so a server that gives no sign of life is not waited for.
+        """
         address = self._servers.current
+        watch = Watch(timeout_s, self._servers.silent_s(repeatable), self._lives)
         try:
-            answer = self._ask(self._take(address) or Link(address), request, timeout_s, waits)
+            link = self._take(address) or Link(address, self._servers.connect_s)
+            answer = self._ask(link, request, watch, waits)
         except Lost:
             self._servers.failed(address)
             raise
@@ -105,12 +139,22 @@ class Pool:
             self._servers.failed(address)
         return answer
 
-    def _ask(self, link: Link, request: Request, timeout_s: float, waits: bool) -> Answer:
+    def _lives(self, address: Address) -> bool:
+        """Whether a server answers anything."""
+        patience_s = self._servers.connect_s
+        try:
+            with closing(Link(address, patience_s)) as link:
+                link.ask(probe(address), Watch(patience_s, None, self._lives))
+        except (Lost, Unreachable):
+            return False
+        return True
+
+    def _ask(self, link: Link, request: Request, watch: Watch, waits: bool) -> Answer:
         """Send a request by a connection, which is kept if all went well."""
         try:
             if waits:
                 self._wait(link)
-            answer = link.ask(request(link.address), timeout_s)
+            answer = link.ask(request(link.address), watch)
         except BaseException:
             self._drop(link)
             raise

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from leveret.cluster.catalog_log import CatalogLog, Entry, Snapshot
 from leveret.cluster.changes import Change
 from leveret.cluster.freshness import BEATS, LEASE_S, Freshness, Reader, Watch
+from leveret.cluster.history import BEGINNING, History, Mark
 from leveret.cluster.placement import SHARDS
 from leveret.cluster.replica import Replica, Step
 from leveret.core.broker import Broker
@@ -61,7 +62,6 @@ class Catalog:
     def __init__(self, log: CatalogLog, node: str, shards: int = SHARDS, lease_s: float = LEASE_S) -> None:
         """Empty, and at version 0; catch_up reads the log, and `prove` says so to others."""
         self.replica = Replica(shards)
-        self.version = 0
         self.reader = f"{node}:{uuid.uuid4().hex}"
         """Who answers by this copy."""
         self.freshness = Freshness(lease_s)
@@ -70,15 +70,21 @@ class Catalog:
         """Told whenever the copy may be answered by for some more time."""
         self.listeners: list[Listener] = []
         """Told about every change once it is in the log, in the order of the log."""
+        self.on_leap: Callable[[list[Change]], None] = lambda changes: None
+        """Told instead what is different after the copy went to another place of the log: nobody decided it so."""
         self.log = log
         self._node = node
-        self._writer = ""
         self._turn = asyncio.Lock()
         self._wishes: list[Wish] = []
         self._committing: asyncio.Task[None] | None = None
         self._hinted = asyncio.Event()
         self._proofs = asyncio.Condition()
         self._beats = 0
+
+    @property
+    def version(self) -> int:
+        """The version that the copy has."""
+        return self.replica.history.newest.version
 
     # Changing
 
@@ -158,7 +164,7 @@ class Catalog:
                 await self.log.compact(Snapshot(entry.version, entry.writer, self.replica.changes()))
 
     def _reached(self, version: int, writer: str, changes: list[Change]) -> None:
-        self.version, self._writer = version, writer
+        self.replica.history.reach(Mark(version, writer))
         for listener in self.listeners:
             listener(changes)
 
@@ -227,7 +233,7 @@ class Catalog:
         while True:
             entries = await self.log.read(max(1, self.version), READ_MAX)
             if not self._continues(entries):
-                await self._begin_anew()
+                writers |= await self._begin_anew()
                 continue
             for entry in [each for each in entries if each.version > self.version]:
                 self.replica.make(entry.changes)
@@ -252,12 +258,27 @@ class Catalog:
         """
         if not self.version:
             return not entries or entries[0].version == 1
-        return bool(entries) and (entries[0].version, entries[0].writer) == (self.version, self._writer)
+        return bool(entries) and (entries[0].version, entries[0].writer) == self.replica.history.newest
 
-    async def _begin_anew(self) -> None:
-        """Go to the newest snapshot, or back to the beginning."""
-        found = await self.log.snapshot() or Snapshot(0, "", [])
-        self._reached(found.version, found.writer, self.replica.become(found.changes))
+    async def _begin_anew(self) -> set[str]:
+        """Be what the newest snapshot and all entries after it make; give who wrote these.
+
+        Nobody is told of anything in between: what is missing only there would be removed, and made again empty.
+        """
+        found = await self.log.snapshot() or Snapshot(*BEGINNING, [])
+        copy, history, writers = Replica(self.replica.placements.shards), History(Mark(*found[:2])), set[str]()
+        copy.become(found.changes)
+        while entries := await self.log.read(history.newest.version + 1, READ_MAX):
+            if entries[0].version != history.newest.version + 1:
+                return set()  # another snapshot has taken the place of what comes first
+            for version, writer, changes in entries:
+                copy.make(changes)
+                history.reach(Mark(version, writer))
+                writers.add(writer)
+        different = self.replica.become(copy.changes())
+        self.replica.history = history
+        self.on_leap(different)
+        return writers
 
     async def close(self) -> None:
         """Commit nothing more, and let nobody wait for this copy."""

@@ -127,6 +127,13 @@ def _make_queue(broker: Broker, home: Vhost, definition: Definition) -> None:
     broker.pause_queue(home.queues[name], definition.get("paused", False))
 
 
+def agrees(queue: Queue, definition: Definition) -> bool:
+    """Whether a queue is what a definition says, paused or not."""
+    stored = definition.get("arguments")
+    same = (decode(stored) if stored else {}) == (queue.arguments or {})
+    return same and _lifetime(queue) == _lifetime_of(definition)
+
+
 def _lifetime(queue: Queue) -> tuple[bool, bool, object]:
     return queue.durable, queue.auto_delete, queue.owner
 

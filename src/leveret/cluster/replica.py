@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from leveret.cluster.changes import SHARED, Change, Key, apply, change_of, inverse
+from leveret.cluster.history import History
 from leveret.cluster.placement import LOCAL, Placements, home_of_owner
 from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
@@ -98,6 +99,10 @@ class Replica:
         self.placements = Placements(shards)
         self.homes: dict[tuple[str, str], str] = {}
         """Where each queue is: the number of a shard, or @ and a node for those of its connections."""
+        self.expected: dict[tuple[str, str], str] = {}
+        """Where new queues are to be which a shard has already."""
+        self.history = History()
+        """The versions that led here."""
 
     def home_of(self, vhost: str, queue: str) -> str:
         """The home of a queue."""
@@ -197,7 +202,8 @@ class Replica:
         if home is None and "owner" in definition:
             home = home_of_owner(definition["owner"])
         elif home is None:
-            home = str(self.placements.choose(vhost, name, _arguments(definition)))
+            placed = self.placements.choose(vhost, name, _arguments(definition))
+            home = self.expected.pop((vhost, name), str(placed))
         return change_of(Kind.QUEUE, {**definition, "home": home}, change.removed)
 
     def _keep(self, change: Change) -> None:

@@ -1,6 +1,6 @@
 """The groups of a cluster: databases that have shards, and which of them has which.
 
-    leveret_group       | id | url |                             in the seat; without passwords
+    leveret_group       | id | url |                             in the seat; without passwords, or retired
     leveret_home        | shard | epoch | group_id | origin |    in the seat; no row: group 0
     leveret_group_of    | cluster | number |                     in every group: whose it is, and which one
 
@@ -12,6 +12,8 @@ Whoever takes a shard over claims its row first, at his epoch, and is told the g
 it has the epoch of the mover. So a claim either comes first, and the move comes to nothing, or it comes later, and is
 told the new group: there is never an owner in each. `origin` is where the tables of before the move still lie; the
 next owner removes them after he has opened the new ones, and no other move begins before.
+
+A group that has neither shards nor the seat can be retired. Its row stays, so that no other one gets its number.
 """
 
 from collections.abc import Callable
@@ -32,6 +34,7 @@ from leveret.journal.table import Unknown
 TIMEOUT_MS = 10_000
 URL_CHARACTERS_MAX = 2_000
 GROUPS_MAX = 1_000  # nodes are told all of them, and hold them in memory
+RETIRED = "retired:"  # and the number, in place of the URL
 PASSWORDS = ("password", "sslpassword")
 SCHEMA_LOCK = 0x6C657667
 """Of those who create the tables, or add a group, at the same time."""
@@ -53,10 +56,15 @@ CLAIM = """
     returning group_id, origin"""
 SWITCH = """
     update leveret_home set group_id = %(target)s, origin = group_id
-    where shard = %(shard)s and epoch = %(epoch)s and origin is null and group_id <> %(target)s"""
+    where shard = %(shard)s and epoch = %(epoch)s and origin is null and group_id <> %(target)s
+        and not exists (select from leveret_group where id = %(target)s and starts_with(url, 'retired:'))"""
 SWEPT = "update leveret_home set origin = null where shard = %(shard)s and epoch = %(epoch)s"
 ALL = "select id, url from leveret_group order by id"
 ADD = "insert into leveret_group values (%(id)s, %(url)s)"
+HALT = "lock table leveret_home in share row exclusive mode"  # nobody claims or moves a shard meanwhile
+USED = "select shard from leveret_home where group_id = %(id)s or origin = %(id)s order by shard"
+PLACED = "select count(*) from leveret_home where shard < %(shards)s"
+RETIRE = "update leveret_group set url = %(url)s where id = %(id)s"
 FACTS = """
     select current_setting('server_version_num')::int / 10000, current_setting('synchronous_standby_names'),
         to_regclass(quote_ident(current_schema()) || '.leveret_group_of') is not null,
@@ -113,7 +121,7 @@ class ShardGroups:
 
         def claim(run: Run) -> Home | None:
             rows = run(CLAIM, values)[1]
-            groups = {group.number: group for group in self._all(run)}
+            groups = {group.number: group for group in self._rows(run)}
             return Home(groups[rows[0][0]], groups.get(rows[0][1])) if rows else None
 
         return self._done(claim)
@@ -132,6 +140,10 @@ class ShardGroups:
         return self._done(self._all)
 
     def _all(self, run: Run) -> list[Group]:
+        return [group for group in self._rows(run) if not group.url.startswith(RETIRED)]
+
+    def _rows(self, run: Run) -> list[Group]:
+        """All that there ever were."""
         found = [Group(*row) for row in run(ALL, {})[1]]
         return found if found and not found[0].number else [self._first, *found]
 
@@ -152,11 +164,13 @@ class ShardGroups:
             raise NotFound(f"there is no group {number}: see `leveret cluster status`, or add it")
         if number == self.seat():
             raise PreconditionFailed(f"group {number} has the definitions already")
-        check_url(groups[0].url)  # so that it can be recorded
+        first = groups.get(0, Group(0, f"{RETIRED}0")).url
+        if 0 in groups:
+            check_url(first)  # so that it can be recorded
         _check_free(facts_of(groups[number].url), self._cluster, number)
         try:
             lock, *creates = CATALOG
-            move_seat(self._session, groups[number].url, groups[0].url, (lock, LOCK), (*creates, *CREATE))
+            move_seat(self._session, groups[number].url, first, (lock, LOCK), (*creates, *CREATE))
         except Unknown as unknown:
             raise StoreUnreachable(
                 f"PostgreSQL does not answer: {unknown}; see `leveret cluster status`, then try again"
@@ -169,7 +183,7 @@ class ShardGroups:
 
         def add(run: Run) -> Group:
             run(LOCK, None)
-            known = self._all(run)
+            known = self._rows(run)
             found = next((group for group in known if group.number and group.url == url), None)
             _check_free(facts, self._cluster, -1 if found is None else found.number)
             if found is None:
@@ -182,6 +196,28 @@ class ShardGroups:
         group = self._done(add)
         mark(group.url, self._cluster, group.number)
         return group
+
+    def retire(self, number: int, shards: int) -> None:
+        """Take a group off the list, if nothing is in it; the cluster has so many shards."""
+
+        def retire(run: Run) -> None:
+            run(LOCK, None)
+            run(HALT, None)
+            if number not in {group.number for group in self._all(run)}:
+                raise NotFound(f"there is no group {number}: see `leveret cluster status`")
+            if run(MARKED, {"id": Int8(0)})[1][0][1] == number:
+                raise PreconditionFailed(f"group {number} has the definitions: `leveret cluster move-catalog` first")
+            used = [str(row[0]) for row in run(USED, {"id": Int8(number)})[1]]
+            if used:
+                raise PreconditionFailed(
+                    f"group {number} has tables of shards {', '.join(used)}: `leveret cluster move-shard` for each of "
+                    "them first; what one leaves is removed a moment after it has moved"
+                )
+            if number == 0 and run(PLACED, {"shards": Int8(shards)})[1][0][0] < shards:
+                raise PreconditionFailed("some shards were never taken over, and are in group 0: wait for their owners")
+            run(RETIRE, {"id": Int8(number), "url": f"{RETIRED}{number}"})
+
+        self._done(retire)
 
     def _done(self, work: Callable[[Run], Answer]) -> Answer:
         """Do something in one transaction, and first of all create the tables."""

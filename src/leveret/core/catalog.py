@@ -52,6 +52,8 @@ class Kind(IntEnum):
     """The consumer that alone is given the messages of a queue, for the next owner of a shard."""
     HANDOVER = 35
     """That messages are in the journal which are not persistent, for the next owner of a shard."""
+    FOLLOWED = 36
+    """The version of the definitions of its cluster that a shard has followed."""
 
 
 OF_VHOST = (

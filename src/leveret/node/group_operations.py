@@ -1,4 +1,4 @@
-"""What operators do to the groups of a cluster, through any of its nodes: add one, move shards and definitions."""
+"""What operators do to the groups of a cluster, through any of its nodes: add and remove one, move what is in them."""
 
 from __future__ import annotations
 
@@ -72,6 +72,17 @@ class GroupOperations:
         LOG.info("definitions moved", group=group)
         await self._learnt()
         return {"group": group, "url": shown(self._moving.known[group].url)}
+
+    async def remove(self, group: int) -> dict[str, Any]:
+        """Take a group that has nothing any more off the list."""
+        await self._learn({})
+        await asyncio.to_thread(self._moving.groups.retire, group, self._coordinator.shard_count)
+        url = shown(self._moving.known[group].url)
+        LOG.info("group removed", group=group)
+        await self._learn({})
+        told = [send(link, LEARN, {}, REACH_S) for link in self._node.links.values()]
+        await asyncio.gather(*told, return_exceptions=True)  # who does not hear of it now does when it is started again
+        return {"group": group, "url": url}
 
     async def _reached(self, url: str) -> Facts:
         """Ask a database what it is, from every node."""

@@ -80,7 +80,7 @@ class Hosting:
         """Begin to serve a shard; False when somebody has a higher epoch."""
         loop = asyncio.get_running_loop()
         try:
-            broker = await asyncio.to_thread(self._open_at, shard, epoch)
+            broker = await self._opened(shard, epoch)
         except Fenced:
             return False
         store = broker.guard.store
@@ -91,16 +91,27 @@ class Hosting:
             loop.call_soon_threadsafe(self._failed, shard, error)
 
         store.commit.on_failure = failed
-        served = self._prepare(str(shard), broker, epoch)
+        served: Served | None = None
         try:
+            served = prepared = self._prepare(str(shard), broker, epoch)
             # Only now: a queue that its last owner had is in the catalog by the time that he has lost the shard.
-            await self._node.catalog.catch_up(lambda: self._node.serve(self._shard(str(shard), served)))
+            await self._node.catalog.catch_up(lambda: self._node.serve(self._shard(str(shard), prepared)))
         except BaseException:
             self._node.forsake(str(shard))
-            await self._end(served)
+            await (asyncio.to_thread(broker.close) if served is None else self._end(served))
             raise
         self._served[shard] = served
         return True
+
+    async def _opened(self, shard: int, epoch: int) -> Broker:
+        """The broker of a shard; if this is cancelled it is opened nevertheless, and then closed."""
+        opening = asyncio.ensure_future(asyncio.to_thread(self._open_at, shard, epoch))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                await asyncio.to_thread((await opening).close)
+            raise
 
     def troubles(self) -> dict[int, str | None]:
         """The shards that are open, each with the reason why its database does not take what is sent, if so."""

@@ -2,6 +2,9 @@
 
 leveret.cluster.freshness says why that is so. Nodes that are linked are told, and say so at once when they have it; of
 others the log says how far they are. Those who say nothing are waited for as long as they may answer by what they had.
+
+Whoever is told of a version that this node has not looks into the log: once for all who ask meanwhile, as all clients
+of another node may do after each change there.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ LOG = Log("node")
 Answers = Collection["asyncio.Future[bytes | None]"]
 Tell = Callable[[bytes], Answers]
 """Tells all nodes that are linked; each answers with the name of its reader when it knows."""
+Then = Callable[[bool], None]
 
 
 class Knowledge:
@@ -33,6 +37,40 @@ class Knowledge:
         self._tell = tell
         self._turn = asyncio.Lock()
         self._spread = 0
+        self._curious: list[tuple[int, Then]] = []
+        self._looking: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Look no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    def knows(self, version: int, then: Then) -> bool:
+        """Whether this node has a version of the definitions; if not, `then` whether it has it after another look."""
+        if version <= self._catalog.version:
+            return True
+        self._curious.append((version, then))
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        return False
+
+    async def _look(self) -> None:
+        while self._curious:
+            curious, self._curious = self._curious, []
+            is_known = await self._reaches(max(version for version, _ in curious))
+            for _, then in curious:
+                asyncio.get_running_loop().call_soon(then, is_known)
+
+    async def _reaches(self, version: int) -> bool:
+        """Whether this node has a version, after a look if need be."""
+        try:
+            if version > self._catalog.version:
+                await self._catalog.catch_up()
+        except Exception as error:
+            LOG.warning("definitions not looked up", version=version, reason=error)
+            return False
+        return True
 
     async def spread(self, version: int, announce: Callable[[int], None]) -> None:
         """Return when no node answers by definitions that are older than a version that is in the log."""
@@ -42,6 +80,10 @@ class Knowledge:
                 announce(newest)
                 await self._all_know(newest)
                 self._spread = newest
+
+    def leap(self) -> None:
+        """The definitions went to another place of their log: what has a number now is not what had it before."""
+        self._spread = 0
 
     async def _all_know(self, version: int) -> None:
         answers = self._tell(json.dumps({"version": version, "reader": True}).encode())

@@ -66,10 +66,11 @@ class Peers(Protocol):
 class Link(asyncio.Protocol):
     """One connection to another node."""
 
-    def __init__(self, peers: Peers, dials: bool) -> None:
-        """Of a node; `dials`: it has called the other one."""
+    def __init__(self, peers: Peers, calls: str | None) -> None:
+        """Of a node that calls another one, or is called."""
         self.peer = ""
         self._peers = peers
+        self._calls = calls
         self._transport: asyncio.Transport | None = None
         self._reader = wire.Reader()
         self._nonce = secrets.token_bytes(NONCE_BYTES)
@@ -78,7 +79,7 @@ class Link(asyncio.Protocol):
         self._conversations: dict[int, Conversation] = {}
         self._answers: dict[int, Callable[[bytes | None], None]] = {}
         # Both ends number what they begin, one by odd numbers, the other by even ones.
-        self._last_number = 1 if dials else 2
+        self._last_number = 2 if calls is None else 1
         self._slow = False
         self._unheard: set[int] = set()  # conversations whose other end wants to hear no more for a while
         self.received_bytes = 0
@@ -214,8 +215,8 @@ class Link(asyncio.Protocol):
         if self._transport is None:
             asyncio.get_running_loop().call_soon(answered, None)
             return
-        if len(request) > wire.MESSAGE_BYTES_MAX:
-            answered(wire.refusal(f"a question of {len(request)} bytes: at most {wire.MESSAGE_BYTES_MAX}"))
+        if wire.is_too_long(request):
+            answered(wire.too_long(request))
             return
         number = self._next_number()
         self._answers[number] = answered
@@ -256,12 +257,15 @@ class Link(asyncio.Protocol):
 
     def _answer(self, number: int, request: bytes) -> None:
         """Answer a question; one that nobody here understands is refused, and ends nothing."""
-        answer = partial(self._say, Kind.ANSWER, number)
+        answer = partial(self._tell_answer, number)
         try:
             self._peers.asked(self, request, answer)
         except Exception as error:  # whatever is wrong with it: others talk on this link, too
             LOG.warning("question refused", peer=self.peer, reason=error)
             answer(wire.refusal(error))
+
+    def _tell_answer(self, number: int, answer: bytes) -> None:
+        self._say(Kind.ANSWER, number, wire.too_long(answer) if wire.is_too_long(answer) else answer)
 
     def _talk(self, message: Message) -> None:
         """Go on with a conversation; one that has just ended needs to hear nothing more."""
@@ -283,9 +287,12 @@ class Link(asyncio.Protocol):
                 found.paused(False)
 
     def _open(self, number: int, payload: bytes) -> None:
+        """Begin a conversation, unless it is refused, or nobody here understands what it is about."""
         try:
             self._begin(number, self._peers.opened(self, number, wire.unpacked(payload)))
-        except (LeveretError, ValueError) as error:
+        except Exception as error:  # whatever is wrong with it: others talk on this link, too
+            if not isinstance(error, LeveretError):
+                LOG.error("conversation refused", error, peer=self.peer)
             self._say(Kind.CLOSE, number, str(error).encode())
 
     # Who is there
@@ -311,6 +318,8 @@ class Link(asyncio.Protocol):
             raise AccessRefused(f"node '{self.peer}' is of the cluster '{cluster}', not of '{self._peers.cluster}'")
         if self.peer == self._peers.name or len(self._their_nonce) != NONCE_BYTES or self._their_nonce == self._nonce:
             raise AccessRefused(f"another node that calls itself '{self.peer}'")
+        if self._calls not in (None, self.peer):  # it has the address of one who is gone, and a link of its own
+            raise AccessRefused(f"node '{self.peer}' answers in the place of '{self._calls}'")
         self._say(Kind.PROOF, 0, wire.proof(self._peers.secret, self._peers.name, self._nonce, self._their_nonce))
 
     def _check(self, theirs: bytes) -> None:

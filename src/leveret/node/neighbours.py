@@ -45,8 +45,8 @@ class Crowd(asyncio.Protocol):
 class Neighbours:
     """Those of one node."""
 
-    def __init__(self, name: str, owners: Owners, link: Callable[[bool], Link]) -> None:
-        """`link` makes one end of a link, of the one who calls or of the other."""
+    def __init__(self, name: str, owners: Owners, link: Callable[[str | None], Link]) -> None:
+        """`link` makes one end of a link: of the one who calls a node of that name, or of one who is called."""
         self.links: dict[str, Link] = {}
         self.tls: MutualTls | None = None
         """What links are encrypted with; None: they are not, and lead to this machine only."""
@@ -60,7 +60,8 @@ class Neighbours:
         self._failures: Counter[str] = Counter()
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
-        self._strangers: set[Link] = set()
+        self._strangers: dict[Link, float] = {}
+        """Who is at the door, and since when."""
 
     # Coming and going
 
@@ -75,11 +76,15 @@ class Neighbours:
 
     def _accept(self) -> asyncio.Protocol:
         """The end of a link for whoever has come, unless too many have not said who they are."""
-        self._strangers = {link for link in self._strangers if not link.is_decided}
-        if len(self._strangers) >= STRANGERS_MAX:
+        now_s = self._loop.time()
+        # One with whom TLS is not agreed upon is never heard of again.
+        since_s = now_s - 2 * HANDSHAKE_S
+        waiting = {link: came_s for link, came_s in self._strangers.items() if came_s > since_s and not link.is_decided}
+        self._strangers = waiting
+        if len(waiting) >= STRANGERS_MAX:
             return Crowd()
-        link = self._link(False)
-        self._strangers.add(link)
+        link = self._link(None)
+        waiting[link] = now_s
         return link
 
     async def leave(self) -> None:
@@ -93,7 +98,7 @@ class Neighbours:
         """Hear nobody any more."""
         if self._server is not None:
             self._server.close()
-        for link in list(self.links.values()):
+        for link in (*self.links.values(), *self._strangers):
             link.close()
 
     # Calling
@@ -126,7 +131,7 @@ class Neighbours:
         calling = None if self.tls is None else self.tls.calling
         try:
             async with asyncio.timeout(DIAL_S):
-                _, link = await self._loop.create_connection(lambda: self._link(True), *address, ssl=calling)
+                _, link = await self._loop.create_connection(lambda: self._link(name), *address, ssl=calling)
         except OSError as error:
             LOG.info("node not reached", node=name, reason=str(error) or "it took too long")
             return False

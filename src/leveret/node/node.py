@@ -67,7 +67,7 @@ class Node:
         self.errands = Errands()
         """What other nodes may let this one do."""
         self.shards: dict[str, Shard] = {}
-        self.neighbours = Neighbours(name, owners, lambda dials: Link(self, dials))
+        self.neighbours = Neighbours(name, owners, lambda calls: Link(self, calls))
         self.links = self.neighbours.links
         self.outboxes: dict[str, Outbox] = {}
         self.edges: dict[str, Edge] = {}
@@ -96,6 +96,7 @@ class Node:
         """Listen for other nodes, and learn what there is; gives the port."""
         bound = await self.neighbours.listen(host, port)
         self.catalog.listeners.append(self._follow)
+        self.catalog.on_leap = self._leap
         self.catalog.replica.followers.append(self._know)
         await self.catalog.prove()
         await self.catalog.change(partial(drop_queues_of, lambda home: home == LOCAL + self.name))
@@ -109,6 +110,7 @@ class Node:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.neighbours.leave()
+        await self._knowledge.close()
         await self.catalog.close()
         await self.errands.close()
         for shard in self.shards.values():
@@ -132,7 +134,7 @@ class Node:
         shard.reconcile(self.catalog.replica)
         shard.incumbents.is_present = lambda node: node in self.present
         shard.begin()
-        shard.knows = self.knows
+        shard.knows = self._knowledge.knows
         shard.is_proven = partial(self.is_proven, shard.home)
         shard.hub.core.leaving = False
         shard.hub.core.gone = partial(self._departures.hear, shard)
@@ -348,24 +350,16 @@ class Node:
             raise InvalidArgument(f"node '{link.peer}' asks for what nobody knows: is it of another version?")
         letter = letters.decode(asked, wire) if "letter" in asked else None
 
-        def known(refusal: bytes) -> None:
-            if refusal or letter is None:
-                answer(refusal or (self.catalog.reader.encode() if "reader" in asked else b""))
-            else:
+        def told(is_known: bool) -> None:
+            if not is_known:
+                answer(b"no catalog within reach")
+            elif letter is not None:
                 self._bring(str(asked.get("shard")), letter, answer)
+            else:
+                answer(self.catalog.reader.encode() if "reader" in asked else b"")
 
-        if self.knows(int(asked["version"]), lambda is_known: known(b"" if is_known else b"no catalog within reach")):
-            known(b"")
-
-    def knows(self, version: int, then: Callable[[bool], None]) -> bool:
-        """Whether this node has a version of the definitions; if not, `then` whether it has it after another look."""
-        if version <= self.catalog.version:
-            return True
-        task = asyncio.create_task(self.catalog.catch_up())
-        self._changing.add(task)
-        task.add_done_callback(self._changing.discard)
-        task.add_done_callback(lambda done: then(not done.cancelled() and done.exception() is None))
-        return False
+        if self._knowledge.knows(int(asked["version"]), told):
+            told(True)
 
     def _replies_on(self, node: str) -> RemoteReplies | None:
         """Who takes the replies for clients of another node."""
@@ -417,7 +411,14 @@ class Node:
         """Changes are in the log: the shards of this node follow."""
         self._directory.follow(changes)
         for shard in self.shards.values():
-            shard.follow(changes, self.catalog.replica.homes)
+            shard.follow(changes, self.catalog.replica)
+
+    def _leap(self, changes: list[Definition]) -> None:
+        """The definitions went to another place of their log, which may be one before this."""
+        self._directory.follow(changes)
+        self._knowledge.leap()
+        for shard in self.shards.values():
+            shard.leap(changes, self.catalog.replica)
 
     def _know(self, change: Definition) -> None:
         """A change was made on another node, or taken back: whoever lets clients in has to know."""

@@ -15,12 +15,14 @@ from leveret.node.examination import Examination
 from leveret.node.group_operations import GroupOperations
 from leveret.node.group_states import GroupStates, State
 from leveret.node.joined import Joined
+from leveret.node.settlement import Settlement
 
 DRAIN_S = 50.0  # less than the time for which a command waits
 DESTINATIONS_MAX = 20  # that a report names: the oldest letters are those to look after
 REPORT, REBALANCE = "report", "rebalance"
 NO_REDIS = {"state": "none", "trouble": None}
 NO_FACTS = {"standbys": None, "version": None}
+OLD = "the database that has them does not answer, so they may be old, and clients wait"
 
 Row = dict[str, Any]
 
@@ -38,6 +40,7 @@ class Operations:
         self._moving = joined.moving
         self._groups = GroupOperations(joined.node, joined.coordinator, joined.moving)
         self._states = GroupStates(lambda: joined.moving.known)
+        self._settlement = Settlement(joined.node)
         self._examination = Examination(joined, SystemClock())
         self._redis = redis
         joined.closing += [self._groups.close, self._states.close]
@@ -56,6 +59,7 @@ class Operations:
             "members": self._members(reports),
             "groups": _table(reports, groups, states, self._moving.seat),
             "shards": self._shards(reports, groups),
+            "doubts": sorted(_doubts(reports), key=lambda row: int(row["shard"])),
         }
 
     async def _reports(self) -> dict[str, Any]:
@@ -76,6 +80,14 @@ class Operations:
     async def move_catalog(self, group: int) -> dict[str, Any]:
         """Let another group have the definitions."""
         return await self._groups.move_catalog(group)
+
+    async def remove_shard_group(self, group: int) -> dict[str, Any]:
+        """Take a group that has nothing any more off the list."""
+        return await self._groups.remove(group)
+
+    async def settle(self, discard: bool) -> dict[str, Any]:
+        """Let the definitions have what shards have and they do not know, or let shards lose it."""
+        return {"discard": discard, "shards": await self._settlement.settle(discard)}
 
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         """Give all shards to others, then stop; one that is to stay goes on to serve clients, by others' shards."""
@@ -132,6 +144,8 @@ class Operations:
             "outbox_stuck": sum(each.is_stuck for each in waiting),
             "etcd_trouble": int(self._coordinator.trouble is not None),
             "store_trouble": int(self._store_trouble() is not None),
+            "definitions_trouble": int(not self._node.is_current),
+            "doubtful": len(self._settlement.doubts()),
         }
 
     def _others(self) -> list[str]:
@@ -154,7 +168,12 @@ class Operations:
             for shard, trouble in self._hosting.troubles().items()
         }
         redis = self._redis()
-        troubles = {"etcd": self._coordinator.trouble, "postgresql": self._store_trouble(), "redis": redis["trouble"]}
+        troubles = {
+            "etcd": self._coordinator.trouble,
+            "postgresql": self._store_trouble(),
+            "redis": redis["trouble"],
+            "definitions": None if self._node.is_current else OLD,
+        }
         told = {
             "phases": busy,
             "counts": counts,
@@ -164,6 +183,7 @@ class Operations:
             "redis": redis["state"],
             "links": self.links,
             "outboxes": self._outboxes(),
+            "doubts": self._settlement.doubts(),
         }
         return {"definitions": self._node.catalog.version, **told}
 
@@ -234,6 +254,11 @@ def _state(shard: int, owner: Owner | None, reports: dict[str, Any]) -> str:
 def _stores(reports: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
     """What the nodes say of the databases of the shards that they have open."""
     return [(int(shard), told) for report in reports.values() for shard, told in report.get("stores", {}).items()]
+
+
+def _doubts(reports: dict[str, Any]) -> list[Row]:
+    """What shards have and the definitions do not know."""
+    return [{**row, "node": node} for node, report in reports.items() for row in report.get("doubts", [])]
 
 
 def _groups(reports: dict[str, Any]) -> dict[int, int]:

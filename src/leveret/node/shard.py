@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leveret.amqp.hub import Hub
-from leveret.cluster.changes import Change, apply, change_of, concerns
-from leveret.cluster.replica import Replica, in_order
-from leveret.core.broker import Broker
-from leveret.core.catalog import REMOVED, Kind
-from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, PreconditionFailed, TooMany
-from leveret.core.names import INTERNAL_VHOST
-from leveret.core.topology import Vhost
+from leveret.cluster.changes import Change, concerns
+from leveret.cluster.replica import Replica
+from leveret.core.errors import BrokerClosed, JournalFailed, TooMany
+from leveret.node.followed import Followed
 from leveret.node.guest import Guest, GuestConnection
 from leveret.node.inbox import Inbox
 from leveret.node.incumbents import Incumbents
@@ -38,6 +35,7 @@ class Shard:
         self.edges = edges or NoEdges()
         self.unclaimed = Unclaimed(hub.core)
         self.incumbents = Incumbents(hub, self.unclaimed)
+        self.followed = Followed(home, hub.core)
         self._inbox = Inbox()
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
@@ -94,81 +92,28 @@ class Shard:
                     connection.leave()
             self.unclaimed.stop()
 
-    def follow(self, changes: list[Change], homes: Mapping[tuple[str, str], str]) -> None:
+    def follow(self, changes: list[Change], replica: Replica) -> None:
         """Have what was decided for the whole cluster, as far as it concerns this shard."""
-        wanted = [change for change in changes if concerns(change, self.home, homes)]
-        if not wanted:
-            return
+        wanted = [change for change in changes if concerns(change, self.home, replica.homes)]
+        if wanted:
+            self._try(lambda: self.followed.follow(wanted, replica.history))
+
+    def leap(self, changes: list[Change], replica: Replica) -> None:
+        """Have what the whole cluster has after its definitions went to another place of their log."""
+        if self.followed.is_in(replica.history):
+            self.follow(changes, replica)
+        else:
+            self._try(lambda: self.followed.reconcile(replica))
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Follow definitions; if that fails the next owner will know: what is not in the journal is made by him."""
         try:
-            with self.hub.locked() as core:
-                _make_all(core, wanted)
+            with self.hub.locked():
+                work()
         except (JournalFailed, BrokerClosed) as error:
-            # Its next owner will know: what is not in its journal is made when it is opened.
             LOG.warning("shard does not follow", shard=self.home, reason=error)
 
-    def reconcile(self, replica: Replica) -> None:
-        """Have what the whole cluster has, as far as it concerns this shard, and nothing else."""
-        changes = [_inside(each) for each in replica.changes() if concerns(each, self.home, replica.homes)]
-        wanted = {change.key for change in changes}
-        with self.hub.locked() as core:
-            _make_all(core, [each for each in _surplus(core) if each.key not in wanted])
-            _make_all(core, in_order(changes))
-
-
-def _make_all(core: Broker, changes: Iterable[Change]) -> None:
-    """Make changes; one that cannot be made does not keep the others from it."""
-    for change in map(_inside, changes):
-        try:
-            _make(core, change)
-        except JournalFailed:
-            raise
-        except LeveretError as error:
-            LOG.error("definition not made", error, kind=change.kind.name)
-
-
-def _make(core: Broker, change: Change) -> None:
-    """Make a change; what is there in its place and is something else goes first."""
-    try:
-        apply(core, change)
-    except PreconditionFailed:
-        apply(core, Change(change.what | REMOVED, change.payload))
-        apply(core, change)
-
-
-def _inside(change: Change) -> Change:
-    """A change as a shard makes it.
-
-    Whose a queue is is known by the fronts: here everybody is somebody else. An exchange that goes with its last
-    binding would go too early: here are only some of them.
-    """
-    if change.removed or change.kind not in (Kind.QUEUE, Kind.EXCHANGE):
-        return change
-    definition = change.definition
-    if change.kind == Kind.EXCHANGE:
-        return change_of(Kind.EXCHANGE, {**definition, "auto_delete": False})
-    return change_of(Kind.QUEUE, {name: value for name, value in definition.items() if name != "owner"})
-
-
-def _surplus(core: Broker) -> list[Change]:
-    """What removes everything that a broker has; the bindings first, the virtual hosts last."""
-    vhosts = [vhost for vhost in core.topology.vhosts.values() if vhost.name != INTERNAL_VHOST]
-    found = [each for vhost in vhosts for each in _of_vhost(core, vhost)]
-    return sorted(found, key=lambda change: -change.kind)
-
-
-def _of_vhost(core: Broker, vhost: Vhost) -> list[Change]:
-    here = {"vhost": vhost.name}
-    policies = [*vhost.policies.values(), *vhost.operator_policies.values()]
-    rows = [
-        *((Kind.VHOST, vhost.to_dict()) for _ in [vhost] if vhost.name != "/"),
-        *((Kind.EXCHANGE, {**here, **each.to_dict()}) for each in vhost.exchanges.values() if not _is_given(each.name)),
-        *((Kind.QUEUE, {**here, "name": name}) for name in vhost.queues),
-        *((Kind.BINDING, {**here, **each.to_dict()}) for each in vhost.bindings()),
-        *((Kind.POLICY, {**here, **each.to_dict()}) for each in policies),
-    ]
-    return [change_of(kind, definition, removed=True) for kind, definition in rows]
-
-
-def _is_given(exchange: str) -> bool:
-    """Whether an exchange is always there."""
-    return not exchange or exchange.startswith("amq.")
+    def reconcile(self, replica: Replica, discard: bool = False) -> None:
+        """Have what the whole cluster has: see leveret.node.followed."""
+        with self.hub.locked():
+            self.followed.reconcile(replica, discard)

@@ -29,10 +29,11 @@ import orjson
 from leveret.core.errors import AccessRefused, InvalidArgument
 
 VERSION = (1, 0)
-MESSAGE_BYTES_MAX = 64 << 20  # a batch of SQS or REST with the largest bodies
+MESSAGE_BYTES_MAX = 64 << 20  # of a payload: a batch of SQS or REST with the largest bodies
 STRANGER_BYTES_MAX = 4_096  # before the proof
 _HEAD = struct.Struct(">IBI")
 _SIZE_BYTES = 4
+_HEAD_BYTES = _HEAD.size - _SIZE_BYTES
 
 
 class Kind(IntEnum):
@@ -64,7 +65,7 @@ class Message(NamedTuple):
 
 def encode(kind: Kind, number: int, payload: bytes = b"") -> bytes:
     """The bytes of a message."""
-    return _HEAD.pack(_HEAD.size - _SIZE_BYTES + len(payload), kind, number) + payload
+    return _HEAD.pack(_HEAD_BYTES + len(payload), kind, number) + payload
 
 
 class Reader:
@@ -82,7 +83,7 @@ class Reader:
         try:
             while len(self._buffer) - start >= _HEAD.size:
                 size, kind, number = _HEAD.unpack_from(self._buffer, start)
-                if not _HEAD.size - _SIZE_BYTES <= size <= self.bytes_max:
+                if not 0 <= size - _HEAD_BYTES <= self.bytes_max:
                     raise InvalidArgument(f"a message of {size} bytes from another node: at most {self.bytes_max}")
                 end = start + _SIZE_BYTES + size
                 if len(self._buffer) < end:
@@ -118,6 +119,16 @@ def refusal(why: object) -> bytes:
 def is_refusal(answer: bytes) -> bool:
     """Whether an answer is that."""
     return answer.startswith(b'{"refused"')
+
+
+def is_too_long(said: bytes) -> bool:
+    """Whether a question or an answer is more than the other node takes."""
+    return len(said) > MESSAGE_BYTES_MAX
+
+
+def too_long(said: bytes) -> bytes:
+    """The refusal of such a one."""
+    return refusal(f"{len(said)} bytes in one message between nodes: at most {MESSAGE_BYTES_MAX}")
 
 
 def check_version(told: object, peer: str) -> None:

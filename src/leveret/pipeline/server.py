@@ -84,7 +84,7 @@ class Server:
         while True:
             problem: Exception
             try:
-                answer = self._pool.ask(request, self._request_s)
+                answer = self._pool.ask(request, self._request_s, repeatable=True)
                 if answer.status < 300:
                     return answer
                 problem = refusal_of(answer)

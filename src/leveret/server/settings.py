@@ -12,6 +12,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.embedded.options import options_of, unknown_name
 from leveret.journal.store_url import is_url
 from leveret.net.addresses import can_be_called
+from leveret.node.wire import MESSAGE_BYTES_MAX
 from leveret.security.peers import is_loopback
 from leveret.server import values
 from leveret.shared.redis_url import check_redis_url
@@ -21,6 +22,7 @@ CONFIG = PREFIX + "CONFIG"
 NOT_OPTIONS = {CONFIG, *(PREFIX + name for name in ("SANITIZE", "URL", "TOKEN", "PROFILE"))}
 """Variables with our prefix that mean something else: the file, how extensions are built, whom commands ask."""
 FILE_BYTES_MAX = 1 << 20
+NODE_MESSAGE_BYTES_MAX = MESSAGE_BYTES_MAX // 2  # in a request of REST it is larger by a third, and has headers
 
 OPTIONS: dict[str, "Field[Any]"] = {each.name: each for each in fields(ServerOptions)}
 
@@ -134,6 +136,11 @@ def _check_node(options: ServerOptions) -> None:
         raise InvalidArgument("etcd_tls_cert and etcd_tls_key belong together: give both, or none")
     if options.announce is not None and not can_be_called(options.announce):
         raise InvalidArgument(f"announce is a host that others can call, without a port, not {options.announce!r}")
+    if options.message_bytes_max > NODE_MESSAGE_BYTES_MAX:
+        raise InvalidArgument(
+            f"message_bytes_max of a node is at most {NODE_MESSAGE_BYTES_MAX}: one could not bring larger messages to "
+            "another; send references to them"
+        )
     files = (options.cluster_tls_cert, options.cluster_tls_key, options.cluster_tls_ca)
     if any(files) and not all(files):
         raise InvalidArgument("cluster_tls_cert, cluster_tls_key and cluster_tls_ca belong together: give all, or none")

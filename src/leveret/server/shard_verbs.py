@@ -102,13 +102,8 @@ class ShardVerbs:
 
     async def _gather(self, verb: str, arguments: Arguments) -> list[Any]:
         """The rows of all nodes that answer, each with its node."""
-        told = await self._node.courier.everywhere(EDGE, _request(verb, arguments))
-        rows = [
-            {**row, "node": name}
-            for name, answer in sorted(told.items())
-            if isinstance(answer, Response) and answer.status == OK
-            for row in json.loads(answer.body)
-        ]
+        told = await self._node.courier.told_everywhere(EDGE, _request(verb, arguments))
+        rows = [{**row, "node": name} for name, body in sorted(told.items()) for row in json.loads(body)]
         most = max(0, arguments.get("limit", alerts.EVENTS)) if verb == "alerts.history" else len(rows)
         return sorted(rows, key=GATHERED[verb])[:most]
 

@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from leveret.cli.cluster import doubt
 from leveret.cli.output import as_list, as_table, cell
 from leveret.core.errors import NotFound
 from leveret.journal.disk import LOCK_NAME
@@ -84,7 +85,7 @@ def troubled(told: Told) -> Iterator[str]:
     """What nodes do not reach."""
     for member in told["members"]:
         troubles = member["troubles"] or {}
-        for what in ("etcd", "postgresql"):
+        for what in ("etcd", "postgresql", "definitions"):
             if troubles.get(what):
                 yield f"node {member['node']} has trouble with {what}: {troubles[what]}"
     for row in told["groups"]:
@@ -98,6 +99,11 @@ def behind(told: Told) -> Iterator[str]:
         known = member["definitions"]
         if known is not None and known < told["definitions"]:
             yield f"node {member['node']} is at version {known} of the definitions, node {told['node']} is further"
+
+
+def doubtful(told: Told) -> Iterator[str]:
+    """Shards that know more than the definitions."""
+    yield from map(doubt, told["doubts"])
 
 
 # What the next failure would show
@@ -188,5 +194,5 @@ def limits(told: Told) -> Iterator[str]:
         yield f"nodes {', '.join(apart)} have no Redis: a client has its rate limit once at each node (option redis)"
 
 
-URGENT: tuple[Question, ...] = (missing, troubled, behind)
+URGENT: tuple[Question, ...] = (missing, troubled, behind, doubtful)
 QUESTIONS: tuple[Question, ...] = (*URGENT, one_disk, few_etcds, few_nodes, leases, in_clear, clocks, limits)

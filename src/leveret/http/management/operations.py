@@ -18,7 +18,8 @@ def cluster_of(call: Call) -> Cluster:
 async def status(call: Call) -> Answer:
     """Who is there, and who has which shard; on a single server nobody."""
     if call.site.cluster is None:
-        return answer({"cluster": None, "node": call.site.process.node, "members": [], "groups": [], "shards": []})
+        nothing: dict[str, list[object]] = {name: [] for name in ("members", "groups", "shards", "doubts")}
+        return answer({"cluster": None, "node": call.site.process.node, **nothing})
     return answer(await call.site.cluster.status())
 
 

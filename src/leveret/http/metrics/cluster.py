@@ -45,4 +45,16 @@ CLUSTER = (
         "1 while PostgreSQL does not take what a shard writes",
         lambda p: p["store_trouble"],
     ),
+    of_node(
+        "definitions_trouble",
+        "gauge",
+        "1 while the definitions of this node may be old, and its clients wait",
+        lambda p: p["definitions_trouble"],
+    ),
+    of_node(
+        "shards_doubtful",
+        "gauge",
+        "Shards of this node with queues that older definitions do not know",
+        lambda p: p["doubtful"],
+    ),
 )

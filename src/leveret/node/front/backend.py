@@ -1,7 +1,7 @@
 """What one client's connection has in one shard: a connection there, whose frames go both ways through a session.
 
 A session is a way to the owner of the shard: a call in this process, or a link to another node. While there is none
-(the shard changes its owner) the client is not heard, whatever it asks for: its order would else be lost.
+(the shard changes its owner) what the client says to the shard waits here, in its order.
 """
 
 from __future__ import annotations
@@ -73,11 +73,14 @@ class Backend(Conduit):
         self._session: Session | None = None
         self.busy = False
         """Whether the shard hears nothing for now."""
+        self.durable_mark = 0
+        """Everything that was settled before this mark is durable."""
         self._reset()
 
     def _reset(self) -> None:
         """Begin anew on both ends."""
         self.begin()
+        self._retold_bytes = 0
         self._arriving: dict[int, Arriving] = {}
         self._is_marked = False
         self._version = 0
@@ -87,6 +90,16 @@ class Backend(Conduit):
         """Whether there is a way to the shard."""
         return self._session is not None
 
+    @property
+    def hears(self) -> bool:
+        """Whether the shard can be told something now."""
+        return self._session is not None and not self.busy
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much of what the client has said waits until it can be."""
+        return 0 if self.hears else self.writer.pending_bytes - self._retold_bytes
+
     # Out
 
     def flush(self, *, urgent: bool = False) -> None:
@@ -94,8 +107,9 @@ class Backend(Conduit):
         self.noted = False
         if urgent and self.unsure:
             self._ask_mark(urgent=True)
-        if self._session is not None and self.writer.pending_bytes:
+        if self._session is not None and (urgent or not self.busy) and self.writer.pending_bytes:
             self._mark()
+            self._retold_bytes = 0
             self._session.send(self._preface() + self.writer.take())
 
     def _preface(self) -> bytes:
@@ -120,10 +134,13 @@ class Backend(Conduit):
         self.last_mark += 1
         self.writer.method(0, mark(self.last_mark, urgent=urgent))
 
-    def hurry(self) -> None:
-        """Let what was settled be durable soon."""
+    def hurry(self) -> int:
+        """Let what was settled be durable soon; gives the mark that will say so, 0: it is."""
+        if not self.unsure:
+            return 0
         self._ask_mark(urgent=True)
         self.note()
+        return self.last_mark
 
     @property
     def is_sure(self) -> bool:
@@ -133,12 +150,12 @@ class Backend(Conduit):
     def _durable(self, number: int) -> None:
         """Everything up to a mark is durable."""
         self.unsure.forget(number)
+        self.durable_mark = number
         self._is_marked = False
         if self.unsure:
             self._mark()
             self.note()
-        else:
-            self.connection.settled()
+        self.connection.settled()
 
     def _settle_again(self) -> None:
         """Tell the next owner what the one before it may not have written."""
@@ -231,11 +248,6 @@ class Backend(Conduit):
             del self.closing[number]
         self.connection.branch_closed()
 
-    @property
-    def is_closing(self) -> bool:
-        """Whether a channel is not closed yet."""
-        return bool(self.closing)
-
     # Sessions: what they tell, not under a lock
 
     def received(self, data: bytes) -> None:
@@ -265,6 +277,7 @@ class Backend(Conduit):
         self._settle_again()
         for branch in self.branches.values():
             branch.reopen(self.connection.held(branch))
+        self._retold_bytes = self.writer.pending_bytes
 
     def pause(self, paused: bool) -> None:
         """Whether the client takes no more for now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.amqp.channel import Channel, Handlers
@@ -31,6 +30,7 @@ from leveret.node.front.publishing import FrontPublish
 from leveret.node.front.relay import FrontRoute, Relay
 
 if TYPE_CHECKING:
+    from leveret.node.front.backend import Backend
     from leveret.node.front.connection import FrontConnection
 
 T = TypeVar("T")
@@ -51,7 +51,9 @@ class FrontChannel(Channel, Relay):
         self.consumers: dict[str, Branch] = {}
         self.getting_without_ack = False
         self._asked = (0, 0)
+        self._late: list[BasicCancel] = []
         self._commits: list[Callable[[], None]] = []
+        self._marks: dict[Backend, int] = {}
 
     # To shards
 
@@ -66,23 +68,28 @@ class FrontChannel(Channel, Relay):
             found = self.branches[home] = self.front.backend(home).branch(self.number, self.prefetch)
         return found
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something was published to a shard that cannot be told it now."""
+        return any(each.sent and not each.backend.hears for each in self.branches.values())
+
     def ask(self, branch: Branch, method: Method, then: Callable[[Any], None]) -> None:
-        """Ask a shard, and go on with its answer; the client is not heard until then."""
+        """Ask a shard, and go on with its answer; the channel is not heard until then."""
         branch.ask(method, self.awaited(then))
 
     def awaited(self, then: Callable[[Any], None]) -> Callable[[Method], None]:
-        """Hear nothing from the client until an answer comes, then go on with it."""
-        self.front.wait()
+        """Hear nothing on this channel until an answer comes, then go on with it."""
+        self.front.wait(self.number)
         return lambda answer: self._answered(answer, then)
 
     def _answered(self, answer: Method, then: Callable[[Any], None]) -> None:
-        self.front.go_on()
+        self.front.go_on(self.number)
         then(answer)
-        self.front.tell_late()
+        self._tell_late()
 
     def change(self, change: Change[T], then: Callable[[T], None]) -> None:
-        """Change a definition on every node; the client is not heard until that is done."""
-        self.front.wait()
+        """Change a definition on every node; the channel is not heard until that is done."""
+        self.front.wait(self.number)
         node = self.front.node
         node.soon(lambda: node.change(change, lambda result: self._changed(result, then)))
 
@@ -90,7 +97,7 @@ class FrontChannel(Channel, Relay):
         """Go on after a change, or refuse it."""
 
         def finish() -> None:
-            self.front.go_on()
+            self.front.go_on(self.number)
             if self.deaf:
                 self.front.made_too_late(result)
                 return
@@ -100,7 +107,7 @@ class FrontChannel(Channel, Relay):
                 then(result)
             except Exception as error:
                 self.front.on_error(error, self.number, *self._asked)
-            self.front.tell_late()
+            self._tell_late()
 
         self.hub.finish(self.front, finish)
 
@@ -184,6 +191,8 @@ class FrontChannel(Channel, Relay):
             safe = isinstance(method, BasicAck)
             self._tell(self.confirms.heard(branch.sent, method.delivery_tag, method.multiple, safe))
             self.check_committed()
+            if self.confirms.is_idle:
+                self.front.spoken()
         elif isinstance(method, BasicCancel):
             self._cancelled(branch, method)
         elif isinstance(method, ChannelClose):
@@ -196,11 +205,15 @@ class FrontChannel(Channel, Relay):
         branch.consumers.pop(method.consumer_tag, None)
         self.consumers.pop(method.consumer_tag, None)
         if self.connection.client_capabilities.get("consumer_cancel_notify") is True:
-            self.front.tell_later(partial(self._tell_cancelled, method))
+            self._late.append(method)
+            self._tell_late()
 
-    def _tell_cancelled(self, method: BasicCancel) -> None:
-        if not self.deaf:
-            self.say(method)
+    def _tell_late(self) -> None:
+        """Tell the client of its consumers when it has its answers: some fail that hear of anything else before."""
+        if not self.front.has_asked(self.number):
+            late, self._late = self._late, []
+            for method in late if not self.deaf else []:
+                self.say(method)
 
     def _closed_by(self, branch: Branch, method: ChannelClose) -> None:
         """A shard has refused something: the channel closes everywhere."""
@@ -232,18 +245,19 @@ class FrontChannel(Channel, Relay):
 
     # Transactions
 
-    def when_confirmed(self, then: Callable[[], None]) -> None:
-        """Go on when every shard has what was published."""
-        self.front.wait()
+    def when_safe(self, then: Callable[[], None]) -> None:
+        """Go on when every shard has what was published, and has what was settled on its disks."""
+        self.front.wait(self.number)
         self._commits.append(then)
+        self._marks = {each.backend: each.backend.hurry() for each in self.branches.values()}
         self.check_committed()
 
     def check_committed(self) -> None:
-        """Go on with commits when every shard has what was published."""
-        if self._commits and self.confirms.is_idle:
+        """Go on with commits if that is so."""
+        if self._commits and self.confirms.is_idle and all(each.durable_mark >= at for each, at in self._marks.items()):
             commits, self._commits = self._commits, []
             for then in commits:
-                self.front.go_on()
+                self.front.go_on(self.number)
                 then()
 
     # What operators see: what a single server counts in Traffic
@@ -295,13 +309,13 @@ class FrontChannel(Channel, Relay):
             self._abandon(branch)
             branch.backend.close(branch)
         for _ in self._commits:
-            self.front.go_on()
+            self.front.go_on(self.number)
         self._commits.clear()
 
     def _abandon(self, branch: Branch) -> None:
         """Wait for no answer of a shard any more."""
         for _ in range(branch.abandon()):
-            self.front.go_on()
+            self.front.go_on(self.number)
 
 
 def method_ids(method: Method) -> tuple[int, int]:

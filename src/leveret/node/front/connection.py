@@ -1,17 +1,19 @@
 """A client's connection to a node: what it asks for is done by the shards of the queues that it names.
 
 Logging in, permissions and definitions are this node's, from its copy of the catalog; messages go to and come from a
-`Backend` for each shard.
+`Backend` for each shard. What a channel says to a shard that cannot be reached waits there; a channel that has asked
+for something waits itself, and what comes on it is set aside. Others go on, until too much waits.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from leveret.amqp.connection import Connection, Peer
+from leveret.amqp.frames import FrameWriter
 from leveret.amqp.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked, Method
 from leveret.amqp.replies import Reply
 from leveret.amqp.state import HANDSHAKE, Hold, State
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 CLOSE = b"\0\x0a\0\x32"  # connection.close
 SETTLING_MS = 5_000  # that a client who leaves waits for the disks of its shards
+UNHEARD_BYTES_MAX = 262_144  # of one client that wait for shards: else one without an owner would fill all memory
 
 T = TypeVar("T")
 
@@ -92,10 +95,10 @@ class FrontConnection(Connection):
         self._identity = sys.intern(node.identify())
         self.backends: dict[str, Backend] = {}
         self._noted: list[Backend] = []
-        self._questions = 0
-        self._late: list[Callable[[], object]] = []
-        self._closings: list[Callable[[], None]] = []
-        self._leaving: Callable[[], None] | None = None
+        self._questions: Counter[int] = Counter()  # by channel
+        self._put_off: list[int] = []
+        self._closings: list[tuple[int, Callable[[], None]]] = []
+        self._is_leaving = False
         self._leaving_ms = 0
         self._blocking: set[Backend] = set()
 
@@ -154,11 +157,11 @@ class FrontConnection(Connection):
         return found
 
     def note(self, backend: Backend) -> None:
-        """A backend has something to send; if it cannot, the client waits until it can."""
+        """A backend has something to send; if it cannot, and much waits already, so does the client."""
         if not self._noted:
             self.node.soon(self._send)
         self._noted.append(backend)
-        if not backend.attached:
+        if not backend.hears and self._is_full:
             self.hold(Hold.SHARD)
 
     def _send(self) -> None:
@@ -167,31 +170,69 @@ class FrontConnection(Connection):
         for backend in noted:
             backend.flush()
 
-    def wait(self) -> None:
-        """Hear nothing from the client until a question is answered."""
-        self._questions += 1
-        self.hold(Hold.SHARD)
+    @property
+    def _is_full(self) -> bool:
+        """Whether so much waits for shards that nothing more is to be heard."""
+        unsent_bytes = sum(each.unsent_bytes for each in self.backends.values())
+        return max(unsent_bytes, self.aside_bytes) > UNHEARD_BYTES_MAX
 
-    def go_on(self) -> None:
-        """A question was answered."""
-        self._questions -= 1
-        self._let_go()
+    # Channels that wait
 
-    def tell_later(self, tell: Callable[[], object]) -> None:
-        """Tell the client something when it has its answers: some fail that hear of anything else before."""
-        self._late.append(tell)
-        self.tell_late()
+    def wait(self, number: int) -> None:
+        """Hear nothing on a channel until a question is answered."""
+        self._questions[number] += 1
+        self.stall(number)
 
-    def tell_late(self) -> None:
-        """Tell what was to be told later, if the client waits for nothing."""
-        if not self._questions:
-            late, self._late = self._late, []
-            for tell in late:
-                tell()
+    def go_on(self, number: int) -> None:
+        """A question of a channel was answered."""
+        if number not in self._questions:
+            return  # the connection is being closed
+        self._questions[number] -= 1
+        if not self._questions[number]:
+            del self._questions[number]
+            if self.unstall(number) and not self.waiting:
+                self.hub.resumed(self)
+            self._let_go()
+
+    def has_asked(self, number: int) -> bool:
+        """Whether a channel waits for an answer."""
+        return number in self._questions
+
+    def set_aside(self, number: int, frame: bytes) -> None:
+        """Keep a frame of a channel that waits."""
+        super().set_aside(number, frame)
+        if self.aside_bytes > UNHEARD_BYTES_MAX:
+            self.hold(Hold.SHARD)
 
     def _let_go(self) -> None:
-        if not self._questions and all(each.attached and not each.busy for each in self.backends.values()):
+        """Something waits no more: a client that leaves may not have to, either, if all its channels were heard."""
+        if self._is_leaving and len(self._questions) == 1:
+            self._is_leaving = False
+            self.go_on(0)
+        if Hold.SHARD in self._holds and not self._is_full:
             self.let_go(Hold.SHARD)
+
+    def _put_aside(self, number: int, payload: bytes) -> None:
+        """Look at a method again later; what comes after it on its channel waits as well."""
+        writer = FrameWriter()
+        writer.method(number, payload)
+        self.wait(number)
+        self.set_aside(number, writer.take())
+
+    def _look_again(self) -> None:
+        """A shard is reached, or will not be: look at the methods that had to wait for that."""
+        put_off, self._put_off = self._put_off, []
+        for number in put_off:
+            self.go_on(number)
+        self._let_go()
+
+    def on_method(self, number: int, payload: bytes) -> None:
+        """A method came on an open channel; what it has published before is sent before."""
+        if self.channels[number].has_unsent:
+            self._put_aside(number, payload)
+            self._put_off.append(number)
+        else:
+            super().on_method(number, payload)
 
     # From shards: called by sessions, not under a lock
 
@@ -201,7 +242,7 @@ class FrontConnection(Connection):
         def attach() -> None:
             backend.attach(session)
             session.pause(self._is_quiet)
-            self._let_go()
+            self._look_again()
 
         self.hub.finish(self, attach)
 
@@ -212,8 +253,12 @@ class FrontConnection(Connection):
 
     def held_by(self, backend: Backend) -> None:
         """A shard hears nothing more for a while, or again."""
-        if not self._released:
-            self.hub.finish(self, (lambda: self.hold(Hold.SHARD)) if backend.busy else self._let_go)
+        if not self._released and not backend.busy:
+            self.hub.finish(self, lambda: self._heard_again(backend))
+
+    def _heard_again(self, backend: Backend) -> None:
+        backend.note()
+        self._look_again()
 
     def lost_backend(self, backend: Backend) -> None:
         """The way to a shard has ended; what the shard knew of this client has to be told again."""
@@ -225,8 +270,8 @@ class FrontConnection(Connection):
             channel.lost(backend.home)
         backend.detach()
         self.blocked_by(backend, ConnectionUnblocked())
-        self.hold(Hold.SHARD)
         self.branch_closed()  # no shard that is gone says so any more
+        self._look_again()
 
     def gone_backend(self, backend: Backend) -> None:
         """A shard went with its node and will have no other owner: what the client has there concerns nobody."""
@@ -235,10 +280,11 @@ class FrontConnection(Connection):
 
     def _gone(self, backend: Backend) -> None:
         del self.backends[backend.home]
+        backend.durable_mark = backend.last_mark  # there is nothing left that could be
         for channel in list(self.channels.values()):
             channel.gone(backend.home)
         self.branch_closed()
-        self._let_go()
+        self._look_again()
 
     def held(self, branch: Branch) -> list[tuple[str, Name]]:
         """What the client holds of a shard on a channel."""
@@ -271,47 +317,61 @@ class FrontConnection(Connection):
     # Ending
 
     def on_frame(self, kind: int, number: int, payload: bytes) -> None:
-        """A frame came on no open channel; a client that leaves is told so when what it has settled is safe."""
-        unsure = [each for each in self.backends.values() if not each.is_sure]
-        if number or not unsure or not payload.startswith(CLOSE) or self.state is not State.RUNNING:
+        """A frame came on no open channel; a client that leaves is told so when shards have all that it has said."""
+        if number or not payload.startswith(CLOSE) or self.state is not State.RUNNING or self._may_leave:
             super().on_frame(kind, number, payload)
             return
-        self._leaving = partial(super().on_frame, kind, number, payload)
-        self._leaving_ms = self.hub.core.now_ms + SETTLING_MS
-        self.wait()
-        for backend in unsure:
-            backend.hurry()
+        if not self._leaving_ms:
+            self._leaving_ms = self.hub.core.now_ms + SETTLING_MS
+            for backend in self.backends.values():
+                backend.hurry()
+        self._put_aside(0, payload)
+        self._is_leaving = True
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether no channel waits, shards have all, and what they were told is durable, or has had time to be.
+
+        What a shard was sent it may not have heard yet: a client that leaves would take it along.
+        """
+        if self._questions or any(each.unsent_bytes for each in self.backends.values()):
+            return False
+        unsure = {each for each in self.backends.values() if not each.is_sure}
+        for channel in self.channels.values():
+            unsure |= {each.backend for each in channel.branches.values() if each.sent}
+        return not unsure or (all(each.hears for each in unsure) and 0 < self._leaving_ms <= self.hub.core.now_ms)
+
+    def spoken(self) -> None:
+        """Shards have said what became of all that a channel has published."""
+        self._let_go()
 
     def settled(self) -> None:
         """What was settled in a shard is durable there."""
-        if all(each.is_sure for each in self.backends.values()):
-            self._leave()
+        for channel in self.channels.values():
+            channel.check_committed()
+        self._let_go()
 
     def check(self, now_ms: int) -> None:
         """Time has passed."""
         super().check(now_ms)
-        if now_ms >= self._leaving_ms:
-            self._leave()
+        if 0 < self._leaving_ms <= now_ms:
+            self._let_go()
 
-    def _leave(self) -> None:
-        leaving, self._leaving = self._leaving, None
-        if leaving is not None:
-            self.go_on()
-            leaving()
-
-    def when_closed(self, then: Callable[[], None]) -> None:
-        """Go on when every channel that is being closed in a shard is."""
-        self._closings.append(then)
-        self.wait()
+    def when_closed(self, number: int, then: Callable[[], None]) -> None:
+        """Go on when a channel is closed in every shard; what comes on it waits."""
+        self._closings.append((number, then))
+        self.wait(number)
         self.branch_closed()
 
     def branch_closed(self) -> None:
         """A channel is closed in a shard."""
-        if not any(each.is_closing for each in self.backends.values()):
-            closings, self._closings = self._closings, []
-            for then in closings:
-                self.go_on()
+        closings, self._closings = self._closings, []
+        for number, then in closings:
+            if any(number in each.closing for each in self.backends.values()):
+                self._closings.append((number, then))
+            else:
                 then()
+                self.go_on(number)
 
     def writable(self, writable: bool) -> None:
         """Whether the socket takes more; if not, shards are to push no more."""
@@ -328,11 +388,16 @@ class FrontConnection(Connection):
         if self._released:
             return
         self._released = True
-        self._leaving = None
+        self._questions.clear()
+        self._put_off.clear()
+        self._is_leaving = False
+        self._closings.clear()
+        self.forget_aside()
         for channel in self.channels.values():
             channel.deaf = True
             channel.tags.clear()
             channel.forget_replies()
+            self.hub.traffic.keep(channel)
         self.channels.clear()
         backends, self.backends = self.backends, {}
         owned = self.owned.take()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from leveret.amqp.channel import HANDLERS as SINGLE
@@ -33,7 +34,7 @@ from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.transaction import REQUEUED
 from leveret.core.changes import DeleteQueue
 from leveret.core.queue_types import STREAM
-from leveret.node.front.branch import Consumer
+from leveret.node.front.branch import Branch, Consumer
 from leveret.node.front.reading import Reading
 from leveret.node.front.transaction import FrontTransaction
 
@@ -130,17 +131,16 @@ def _recover(channel: FrontChannel, requeue: bool, then: Callable[[], None]) -> 
             channel.settle_now(tag, False, REQUEUED)
         then()
         return
-    channel.tags.clear()
-    left = len(channel.branches)
+    left = set(channel.branches.values())
 
-    def recovered(_: Method) -> None:
-        nonlocal left
-        left -= 1
+    def recovered(branch: Branch, _: Method) -> None:
+        channel.tags.take_back(branch)  # with what was on its way when the shard heard of it
+        left.discard(branch)
         if not left:
             then()
 
-    for branch in channel.branches.values():
-        channel.ask(branch, BasicRecover(True), recovered)
+    for branch in tuple(left):
+        channel.ask(branch, BasicRecover(True), partial(recovered, branch))
     if not left:
         then()
 
@@ -150,7 +150,7 @@ def close(channel: FrontChannel, method: ChannelClose) -> None:
     if not channel.deaf:
         channel.release()
         channel.forget()
-        channel.front.when_closed(lambda: channel.front.say(ChannelCloseOk(), channel.number))
+        channel.front.when_closed(channel.number, lambda: channel.front.say(ChannelCloseOk(), channel.number))
     else:
         channel.say(ChannelCloseOk())
 
@@ -165,11 +165,11 @@ def select(channel: FrontChannel, method: TxSelect) -> None:
 
 
 def commit(channel: FrontChannel, method: TxCommit) -> None:
-    """Do what was collected; the answer says that every shard has it."""
+    """Do what was collected; the answer says that every shard has it on its disks."""
     if channel.transaction is None:
         raise ProtocolError(Reply.PRECONDITION_FAILED, "channel is not transactional")
     channel.transaction.commit()
-    channel.when_confirmed(lambda: channel.say(TxCommitOk()))
+    channel.when_safe(lambda: channel.say(TxCommitOk()))
 
 
 HANDLERS: Handlers = {

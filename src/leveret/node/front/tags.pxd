@@ -5,8 +5,8 @@ from leveret.node.front.names cimport Name
 
 cdef struct Delivery:
     uint64_t tag            # that the client has
-    uint64_t inner          # that the shard has given
     PyObject* branch        # where it came from; NULL: settled
+    uint64_t inner          # the tag that the shard has given
     PyObject* consumer      # the tag of the consumer
     bint lost               # its shard has taken it back
     Name name               # without a queue: nobody knows which message it is
@@ -18,4 +18,3 @@ cdef class Tags:
     cdef Py_ssize_t find(self, uint64_t tag) except -1
     cdef Py_ssize_t place(self, uint64_t tag) noexcept
     cdef void drop(self, Py_ssize_t index) noexcept
-    cdef int make_room(self) except -1

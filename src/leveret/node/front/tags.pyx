@@ -7,14 +7,12 @@ What the client sees is numbered in one row; each shard numbers its own part, in
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, Py_XINCREF
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 
+from leveret.amqp.tag_rows cimport find_tag, roomy_row
 from leveret.node.front.names cimport packed
 
 from leveret.amqp.replies import ProtocolError, Reply
-
-cdef enum:
-    SLOTS_MIN = 16
 
 
 cdef class Tags:
@@ -53,6 +51,13 @@ cdef class Tags:
             if self.slots[i].branch == <PyObject*>branch and self.slots[i].name.queue == NULL:
                 self.slots[i].lost = True
 
+    def take_back(self, branch) -> None:
+        """A shard has taken back all that it had delivered."""
+        cdef Py_ssize_t i
+        for i in range(self.first, self.end):
+            if self.slots[i].branch == <PyObject*>branch:
+                self.drop(i)
+
     def clear(self) -> None:
         """Everything goes back."""
         while self.first < self.end:
@@ -66,7 +71,7 @@ cdef class Tags:
         """A delivery by a shard, which knows it by another tag; `name` may be NULL."""
         cdef Delivery* slot
         if self.end == self.capacity:
-            self.make_room()
+            self.slots = <Delivery*>roomy_row(self.slots, sizeof(Delivery), &self.first, &self.end, &self.capacity)
         slot = self.slots + self.end
         slot.tag, slot.inner, slot.lost = tag, inner, False
         slot.branch, slot.consumer, slot.name.queue = <PyObject*>branch, <PyObject*>consumer, NULL
@@ -88,19 +93,7 @@ cdef class Tags:
 
     cdef Py_ssize_t place(self, uint64_t tag) noexcept:
         """Where a delivery is; -1: nowhere."""
-        cdef Py_ssize_t low = self.first, high = self.end, middle
-        if low == high or tag < self.slots[low].tag:
-            return -1
-        if tag - self.slots[low].tag < <uint64_t>(high - low) and self.slots[low + (tag - self.slots[low].tag)].tag == tag:
-            low += <Py_ssize_t>(tag - self.slots[low].tag)
-        else:
-            while high - low > 1:
-                middle = (low + high) // 2
-                if self.slots[middle].tag <= tag:
-                    low = middle
-                else:
-                    high = middle
-        return low if self.slots[low].tag == tag and self.slots[low].branch != NULL else -1
+        return find_tag(self.slots, sizeof(Delivery), self.first, self.end, tag)
 
     cdef void drop(self, Py_ssize_t index) noexcept:
         """Forget a delivery."""
@@ -114,21 +107,3 @@ cdef class Tags:
             self.first += 1
         if self.first == self.end:
             self.first = self.end = 0
-
-    cdef int make_room(self) except -1:
-        """Close up the settled slots, and get more memory if that is not enough."""
-        cdef Py_ssize_t i, kept = 0
-        cdef void* grown
-        for i in range(self.first, self.end):
-            if self.slots[i].branch != NULL:
-                self.slots[kept] = self.slots[i]
-                kept += 1
-        self.first = 0
-        self.end = kept
-        if kept * 2 > self.capacity or self.capacity == 0:
-            grown = realloc(self.slots, max(self.capacity * 2, SLOTS_MIN) * sizeof(Delivery))
-            if grown == NULL:
-                raise MemoryError
-            self.slots = <Delivery*>grown
-            self.capacity = max(self.capacity * 2, SLOTS_MIN)
-        return 0

@@ -36,12 +36,7 @@ class Acts:
         """The last acts, the newest first, each with its node; and the nodes that have not answered."""
         request = Request("POST", b"/", {}, NOBODY)
         request.body = str(limit).encode()
-        told = await self._node.courier.everywhere(EDGE, request)
-        rows = [
-            {**row, "node": name}
-            for name, answer in sorted(told.items())
-            if isinstance(answer, Response)
-            for row in orjson.loads(answer.body)
-        ]
+        told = await self._node.courier.told_everywhere(EDGE, request)
+        rows = [{**row, "node": name} for name, body in sorted(told.items()) for row in orjson.loads(body)]
         lacking = sorted({self._node.name, *self._node.present} - told.keys())
         return sorted(rows, key=lambda row: -row["at_ms"])[:limit], lacking

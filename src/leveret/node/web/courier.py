@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, TooMany, Unreachable
+from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, TooMany, Unreachable
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, Stream
 from leveret.node.web.edges import Edge
@@ -33,6 +33,7 @@ GATHERED_S = 2.0  # for nodes that are asked all together
 RECEPTIONS_MAX = 20_000  # requests of other nodes at a time: each has a body, a future and a place in a line
 BODIES_BYTES_MAX = 256 << 20  # of all of them
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+REFUSED = 400
 RETRY_AFTER = (("Retry-After", "1"),)
 
 Answer = Response | Stream
@@ -93,18 +94,19 @@ class Courier:
         deadline_s = loop.time() + PATIENCE_S
         while True:
             if failed is not None:
-                if not isinstance(failed, NotDone):
-                    if not again:
-                        detail = f"the node that has shard {home} was lost, perhaps before it had done it: {failed}"
-                        raise Refusal(503, detail, RETRY_AFTER)
-                    deadline_s = loop.time() + PATIENCE_S  # it may have been answering for long
+                if not isinstance(failed, NotDone) and not again:
+                    detail = f"the node that has shard {home} was lost, perhaps before it had done it: {failed}"
+                    raise Refusal(503, detail, RETRY_AFTER)
                 if loop.time() > deadline_s:
                     raise Refusal(503, f"nobody has shard {home} now: try again", RETRY_AFTER)
                 await asyncio.sleep(RETRY_S)
+            asked_s = loop.time()
             try:
                 return await self._try(home, edge, request)
             except (NotDone, Unreachable, BrokerClosed, JournalFailed) as error:
                 failed = error
+                if loop.time() - asked_s > PATIENCE_S:  # it was there, and about to answer
+                    deadline_s = loop.time() + PATIENCE_S
 
     async def _try(self, home: str, edge: str, request: Request) -> Answer:
         """Ask the one who has the shard now."""
@@ -123,10 +125,14 @@ class Courier:
         return None if owner is None else self._node.links.get(owner)
 
     async def ask_node(self, name: str, edge: str, request: Request) -> Answer:
-        """What a node answers."""
+        """What a node answers; a refusal is an answer, as it is by a link."""
         if name == self._node.name:
-            answer = self._node.edges[edge].handler(request)
-            return await answer if isinstance(answer, Awaitable) else answer
+            own = self._node.edges[edge]
+            try:
+                answer = own.handler(request)
+                return await answer if isinstance(answer, Awaitable) else answer
+            except LeveretError as error:
+                return own.refuse(error)
         link = self._node.links.get(name)
         if link is None:
             raise Refusal(503, f"node '{name}' cannot be reached from '{self._node.name}': try again", RETRY_AFTER)
@@ -136,7 +142,7 @@ class Courier:
             raise Refusal(503, f"node '{name}' did not answer: {error}", RETRY_AFTER) from None
 
     async def everywhere(self, edge: str, request: Request, timeout_s: float = GATHERED_S) -> dict[str, Answer]:
-        """What all nodes answer, by name; those who do not in time, or refuse, are left out."""
+        """What all nodes answer, by name; those who do not in time are left out."""
         names = [self._node.name, *self._node.links]
         asking = {name: asyncio.ensure_future(self.ask_node(name, edge, request)) for name in names}
         try:
@@ -149,6 +155,12 @@ class Courier:
         return {
             name: task.result() for name, task in asking.items() if not task.cancelled() and task.exception() is None
         }
+
+    async def told_everywhere(self, edge: str, request: Request) -> dict[str, bytes]:
+        """What all nodes say, by name; those who do not in time, or refuse, are left out."""
+        answers = await self.everywhere(edge, request)
+        good = {name: each for name, each in answers.items() if isinstance(each, Response) and each.status < REFUSED}
+        return {name: each.body for name, each in good.items()}
 
     def _send(self, link: Link, head: dict[str, Any], request: Request) -> Errand:
         self.forwarded += 1

@@ -19,6 +19,7 @@ from leveret.embedded.stream import Stream
 from leveret.http.request import Peer, Refusal, Request
 from leveret.http.response import Response, json_response
 from leveret.http.rest import queues, streams
+from leveret.node.web.courier import REFUSED
 
 if TYPE_CHECKING:
     from leveret.node.node import Node
@@ -83,5 +84,7 @@ class Rows:
                 answer = await self._node.courier.ask_node(owner, EDGE, request)
         except (TimeoutError, Refusal):
             return {}
-        rows: dict[str, Row] = orjson.loads(answer.body) if isinstance(answer, Response) else {}
+        if not isinstance(answer, Response) or answer.status >= REFUSED:
+            return {}
+        rows: dict[str, Row] = orjson.loads(answer.body)
         return rows

@@ -51,6 +51,21 @@ def move_catalog(site: Site, group: int) -> Awaitable[dict[str, Any]]:
     return joined(site).move_catalog(group)
 
 
+def remove_shard_group(site: Site, group: int) -> Awaitable[dict[str, Any]]:
+    """Take a database that has nothing any more off the list."""
+    return joined(site).remove_shard_group(group)
+
+
+def adopt(site: Site) -> Awaitable[dict[str, Any]]:
+    """Let definitions that are older than shards have what these have."""
+    return joined(site).settle(discard=False)
+
+
+def discard(site: Site) -> Awaitable[dict[str, Any]]:
+    """Let shards lose what definitions that are older than they do not know, with the messages."""
+    return joined(site).settle(discard=True)
+
+
 VERBS: dict[str, Verb] = {
     "cluster.status": status,
     "cluster.examine": examine,
@@ -59,4 +74,7 @@ VERBS: dict[str, Verb] = {
     "cluster.add-shard-group": add_shard_group,
     "cluster.move-shard": move_shard,
     "cluster.move-catalog": move_catalog,
+    "cluster.remove-shard-group": remove_shard_group,
+    "cluster.adopt": adopt,
+    "cluster.discard": discard,
 }

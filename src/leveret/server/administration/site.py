@@ -37,6 +37,12 @@ class Cluster(Protocol):
     async def move_catalog(self, group: int) -> dict[str, Any]:
         """Let another database have the definitions."""
 
+    async def remove_shard_group(self, group: int) -> dict[str, Any]:
+        """Take a database that has nothing any more off the list."""
+
+    async def settle(self, discard: bool) -> dict[str, Any]:
+        """Let older definitions have what shards have, or let shards lose it."""
+
     async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
         """Move one shard to another group."""
 

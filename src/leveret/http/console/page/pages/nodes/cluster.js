@@ -24,6 +24,7 @@ const GROUPS = [
   { label: "Group", narrow: true, show: (row) => groupName(row.group) },
   { label: "State", show: (row) => badge(row.state, GROUP_STATES[row.state] ?? "plain") },
   { label: "Shards", numeric: true, show: (row) => count(row.shards) },
+  { label: "Definitions", show: (row) => (row.definitions ? badge("here", "good") : "") },
   { label: "Commits wait for", optional: true, show: standbysOf },
   { label: "Version", numeric: true, optional: true, show: (row) => row.version ?? "" },
   { label: "Address", optional: true, show: (row) => h("span", { class: "mono" }, row.url) },
@@ -76,18 +77,23 @@ function drains({ running, member }) {
 }
 
 /** What is wrong in a cluster, in sentences. */
-export function troublesOf({ members, shards, groups }) {
+export function troublesOf({ members, shards, groups, doubts }) {
   const vacant = shards.filter((row) => row.state === "vacant").length;
   const found = vacant ? [`${counted(vacant, "shard")} without an owner: their queues cannot be used.`] : [];
   for (const { node, linked, troubles } of members) {
     if (linked === "down") found.push(`${node} cannot be reached from this node.`);
     if (troubles?.etcd) found.push(`${node} does not reach etcd: ${troubles.etcd}`);
     if (troubles?.postgresql) found.push(`${node} cannot write to PostgreSQL: ${troubles.postgresql}`);
+    if (troubles?.definitions) found.push(`${node} may have old definitions: ${troubles.definitions}`);
   }
   const alone = members.filter(({ redis }) => redis === "local").map(({ node }) => node);
   if (alone.length) found.push(`Redis does not answer ${alone.join(", ")}: limits are kept by each alone.`);
   for (const { group, state, trouble } of groups) {
     if (state === "unreachable") found.push(`Group ${group} of PostgreSQL does not answer: ${trouble}`);
+  }
+  for (const { shard, queues, messages } of doubts) {
+    const lost = `${counted(queues, "queue")} with ${counted(messages, "message")}`;
+    found.push(`Shard ${shard} has ${lost} that the definitions, which are older, do not know: see leveret cluster adopt.`);
   }
   return found.map((text) => h("p", { class: "alarm" }, text));
 }
