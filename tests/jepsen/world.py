@@ -14,7 +14,7 @@ import psycopg
 
 from tests.jepsen.crowd import LOGIN, PLACES, TAKEN, Crowd
 from tests.jepsen.footing import Faults, Footing
-from tests.jepsen.history import DELIVER, FAULT, INVOKE, OK, PUBLISH, READ, History
+from tests.jepsen.history import CHANGE, DELIVER, FAULT, INVOKE, OK, PUBLISH, READ, History
 from tests.machine import PROGRAM
 from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.server_process import PACKAGES, TRACEBACK
@@ -113,7 +113,7 @@ class World:
 
     def _silent(self, position: int) -> set[str]:
         operations = self.history.since(position)
-        counts = Counter(each.queue for each in operations if each.what == PUBLISH and each.outcome == OK)
+        counts = Counter(each.queue for each in operations if each.what in (PUBLISH, CHANGE) and each.outcome == OK)
         return {queue for queue in PLACES if counts[queue] < CONFIRMED_MIN}
 
     def look(self) -> None:
