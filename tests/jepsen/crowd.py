@@ -22,7 +22,7 @@ from tests.jepsen.http_link import RestLink
 from tests.jepsen.sink_clients import SinkWriter
 from tests.jepsen.sqs_clients import KEY, SECRET, Receiver, Sender, SqsLink
 from tests.jepsen.stream_clients import PARTITIONS, RestReader, StreamPublisher, StreamReader
-from tests.jepsen.wanderer import PATIENCE_S
+from tests.jepsen.wanderer import PATIENCE_S, Gone
 from tests.machine import Machine
 from tests.node.processes import Nodes
 
@@ -82,6 +82,9 @@ class Crowd:
         link = SocketLink(*self._place(number, "amqp"), patience_s)
         try:
             return Client(link).open(login=LOGIN)
+        except AssertionError as refusal:  # it says something else, as that it ends
+            link.close()
+            raise Gone(refusal) from refusal
         except BaseException:
             link.close()
             raise
