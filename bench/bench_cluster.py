@@ -4,7 +4,8 @@ PostgreSQL runs on this machine with fsync on, alone and then with a standby tha
 same disk, so the two share what it can do). One producer with confirms and one consumer with acknowledgements, bodies
 of 200 bytes; each commit is one row. The first load meets a database that has to make every WAL file anew, the others
 one that has used ones ready, as it has after some hours. Then come several nodes with queues, SQS, REST, streams and
-sinks: see cluster_nodes.py. It takes eleven minutes, and two with QUICK=1.
+sinks: see cluster_nodes.py, and shards in two databases: see cluster_groups.py. It takes twelve minutes, and three with
+QUICK=1.
 """
 
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 from bench.amqp.brokers import SERVE, Target, start_leveret
 from bench.amqp.cases import latencies, rates
 from bench.amqp.load import Options, run_load
+from bench.cluster_groups import measure_groups
 from bench.cluster_nodes import measure_nodes
 from bench.measure import progress, report
 from tests.postgres_server import PostgresServer
@@ -24,6 +26,7 @@ BODY_BYTES = 200
 GOAL_PER_S = 20_000
 QUICK = bool(os.environ.get("QUICK"))
 INTERVAL: Options = {"warmup": 1, "duration": 3} if QUICK else {"warmup": 3, "duration": 10}
+GROUPS_INTERVAL: Options = {"warmup": 1, "duration": 3} if QUICK else {"warmup": 2, "duration": 8}
 SECONDS = float(INTERVAL["warmup"]) + float(INTERVAL["duration"])
 PACED: Options = {"rate": GOAL_PER_S, "window": 10_000, "prefetch": 10_000}
 NEW_WAL_LOADS = {"20,000 messages/s, new WAL files": PACED}
@@ -109,6 +112,7 @@ def main() -> None:
     with database(standby=False) as servers, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
         make_wal_ready(servers)
         measure_nodes(servers[0], Path(name), INTERVAL, KILLS, REQUESTS)
+    measure_groups(SETTINGS, GROUPS_INTERVAL, os.environ.get("BENCH_DIR"))
 
 
 if __name__ == "__main__":

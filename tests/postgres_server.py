@@ -19,11 +19,13 @@ from urllib.parse import quote
 import psycopg
 
 from tests.conftest import need
+from tests.machine import Machine
 from tests.parts import DEBIAN_PACKAGES, program
 from tests.waiting import PATIENCE_S, wait_until
 
 USER = "leveret"
 SYSTEM_USER = "postgres"  # root may not run PostgreSQL
+AS_POSTGRES = ("setpriv", f"--reuid={SYSTEM_USER}", f"--regid={SYSTEM_USER}", "--clear-groups")
 POLL_S = 0.01
 FAST = {
     "fsync": "off",  # nothing here outlives a power cut anyway
@@ -42,9 +44,10 @@ def need_postgres() -> None:
 class PostgresServer:
     """One server; `start` again after `stop` or `crash` to see what it kept."""
 
-    def __init__(self, **settings: str) -> None:
-        """A fresh cluster, which is not started yet."""
+    def __init__(self, machine: Machine | None = None, /, **settings: str) -> None:
+        """A fresh cluster, which is not started yet; on this machine, or on a part of it."""
         need_postgres()
+        self._prefix = () if machine is None else machine.prefix
         self._account = {"user": SYSTEM_USER, "group": SYSTEM_USER, "extra_groups": []} if os.geteuid() == 0 else {}
         self.folder = Path(tempfile.mkdtemp(prefix="leveret-pg-"))
         if self._account:
@@ -88,14 +91,16 @@ class PostgresServer:
     def start(self, **settings: str) -> Self:
         """Start it and wait until it answers."""
         wanted = [f"-c{name}={value}" for name, value in {**self._settings, **settings}.items()]
+        # Only root enters a part of this machine, and becomes somebody else there.
+        before, account = ([*self._prefix, *AS_POSTGRES], {}) if self._prefix else ([], self._account)
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # type: ignore[call-overload]
-                [str(program("postgres")), "-D", str(self._data), *wanted],
+                [*before, str(program("postgres")), "-D", str(self._data), *wanted],
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                **self._account,
+                **account,
             )
         deadline = time.monotonic() + PATIENCE_S
         while not self._answers():
@@ -123,6 +128,12 @@ class PostgresServer:
         self.stop(signal.SIGQUIT)
 
     # What tests use
+
+    @property
+    def pid(self) -> int:
+        """The number of its first process."""
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
 
     def url(self, schema: str | None = None) -> str:
         """Where it is reached, with tables in a schema."""

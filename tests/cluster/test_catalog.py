@@ -289,9 +289,35 @@ class Flaky(MemoryLog):
         return done
 
 
-def test_answers_that_are_lost_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+class FailingOver(MemoryLog):
+    """Loses the answer to every other append, and then to a read: each session finds out for itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._appends = 0
+        self._loses_read = False
+
+    async def append(self, entry: Entry) -> bool:
+        done = await super().append(entry)
+        self._appends += 1
+        self._loses_read = self._appends % 2 == 1
+        if self._loses_read:
+            raise Unreachable("the answer was lost")
+        return done
+
+    async def read(self, version: int, limit: int) -> list[Entry]:
+        if self._loses_read:
+            self._loses_read = False
+            raise Unreachable("the connection is not good any more")
+        return await super().read(version, limit)
+
+
+@pytest.mark.parametrize("make_log", [Flaky, FailingOver])
+def test_answers_that_are_lost_cost_nothing(
+    monkeypatch: pytest.MonkeyPatch, make_log: Callable[[], CatalogLog]
+) -> None:
     monkeypatch.setattr(catalog_module, "PAUSE_S", 0)
-    log = Flaky()
+    log = make_log()
 
     async def play(first: Catalog, second: Catalog) -> None:
         for number in range(60):

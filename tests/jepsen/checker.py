@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.jepsen.history import DELIVER, FAULT, INVOKE, OK, PUBLISH, READ, SETTLE, Operation
+from tests.jepsen.history import CHANGE, DELIVER, FAULT, INVOKE, LOOK, OK, PUBLISH, READ, SETTLE, Operation
 from tests.jepsen.stream_checker import StreamFindings, check_stream
 
 BEFORE = "before the first fault"
-BROKEN = ("lost", "out_of_order", "unexpected", "twice", "gaps", "came_back")
+BROKEN = ("lost", "out_of_order", "unexpected", "twice", "gaps", "came_back", "stale")
 """What a cluster that keeps its promises has none of."""
 
 Name = tuple[str, str]
@@ -31,6 +31,8 @@ class Promises:
     """Those that are emptied when all faults are over: what comes twice was there twice."""
     streams: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Streams, and who reads each of them."""
+    definitions: str = ""
+    """Where definitions are changed and looked at, if they are."""
 
 
 @dataclass
@@ -43,6 +45,7 @@ class Tally:
     duplicated: int = 0
     out_of_order: int = 0
     gaps: int = 0
+    stale: int = 0
     unavailable_s: list[float] = field(default_factory=list)
     """Of each fault: the longest time that some queue confirmed nothing."""
 
@@ -54,6 +57,10 @@ class Findings:
     invoked: int = 0
     acknowledged: int = 0
     delivered: int = 0
+    changed: int = 0
+    """Changes of definitions that were answered."""
+    looks: int = 0
+    """How often somebody looked at what they had made."""
     duplicated: int = 0
     returned: int = 0
     """Deliveries after the receipt of a message had been taken: by an owner that did not know of its successor yet."""
@@ -66,6 +73,8 @@ class Findings:
     """Records behind an offset that a reader did not see, or that another one saw elsewhere."""
     came_back: list[str] = field(default_factory=list)
     """Messages that came again on the connection that had them."""
+    stale: list[str] = field(default_factory=list)
+    """What nodes said of definitions after a change of them had been answered."""
     by_kind: dict[str, Tally] = field(default_factory=dict)
     by_queue: dict[str, Tally] = field(default_factory=dict)
 
@@ -88,10 +97,13 @@ def check(operations: Sequence[Operation], promises: Promises) -> Findings:
     safe = {_name(each): each for each in published if each.outcome == OK}
     come = {_name(each) for each in delivered} | {(name, each) for name, log in streams.items() for each in log.come}
     again = [each for each in repeated(delivered) if not (each.queue in promises.once and not each.again)]
+    changed = [each for each in operations if each.what == CHANGE and each.outcome == OK]
     wrong = _Wrong(promises, delivered, streams)
+    wrong_looks = stale(operations)
     lost = safe.keys() - come
     tallies = _Tallies(faults, promises)
-    tallies.count("acknowledged", safe.values())
+    tallies.count("acknowledged", [*safe.values(), *changed])
+    tallies.count("stale", wrong_looks)
     tallies.count("lost", (safe[name] for name in lost))
     tallies.count("duplicated", [*again, *wrong.twice])
     tallies.count("out_of_order", wrong.out_of_order)
@@ -102,6 +114,8 @@ def check(operations: Sequence[Operation], promises: Promises) -> Findings:
         invoked=len(invoked),
         acknowledged=len(safe),
         delivered=len(come),
+        changed=len(changed),
+        looks=sum(each.what == LOOK for each in operations),
         duplicated=len(again),
         returned=returned(operations),
         lost=named(lost),
@@ -110,6 +124,7 @@ def check(operations: Sequence[Operation], promises: Promises) -> Findings:
         twice=named(map(_name, wrong.twice)),
         gaps=named(map(_name, wrong.gaps)),
         came_back=named(map(_name, came_back(each for each in delivered if each.queue in promises.kept))),
+        stale=named(map(_name, wrong_looks)),
         by_kind=dict(tallies.by_kind),
         by_queue=dict(tallies.by_queue),
     )
@@ -140,7 +155,7 @@ class _Tallies:
         self._names = [BEFORE, *(each.who for each in faults)]
         for each in faults:
             self.by_kind[each.who].faults += 1
-        for queue in (*promises.queues, *promises.once, *promises.streams):
+        for queue in (*promises.queues, *promises.once, *promises.streams, *filter(None, [promises.definitions])):
             self.by_queue[queue]  # also if nothing happens to it
 
     def count(self, column: str, operations: Iterable[Operation]) -> None:
@@ -192,6 +207,22 @@ def returned(operations: Iterable[Operation]) -> int:
         elif each.what == DELIVER:
             count += _name(each) in settled
     return count
+
+
+def stale(operations: Iterable[Operation]) -> list[Operation]:
+    """Looks that saw something else than what the last change had made, which was answered."""
+    made: dict[str, str] = {}
+    found = []
+    for each in operations:
+        if each.what in (CHANGE, LOOK):
+            thing, _, state = each.message.rpartition(" ")
+            if each.what == LOOK and made.get(thing, state) != state:
+                found.append(each)
+            elif each.what == CHANGE and each.outcome == OK:
+                made[thing] = state
+            elif each.what == CHANGE:
+                made.pop(thing, None)  # until it is answered, either may be seen
+    return found
 
 
 def disorder(delivered: Iterable[Operation]) -> list[Operation]:

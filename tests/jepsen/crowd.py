@@ -4,6 +4,7 @@ q0 ...         AMQP: bursts with confirms, a consumer each
 s0 ... .fifo   SQS: standard and FIFO queues
 t0 ...         streams, read by AMQP and by REST
 k0 ...         where rows of sinks go: queues that are emptied when all faults are over, and a stream
+d0.1 ...       exchanges, queues and bindings that come and go
 """
 
 import time
@@ -15,12 +16,13 @@ from leveret.amqp import methods as m
 from tests.amqp.wire import Client, SocketLink
 from tests.jepsen.checker import Promises
 from tests.jepsen.clients import Consumer, Publisher
+from tests.jepsen.definition_clients import DEFINITIONS, Definer
 from tests.jepsen.history import DELIVER, OK, PUBLISH, READ, History
 from tests.jepsen.http_link import RestLink
 from tests.jepsen.sink_clients import SinkWriter
 from tests.jepsen.sqs_clients import KEY, SECRET, Receiver, Sender, SqsLink
 from tests.jepsen.stream_clients import PARTITIONS, RestReader, StreamPublisher, StreamReader
-from tests.jepsen.wanderer import PATIENCE_S
+from tests.jepsen.wanderer import PATIENCE_S, Gone
 from tests.machine import Machine
 from tests.node.processes import Nodes
 
@@ -40,9 +42,10 @@ PROMISES = Promises(
     kept=AMQP_QUEUES,
     once=SINK_QUEUES,
     streams=READERS,
+    definitions=DEFINITIONS,
 )
-PLACES = (*PROMISES.queues, *SINK_QUEUES, SINK_STREAM)
-"""All that messages go to."""
+PLACES = (*PROMISES.queues, *SINK_QUEUES, SINK_STREAM, DEFINITIONS)
+"""All that messages go to, and what else is written to."""
 TAKEN = (*PROMISES.queues, SINK_STREAM)
 """All that is taken from while there are faults."""
 LOGIN = ("hare", "quick")  # guest would be let in from this machine only
@@ -50,7 +53,7 @@ LISTEN_S = 12.0  # a failover, and the time that a new owner keeps what was deli
 QUIET_S = 1.0  # after which nothing more is on its way to the queues of sinks
 POLL_S = 0.05
 
-Publishers = Publisher | Sender | StreamPublisher | SinkWriter
+Publishers = Publisher | Sender | StreamPublisher | SinkWriter | Definer
 Consumers = Consumer | Receiver | StreamReader | RestReader
 
 
@@ -79,6 +82,9 @@ class Crowd:
         link = SocketLink(*self._place(number, "amqp"), patience_s)
         try:
             return Client(link).open(login=LOGIN)
+        except AssertionError as refusal:  # it says something else, as that it ends
+            link.close()
+            raise Gone(refusal) from refusal
         except BaseException:
             link.close()
             raise
@@ -136,7 +142,8 @@ class Crowd:
             publisher = Publisher(f"p{number}", self.connect, number, history, AMQP_QUEUES, pause_s)
             sender = Sender(f"s{number}", self.connect_sqs, number, history, SQS_QUEUES, pause_s / 4)
             author = StreamPublisher(f"u{number}", self.connect, number, history, STREAMS, pause_s / 4)
-            self._publishers += [publisher, sender, author]
+            definer = Definer(f"d{number}", self.connect, number, history, 4 * pause_s)
+            self._publishers += [publisher, sender, author, definer]
         places = (*SINK_QUEUES, SINK_STREAM)
         for number in range(SINKS):
             self._publishers.append(SinkWriter(f"w{number}", self.connect_rest, number, history, places, 4 * pause_s))

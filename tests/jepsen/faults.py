@@ -3,9 +3,9 @@
 import signal
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any
 
 from leveret.core.errors import LeveretError
 from tests.jepsen.footing import Faults
@@ -52,36 +52,44 @@ def roll(world: World) -> None:
 
 def move(world: World) -> None:
     """A shard goes to another database, and half of the time its owner dies on the way."""
+    dies = world.chance.random() < 0.5
+    with moving(world) as owner:
+        world.away(0.0, 0.5)
+        if dies:
+            world.nodes.kill(owner)
+    if dies:
+        world.nodes.start(owner)
+
+
+@contextmanager
+def moving(world: World) -> Iterator[str]:
+    """Let a shard go to another database meanwhile, if that can be; give its owner."""
     asked = world.chance.choice(world.names)
-    row = world.chance.choice(_movable(world, asked))
+    _make_second(world, asked)
+    row = world.chance.choice(world.shards())
     mover = threading.Thread(target=_move, args=(world, asked, row["shard"], 1 - row["group"]))
     mover.start()
-    world.away(0.0, 0.5)
-    dies = world.chance.random() < 0.5
-    if dies:
-        world.nodes.kill(row["owner"])
-    mover.join()
-    if dies:
-        world.nodes.start(row["owner"])
+    try:
+        yield row["owner"]
+    finally:
+        mover.join()
 
 
-def _movable(world: World, asked: str) -> list[dict[str, Any]]:
-    """The shards that are in one of two groups, when all nodes know each other again after what was before."""
+def _make_second(world: World, asked: str) -> None:
+    """Let there be two groups, when all nodes know each other again after what was before."""
     deadline = time.monotonic() + HEAL_S
     while True:
         with suppress(LeveretError):
-            told = world.nodes.operate(asked, "cluster.status")
-            if len(told["groups"]) == 1:
-                world.nodes.operate(asked, "cluster.add-shard-group", url=_second(world), shards=0)
-            elif rows := [row for row in told["shards"] if row["state"] == "active" and row["group"] is not None]:
-                return rows
-        assert time.monotonic() < deadline, "no shard can be moved"
+            if len(world.nodes.operate(asked, "cluster.status")["groups"]) > 1:
+                return
+            world.nodes.operate(asked, "cluster.add-shard-group", url=_second(world), shards=0)
+        assert time.monotonic() < deadline, "no group can be added"
         time.sleep(POLL_S)
 
 
 @cache
 def _second(world: World) -> str:
-    """Where the other group of a cluster is."""
+    """Where the other group of a cluster is that began with one."""
     return world.footing.store(SECOND)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tests.machine import Machine
@@ -27,12 +27,13 @@ class Footing(Protocol):
         """An empty schema, and where it is reached."""
 
     @property
+    def groups(self) -> Sequence[str]:
+        """Databases that get their share of the shards at once, beside the store."""
+
+    @property
     def etcd(self) -> str:
         """Where etcd is reached."""
 
     @property
     def flags(self) -> list[str]:
         """What nodes are told beside that."""
-
-    def sql(self, statement: str) -> list[tuple[object, ...]]:
-        """Run a statement on the primary."""

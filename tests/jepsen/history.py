@@ -4,8 +4,9 @@
 
 A publish is invoked, and then ok (confirmed), fail (refused: it may or may not be there) or unknown (nobody answered).
 A delivery is ok; `again` says that the broker calls it a redelivery. That a message is settled is written down only
-where the broker answers to it. What is read of a stream is ok, and has its place there. A fault is invoked, and ok when
-it is over.
+where the broker answers to it. What is read of a stream is ok, and has its place there. A change of a definition is
+invoked, and ok when it is answered: its message says what is there or gone then, "binding d0.17 there". A look is ok,
+and says in the same way what was seen. A fault is invoked, and ok when it is over.
 """
 
 import json
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 PUBLISH, DELIVER, SETTLE, READ, FAULT = "publish", "deliver", "settle", "read", "fault"
+CHANGE, LOOK = "change", "look"
+THERE, GONE = "there", "gone"
 INVOKE, OK, FAIL, UNKNOWN = "invoke", "ok", "fail", "unknown"
 
 

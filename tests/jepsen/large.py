@@ -1,7 +1,9 @@
-"""The whole footing: three PostgreSQL under Patroni, three etcd and a Redis, on machines that can be cut off.
+"""The whole footing: three PostgreSQL under Patroni, one more, three etcd and a Redis, on machines that can be cut off.
 
 a, b, c    a node each, with a clock of its own
 d, e, f    a PostgreSQL with its Patroni and an etcd each
+g          a PostgreSQL with half of the shards
+r          Redis
 """
 
 from __future__ import annotations
@@ -17,15 +19,17 @@ from typing import Self
 
 from tests.cluster.etcd_process import EtcdProcess
 from tests.jepsen.fake_clock import FakeClock, compiled
-from tests.jepsen.faults import kill_two
+from tests.jepsen.faults import kill_two, moving
 from tests.jepsen.footing import Faults
 from tests.jepsen.network import Network
 from tests.jepsen.patroni import Trio
+from tests.jepsen.second import Second
 from tests.jepsen.world import World
 from tests.machine import Machine
 from tests.redis_process import RedisProcess
 
 KEEPERS = "def"
+SECOND = "g"
 SHARED = "r"
 JUMP_S = (20, 60)
 CUT_S = (1.0, 8.0)
@@ -37,7 +41,7 @@ class Large:
     def __init__(self, folder: Path, nodes: str) -> None:
         """Nothing runs yet."""
         self._folder = folder
-        self.network = Network([*nodes, *KEEPERS, SHARED])
+        self.network = Network([*nodes, *KEEPERS, SECOND, SHARED])
         self.nodes: dict[str, Machine] = {}
         self._names = list(nodes)
         self._clocks: dict[str, FakeClock] = {}
@@ -48,6 +52,7 @@ class Large:
             "switch PostgreSQL over": lambda _: self.postgres.switch_over(),
             "lose the machine of the primary": self._lose_primary,
             "crash a standby PostgreSQL": self._crash_standby,
+            "crash the second PostgreSQL": self._crash_second,
             "kill an etcd": lambda world: self._kill_etcds(world, 1),
             "kill two etcds": lambda world: self._kill_etcds(world, 2),
             "pause all etcds": self._pause_etcds,
@@ -79,9 +84,10 @@ class Large:
         """See Footing."""
         return ["--plain-auth-remote", "--cluster-plain", "--redis", self._redis.url]
 
-    def sql(self, statement: str) -> list[tuple[object, ...]]:
+    @property
+    def groups(self) -> list[str]:
         """See Footing."""
-        return self.postgres.sql(statement)
+        return [self._second.group]
 
     # Faults of PostgreSQL
 
@@ -106,6 +112,13 @@ class Large:
         self.postgres.members[standby].crash()
         world.away()
         self.postgres.wait()
+
+    def _crash_second(self, world: World) -> None:
+        """Half of the shards have no database for a while, and one is on its way to it or from it."""
+        with moving(world):
+            self._second.crash()
+            world.away()
+            self._second.start()
 
     def _primary(self) -> str:
         primary = self.postgres.leader()
@@ -151,13 +164,14 @@ class Large:
 
     def _cuts(self) -> Faults:
         return {
-            "cut a node off": self._cutting(lambda world, node: ["", *self._others(node), *KEEPERS, SHARED]),
+            "cut a node off": self._cutting(lambda world, node: ["", *self._others(node), *KEEPERS, SECOND, SHARED]),
             "cut a node from nodes": self._cutting(lambda world, node: self._others(node)),
             "cut a node from the primary": self._cutting(lambda world, node: [self._primary()]),
             "cut two nodes, one way": self._cutting(
                 lambda world, node: [world.chance.choice(self._others(node))], both=False
             ),
             "cut the primary from all": self._cut_primary,
+            "cut the second PostgreSQL off": self._cut_second,
         }
 
     def _cutting(self, targets: Callable[[World, str], list[str]], *, both: bool = True) -> Callable[[World], None]:
@@ -186,6 +200,11 @@ class Large:
             self.postgres.wait_for_another(former)
         self.postgres.wait()
 
+    def _cut_second(self, world: World) -> None:
+        """The same as when it crashes, but nobody says so."""
+        with moving(world), self._cut(SECOND, self._names):
+            world.away(*CUT_S)
+
     def _others(self, node: str) -> list[str]:
         return [name for name in self._names if name != node]
 
@@ -212,6 +231,7 @@ class Large:
             self.postgres = Trio(self._folder, keepers, self.etcd.split(","))
             stack.callback(self.postgres.close)
             self.postgres.start()
+            self._second = stack.enter_context(Second(self.network.machines[SECOND]))
             self._library = compiled(self._folder)
             for name in self._names:
                 self.nodes[name] = self._with_clock(self.network.machines[name])

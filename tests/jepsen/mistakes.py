@@ -15,8 +15,11 @@ trust-the-post      a letter leaves the outbox when it is sent, not when it has 
 no-dedup            a letter that comes again is taken again
 no-producers        a record that its producer sends again is taken again
 stale-catalog       a node reads the definitions of the others when it starts, and never again
+answer-early        a change of definitions is answered when it is in the log, whoever knows of it
+old-copy            a node that stood still answers by the definitions that it had
 """
 
+import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +28,7 @@ from typing import NamedTuple
 
 from leveret.cli.main import main
 from leveret.cluster.catalog import Catalog
+from leveret.cluster.freshness import Freshness
 from leveret.cluster.ownership import Ownership
 from leveret.embedded.guard import Guard
 from leveret.journal.postgres import PostgresTable
@@ -33,6 +37,7 @@ from leveret.journal.table import Row
 from leveret.journal.table_store import TableStore
 from leveret.node.front.backend import Backend
 from leveret.node.front.branch import Branch, Consumer
+from leveret.node.knowledge import Knowledge
 from leveret.node.letter import Letter
 from leveret.node.node import Node
 from leveret.node.shard import Shard
@@ -141,6 +146,24 @@ def stale_catalog() -> None:
     _put(Catalog, "catch_up", once)
 
 
+def answer_early() -> None:
+    """See above."""
+    spread = Knowledge.spread
+    spreading: set[asyncio.Task[None]] = set()
+
+    async def begun(knowledge: Knowledge, version: int, announce: Callable[[int], None]) -> None:
+        task = asyncio.create_task(spread(knowledge, version, announce))
+        spreading.add(task)
+        task.add_done_callback(spreading.discard)
+
+    _put(Knowledge, "spread", begun)
+
+
+def old_copy() -> None:
+    """See above."""
+    _put(Freshness, "is_proven", True)
+
+
 def _put(owner: object, name: str, value: object) -> None:
     """Replace what is there."""
     assert hasattr(owner, name), f"{owner} has no {name} any more: the mistake has to be made elsewhere"
@@ -169,6 +192,8 @@ MISTAKES = {
     "no-dedup": Mistake(no_dedup, ("kill a node",), 8),
     "no-producers": Mistake(no_producers, ("kill a node that waits",)),
     "stale-catalog": Mistake(stale_catalog, ("kill a node",), 1),
+    "answer-early": Mistake(answer_early, ("kill a node",), 1),
+    "old-copy": Mistake(old_copy, ("pause a node",), 4),
 }
 
 if __name__ == "__main__":

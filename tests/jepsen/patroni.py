@@ -21,7 +21,7 @@ import psycopg
 from tests.cluster.etcd_process import free_ports
 from tests.machine import Machine
 from tests.parts import program
-from tests.postgres_server import FAST, SYSTEM_USER, USER, need_postgres
+from tests.postgres_server import AS_POSTGRES, FAST, SYSTEM_USER, USER, need_postgres
 
 PATIENCE_S = 90.0
 POLL_S = 0.1
@@ -225,5 +225,4 @@ def _as_postgres() -> list[str]:
     if os.geteuid() != 0:
         return []
     right = "+dac_read_search"
-    user = ["setpriv", f"--reuid={SYSTEM_USER}", f"--regid={SYSTEM_USER}", "--clear-groups"]
-    return [*user, f"--inh-caps={right}", f"--ambient-caps={right}"]
+    return [*AS_POSTGRES, f"--inh-caps={right}", f"--ambient-caps={right}"]

@@ -8,7 +8,7 @@ from typing import Any
 from tests.jepsen.checker import BROKEN, Findings, Tally
 
 SHOWN_MAX = 5
-COLUMNS = ("acknowledged", "lost", "duplicated", "out_of_order", "gaps")
+COLUMNS = ("acknowledged", "lost", "duplicated", "out_of_order", "gaps", "stale")
 
 
 def _lines(first: str, titles: Sequence[str], rows: Mapping[str, Sequence[str]]) -> list[str]:
@@ -52,6 +52,8 @@ def summary(findings: Findings, seed: int, complaints: list[str]) -> dict[str, A
         "acknowledged": findings.acknowledged,
         "delivered": findings.delivered,
         "duplicated": findings.duplicated,
+        "changed": findings.changed,
+        "looks": findings.looks,
         "returned": findings.returned,
         **{name: len(getattr(findings, name)) for name in BROKEN},
         "complaints": len(complaints),

@@ -34,6 +34,7 @@ class Small:
         self._stack = ExitStack()
         self.left_out: dict[str, str] = {}
         self.flags: list[str] = []
+        self.groups: list[str] = []
         self.faults: Faults = {
             "crash PostgreSQL": self._crash,
             "fail PostgreSQL over": lambda _: self.postgres.fail_over(),
@@ -51,10 +52,6 @@ class Small:
     def etcd(self) -> str:
         """See Footing."""
         return self._etcd.url
-
-    def sql(self, statement: str) -> list[tuple[object, ...]]:
-        """See Footing."""
-        return self.postgres.primary.sql(statement)
 
     def _crash(self, world: World) -> None:
         """PostgreSQL ends without a checkpoint, and comes back."""

@@ -1,7 +1,20 @@
 """The checker finds what is wrong with a history."""
 
 from tests.jepsen.checker import BEFORE, Findings, Promises, check
-from tests.jepsen.history import DELIVER, FAIL, FAULT, INVOKE, OK, PUBLISH, READ, SETTLE, UNKNOWN, Operation
+from tests.jepsen.history import (
+    CHANGE,
+    DELIVER,
+    FAIL,
+    FAULT,
+    INVOKE,
+    LOOK,
+    OK,
+    PUBLISH,
+    READ,
+    SETTLE,
+    UNKNOWN,
+    Operation,
+)
 
 ONE = Promises(["q"])
 
@@ -84,6 +97,36 @@ def test_what_a_connection_had_does_not_come_again_there() -> None:
     *before, again = history(*published(1), f"{DELIVER} ok 1", f"{DELIVER} again 1")
     assert check([*before, again], promises).came_back == ["p.0 1 in q"]
     assert not check([*before, again._replace(who="another")], promises).wrong
+
+
+# Definitions
+
+
+def defined(*words: str) -> Findings:
+    """What is found when a queue is changed and looked at: "change ok there" and the like."""
+    steps = [word.split() for word in words]
+    made = [Operation(0.0, "d", what, outcome, "definitions", f"queue x {state}") for what, outcome, state in steps]
+    return check(made, Promises(["q"], definitions="definitions"))
+
+
+DECLARED = (f"{CHANGE} {INVOKE} there", f"{CHANGE} {OK} there")
+
+
+def test_a_node_that_does_not_know_what_was_answered_is_stale() -> None:
+    findings = defined(*DECLARED, f"{LOOK} {OK} gone")
+    assert (findings.stale, findings.wrong) == (["queue x gone in definitions"], True)
+    assert (findings.by_queue["definitions"].acknowledged, findings.by_queue["definitions"].stale) == (1, 1)
+
+
+def test_a_node_that_knows_it_is_not() -> None:
+    deleted = (f"{CHANGE} {INVOKE} gone", f"{CHANGE} {OK} gone")
+    findings = defined(*DECLARED, f"{LOOK} {OK} there", *deleted, f"{LOOK} {OK} gone")
+    assert (findings.changed, findings.looks, findings.wrong) == (2, 2, False)
+
+
+def test_a_change_that_is_not_answered_may_be_seen_or_not() -> None:
+    for state in ("there", "gone"):
+        assert not defined(*DECLARED, f"{CHANGE} {INVOKE} gone", f"{LOOK} {OK} {state}").wrong
 
 
 # Streams

@@ -4,17 +4,18 @@ import os
 import random
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import psycopg
 
+from leveret.core.errors import LeveretError
 from tests.jepsen.crowd import LOGIN, PLACES, TAKEN, Crowd
 from tests.jepsen.footing import Faults, Footing
-from tests.jepsen.history import DELIVER, FAULT, INVOKE, OK, PUBLISH, READ, History
+from tests.jepsen.history import CHANGE, DELIVER, FAULT, INVOKE, OK, PUBLISH, READ, History
 from tests.machine import PROGRAM
 from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.server_process import PACKAGES, TRACEBACK
@@ -68,6 +69,8 @@ class World:
             stack.callback(self.crowd.join)
             self.nodes = stack.enter_context(nodes)
             self.nodes.start(*self.names)
+            for group in footing.groups:
+                self.nodes.operate(self.names[0], "cluster.add-shard-group", url=group)
             stack.callback(self.crowd.stop)
             self.crowd.start()
             self._stack = stack.pop_all()
@@ -113,7 +116,7 @@ class World:
 
     def _silent(self, position: int) -> set[str]:
         operations = self.history.since(position)
-        counts = Counter(each.queue for each in operations if each.what == PUBLISH and each.outcome == OK)
+        counts = Counter(each.queue for each in operations if each.what in (PUBLISH, CHANGE) and each.outcome == OK)
         return {queue for queue in PLACES if counts[queue] < CONFIRMED_MIN}
 
     def look(self) -> None:
@@ -130,8 +133,18 @@ class World:
 
     def owner(self) -> str:
         """A node that owns a shard: a fault of one that has none would say little."""
-        rows = self.footing.sql(f"select distinct owner from {SCHEMA}.leveret_shard where owner <> '' order by owner")
-        return str(self.chance.choice(rows)[0])
+        return str(self.chance.choice(sorted({row["owner"] for row in self.shards()})))
+
+    def shards(self) -> list[dict[str, Any]]:
+        """The shards that somebody serves and says where they are, when there are some after what was before."""
+        asked, deadline = self.chance.choice(self.names), time.monotonic() + HEAL_S
+        while True:
+            with suppress(LeveretError, OSError):
+                told = self.nodes.operate(asked, "cluster.status")["shards"]
+                if rows := [row for row in told if row["state"] == "active" and row["group"] is not None]:
+                    return rows
+            assert time.monotonic() < deadline, f"node {asked} knows of no shard that is served"
+            time.sleep(POLL_S)
 
     def away(self, shortest_s: float = AWAY_S[0], longest_s: float = AWAY_S[1]) -> None:
         """The time that a fault lasts."""

@@ -346,6 +346,31 @@ def test_a_shard_that_knows_older_definitions_learns_first(world: FrontWorld, cl
     assert client.next(BasicAck) == BasicAck(5, False)
 
 
+def test_a_shard_that_goes_while_it_learns_is_asked_no_more(
+    world: FrontWorld, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = world.home_of("/", NAMES[0])
+    looks: list[Callable[[bool], None]] = []
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    world.version = 7
+
+    def knows(version: int, then: Callable[[bool], None]) -> bool:
+        looks.append(then)
+        return False
+
+    world.shards[home].knows = knows
+    client.publish(NAMES[0])
+    lose(world, home)
+    with monkeypatch.context() as gone:
+        gone.setattr(world.worlds[home].broker.guard, "closed", True)
+        looks[0](True)
+    world.shards[home].knows = lambda version, then: True
+    world.reattach()
+    assert client.next(BasicNack) == BasicNack(1, False, False)
+    client.publish(NAMES[0])
+    assert client.next(BasicAck) == BasicAck(2, False)
+
+
 def leased(world: FrontWorld) -> int:
     """What clients hold in all shards."""
     return sum(

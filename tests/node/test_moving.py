@@ -1,6 +1,8 @@
 """A move as its node sees it: closed by whom and when, and what becomes of it."""
 
 import asyncio
+import gc
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
@@ -8,7 +10,15 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from leveret.cluster.shard_groups import Group, Home, ShardGroups
-from leveret.core.errors import Fenced, LeveretError, NotFound, PreconditionFailed, ResourceLocked, Unreachable
+from leveret.core.errors import (
+    Fenced,
+    LeveretError,
+    NotFound,
+    PreconditionFailed,
+    ResourceLocked,
+    StoreUnreachable,
+    Unreachable,
+)
 from leveret.embedded.broker import Broker
 from leveret.node import moving
 from leveret.node.moving import Moving
@@ -153,6 +163,35 @@ def test_a_shard_is_closed_though_nobody_waits_for_its_move_any_more() -> None:
         await asyncio.sleep(0)
         FakeCopy.go.set()
         await closing
+
+    played(FakeGroups(), play)
+
+
+def test_a_move_that_fails_twice_complains_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    complaints: list[str] = []
+    # Who keeps records keeps what they are about, and nobody complains about that.
+    monkeypatch.setattr(logging.getLogger("leveret.node"), "disabled", True)
+
+    def copy_ahead(copy: FakeCopy) -> None:
+        copy.go.wait(10)
+        raise StoreUnreachable("a database does not answer")
+
+    async def fail(node: Moving) -> None:
+        move = asyncio.create_task(node.move(SHARD, 1))
+        while "begin" not in FakeCopy.done:
+            await asyncio.sleep(0)
+        await node.closed(SHARD, EPOCH)
+        FakeCopy.go.set()
+        await asyncio.wait([move])
+        assert isinstance(move.exception(), StoreUnreachable)
+
+    async def play(node: Moving) -> None:
+        monkeypatch.setattr(FakeCopy, "copy_ahead", copy_ahead)
+        FakeCopy.go.clear()
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about["message"]))
+        await fail(node)
+        gc.collect()
+        assert complaints == []
 
     played(FakeGroups(), play)
 

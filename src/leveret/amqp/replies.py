@@ -61,7 +61,7 @@ REPLIES: dict[type[errors.LeveretError], Reply] = {
     errors.QueueFull: Reply.PRECONDITION_FAILED,
     errors.MessageTooLarge: Reply.PRECONDITION_FAILED,
     errors.TooMany: Reply.PRECONDITION_FAILED,
-    errors.Unreachable: Reply.INTERNAL_ERROR,
+    errors.Unreachable: Reply.RESOURCE_ERROR,
     errors.BrokerClosed: Reply.CONNECTION_FORCED,
     errors.JournalError: Reply.INTERNAL_ERROR,
     errors.JournalFailed: Reply.INTERNAL_ERROR,

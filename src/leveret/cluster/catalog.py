@@ -14,9 +14,10 @@ before it is. For how long it may be answered by is said in leveret.cluster.fres
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from leveret.cluster.catalog_log import CatalogLog, Entry, Snapshot
 from leveret.cluster.changes import Change
@@ -38,6 +39,7 @@ SNAPSHOT_VERSIONS = 1_000  # how many versions a node that was away has to read 
 
 Verb = Callable[[Broker], Any]
 Listener = Callable[[list[Change]], None]
+Answer = TypeVar("Answer")
 
 
 class Wish(NamedTuple):
@@ -136,12 +138,21 @@ class Catalog:
                 await self._appended(entry)
             tried[entry.writer] = results
             # Also an earlier attempt, whose outcome was unknown, may turn out to be there.
-            found = {entry.writer} if appended else tried.keys() & await self._read_on(doubtful=unknown > 0)
+            found = {entry.writer} if appended else tried.keys() & await self._settle(doubtful=unknown > 0)
             if found:
                 for wish, result in zip(wishes, tried[found.pop()], strict=True):
                     wish.give(result)
                 return
         raise Unreachable(f"other nodes changed the catalog {ATTEMPTS_MAX} times meanwhile: try again")
+
+    async def _settle(self, doubtful: bool) -> set[str]:
+        """Make what is in the log; give who wrote it. `doubtful`: an entry may be under way."""
+        try:
+            if doubtful:
+                await _answer(self.log.barrier, UNKNOWN_MAX)  # what the log has then it keeps, and nothing comes late
+            return await self._read_on(UNKNOWN_MAX)
+        except Unreachable as silence:
+            raise Unreachable(f"{silence}: the change may have been made, or not") from silence
 
     def _run(self, wishes: list[Wish]) -> tuple[list[Any], list[Step]]:
         """Run verbs on the copy; a refused one has no effect."""
@@ -225,15 +236,13 @@ class Catalog:
             await self._read_on()
             then()
 
-    async def _read_on(self, doubtful: bool = False) -> set[str]:
-        """Make the changes that are in the log; give who wrote them. `doubtful`: an entry may be under way."""
-        if doubtful:
-            await self._settle_doubt()
+    async def _read_on(self, attempts: int = 1) -> set[str]:
+        """Make the changes that are in the log; give who wrote them."""
         writers: set[str] = set()
         while True:
-            entries = await self.log.read(max(1, self.version), READ_MAX)
+            entries = await _answer(partial(self.log.read, max(1, self.version), READ_MAX), attempts)
             if not self._continues(entries):
-                writers |= await self._begin_anew()
+                writers |= await self._begin_anew(attempts)
                 continue
             for entry in [each for each in entries if each.version > self.version]:
                 self.replica.make(entry.changes)
@@ -241,15 +250,6 @@ class Catalog:
                 writers.add(entry.writer)
             if len(entries) < READ_MAX:
                 return writers
-
-    async def _settle_doubt(self) -> None:
-        """Wait until the log says what it has, and will not lose it any more."""
-        for _ in range(UNKNOWN_MAX):
-            with suppress(Unreachable):
-                await self.log.barrier()
-                return
-            await asyncio.sleep(PAUSE_S)
-        raise Unreachable("the log of the catalog does not answer: the change may have been made, or not")
 
     def _continues(self, entries: list[Entry]) -> bool:
         """Whether entries go on from the one that this node has last.
@@ -260,15 +260,15 @@ class Catalog:
             return not entries or entries[0].version == 1
         return bool(entries) and (entries[0].version, entries[0].writer) == self.replica.history.newest
 
-    async def _begin_anew(self) -> set[str]:
+    async def _begin_anew(self, attempts: int) -> set[str]:
         """Be what the newest snapshot and all entries after it make; give who wrote these.
 
         Nobody is told of anything in between: what is missing only there would be removed, and made again empty.
         """
-        found = await self.log.snapshot() or Snapshot(*BEGINNING, [])
+        found = await _answer(self.log.snapshot, attempts) or Snapshot(*BEGINNING, [])
         copy, history, writers = Replica(self.replica.placements.shards), History(Mark(*found[:2])), set[str]()
         copy.become(found.changes)
-        while entries := await self.log.read(history.newest.version + 1, READ_MAX):
+        while entries := await _answer(partial(self.log.read, history.newest.version + 1, READ_MAX), attempts):
             if entries[0].version != history.newest.version + 1:
                 return set()  # another snapshot has taken the place of what comes first
             for version, writer, changes in entries:
@@ -293,3 +293,12 @@ class Catalog:
             with suppress(Unreachable, TimeoutError):
                 async with asyncio.timeout(LEAVE_S):
                     await self.log.forget(Reader(self.reader, self.version, self._beats))
+
+
+async def _answer(question: Callable[[], Awaitable[Answer]], attempts: int) -> Answer:
+    """What the log answers, at one of so many attempts: after a failover each of its sessions loses one."""
+    for _ in range(attempts - 1):
+        with suppress(Unreachable):
+            return await question()
+        await asyncio.sleep(PAUSE_S)
+    return await question()

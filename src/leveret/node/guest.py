@@ -119,7 +119,8 @@ class GuestConnection(Connection):
     def _learnt(self, known: bool) -> None:
         """This node knows the version that it was asked for, or cannot get to know it; not under a lock."""
         if known:
-            self.hub.finish(self, partial(self.let_go, Hold.SHARD))
+            with suppress(JournalFailed, BrokerClosed):  # the shard has gone meanwhile: its next owner is asked again
+                self.hub.finish(self, partial(self.let_go, Hold.SHARD))
         else:
             self.abort()
 

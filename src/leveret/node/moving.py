@@ -125,6 +125,8 @@ class Moving:
             ) from None
         finally:
             self._moves.pop(shard, None)
+            if not move.done.cancel() and not move.done.cancelled():
+                move.done.exception()  # one that failed before it came to this has said why
             copy.cancel()
             await asyncio.to_thread(copy.close)
         LOG.info("shard moved", shard=shard, group=number)
