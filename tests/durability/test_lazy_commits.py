@@ -13,6 +13,7 @@ from leveret.journal.files import FileJournal
 from tests.amqp.client import Client, World
 
 WAIT_S = 60
+TURNS = 1_000
 PIECE = bytes(1 << 16)
 
 
@@ -44,6 +45,12 @@ def until(condition: Callable[[], bool]) -> None:
         give_turn()
 
 
+def give_turns() -> None:
+    """Let other threads do what they have to."""
+    for _ in range(TURNS):
+        give_turn()
+
+
 def holding(world: World, count: int) -> Client:
     """A client that was given messages, all of which is on the disk."""
     client = world.client()
@@ -72,6 +79,23 @@ def test_more_acknowledgements_do_not_put_it_off(world: World) -> None:
         client.send(BasicAck(tag))
         assert journal(world).dirty
         world.clock.advance(0.001)
+    until(lambda: not journal(world).dirty)
+
+
+def test_what_comes_after_a_commit_has_50_ms_of_its_own(world: World) -> None:
+    world.broker.queue("grave")
+    world.broker.queue("short", ttl=LAZY_COMMIT_MS / 1000, dead_letter="grave").send("late")
+    grave = world.core.topology.vhost("/").queues["grave"]
+    client = holding(world, 2)
+    client.send(BasicAck(1))
+    world.clock.advance(0.001)
+    settle(world)
+    client.send(BasicAck(2))
+    world.clock.advance((LAZY_COMMIT_MS - 1) / 1000)
+    until(lambda: grave.depth == 1)  # so the time of the first one has come, too
+    give_turns()
+    assert journal(world).dirty
+    world.clock.advance(0.001)
     until(lambda: not journal(world).dirty)
 
 

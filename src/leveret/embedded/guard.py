@@ -55,6 +55,7 @@ class Guard:
         self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
         self._housekeeper = Ticker(clock, lock, self._housekeep, "leveret-housekeeper")
         self._lazy_ms = NEVER_MS
+        self._lazy_frame = 0  # the one that is to be written then, unless somebody asks for it earlier
         self._lazy_bytes = LAZY_COMMIT_BYTES
         self._awaited = False  # somebody is going to wait for what was done since the lock was taken
         self._problem: Exception | None = None  # of a queue that could not be read; for whoever leaves next
@@ -175,7 +176,9 @@ class Guard:
 
     def _plan_lazily(self) -> int:
         """When what nobody waits for is to go to the disk; the caller holds the lock."""
-        if self._lazy_ms == NEVER_MS and self._is_uncommitted:
+        journal = self._journal
+        if journal is not None and journal.pending != self._lazy_frame and self._is_uncommitted:
+            self._lazy_frame = journal.pending
             self._lazy_ms = self.core.now_ms + LAZY_COMMIT_MS
         return self._lazy_ms
 
