@@ -1,4 +1,4 @@
-"""What nobody waits for goes to the disk with the next commit, or 50 ms later on its own."""
+"""What nobody waits for goes to the disk with the next commit, or on its own: 50 ms later, or when it is much."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,11 +8,13 @@ import pytest
 
 from leveret.amqp.methods import BasicAck, BasicConsume, BasicConsumeOk, BasicDeliver, ConfirmSelect, ConfirmSelectOk
 from leveret.clock import give_turn
-from leveret.embedded.guard import LAZY_COMMIT_MS
-from leveret.journal.commit import ThreadedCommit
+from leveret.embedded.guard import LAZY_COMMIT_BYTES, LAZY_COMMIT_MS
 from leveret.journal.files import FileJournal
 from tests.amqp.client import Client, World
 from tests.waiting import PATIENCE_S
+
+TURNS = 1_000
+PIECE = bytes(1 << 16)
 
 
 @pytest.fixture
@@ -28,6 +30,13 @@ def journal(world: World) -> FileJournal:
     return found
 
 
+def settle(world: World) -> None:
+    """Put everything on the disk that was done until now."""
+    world.broker.flush()
+    while not world.frames.empty():
+        world.hub.durable(world.frames.get())
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Wait for another thread without a verb, which would plan a commit itself."""
     until_s = monotonic() + PATIENCE_S
@@ -36,16 +45,10 @@ def until(condition: Callable[[], bool]) -> None:
         give_turn()
 
 
-def settle(world: World) -> None:
-    """Put everything on the disk, and wait until the journal has marked its end: until then it writes what comes."""
-    world.broker.flush()
-    store = world.broker.guard.store
-    assert store is not None
-    commit = store.commit
-    assert isinstance(commit, ThreadedCommit)
-    until(lambda: not (commit._unmarked or commit._busy))
-    while not world.frames.empty():
-        world.hub.durable(world.frames.get())
+def give_turns() -> None:
+    """Let other threads do what they have to."""
+    for _ in range(TURNS):
+        give_turn()
 
 
 def holding(world: World, count: int) -> Client:
@@ -64,22 +67,36 @@ def test_an_acknowledgement_is_written_after_50_ms(world: World) -> None:
     client = holding(world, 2)
     for tag in (1, 2):
         client.send(BasicAck(tag))
-        assert journal(world).dirty
         world.clock.advance((LAZY_COMMIT_MS - 1) / 1000)
-        assert world.frames.empty()
+        assert journal(world).dirty
         world.clock.advance(0.001)
-        world.hub.durable(world.frames.get(timeout=PATIENCE_S))
-        assert not journal(world).dirty
-        settle(world)
+        until(lambda: not journal(world).dirty)
 
 
 def test_more_acknowledgements_do_not_put_it_off(world: World) -> None:
     client = holding(world, LAZY_COMMIT_MS)
     for tag in range(1, LAZY_COMMIT_MS + 1):
-        assert world.frames.empty()
         client.send(BasicAck(tag))
+        assert journal(world).dirty
         world.clock.advance(0.001)
-    world.frames.get(timeout=PATIENCE_S)
+    until(lambda: not journal(world).dirty)
+
+
+def test_what_comes_after_a_commit_has_50_ms_of_its_own(world: World) -> None:
+    world.broker.queue("grave")
+    world.broker.queue("short", ttl=LAZY_COMMIT_MS / 1000, dead_letter="grave").send("late")
+    grave = world.core.topology.vhost("/").queues["grave"]
+    client = holding(world, 2)
+    client.send(BasicAck(1))
+    world.clock.advance(0.001)
+    settle(world)
+    client.send(BasicAck(2))
+    world.clock.advance((LAZY_COMMIT_MS - 1) / 1000)
+    until(lambda: grave.depth == 1)  # so the time of the first one has come, too
+    give_turns()
+    assert journal(world).dirty
+    world.clock.advance(0.001)
+    until(lambda: not journal(world).dirty)
 
 
 def test_an_acknowledgement_goes_with_the_next_confirm(world: World) -> None:
@@ -91,6 +108,15 @@ def test_an_acknowledgement_goes_with_the_next_confirm(world: World) -> None:
     assert not journal(world).dirty
 
 
+def test_much_is_written_at_once(world: World) -> None:
+    client = world.client()
+    client.queue(durable=True)
+    settle(world)
+    for _ in range(LAZY_COMMIT_BYTES // len(PIECE)):
+        client.publish(body=PIECE, delivery_mode=2)
+    until(lambda: not journal(world).dirty)
+
+
 def test_what_time_does_is_written_too(world: World) -> None:
     world.broker.queue("grave")
     world.broker.queue("dead", ttl=1, dead_letter="grave")
@@ -99,7 +125,6 @@ def test_what_time_does_is_written_too(world: World) -> None:
     queues = world.core.topology.vhost("/").queues
     world.clock.advance(1)
     until(lambda: queues["dead"].depth == 1)
-    settle(world)
     world.clock.advance(1)
     until(lambda: queues["grave"].depth == 1)
     world.clock.advance(LAZY_COMMIT_MS / 1000)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leveret.core.errors import JournalFailed
-from leveret.journal.commit import stop_process
+from leveret.journal.commit import IDLE_SECONDS, stop_process
 from tests.journal.world import FaultyDisk, World
 from tests.waiting import PATIENCE_S
 
@@ -67,6 +67,49 @@ def test_what_comes_while_a_sync_runs_is_the_next_frame(tmp_path: Path) -> None:
     disk.go.release()
     world.commit.wait(first + 1)
     assert len(world.bodies()[1]) == 101
+    world.close()
+
+
+def test_what_nobody_asked_for_waits_for_a_frame_that_somebody_asked_for(tmp_path: Path) -> None:
+    disk = GatedDisk(tmp_path)
+    world = World(disk, threaded=True)
+    disk.closed = True
+    first = world.journal.pending
+    with world.store.lock:
+        world.publish(b"asked for")
+        world.commit.kick()
+    disk.began.acquire()
+    with world.store.lock:
+        world.publish(b"not asked for")
+    disk.go.release()
+    world.commit.wait(first)
+    assert not disk.began.acquire(timeout=2 * IDLE_SECONDS)
+    disk.closed = False
+    with world.store.lock:
+        world.publish(b"asked for, too")
+        assert world.commit.pending == first + 1
+    world.commit.wait(first + 1)
+    assert len(world.bodies()[1]) == 3
+    world.close()
+
+
+def test_what_is_asked_for_while_a_sync_runs_is_written_after_it(tmp_path: Path) -> None:
+    disk = GatedDisk(tmp_path)
+    world = World(disk, threaded=True)
+    disk.closed = True
+    with world.store.lock:
+        world.publish()
+        world.commit.kick()
+    disk.began.acquire()
+    with world.store.lock:
+        world.publish(b"waited for")
+        seq = world.commit.pending
+    waiter = threading.Thread(target=world.commit.wait, args=(seq,))
+    waiter.start()
+    disk.closed = False
+    disk.go.release()
+    waiter.join()
+    assert world.journal.durable >= seq
     world.close()
 
 

@@ -5,9 +5,9 @@
         frame = guard.commit()      what was appended is to go to the disk
     guard.wait(frame)               until it is there; never under the lock
 
-What nobody waits for (deliveries, acknowledgements, what time did) goes with the next frame, or after
-LAZY_COMMIT_MS on its own. Time has a thread, and so has housekeeping: that one waits for disks and blob stores, which
-must not hold up a message that is due.
+What nobody waits for (deliveries, acknowledgements, what time did) goes with the next frame, or on its own after
+LAZY_COMMIT_MS, or when there is much of it. Time has a thread, and so has housekeeping: that one waits for disks and
+blob stores, which must not hold up a message that is due.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from leveret.stream.store import StreamStore
 from leveret.telemetry.tracing import BrokerTracer
 
 LAZY_COMMIT_MS = 50
+LAZY_COMMIT_BYTES = 1 << 20  # a frame that is much larger takes its time, and is not kept for reading
 TURNS_GIVEN = 20
 HOUSEKEEP_MS = 1_000  # how often, while something is written, checkpoints and compaction get a chance
 BUSY_MS = 10  # between two rounds of a compaction: others get the disk and the lock
@@ -54,6 +55,8 @@ class Guard:
         self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
         self._housekeeper = Ticker(clock, lock, self._housekeep, "leveret-housekeeper")
         self._lazy_ms = NEVER_MS
+        self._lazy_frame = 0  # the one that is to be written then, unless somebody asks for it earlier
+        self._lazy_bytes = LAZY_COMMIT_BYTES
         self._awaited = False  # somebody is going to wait for what was done since the lock was taken
         self._problem: Exception | None = None  # of a queue that could not be read; for whoever leaves next
         self._housekeep_segment = 0
@@ -80,6 +83,7 @@ class Guard:
         self.large = large
         self.first_frame = store.journal.pending
         self._journal = store.journal
+        self._lazy_bytes = min(LAZY_COMMIT_BYTES, store.options.unwritten_bytes_max)
         self._housekeep_segment = store.journal.segment + HOUSEKEEP_SEGMENTS
         with self.lock:
             if store.journal.full or store.watched:
@@ -124,6 +128,8 @@ class Guard:
                 self._commit_streams(self._streams)
             if core.dirty:
                 self._tell()
+            if self._journal is not None and self._journal.unwritten_bytes > self._lazy_bytes:
+                self.kick()
             self._ticker.plan(self._plan_lazily())
             deadline_ms = core.next_deadline_ms
             if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
@@ -170,7 +176,9 @@ class Guard:
 
     def _plan_lazily(self) -> int:
         """When what nobody waits for is to go to the disk; the caller holds the lock."""
-        if self._lazy_ms == NEVER_MS and self._is_uncommitted:
+        journal = self._journal
+        if journal is not None and journal.pending != self._lazy_frame and self._is_uncommitted:
+            self._lazy_frame = journal.pending
             self._lazy_ms = self.core.now_ms + LAZY_COMMIT_MS
         return self._lazy_ms
 
@@ -210,6 +218,7 @@ class Guard:
         elif self.core.dirty:
             with self.lock:
                 self._tell()
+                self._ticker.plan(self._plan_lazily())
 
     def wait(self, frame: int) -> None:
         """Return when a frame is durable."""

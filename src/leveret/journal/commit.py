@@ -1,5 +1,7 @@
 """Group commit: whatever was appended while the last sync ran is the next frame. There is no timer.
 
+What nobody asked for does not make a frame of its own: it goes with the next one that somebody did ask for.
+
 `Commit` does the work in the calling thread; `ThreadedCommit` has a writer thread. Both are used in the same way:
 
     with lock:
@@ -319,6 +321,7 @@ class ThreadedCommit(Commit):
         self._work.acquire()
         self._busy = self._stopping = False
         self._unmarked = False
+        self._wanted = 0  # the last frame that somebody asked for
         self._seen = 0
         self._thread = threading.Thread(target=self._run, name="leveret-journal", daemon=True)
         self._thread.start()
@@ -326,7 +329,8 @@ class ThreadedCommit(Commit):
     def kick(self) -> None:
         """Wake the writer thread if it sleeps; the caller holds the lock."""
         self._check()
-        if not self._busy:
+        self._wanted = self.pending
+        if not self._busy and self._has_more:
             self._busy = True
             self._work.release()
 
@@ -341,7 +345,7 @@ class ThreadedCommit(Commit):
 
     def wait(self, seq: int) -> None:
         """Return when a frame is durable; write it in this thread if nobody is writing."""
-        if self._durable < seq and self._lead():
+        if self._durable < seq and self._lead(seq):
             try:
                 while self.failed is None and self._durable < seq and self._commit_next():
                     continue
@@ -349,9 +353,10 @@ class ThreadedCommit(Commit):
                 self._hand_over()
         super().wait(seq)
 
-    def _lead(self) -> bool:
-        """Become the one who writes, if there is none."""
+    def _lead(self, seq: int) -> bool:
+        """Ask for a frame; become the one who writes, if there is none."""
         with self._lock:
+            self._wanted = max(self._wanted, seq)
             if self._busy or self._stopping or self.failed is not None:
                 return False
             self._busy = True
@@ -360,7 +365,7 @@ class ThreadedCommit(Commit):
     def _hand_over(self) -> None:
         """Let the writer thread go on: with what came meanwhile, or with marking the end when nothing comes."""
         with self._lock:
-            if self._unmarked and self._idle:
+            if self._unmarked and not self._has_more:
                 self._busy = False
             else:
                 self._unmarked = True
@@ -374,17 +379,23 @@ class ThreadedCommit(Commit):
             while self.failed is None and not self._stopping and self._commit_next():
                 self._unmarked = True
             with self._lock:
-                # What was appended since the last look is found here: nobody else could write it.
-                self._busy = not self._idle and self.failed is None and not self._stopping
+                # What was asked for since the last look is found here: nobody else could write it.
+                self._busy = self._has_more and self.failed is None and not self._stopping
                 if self._busy:
                     self._work.release()
             if self._stopping or self.failed is not None:
                 return
 
+    @property
+    def _has_more(self) -> bool:
+        """Whether a frame is sealed, or somebody asked for the open one; the caller holds the lock."""
+        opened = self._journal.pending
+        return self._journal.durable < opened - 1 or (self._wanted >= opened and not self._idle)
+
     def _commit_next(self) -> bool:
-        """Commit one frame; False when there is none."""
+        """Commit one frame; False when nobody asked for more."""
         with self._lock:
-            frame = self._next_frame()
+            frame = self._next_frame() if self._has_more else None
         if frame is None:
             return False
         if self._write(frame):
