@@ -59,6 +59,7 @@ def test_shards_go_where_they_should_and_away_from_a_node_that_leaves(
     assert [member["shards"] for member in told["members"]] == [2, 2]
     assert all(member["counts"]["takeovers"] >= SHARDS // 2 for member in told["members"])
     assert sum(row["queues"] for row in told["shards"]) == 1
+    assert sum(nodes.operate(name, "status")["queues"] for name in nodes.names) == 1
     assert len({member["definitions"] for member in told["members"]}) == 1
 
     assert main.main(["cluster", "status", "--data", nodes.data("b")]) == 0

@@ -173,7 +173,7 @@ def configure(parser: ArgumentParser) -> None:
     """A parser for each job."""
     words = parser.add_subparsers(title="jobs", metavar="JOB", required=True)
     for job in JOBS:
-        one = words.add_parser(job.name, help=job.help, description=job.help, allow_abbrev=False)
+        one = words.add_parser(job.name, help=job.help, description=job.help)
         one.set_defaults(job=job)
         for row in (*job.arguments, *SESSION):
             one.add_argument(*row.names, **row.options)
