@@ -7,11 +7,14 @@ from dataclasses import Field
 from typing import Any
 
 from leveret.cli.command import Command
-from leveret.core.errors import LeveretError
+from leveret.config import ServerOptions
+from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.server.exits import exit_code
 from leveret.server.settings import OPTIONS, flag, server_options
 from leveret.server.values import choices, is_switch, shown
 
+EXTRA = {"psycopg", "redis"}
+"""Modules that the extra `cluster` brings."""
 GROUPS = {
     "who is heard, and where": "host amqp amqps http https sqs tls plain default jwt metrics",
     "messages": "data store sync interval message blob blobs archive encryption salvage disk spare",
@@ -57,16 +60,26 @@ def explained(option: "Field[Any]") -> dict[str, Any]:
 def run(given: Namespace) -> int:
     """Serve; gives the exit code."""
     # Not above: the other commands need neither an event loop nor the protocol.
-    from leveret.server.clustered import serve_node
     from leveret.server.process import serve
 
     flags = {name: value for name, value in vars(given).items() if name in OPTIONS}
     try:
         options = server_options(flags, os.environ, given.config)
-        return serve(options) if options.cluster is None else serve_node(options)
+        return serve(options) if options.cluster is None else run_node(options)
     except LeveretError as error:
         print(f"leveret: {error}", file=sys.stderr)
         return exit_code(error)
+
+
+def run_node(options: ServerOptions) -> int:
+    """Serve as a node; only that needs what speaks with PostgreSQL."""
+    try:
+        from leveret.server.clustered import serve_node
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in EXTRA:
+            raise
+        raise InvalidArgument("a node of a cluster needs libraries: pip install 'leveret[cluster]'") from None
+    return serve_node(options)
 
 
 COMMAND = Command("serve", "run a server", configure, run)
