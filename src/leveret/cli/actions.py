@@ -123,7 +123,11 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "users.limits",
         "change the limits of a user",
-        (NAME, limit("max-connections", "connections at the same time"), limit("max-channels", "channels at the same time")),
+        (
+            NAME,
+            limit("max-connections", "connections at the same time"),
+            limit("max-channels", "channels at the same time"),
+        ),
         done="limits of user {name!r} changed",
     ),
     Action("keys.list", "list access keys", (ONLY_USER,), ("id", "user")),
