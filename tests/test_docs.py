@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from leveret.pipeline.scan import TABLES
 from leveret.pipeline.target import OF_ALL_ROWS
 from leveret.pipeline.target import OPTIONS as OPTIONS_OF_SINKS
 from leveret.server.exits import EXIT_CODES
+from leveret.server.values import shown
 from leveret.sink.pieces import COLUMNS
 from tests.jepsen.mistakes import MISTAKES
 from tests.sources import ROOT, files
@@ -71,9 +72,15 @@ def open_default(field: Any) -> str:
     return code(repr(field.default))
 
 
-def option_rows(options: Iterable[Any]) -> list[list[str]]:
+def server_default(field: Any) -> str:
+    """The default of an option of a server as the page writes it: as people give it, unless its help tells it."""
+    told = "default: " in field.metadata["help"] or not shown(field)
+    return "" if told else code(shown(field))
+
+
+def option_rows(options: Iterable[Any], default: Callable[[Any], str]) -> list[list[str]]:
     """The rows of a table of options."""
-    return [[code(row.name), open_default(row), row.metadata["help"]] for row in options]
+    return [[code(row.name), default(row), row.metadata["help"]] for row in options]
 
 
 def by_policy(argument: Argument) -> str:
@@ -107,13 +114,13 @@ def test_the_arguments_of_a_queue_are_documented() -> None:
 
 
 def test_the_options_of_open_are_documented_as_in_their_help() -> None:
-    assert table("options.md", "options") == option_rows(dataclasses.fields(Options))
+    assert table("options.md", "options") == option_rows(dataclasses.fields(Options), open_default)
 
 
 def test_the_options_of_a_server_are_documented_as_in_their_help() -> None:
     shared = dataclasses.fields(StoreOptions)
     own = dataclasses.fields(ServerOptions)[len(shared) :]
-    assert table("options.md", "server options") == option_rows(own)
+    assert table("options.md", "server options") == option_rows(own, server_default)
 
 
 def test_every_metric_is_documented_as_in_its_help() -> None:

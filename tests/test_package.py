@@ -1,6 +1,7 @@
 """The names of the package: each is there, and is imported only when somebody asks for it."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import leveret
 from leveret.config import ServerOptions
 from leveret.server.web import web_tokens_of
+from tests.server_process import TRACEBACK, ServerProcess
 
 
 def told_to_type_checkers() -> dict[str, str]:
@@ -35,11 +37,22 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     assert not hasattr(leveret, "opne")
 
 
-def test_a_server_needs_none_of_the_extras() -> None:
-    extras = ("cryptography", "jwt", "psycopg", "pyarrow", "pyspark")
-    script = f"import sys; sys.modules.update(dict.fromkeys({extras})); import leveret.server.process"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+EXTRAS = ("cryptography", "jwt", "psycopg", "pyarrow", "pyspark", "redis")
+WITHOUT_EXTRAS = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS})); from leveret.cli.main import main; "
+
+
+def test_a_server_needs_none_of_the_extras(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, program=("-c", WITHOUT_EXTRAS + "sys.exit(main())")) as server:
+        assert server.stop() == 0
+
+
+def test_a_node_without_its_extra_is_told_what_to_install(tmp_path: Path) -> None:
+    flags = ("--cluster", "c", "--store", "postgresql://db/c", "--etcd", "http://127.0.0.1:1", "--data", str(tmp_path))
+    script = WITHOUT_EXTRAS + f"sys.exit(main(['serve', *{flags}]))"
+    environ = {**os.environ, "LEVERET_CLUSTER_SECRET": "s"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environ)
+    assert (done.returncode, TRACEBACK in done.stderr) == (2, False), done.stderr
+    assert "pip install 'leveret[cluster]'" in done.stderr
 
 
 def test_who_wants_web_tokens_is_told_which_library_they_need(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,11 @@
 python -m examples.cluster
 """
 
+import os
 import signal
+import sys
 import threading
+from pathlib import Path
 
 from examples.cluster.machine import running
 from tests.node.processes import Nodes
@@ -24,28 +27,41 @@ A client names all of them, and gets the first that answers:
 
 By REST, of whatever node:
 
-    curl -u guest:guest -X POST http://127.0.0.1:{http}/queues/orders/dequeue -d '{{"wait_seconds": 5}}'
+    curl -u guest:guest http://127.0.0.1:{http}/queues/orders/messages -d '{{"payload": "hello"}}'
+    curl -u guest:guest http://127.0.0.1:{http}/queues/orders/dequeue -d '{{"wait_seconds": 5}}'
 
-Clients of SQS need a key: leveret keys add guest --data {data}
+By SQS, with the key that the first line prints (the second needs the AWS CLI):
 
-Who has which shard:
+    {leveret} keys add guest --data {data}
+    aws sqs list-queues --endpoint-url http://127.0.0.1:{sqs} --region us-east-1
 
-    leveret cluster status --data {data}
+The console is at http://127.0.0.1:{http}/ (guest, guest). Who has which shard, and what is not as it should be:
 
-Kill a node by its pid (kill -9), and look again. Ctrl-C stops everything.
+    {leveret} cluster status --data {data}
+    {leveret} doctor {data}
+
+Kill a node (kill -9 {pid}) and look again, at another one. Ctrl-C stops everything.
 """
 
 
 def told(nodes: Nodes) -> str:
     """How to connect."""
     places = "\n".join(
-        f"    node {name}: amqp://guest:guest@127.0.0.1:{nodes.port(name)}/  REST on {nodes.ports(name)['http']}  "
+        f"    node {name}: amqp://guest:guest@127.0.0.1:{nodes.port(name)}/  HTTP on {nodes.ports(name)['http']}  "
         f"SQS on {nodes.ports(name)['sqs']}  pid {nodes.pid(name)}"
         for name in nodes.names
     )
     ports = ", ".join(str(nodes.port(name)) for name in nodes.names)
-    first = nodes.names[0]
-    return HOW.format(places=places, ports=ports, http=nodes.ports(first)["http"], data=nodes.data(first))
+    first, last = nodes.names[0], nodes.names[-1]
+    return HOW.format(
+        places=places,
+        ports=ports,
+        http=nodes.ports(first)["http"],
+        sqs=nodes.ports(first)["sqs"],
+        data=nodes.data(first),
+        pid=nodes.pid(last),
+        leveret=os.path.relpath(Path(sys.executable).with_name("leveret")),
+    )
 
 
 def main() -> None:

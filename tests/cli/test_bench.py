@@ -12,9 +12,9 @@ import pytest
 from leveret.cli import main
 from leveret.cli.bench import wire
 from leveret.cli.bench.amqp import Login, login_of, settle
-from leveret.cli.bench.command import is_loopback
 from leveret.cli.bench.plan import Measured, Plan, Race, age_s, quantile, stamp
 from leveret.cli.bench.wire import Frame, Frames
+from leveret.cli.connection import is_here
 from leveret.core.errors import Unreachable
 from tests.cli.conftest import access_key
 from tests.server_process import ServerProcess
@@ -99,9 +99,7 @@ def test_a_server_that_hangs_up_ends_it(capsys: Captured) -> None:
 
 
 def test_hosts_of_this_machine_are_known_by_their_names() -> None:
-    assert [is_loopback(host) for host in ("localhost", "127.9.9.9", "::1", "10.0.0.1", "x")] == [True] * 3 + [
-        False
-    ] * 2
+    assert [is_here(host) for host in ("localhost", "127.9.9.9", "::1", "10.0.0.1", "x")] == [True] * 3 + [False] * 2
 
 
 def test_a_url_says_where_and_who() -> None:

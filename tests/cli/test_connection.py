@@ -115,6 +115,21 @@ def test_without_a_file_the_server_of_this_machine_is_asked(home: Path) -> None:
     assert profiles.path_of({"HOME": "/h"}) == Path("/h/.config/leveret/profiles.toml")
 
 
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("http://127.0.0.1:15672", "http://guest:guest@127.0.0.1:15672"),
+        ("https://localhost:15671", "https://guest:guest@localhost:15671"),
+        ("http://[::1]:15672", "http://guest:guest@[::1]:15672"),
+        ("http://ada:word@127.0.0.1:15672", "http://ada:word@127.0.0.1:15672"),
+        ("http://mq.example:15672", "http://mq.example:15672"),
+        ("http://127.0.0.1.example:15672", "http://127.0.0.1.example:15672"),
+    ],
+)
+def test_only_servers_of_this_machine_are_asked_as_the_first_user(url: str, asked: str) -> None:
+    assert connection.as_first_user(url) == asked
+
+
 def test_an_empty_file_is_no_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(" \n")
     with pytest.raises(InvalidArgument, match="holds no token"):

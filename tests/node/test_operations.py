@@ -10,7 +10,9 @@ import pytest
 
 from examples.cluster.__main__ import told as how_to_connect
 from leveret.cli import main
+from leveret.cluster.keys import Owner
 from leveret.core.errors import PreconditionFailed
+from leveret.node.operations import state_of
 from tests import waiting
 from tests.node.processes import SHARDS, Nodes
 from tests.server_process import TRACEBACK
@@ -58,6 +60,7 @@ def test_shards_go_where_they_should_and_away_from_a_node_that_leaves(
     assert [member["shards"] for member in told["members"]] == [2, 2]
     assert all(member["counts"]["takeovers"] >= SHARDS // 2 for member in told["members"])
     assert sum(row["queues"] for row in told["shards"]) == 1
+    assert sum(nodes.operate(name, "status")["queues"] for name in nodes.names) == 1
     assert len({member["definitions"] for member in told["members"]}) == 1
 
     assert main.main(["cluster", "status", "--data", nodes.data("b")]) == 0
@@ -111,6 +114,13 @@ def test_clients_connect_as_the_example_says(nodes: Nodes) -> None:
     exec(dedent(shown[shown.index("    import pika") : shown.index("By REST")]), names)
     with names["channel"].connection as connection:
         assert connection.channel().queue_declare("orders", passive=True).method.message_count == 0
+
+
+def test_a_shard_whose_owner_cannot_be_reached_is_not_called_active() -> None:
+    taken, asked = Owner("b", revision=7, lease=1, epoch=7), {"b": {"phases": {"0": "moving"}}}
+    assert [state_of(shard, taken, {"a", "b"}, asked) for shard in (0, 1)] == ["moving", "active"]
+    assert state_of(0, taken, {"a"}, {}) == "unreachable"
+    assert state_of(0, None, {"a"}, {}) == "vacant"
 
 
 def test_a_broker_without_a_cluster_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

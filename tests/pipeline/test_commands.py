@@ -85,6 +85,19 @@ def test_a_journal_in_postgresql_is_archived_by_the_name_of_its_store(
     assert "give --store" in capsys.readouterr().err
 
 
+def test_a_job_on_a_store_in_postgresql_archives_it_first(
+    run: Run, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with leveret.open(store_url) as broker:
+        broker.queue("orders").send_many(["a", "b", "c"])
+        seal(broker)
+    flags = {"store": store_url, "archive": tmp_path / "archive", "out": tmp_path / "lives"}
+    assert run("lifecycle", **flags)["messages"] == 3
+    for words, told in (([], "give --path, or --store"), (["--store", store_url], "name its directory by --archive")):
+        assert main.main(["pipeline", "report", "--out", str(tmp_path / "report"), *words]) == 1
+        assert told in capsys.readouterr().err
+
+
 def test_what_a_quiet_server_has_is_archived_once(run: Run, tmp_path: Path) -> None:
     served = Served(tmp_path / "data")
     try:

@@ -65,6 +65,12 @@ def test_the_walk_of_a_message(world: RestWorld, orders: leveret.Queue) -> None:
     assert orders.stats().acked == 1
 
 
+def test_a_message_of_a_queue_without_a_timeout_comes_back_all_the_same(world: RestWorld) -> None:
+    world.ok("PUT /queues/plain", {"visibility_timeout": None})  # as AMQP declares queues
+    world.ok("POST /queues/plain/messages", {"payload": 1})
+    assert world.take("plain")["visible_until"] == "2023-11-14T22:13:50.000Z"
+
+
 @pytest.mark.parametrize("payload", [{"a": [1, None]}, [], "text äöü", "", 7, 2.5, 10**30, [[[[]]]] * 3, True, None])
 def test_a_payload_comes_out_as_it_went_in(world: RestWorld, orders: leveret.Queue, payload: Any) -> None:
     world.ok("POST /queues/orders/messages", {"payload": payload})

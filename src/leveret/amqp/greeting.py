@@ -1,8 +1,9 @@
 """How the server introduces itself: what it is and what it can do."""
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from leveret.version import version
 
 PRODUCT = "Leveret"
 CAPABILITIES = (
@@ -30,16 +31,8 @@ def server_properties(cluster_name: str) -> dict[str, Any]:
         "information": "Licensed under the Apache License 2.0",
         "platform": f"Python {platform.python_version()}",
         "product": PRODUCT,
-        "version": _version(),
+        "version": version(),
     }
-
-
-def _version() -> str:
-    """The version that is installed; a source tree that is not has none."""
-    try:
-        return version("leveret")
-    except PackageNotFoundError:
-        return "0"
 
 
 def mechanisms(has_certificate: bool) -> tuple[str, ...]:

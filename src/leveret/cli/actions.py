@@ -102,7 +102,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         "users.add",
-        "add a user; he may do nothing until he is given permissions",
+        "add a user, who may do nothing before permissions are set",
         (
             NAME,
             argument(
@@ -112,7 +112,7 @@ ACTIONS: tuple[Action, ...] = (
         done="user {name!r} added",
         asks_password=True,
     ),
-    Action("users.delete", "delete a user and his permissions", (NAME, FORCE), done="user {name!r} deleted"),
+    Action("users.delete", "delete a user, with all permissions", (NAME, FORCE), done="user {name!r} deleted"),
     Action("users.password", "change a password", (NAME,), done="password of {name!r} changed", asks_password=True),
     Action(
         "users.tags",
@@ -123,7 +123,11 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "users.limits",
         "change the limits of a user",
-        (NAME, limit("max-connections", "connections he may have"), limit("max-channels", "channels he may have")),
+        (
+            NAME,
+            limit("max-connections", "connections at the same time"),
+            limit("max-channels", "channels at the same time"),
+        ),
         done="limits of user {name!r} changed",
     ),
     Action("keys.list", "list access keys", (ONLY_USER,), ("id", "user")),
@@ -212,7 +216,7 @@ ACTIONS: tuple[Action, ...] = (
         "permissions",
         (
             "list permissions",
-            "let a user into a virtual host, and say what he may do there",
+            "let a user into a virtual host, and say what is allowed there",
             "keep a user out of a virtual host",
         ),
         argument("configure", metavar="CONFIGURE", help="pattern of what may be declared"),

@@ -44,8 +44,8 @@ def configure_add(parser: ArgumentParser) -> None:
 
 def configure_move(parser: ArgumentParser) -> None:
     """The arguments of `move-shard`."""
-    parser.add_argument("shard", type=int, help="the number of the shard")
-    parser.add_argument("group", type=int, help="the number of its new group")
+    parser.add_argument("shard", type=int, metavar="SHARD", help="the number of the shard")
+    parser.add_argument("group", type=int, metavar="GROUP", help="the number of its new group")
     configure(parser)
 
 
@@ -63,7 +63,7 @@ def configure_discard(parser: ArgumentParser) -> None:
 
 def configure_catalog(parser: ArgumentParser) -> None:
     """The arguments of `move-catalog`."""
-    parser.add_argument("group", type=int, help="the number of the group that is to have the definitions")
+    parser.add_argument("group", type=int, metavar="GROUP", help="the number of the group that gets the definitions")
     configure(parser)
 
 

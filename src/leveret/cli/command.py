@@ -31,7 +31,7 @@ def worded(words: tuple[Word, ...]) -> Callable[[ArgumentParser], None]:
     def configure(parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
         for word in words:
-            one = actions.add_parser(word.name, help=word.help, description=word.help, allow_abbrev=False)
+            one = actions.add_parser(word.name, help=word.help, description=word.help)
             word.configure(one)
             one.set_defaults(act=word.run)
 

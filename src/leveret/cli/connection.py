@@ -8,22 +8,31 @@ import ssl
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
+from urllib.parse import urlsplit
 
 from leveret.cli.profiles import Profile, profile_of
 from leveret.client.broker import RemoteBroker, connect
 from leveret.client.calls import Call
 from leveret.core.errors import InvalidArgument
+from leveret.security.peers import is_loopback
 
 URL, TOKEN, PROFILE = "LEVERET_URL", "LEVERET_TOKEN", "LEVERET_PROFILE"
-FIRST_URL = "http://guest:guest@127.0.0.1:15672"
+FIRST_USER = "guest:guest"
+FIRST_URL = "http://127.0.0.1:15672"
 """A server on this machine that has just been started, when nothing else is said."""
 TOKEN_BYTES_MAX = 16 << 10
 
 
-def add_flags(parser: ArgumentParser, *, vhost: bool = True, title: str = "server") -> None:
+def add_flags(
+    parser: ArgumentParser,
+    *,
+    vhost: bool = True,
+    title: str = "server",
+    default: str = f"default: ${URL}, the profile, or this machine as guest",
+) -> None:
     """The flags that say where the server is."""
     group = parser.add_argument_group(title)
-    group.add_argument("--url", help=f"http(s)://HOST:PORT; default: ${URL}, the profile, or this machine")
+    group.add_argument("--url", help=f"http(s)://USER:PASSWORD@HOST:PORT; {default}")
     group.add_argument("--token-file", metavar="FILE", help=f"file with the token; default: ${TOKEN} or the profile")
     group.add_argument("--token", metavar="TEXT", help="the token; others on this machine can see it there")
     group.add_argument("--profile", metavar="NAME", help=f"a server from profiles.toml; default: ${PROFILE}")
@@ -36,7 +45,21 @@ def connected(given: Namespace, *, vhost: bool = True) -> RemoteBroker:
     """A client of the server that is meant; nothing is asked yet. Without `vhost` it asks about the whole server."""
     found = target(given)
     tls = ssl.create_default_context(cafile=found.ca_file) if found.ca_file else None
-    return connect(found.url or FIRST_URL, token=found.token, vhost=found.vhost if vhost else None, tls=tls)
+    url = found.url or FIRST_URL
+    url = url if found.token else as_first_user(url)
+    return connect(url, token=found.token, vhost=found.vhost if vhost else None, tls=tls)
+
+
+def as_first_user(url: str) -> str:
+    """A URL of this machine that names nobody, with the first user of a server, who is let in from here only."""
+    parts = urlsplit(url)
+    nobody = parts.username is None and is_here(parts.hostname or "")
+    return url.replace("://", f"://{FIRST_USER}@", 1) if nobody else url
+
+
+def is_here(host: str) -> bool:
+    """Whether a host is this machine, by its name alone: nobody is asked."""
+    return host == "localhost" or is_loopback(host)
 
 
 def target(given: Namespace) -> Profile:

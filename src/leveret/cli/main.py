@@ -6,11 +6,13 @@ Exit codes: 0 done, 1 refused or failed (one sentence on the standard error stre
 
 import os
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from leveret.cli.command import Command
+from leveret.cli.parser import Parser
 from leveret.core.errors import LeveretError
 
 OBJECTS = "objects"
@@ -60,17 +62,36 @@ DONE, FAILED = 0, 1
 INTERRUPTED = 130  # as shells have it for a program that was interrupted from the keyboard
 
 
+AFTER_COMMANDS = """\
+`leveret serve` starts a server; `leveret COMMAND --help` explains a command.
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage."""
+
+
+class Version(Action):
+    """Prints the version; it is looked up only then, for that takes longer than most commands."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        """A flag without a value."""
+        super().__init__(option_strings, SUPPRESS, nargs=0, default=SUPPRESS, help=help)
+
+    def __call__(self, parser: ArgumentParser, *_: Any) -> None:
+        """Print it, and end."""
+        from leveret.version import version
+
+        print(f"leveret {version()}")
+        parser.exit()
+
+
 def parser(known: Sequence[Command] | None = None) -> ArgumentParser:
     """The parser of the command line: of all commands, or of those that were found to be enough."""
-    whole = ArgumentParser(prog="leveret", description="Leveret, a message broker.", allow_abbrev=False)
+    whole = Parser(prog="leveret", description="Leveret, a message broker.", epilog=AFTER_COMMANDS)
+    whole.add_argument("--version", action=Version, help="print the version and end")
     words = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in commands() if known is None else known:
         one = words.add_parser(
             command.name,
             help=command.help,
             description=command.help,
-            allow_abbrev=False,
-            formatter_class=RawDescriptionHelpFormatter,
             epilog=epilog(command),
         )
         command.configure(one)

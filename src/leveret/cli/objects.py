@@ -24,7 +24,7 @@ def configured(noun: str) -> Callable[[ArgumentParser], None]:
     def configure(parser: ArgumentParser) -> None:
         words = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
         for word, action in actions_of(noun).items():
-            one = words.add_parser(word, help=action.help, description=action.help, allow_abbrev=False)
+            one = words.add_parser(word, help=action.help, description=action.help)
             one.set_defaults(action=action)
             for row in action.arguments:
                 one.add_argument(*row.names, **row.options)

@@ -15,7 +15,7 @@ from leveret.cli.command import Command
 from leveret.cli.output import as_json, as_list, as_table
 from leveret.cli.target import Elsewhere
 from leveret.client.broker import connect
-from leveret.core.errors import NotFound
+from leveret.core.errors import InvalidArgument, NotFound
 from leveret.server.control_client import Remote, connected
 
 EXTRA = {"pyspark", "pyarrow", "py4j", "grpc", "pandas"}
@@ -41,6 +41,12 @@ SOURCE = (
     *KEYS,
 )
 OPTIONAL_PATH = argument("--path", metavar="DIR", help="observe the workload in this data directory or archive")
+EITHER = (
+    argument("--path", metavar="DIR", help="data directory of a broker, or an archive"),
+    argument("--store", metavar="URL", help="instead: PostgreSQL of a broker or cluster, archived to --archive first"),
+    argument("--url", help="nodes that seal --store before, so that it is read to its end"),
+    TOKEN,
+)
 EDITS = (
     argument(
         "--where", metavar="SQL", help="only messages of which this is true, such as \"headers['kind'] = 'order'\""
@@ -87,13 +93,13 @@ JOBS: tuple[Job, ...] = (
     Job(
         "lifecycle",
         "write one row for each message in each queue: when it came, was delivered and left, and how",
-        (PATH, *SOURCE, argument("--out", required=True, metavar="DIR", help="directory for the Parquet files")),
+        (*EITHER, *SOURCE, argument("--out", required=True, metavar="DIR", help="directory for the Parquet files")),
     ),
     Job(
         "report",
         "report on queues: tables, a page with plots, and a summary",
         (
-            PATH,
+            *EITHER,
             *SOURCE,
             argument("--out", required=True, metavar="DIR", help="directory for the report"),
             argument(
@@ -173,7 +179,7 @@ def configure(parser: ArgumentParser) -> None:
     """A parser for each job."""
     words = parser.add_subparsers(title="jobs", metavar="JOB", required=True)
     for job in JOBS:
-        one = words.add_parser(job.name, help=job.help, description=job.help, allow_abbrev=False)
+        one = words.add_parser(job.name, help=job.help, description=job.help)
         one.set_defaults(job=job)
         for row in (*job.arguments, *SESSION):
             one.add_argument(*row.names, **row.options)
@@ -181,7 +187,9 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(given: Namespace) -> int:
     """Run a job and print what came of it."""
-    if given.job.name == "archive" and not given.no_seal:
+    if EITHER[0] in given.job.arguments:
+        check_either(given)
+    if not given.no_seal if given.job.name == "archive" else getattr(given, "store", None) is not None:
         seal(given)
     with extra():
         context = import_module("leveret.pipeline.commands.context")
@@ -189,6 +197,14 @@ def run(given: Namespace) -> int:
         outcome = context.attempt(job.run, context.Context(given, os.environ, sys.stderr))
     print(as_json(everything(outcome)) if given.json else as_text(outcome))
     return 0
+
+
+def check_either(given: Namespace) -> None:
+    """Refuse what names no history, or two."""
+    if (given.path is None) == (given.store is None):
+        raise InvalidArgument("give --path, or --store with an --archive that is brought up to date")
+    if given.store is not None and given.archive is None:
+        raise InvalidArgument("--store is read through an archive: name its directory by --archive")
 
 
 def seal(given: Namespace) -> None:

@@ -8,7 +8,7 @@ to the command.
 import secrets
 import time
 from argparse import ArgumentParser, Namespace
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from leveret.cli import connection
 from leveret.cli.command import Command
@@ -19,7 +19,7 @@ from leveret.client.broker import RemoteBroker
 from leveret.client.exchange import RemoteExchange
 from leveret.client.queue import RECEIVE_MAX, RemoteQueue
 from leveret.client.stream import RemoteStream
-from leveret.core.errors import InvalidArgument
+from leveret.core.errors import InvalidArgument, NotFound
 
 EXPIRES_S = 120  # after which a queue goes that nobody asks any more
 LENGTH_MAX = 10_000  # a slow terminal misses old messages; the memory of the server does not fill
@@ -72,7 +72,10 @@ def bindings(server: RemoteBroker, given: Namespace) -> list[tuple[str, str]]:
     if given.exchange is not None:
         return [(given.exchange, given.key)]
     vhost = quote(connection.target(given).vhost or "/", safe="")
-    rows = connection.ask(server, f"/queues/{vhost}/{quote(given.queue, safe='')}/bindings")
+    try:
+        rows = connection.ask(server, f"/queues/{vhost}/{quote(given.queue, safe='')}/bindings")
+    except NotFound:
+        raise NotFound(f"no queue '{given.queue}' in vhost '{unquote(vhost)}': see `leveret queues list`") from None
     found = [(row["source"], row["routing_key"]) for row in rows if row["source"]]
     if not found:
         raise InvalidArgument(

@@ -15,6 +15,8 @@ from leveret.server.control_client import Operator, connect
 from leveret.server.remote_control import PREFIX
 from leveret.server.settings import broker_options, flag, server_options, variable
 
+ELSEWHERE = "a server elsewhere, named by --url or --profile"
+
 
 def add_flags(parser: ArgumentParser) -> None:
     """The flags that say where the data is, or the server."""
@@ -24,7 +26,7 @@ def add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--config", metavar="FILE", help="configuration file of the server; says where the data is and how to open it"
     )
-    connection.add_flags(parser, vhost=False, title="a server elsewhere, named by --url or --profile")
+    connection.add_flags(parser, vhost=False, title=ELSEWHERE, default="default: the server of the data directory")
 
 
 def operator(given: Namespace) -> AbstractContextManager[Operator]:

@@ -48,7 +48,8 @@ class Link:
             plain = socket.create_connection((address.host, address.port), connect_s)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
-            raise Lost(Unreachable(f"cannot connect to {address!r} ({error}): see whether it runs"), False) from None
+            problem = f"cannot connect to {address!r} ({error.strerror or error}): see whether it runs"
+            raise Lost(Unreachable(problem), False) from None
         try:
             self._socket = (
                 plain if address.tls is None else address.tls.wrap_socket(plain, server_hostname=address.host)

@@ -30,12 +30,14 @@ KINDS: dict[str, type[LeveretError]] = {
     _title(kind): kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, LeveretError)
 }
 BY_STATUS: dict[int, type[LeveretError]] = {
-    401: AccessRefused,
     403: AccessRefused,
     404: errors.NotFound,
     502: Unreachable,
     503: Unreachable,
 }
+
+UNKNOWN = 401
+HOW_TO_SAY_WHO = "name a user and the password in the URL, http://USER:PASSWORD@HOST:PORT, or a token"
 
 
 class Again(NamedTuple):
@@ -88,6 +90,8 @@ def refusal_of(answer: Answer) -> LeveretError:
     """The exception that the embedded broker would have raised."""
     told = answer.json()
     detail = str(told.get("detail") or told.get("reason") or f"the server answered {answer.status}")
+    if answer.status == UNKNOWN:
+        return AccessRefused(f"{detail.partition(':')[0]}: {HOW_TO_SAY_WHO}")
     kind = KINDS.get(str(told.get("title")), BY_STATUS.get(answer.status, LeveretError))
     return kind(detail)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from leveret.core import browse
 from leveret.core.broker import Broker as Core
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue as CoreQueue
 from leveret.journal.store import Store
 from leveret.stream.store import StreamStore
@@ -126,8 +127,8 @@ def queue_stats(queue: CoreQueue, waiters: int) -> QueueStats:
 
 
 def broker_stats(core: Core) -> BrokerStats:
-    """The figures of all queues together."""
-    queues = core.queues.values()
+    """The figures of all queues together, but for those that shards have for themselves."""
+    queues = [queue for queue in core.queues.values() if queue.vhost != INTERNAL_VHOST]
     return BrokerStats(
         queues=len(queues),
         ready=sum(queue.depth for queue in queues),

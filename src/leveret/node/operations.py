@@ -227,6 +227,7 @@ class Operations:
 
     def _shards(self, reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
         queues = Counter(self._node.catalog.replica.homes.values())
+        linked = {self._node.name, *self._node.links}
         rows = []
         for shard in range(self._coordinator.shard_count):
             owner = self._coordinator.view.owners.get(shard)
@@ -235,7 +236,7 @@ class Operations:
                     "shard": shard,
                     "owner": None if owner is None else owner.node,
                     "epoch": None if owner is None else owner.epoch,
-                    "state": _state(shard, owner, reports),
+                    "state": state_of(shard, owner, linked, reports),
                     "group": groups.get(shard),
                     "queues": queues[str(shard)],
                 }
@@ -243,10 +244,12 @@ class Operations:
         return rows
 
 
-def _state(shard: int, owner: Owner | None, reports: dict[str, Any]) -> str:
-    """Where a shard is: as its owner says, or as etcd has it while the owner does not answer."""
+def state_of(shard: int, owner: Owner | None, linked: set[str], reports: dict[str, Any]) -> str:
+    """Where a shard is: as its owner says, or as etcd has it if the owner is within reach and does not answer."""
     if owner is None:
         return "vacant"
+    if owner.node not in linked:
+        return "unreachable"
     told = reports.get(owner.node, {}).get("phases", {}).get(str(shard))
     return str(told) if told else "active" if owner.epoch else "taking"
 

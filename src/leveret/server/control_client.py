@@ -15,6 +15,7 @@ from leveret.core import errors
 from leveret.core.errors import DataLocked, LeveretError, NotFound, PreconditionFailed
 from leveret.embedded.broker import Broker, open
 from leveret.journal.disk import LOCK_NAME
+from leveret.journal.meta import META_NAME
 from leveret.security.access import Access
 from leveret.server.administration.site import Site
 from leveret.server.administration.verbs import call
@@ -104,8 +105,8 @@ def connect(directory: str, options: Mapping[str, Any] | None = None, store: str
         finally:
             remote.close()
         return
-    if store is not None:
-        raise NotFound(f"no server listens in {directory}: start it, or name one by --url")
+    if store is not None or is_elsewhere(directory):
+        raise NotFound(f"no server listens in {directory}, and it has no messages: start it, or name one by --url")
     with opened(directory, options or {}) as broker:
         yield Local(broker)
 
@@ -113,10 +114,18 @@ def connect(directory: str, options: Mapping[str, Any] | None = None, store: str
 def check_directory(directory: str) -> None:
     """Refuse a directory that is something else: a slip of the pen must not make a broker of it."""
     if not os.path.isdir(directory):
-        raise NotFound(f"there is no directory {directory}: name the data directory of the server, or make it first")
+        raise NotFound(
+            f"there is no directory {directory}: name the data directory of the server by --data, or a server by --url"
+        )
     found = os.listdir(directory)
     if found and LOCK_NAME not in found:
         raise NotFound(f"{directory} is not the data directory of a broker: name that, or an empty directory")
+
+
+def is_elsewhere(directory: str) -> bool:
+    """Whether a data directory is that of a node, or of a server on PostgreSQL: there are no messages in it."""
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    return LOCK_NAME in names and META_NAME not in names
 
 
 def connected(directory: str) -> socket.socket | None:

@@ -5,7 +5,6 @@ import resource
 import shutil
 import socket
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from leveret.alerting.service import Alerting
@@ -23,6 +22,7 @@ from leveret.server.administration import definitions
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.site import Site as Ground
 from leveret.telemetry.audit import Audit
+from leveret.version import version
 
 
 class Definitions:
@@ -58,7 +58,7 @@ def management_site(
     clients = Description(amqp.hub, node)
     process = Process(
         node=node,
-        version=product_version(),
+        version=version(),
         data=os.path.abspath(options.data),
         pid=os.getpid(),
         started_ms=desk.guard.clock.now_ms(),
@@ -93,11 +93,3 @@ def listening(sockets: Sockets) -> list[Listening]:
             host, port = each.getsockname()[:2]
             found.append(Listening(protocol, host, port, protocol in WITH_TLS))
     return found
-
-
-def product_version() -> str:
-    """The version that is installed; a source tree that is not has none."""
-    try:
-        return version("leveret")
-    except PackageNotFoundError:
-        return "0"

@@ -90,6 +90,17 @@ def is_switch(option: "Field[Any]") -> bool:
     return option.type is bool
 
 
+def shown(option: "Field[Any]") -> str:
+    """The default of an option as people write it."""
+    value = option.default
+    if value is None or value is False:
+        return "off"
+    if value is True:
+        return "on"
+    sized = [unit for unit in ("GiB", "MiB", "KiB") if "_bytes" in option.name and value % BYTES[unit.upper()] == 0]
+    return f"{value // BYTES[sized[0].upper()]}{sized[0]}" if sized else str(value)
+
+
 def parse(option: "Field[Any]", given: object) -> Any:
     """The value of an option, from text or from a configuration file; the error names the option."""
     text = str(given).strip()

@@ -5,7 +5,6 @@ import threading
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import suppress
-from ipaddress import ip_address
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,11 +12,12 @@ from urllib.parse import urlsplit
 from leveret.cli.bench import amqp, sqs
 from leveret.cli.bench.plan import QUANTILES, STAMP_BYTES, Plan, Race
 from leveret.cli.command import Command
+from leveret.cli.connection import is_here
 from leveret.cli.numbers import positive, whole
 from leveret.cli.output import as_json, print_table
 from leveret.cli.progress import Progress
 from leveret.cli.units import in_short
-from leveret.core.errors import InvalidArgument, LeveretError
+from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
 
 SECONDS_MAX = 600.0
 COUNT_MAX = 100_000_000
@@ -66,7 +66,7 @@ def run(given: Namespace) -> int:
     load = LOADS.get(urlsplit(given.url).scheme)
     if load is None:
         raise InvalidArgument(f"the URL begins with one of {', '.join(LOADS)}")
-    if not given.yes and not is_loopback(urlsplit(given.url).hostname or ""):
+    if not given.yes and not is_here(urlsplit(given.url).hostname or ""):
         raise InvalidArgument("this is not your own machine, and a benchmark is a load: say --yes if that is meant")
     plan = Plan(
         url=given.url,
@@ -87,18 +87,14 @@ def run(given: Namespace) -> int:
     return 0
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name alone: nobody is asked."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def measured(load: ModuleType, plan: Plan) -> dict[str, Any]:
     """The result of one measurement; its queue is removed in any case."""
     ceiling = load.ceiling(plan)
-    load.prepare(plan)
+    try:
+        load.prepare(plan)
+    except OSError as error:
+        problem = f"cannot connect to {endpoint(plan.url)} ({error.strerror or error}): see whether it runs"
+        raise Unreachable(problem) from None
     try:
         race = Race(plan)
         threads = [side(race, load.consume), side(race, load.publish, race.published)]
@@ -111,11 +107,8 @@ def measured(load: ModuleType, plan: Plan) -> dict[str, Any]:
             load.clean(plan)
     if race.failure is not None:
         raise race.failure
-    parts = urlsplit(plan.url)
     return {
-        "endpoint": f"{parts.scheme}://{parts.hostname}:{parts.port}"
-        if parts.port
-        else f"{parts.scheme}://{parts.hostname}",
+        "endpoint": endpoint(plan.url),
         "size_bytes": plan.size_bytes,
         "window": plan.window,
         "published": race.sent.result(race.began_s),
@@ -123,6 +116,12 @@ def measured(load: ModuleType, plan: Plan) -> dict[str, Any]:
         "lost": race.sent.count - race.received.count,
         "generator_per_second_max": round(ceiling),
     }
+
+
+def endpoint(url: str) -> str:
+    """A URL without who asks."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def side(race: Race, work: Callable[[Race], None], done: threading.Event | None = None) -> threading.Thread:

@@ -1,6 +1,5 @@
 """A cluster, asked of the node that has a data directory: how it is, what it would not survive, what to do about it."""
 
-import os
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -9,8 +8,6 @@ from typing import Any
 from leveret.cli.cluster import doubt
 from leveret.cli.output import as_list, as_table, cell
 from leveret.core.errors import NotFound
-from leveret.journal.disk import LOCK_NAME
-from leveret.journal.meta import META_NAME
 from leveret.net.addresses import host_and_port
 from leveret.server.control_client import connect
 
@@ -24,16 +21,10 @@ Told = dict[str, Any]
 Question = Callable[[Told], Iterator[str]]
 
 
-def is_elsewhere(path: Path) -> bool:
-    """Whether a data directory is that of a node, or of a server on PostgreSQL: there are no messages in it."""
-    names = os.listdir(path) if path.is_dir() else []
-    return LOCK_NAME in names and META_NAME not in names
-
-
 def examine(path: Path) -> Told:
     """What the node of a directory finds out."""
     try:
-        with connect(str(path), store="elsewhere") as operator:
+        with connect(str(path)) as operator:
             told: Told = operator.call("cluster.examine")
     except NotFound:
         raise NotFound(f"{path} is that of a node, which does not run: start it, or ask on another one") from None

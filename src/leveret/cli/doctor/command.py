@@ -15,6 +15,7 @@ from leveret.cli.progress import Progress
 from leveret.cli.units import in_bytes
 from leveret.embedded.options import options_of
 from leveret.embedded.storage import journal_options
+from leveret.server.control_client import is_elsewhere
 from leveret.server.settings import broker_options, server_options, variable
 
 
@@ -32,7 +33,7 @@ def run(given: Namespace) -> int:
     """Examine and explain; fails when something is damaged."""
     settings = server_options({} if given.data is None else {"data": given.data}, os.environ, given.config)
     path, check = Path(settings.data), not given.quick
-    if cluster.is_elsewhere(path):
+    if is_elsewhere(settings.data):
         return run_cluster(path, given.json)
     options = journal_options(options_of(broker_options(settings)))
     total = bytes_to_read(sizes(path), check)

@@ -9,6 +9,7 @@ from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.names import consumer_name
 from leveret.core.publish import ORIGIN
+from leveret.embedded.declare import OPTIONS
 from leveret.embedded.message import Message, any_stored
 from leveret.embedded.queue import SETTLE, Queue
 from leveret.embedded.receipts import RECEIPT_CHARS
@@ -25,6 +26,8 @@ RECEIPTS_MAX = 1_000
 ANY_ID = "-"  # whatever the receipt is for
 RECEIPT = Text("The receipt_handle that came with the message.", 2 * RECEIPT_CHARS, 1, required=True)
 SECONDS = Number("Until it can be received again, from now on.", 0, SECONDS_MAX)
+LEASE_S: float = OPTIONS["visibility_timeout"].default
+"""Of a queue without a visibility timeout, as those that AMQP declares."""
 DONE = {204: ("Done, and on the disk.", None)}
 
 
@@ -41,10 +44,16 @@ def dequeue(call: Call) -> Any:
         answer,
         body.get("max_messages", 1),
         wait_s=body.get("wait_seconds", 0),
-        lease_s=body.get("visibility_timeout"),
+        lease_s=lease_s_of(call),
         consumer=consumer_name(call.identity.user, body.get("consumer_id")),
     )
     return found if isinstance(found, Response) else _fetched(call, found, raw)
+
+
+def lease_s_of(call: Call) -> float | None:
+    """For how long messages are asked for; None: as the queue says. A client that is gone holds nothing for ever."""
+    asked: float | None = call.body.get("visibility_timeout")
+    return LEASE_S if asked is None and call.queue.anyway.policy.lease_ms is None else asked
 
 
 async def _fetched(call: Call, found: list[Message] | asyncio.Future[Response | list[Message]], raw: bool) -> Answer:
@@ -165,7 +174,7 @@ OPERATIONS = (
             {
                 "max_messages": Whole("How many at most; default: 1.", 1, DEQUEUE_MAX),
                 "visibility_timeout": Number(
-                    "Seconds until they can be received again, unless acknowledged; default: as the queue says.",
+                    "Seconds until they can be received again, unless acknowledged; default: as the queue says, or 30.",
                     0,
                     SECONDS_MAX,
                 ),

@@ -1,7 +1,6 @@
 """The OpenAPI document, made of the same rows that route and check requests."""
 
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from leveret.embedded.broker import VHOST
@@ -9,6 +8,7 @@ from leveret.http.idempotency import KEY_HELP
 from leveret.http.problem import PROBLEM
 from leveret.http.response import JSON
 from leveret.http.rest.operation import Operation
+from leveret.version import version
 
 Json = dict[str, Any]
 VHOST_HELP = "The virtual host that the names are in."
@@ -47,7 +47,7 @@ def document(operations: Iterable[Operation]) -> Json:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Leveret", "version": _version(), "summary": "Queues, exchanges, streams and messages."},
+        "info": {"title": "Leveret", "version": version(), "summary": "Queues, exchanges, streams and messages."},
         "security": [{"bearer": []}, {"basic": []}],
         "paths": paths,
         "components": {
@@ -111,10 +111,3 @@ def _answer(text: str, schema: Any) -> Json:
 def _refusals() -> Json:
     content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {status: {"description": text, "content": content} for status, text in REFUSALS.items()}
-
-
-def _version() -> str:
-    try:
-        return version("leveret")
-    except PackageNotFoundError:
-        return "0"

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from leveret.clock import SystemClock
 from leveret.core.errors import InvalidArgument
 from leveret.pipeline.failures import refusal
 
@@ -71,10 +72,23 @@ class Context:
 
             LeveretSource(self.options()).scan()
 
+    def catch_up(self, spark: SparkSession, status: Status) -> None:
+        """Bring the archive of a store in PostgreSQL up to date, which is read in its place; no day is dropped."""
+        if self.given.store is None:
+            return
+        from leveret.pipeline.archive import Archive, archive
+
+        keys = (self.given.encryption_key_file, self.given.encryption_key_env)
+        job = Archive(self.given.archive, store=self.given.store, retention_days=None, keys=keys)
+        archive(spark, job, SystemClock().now_ms(), status.tell)
+
     def options(self) -> dict[str, str]:
         """What the flags --path, --archive, --queue, --since and --until choose, as options of the format."""
         names = ("path", "archive", "queue", "since", "until", "encryption_key_file", "encryption_key_env")
-        return {name: str(value) for name in names if (value := getattr(self.given, name)) is not None}
+        found = {name: str(value) for name in names if (value := getattr(self.given, name)) is not None}
+        if "path" not in found:
+            found["path"] = found.pop("archive")  # that of a store
+        return found
 
     def table(self, spark: SparkSession, table: str) -> DataFrame:
         """The table that these flags choose."""

@@ -9,6 +9,7 @@ from leveret.pipeline.lifecycle import lifecycle
 def run(context: Context) -> Outcome:
     """Write the lives of messages, and say how they ended."""
     with context.spark() as (spark, status):
+        context.catch_up(spark, status)
         status.tell("lives of messages")
         lives = lifecycle(context.table(spark, "events"))
         lives.write.mode("overwrite").parquet(context.given.out)

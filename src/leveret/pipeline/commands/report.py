@@ -9,6 +9,7 @@ def run(context: Context) -> Outcome:
     given = context.given
     objective = Objective(given.within_ms, given.share)
     with context.spark() as (spark, status):
+        context.catch_up(spark, status)
         status.tell("report")
         done = build(
             spark,

@@ -10,7 +10,7 @@ from leveret.server.administration.site import Cluster, Site, Verb
 def joined(site: Site) -> Cluster:
     """The cluster of a running node."""
     if site.cluster is None:
-        raise PreconditionFailed("this is no running node of a cluster: name the data directory of one")
+        raise PreconditionFailed("this is no running node of a cluster: name the data directory of one by --data")
     return site.cluster
 
 

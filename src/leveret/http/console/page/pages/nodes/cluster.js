@@ -10,7 +10,7 @@ import { hasTag } from "../../session.js";
 import { tableOf } from "../../table.js";
 import { say } from "../../toast.js";
 
-const STATES = { active: "good", vacant: "bad" };
+const STATES = { active: "good", vacant: "bad", unreachable: "bad" };
 const COLUMNS = [
   { label: "Shard", numeric: true, narrow: true, show: (row) => String(row.shard) },
   { label: "Owner", show: (row) => (row.owner ? h("a", { href: to("nodes", row.owner) }, row.owner) : "nobody") },

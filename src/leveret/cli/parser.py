@@ -1,0 +1,64 @@
+"""Parsers of the command line: what they complain of is one sentence, and their help fits a terminal of 80 columns."""
+
+import re
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+WRONG_USAGE = 2
+HELP_COLUMN = 28
+"""Where the explanations begin: behind the longest of our names."""
+CHOICE = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)")
+UNKNOWN = "unrecognized arguments: "
+MISSING_WORD = re.compile(r"the following arguments are required: (COMMAND|ACTION|JOB)")
+WORD = re.compile(r"[\w/-]+")
+FLAG = re.compile(r"(?<!\S)--[a-z][a-z-]*")
+
+
+class Formatter(RawDescriptionHelpFormatter):
+    """Help with a wider first column."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        """For a program."""
+        super().__init__(prog, max_help_position=HELP_COLUMN, **options)
+
+
+class Parser(ArgumentParser):
+    """A parser for `leveret`, or for a word after it; flags are not abbreviated, so that new ones break no script."""
+
+    def __init__(self, **options: Any) -> None:
+        """See ArgumentParser."""
+        super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **options})
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Complain of what is unknown here, and not in the parser above, which does not know these flags."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(UNKNOWN + " ".join(unknown))
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where to look; whoever gave no word at all gets the list of them."""
+        if MISSING_WORD.fullmatch(message):
+            self.print_help(sys.stderr)
+        else:
+            print(f"{self.prog}: {self._sentence(message)}", file=sys.stderr)
+        raise SystemExit(WRONG_USAGE)
+
+    def _sentence(self, message: str) -> str:
+        """A complaint, with what was probably meant, or where to look."""
+        chosen = CHOICE.fullmatch(message)
+        if chosen:
+            name, word, known = chosen.groups()
+            what = f"there is no {name.lower()}" if name.isupper() else f"{name} cannot be"
+            return f"{what} {word!r}: {self._meant(word, WORD.findall(known))}"
+        if message.startswith(UNKNOWN):
+            word = message.removeprefix(UNKNOWN).split()[0]
+            return f"it has no {word}: {self._meant(word, FLAG.findall(self.format_help()))}"
+        return f"{message}: {self._meant('', [])}"
+
+    def _meant(self, word: str, known: list[str]) -> str:
+        """What a word was probably meant to be."""
+        near = get_close_matches(word, known, n=1)
+        return f"did you mean {near[0]}?" if near else f"see `{self.prog} --help`"
