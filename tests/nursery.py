@@ -26,7 +26,10 @@ from typing import Any
 PRELOADED = ("leveret.cli.serve", "leveret.server.process", "leveret.server.clustered")
 READ_AT_START = ("PYTHON", "LD_")
 """How the names of variables begin that a process has read when it begins to run: no fork looks at them again."""
+RUNS_TESTS = "PYTEST_VERSION"
+"""The variable that pytest sets: examples and benchmarks want servers as they are elsewhere."""
 REQUEST_BYTES_MAX = 1 << 17
+ANSWER_BYTES_MAX = 100
 CHEAP = {"n": 2, "r": 1, "p": 1}
 """What a hash of a password costs."""
 
@@ -40,15 +43,21 @@ class Fork:
     def __init__(self, answers: socket.socket) -> None:
         """One that is being made: its pid is the first answer."""
         self._answers = answers
-        self.pid = int(answers.recv(100))
+        self.pid = self._told()
         self.returncode: int | None = None
+
+    def _told(self) -> int:
+        """The next answer."""
+        said = self._answers.recv(ANSWER_BYTES_MAX)
+        assert said, "the process that makes servers for tests has ended"
+        return int(said)
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit code, when it has ended."""
         if self.returncode is None:
             self._answers.settimeout(timeout)
             try:
-                self.returncode = int(self._answers.recv(100))
+                self.returncode = self._told()
             except (BlockingIOError, TimeoutError):
                 raise subprocess.TimeoutExpired("a fork", timeout or 0.0) from None
             self._answers.close()
@@ -108,8 +117,8 @@ def read_at_start(environ: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def nursery(packages: str) -> Nursery | None:
-    """The one of this process; None where processes are not made like that."""
-    if sys.platform != "linux":
+    """The one of this process; None where processes are not made like that, and for whoever runs no test."""
+    if sys.platform != "linux" or RUNS_TESTS not in os.environ:
         return None
     made = Nursery(packages)
     atexit.register(made.close)

@@ -174,7 +174,7 @@ def test_claims_of_tasks_are_extended_as_well(redis_server: RedisProcess, extend
     redis_server.command("FLUSHALL")
 
     async def scene() -> None:
-        once = leveret.AsyncOnce("billing", redis_server.url, lease=0.1)
+        once = leveret.AsyncOnce("billing", redis_server.url, lease=1)
         async with once.claim("m1"):
             for _ in range(1 + 1):
                 assert await asyncio.to_thread(extended.acquire, timeout=PATIENCE_S)

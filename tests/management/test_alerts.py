@@ -84,6 +84,9 @@ def test_an_alert_is_told_silenced_and_ends(api: Api, sink: WebSink) -> None:
     assert firing(api, "few")[0]["silence"] == silence["name"]
     assert (silence["by"], silence["until_ms"]) == ("guest", until_ms)
     api.delete(f"/alerts/silences/{silence['name']}")
+    # The end of what is silenced is not told: this one has to be seen once more after its silence.
+    fill(api, "shop", 1)
+    wait_until(lambda: firing(api, "few")[0]["value"] == 4)
     api.delete("/queues/shop/orders/contents")
     told = next(post.body for post in iter(sink.next, None) if post.body["status"] == "resolved")
     assert told["alerts"][0]["queue"] == "orders"

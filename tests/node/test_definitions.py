@@ -153,7 +153,7 @@ def test_a_policy_of_one_node_holds_in_the_shards_of_all(cluster: Cluster, shard
 
 @pytest.mark.parametrize("options", [{"auto_delete": True}, {"exclusive": True, "auto_delete": True}, {}])
 def test_a_queue_that_goes_by_itself_goes_everywhere(cluster: Cluster, options: dict[str, bool]) -> None:
-    expiring = {} if options else {"x-expires": 50}
+    expiring = {} if options else {"x-expires": 1_500}
     with cluster.connect("b") as connection:
         channel = connection.channel()
         channel.queue_declare(name_in(0, "brief"), arguments=expiring, **options)

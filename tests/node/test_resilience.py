@@ -116,7 +116,9 @@ class Someone(asyncio.Protocol):
 
 
 @pytest.mark.parametrize("says", [b"", b"go away, whoever you are"])
-def test_a_node_that_lets_nobody_in_is_not_called_again_at_once(says: bytes) -> None:
+def test_a_node_that_lets_nobody_in_is_not_called_again_at_once(says: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "PAUSE_S", 3_600)
+    monkeypatch.setattr(neighbours, "PAUSE_S_MAX", 3_600)
     assert asyncio.run(Someone(says).meet()) == 1
 
 
