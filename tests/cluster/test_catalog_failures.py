@@ -6,10 +6,10 @@ import pytest
 
 from leveret.cluster import catalog as catalogs
 from leveret.cluster.catalog import Catalog
-from leveret.cluster.catalog_log import Entry, Snapshot
+from leveret.cluster.catalog_log import Entry, Snapshot, packed
 from leveret.cluster.changes import Change
 from leveret.cluster.postgres_log import PostgresLog
-from leveret.core.errors import BrokerClosed
+from leveret.core.errors import BrokerClosed, TooMany
 from tests.cluster.memory_log import MemoryLog
 from tests.waiting import PATIENCE_S
 
@@ -20,6 +20,14 @@ class StuckLog(MemoryLog):
     async def append(self, entry: Entry) -> bool:
         await asyncio.Event().wait()
         return False
+
+
+class SmallLog(MemoryLog):
+    """A log that takes little at once."""
+
+    async def append(self, entry: Entry) -> bool:
+        packed(entry.changes, 1_000)
+        return await super().append(entry)
 
 
 async def declared(catalog: Catalog, name: str) -> str:
@@ -43,6 +51,20 @@ def test_a_change_that_breaks_does_not_keep_the_next_one_waiting(monkeypatch: py
         with pytest.raises(ValueError, match="nobody thought"):
             await first
         assert await second == "two"
+        await catalog.close()
+
+    asyncio.run(main())
+
+
+def test_a_change_that_is_too_large_is_refused_alone() -> None:
+    async def main() -> None:
+        catalog = Catalog(SmallLog(), "a")
+        large = catalog.change(lambda core: [core.declare_queue("/", f"large {number}").id for number in range(20)])
+        changes = [declared(catalog, "one"), large, declared(catalog, "two")]
+        one, refusal, two = await asyncio.gather(*changes, return_exceptions=True)
+        assert isinstance(refusal, TooMany)
+        assert (one, two) == ("one", "two")
+        assert set(catalog.replica.broker.topology.vhost("/").queues) == {"one", "two"}
         await catalog.close()
 
     asyncio.run(main())

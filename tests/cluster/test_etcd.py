@@ -140,6 +140,33 @@ def test_a_dead_endpoint_is_passed_over(etcd: EtcdProcess, prefix: str) -> None:
     run(etcd, use, f"http://127.0.0.1:{free_ports(1)[0]}")
 
 
+def test_whoever_loses_an_endpoint_together_asks_the_next_one_together() -> None:
+    both = asyncio.Barrier(2)
+
+    async def fail(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(base64.b64encode(b"/a"))
+        await both.wait()
+        writer.close()
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(base64.b64encode(b"/a"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+    async def main() -> None:
+        servers = [await asyncio.start_server(play, "127.0.0.1", 0) for play in (fail, reply)]
+        client = Etcd([f"127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in servers], timeout_s=PATIENCE_S)
+        try:
+            assert set(await asyncio.gather(client.get("/a"), client.get("/a"))) == {None}
+        finally:
+            await client.close()
+            for server in servers:
+                server.close()
+                await server.wait_closed()
+
+    asyncio.run(main())
+
+
 def test_an_outage_is_said_and_survived(tmp_path: Path) -> None:
     async def use(client: Etcd) -> None:
         await client.put("/a", "1")

@@ -140,7 +140,7 @@ def test_nothing_is_read_before_it_is_durable(store_url: str, monkeypatch: pytes
 
 
 def test_a_commit_of_many_partitions_is_one_transaction(store_url: str) -> None:
-    with leveret.open(store_url) as broker:
+    with leveret.open(store_url, clock=leveret.ManualClock()) as broker:
         clicks = broker.stream("clicks", partitions=16)
         clicks.send_many(["a"] * 64)
         store = broker.guard.store

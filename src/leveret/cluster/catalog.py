@@ -110,12 +110,23 @@ class Catalog:
                 wishes, self._wishes = self._wishes[:BATCH_MAX], self._wishes[BATCH_MAX:]
                 failure: Exception = BrokerClosed("the catalog was closed: the change may have been made, or not")
                 try:
-                    await self._commit(wishes)
+                    await self._commit_parts(wishes)
                 except Exception as error:  # whatever it is, others wait for their turn
                     failure = error
                 finally:
                     for wish in wishes:
                         wish.give(failure)
+
+    async def _commit_parts(self, wishes: list[Wish]) -> None:
+        """Commit verbs together or, if that is too much at once, each for itself."""
+        try:
+            await self._commit(wishes)
+        except TooMany as refusal:
+            if len(wishes) == 1:
+                wishes[0].give(refusal)
+                return
+            for wish in wishes:
+                await self._commit_parts([wish])
 
     async def _commit(self, wishes: list[Wish]) -> None:
         """Run verbs until what they do is in the log."""

@@ -192,16 +192,17 @@ class Gateway:
     async def ask(self, path: str, request: dict[str, Any], token: str = "", *, again: bool = False) -> Answer:
         """The answer of any endpoint; `again`: the request may be heard twice, so that a lost answer costs nothing."""
         for left in reversed(range(len(self._endpoints))):
+            endpoint = self._endpoints[0]
             try:
-                return await self._ask_one(path, request, token)
+                return await self._ask_one(endpoint, path, request, token)
             except Lost as lost:
-                self._turn()
+                self._leave(endpoint)
                 if not left or (lost.sent and not again):
                     raise
         raise AssertionError("there is an endpoint")
 
-    async def _ask_one(self, path: str, request: dict[str, Any], token: str) -> Answer:
-        connection = self._take() or await Connection.open(self._endpoints[0], self._tls, self._timeout_s)
+    async def _ask_one(self, endpoint: Endpoint, path: str, request: dict[str, Any], token: str) -> Answer:
+        connection = self._take(endpoint) or await Connection.open(endpoint, self._tls, self._timeout_s)
         try:
             answer = await connection.ask(path, request, token, self._timeout_s)
         except BaseException:
@@ -218,28 +219,30 @@ class Gateway:
         self, path: str, request: dict[str, Any], token: str, idle_s: float
     ) -> AsyncGenerator[dict[str, Any], None]:
         """The parts of an answer that goes on and on."""
+        endpoint = self._endpoints[0]
         try:
-            connection = await Connection.open(self._endpoints[0], self._tls, self._timeout_s)
+            connection = await Connection.open(endpoint, self._tls, self._timeout_s)
             try:
                 async for line in connection.lines(path, request, token, idle_s):
                     yield line
             finally:
                 connection.abort()
         except Lost:
-            self._turn()
+            self._leave(endpoint)
             raise
 
-    def _take(self) -> Connection | None:
+    def _take(self, endpoint: Endpoint) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
-            if connection.fresh and connection.endpoint == self._endpoints[0]:
+            if connection.fresh and connection.endpoint == endpoint:
                 return connection
             connection.abort()
         return None
 
-    def _turn(self) -> None:
-        """Go to the next endpoint from now on."""
-        self._endpoints.append(self._endpoints.pop(0))
+    def _leave(self, endpoint: Endpoint) -> None:
+        """Go to the next endpoint from now on, unless somebody else who lost this one has done so."""
+        if self._endpoints[0] == endpoint:
+            self._endpoints.append(self._endpoints.pop(0))
 
     async def close(self) -> None:
         """Close what is idle."""
