@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from leveret.amqp.methods import BasicAck, BasicCancel, BasicCancelOk, BasicConsume, BasicDeliver, ChannelClose
+from leveret.amqp.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    ChannelClose,
+)
 from leveret.core.broker import Broker
 from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
@@ -96,6 +104,29 @@ def test_an_exclusive_consumer_is_waited_for(takeover: TakeoverWorld, client: Cl
     assert refused(takeover.client())
     publish(client, b"one")
     assert list(taken(client)) == [b"one"]
+
+
+@pytest.mark.parametrize("arguments", [{}, SINGLE_ACTIVE], ids=["exclusive", "single active"])
+def test_who_is_told_that_it_alone_consumes_is_not_forgotten(
+    takeover: TakeoverWorld, arguments: dict[str, Any]
+) -> None:
+    client = client_of(takeover, **arguments)
+    publish(client, b"one")
+    takeover.freeze()
+    client.send(BasicConsume(NAME, "c", exclusive=not arguments))
+    assert client.nothing()
+    takeover.thaw()
+    client.next(BasicConsumeOk)
+    assert list(taken(client)) == [b"one"]
+
+
+def test_an_exclusive_consumer_that_was_told_nothing_yet_has_nothing(takeover: TakeoverWorld, client: Client) -> None:
+    takeover.freeze()
+    client.send(BasicConsume(NAME, "c", exclusive=True))
+    takeover.lose()
+    consume(takeover.client(), tag="o", exclusive=True)
+    takeover.reattach()
+    assert client.next(ChannelClose).reply_code == 403
 
 
 def test_an_exclusive_consumer_that_does_not_come_back_is_not_waited_for_any_more(

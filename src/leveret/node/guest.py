@@ -102,6 +102,8 @@ class GuestConnection(Connection):
         """Wait to be admitted."""
         super().__init__(shard.hub, peer)
         self.shard = shard
+        self._takes = True  # whether the client does
+        self._unsafe = 0  # how much of what it is to be told may be forgotten yet
 
     def check_channel(self) -> None:
         """Refuse nothing: the front has counted, and a client that comes back may be here twice for a moment."""
@@ -148,6 +150,22 @@ class GuestConnection(Connection):
         if queue is not None:
             for each in delivered:
                 self.shard.unclaimed.settle(queue, each, how)
+
+    def hold_back(self) -> None:
+        """Tell the client nothing more until all that was done so far is on the disks: it may count on it then."""
+        self._unsafe += 1
+        self.writable(self._takes)
+        self.hub.when_durable(self._is_safe)
+
+    def _is_safe(self) -> None:
+        self._unsafe -= 1
+        if not self._released:
+            self.writable(self._takes)
+
+    def writable(self, writable: bool) -> None:
+        """Whether the client takes more."""
+        self._takes = writable
+        super().writable(writable and not self._unsafe)
 
     def names(self) -> bytes:
         """Which messages the deliveries are that the front does not know of."""

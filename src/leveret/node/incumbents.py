@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
 from leveret.core.consumer import Consumer
 from leveret.core.dispatch import activate, in_exclusive_use
@@ -17,7 +18,6 @@ from leveret.core.queue import Queue
 from leveret.node.unclaimed import Unclaimed
 
 if TYPE_CHECKING:
-    from leveret.amqp.hub import Hub
     from leveret.amqp.subscriber import Subscriber
     from leveret.node.guest import GuestConnection
 
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 class Incumbents:
     """Those of one shard."""
 
-    def __init__(self, hub: Hub, unclaimed: Unclaimed) -> None:
+    def __init__(self, core: Broker, unclaimed: Unclaimed) -> None:
         """Know nobody who is not in the definitions."""
-        self._hub = hub
-        self._core = hub.core
+        self._core = core
         self._unclaimed = unclaimed
         self.is_present: Callable[[str], bool] = lambda node: True
         """Whether a node can still have the clients that it had."""
@@ -79,7 +78,7 @@ class Incumbents:
             node = incumbent.channel.connection.entrance
             facts = {"who": _name(incumbent), "node": node, "exclusive": incumbent.exclusive}
             self._core.define(Kind.INCUMBENT, {**key, **facts})
-            self._hub.when_durable(lambda: None)  # at once, not with the next frame
+            incumbent.channel.connection.hold_back()  # who hears that it is alone would be so with the next owner, too
 
     def _awaited(self, queue: Queue) -> dict[str, Any] | None:
         """Who is waited for."""

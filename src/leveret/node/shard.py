@@ -34,7 +34,7 @@ class Shard:
         self.hub = hub
         self.edges = edges or NoEdges()
         self.unclaimed = Unclaimed(hub.core)
-        self.incumbents = Incumbents(hub, self.unclaimed)
+        self.incumbents = Incumbents(hub.core, self.unclaimed)
         self.followed = Followed(home, hub.core)
         self._inbox = Inbox()
         self.guests: set[RemoteListener] = set()
