@@ -121,9 +121,13 @@ class FrontWorld(World):
         self._soon.append(job)
 
     def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
-        result: T | Exception
+        self.decide(change.apply, done)
+
+    def decide(self, verb: Callable[[Any], Any], done: Callable[[Any], None] = lambda _: None) -> None:
+        """Run a verb on the definitions of all shards."""
+        result: Any
         try:
-            result, steps = self.replica.run(change.apply)
+            result, steps = self.replica.run(verb)
         except LeveretError as error:
             result, steps = error, []
         self.directory.follow([step.change for step in steps])

@@ -19,6 +19,8 @@ from leveret.amqp.methods import (
     ConnectionBlocked,
     ConnectionClose,
     ConnectionUnblocked,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
@@ -27,7 +29,7 @@ from leveret.amqp.methods import (
     TxSelectOk,
 )
 from leveret.amqp.replies import Reply
-from leveret.core.changes import Change
+from leveret.core.changes import Change, DeleteQueue, RenewQueue
 from leveret.node.front.backend import Backend
 from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
@@ -135,6 +137,44 @@ def test_what_a_shard_says_to_a_connection_that_ends_is_for_nobody(world: FrontW
     assert not client.connection.finished
     world.deaf = False
     world.work()
+
+
+def let_go(world: FrontWorld, name: str) -> None:
+    """The shard of a queue deletes it by itself, of which the catalog has not heard yet."""
+    shard = world.worlds[place(name)]
+    shard.core.gone = None
+    with shard.hub.locked() as core:
+        core.delete_queue(core.topology.vhost("/").queue(name))
+
+
+def test_a_queue_that_its_shard_has_just_deleted_can_be_declared_again(world: FrontWorld, client: Client) -> None:
+    arguments = {"x-consumer-timeout": TIMEOUT_MS}
+    client.call(QueueBind(ONE, "amq.fanout"), QueueBindOk)
+    let_go(world, ONE)
+    client.call(QueueDeclare(ONE, durable=True, arguments=arguments), QueueDeclareOk)
+    client.publish("", exchange="amq.fanout", mandatory=True)
+    client.next(BasicReturn)
+    client.call(QueueBind(ONE, "amq.fanout"), QueueBindOk)
+    client.publish("", exchange="amq.fanout", mandatory=True)
+    assert client.call(QueueDeclare(ONE, passive=True), QueueDeclareOk).message_count == 1
+
+
+def test_who_only_looks_for_such_a_queue_does_not_find_it(world: FrontWorld, client: Client) -> None:
+    let_go(world, ONE)
+    refused = client.call(QueueDeclare(ONE, passive=True), ChannelClose)
+    assert (refused.reply_code, refused.class_id, refused.method_id) == (Reply.NOT_FOUND, 50, 10)
+    assert refused.reply_text == f"NOT_FOUND - no queue '{ONE}' in vhost '/'"
+
+
+def test_a_queue_that_somebody_else_has_declared_meanwhile_is_not_replaced(world: FrontWorld, client: Client) -> None:
+    arguments = {"x-consumer-timeout": TIMEOUT_MS}
+    queues = world.replica.broker.topology.vhost("/").queues
+    gone = queues[ONE]
+    world.decide(DeleteQueue("/", ONE).apply)
+    client.call(QueueDeclare(ONE, durable=True, arguments=arguments), QueueDeclareOk)
+    client.publish(ONE, b"kept")
+    world.decide(RenewQueue("/", gone, arguments).apply)
+    assert client.call(QueueDeclare(ONE, passive=True), QueueDeclareOk).message_count == 1
 
 
 @pytest.mark.parametrize("ends", ["channel", "connection"])

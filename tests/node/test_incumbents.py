@@ -1,5 +1,6 @@
 """Who alone consumes a queue does so also when its shard has another owner, whoever comes there first."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from leveret.amqp.methods import (
     BasicDeliver,
     ChannelClose,
 )
+from leveret.core.broker import Broker
 from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
 from tests.node.takeover_world import NAME, TakeoverWorld, client_of, consume, cut_off, publish, taken
@@ -67,6 +69,23 @@ def test_the_next_active_consumer_waits_for_one_that_cannot_be_reached(takeover:
 
 
 SINGLE_ACTIVE = {"x-single-active-consumer": True}
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_what_is_decided_while_a_consumer_is_waited_for_holds_afterwards(takeover: TakeoverWorld, paused: bool) -> None:
+    client = client_of(takeover, **SINGLE_ACTIVE)
+    publish(client, b"one", b"two")
+    consume(client, prefetch=1)
+    taken(client)
+    other = takeover.client()
+    consume(other, prefetch=2, tag="o")
+    cut_off(takeover, client)
+    queue = takeover.replica.broker.topology.vhost("/").queues[NAME]
+    for is_paused in (not paused, paused):
+        takeover.decide(partial(Broker.pause_queue, queue=queue, paused=is_paused))
+    assert other.nothing()
+    takeover.pass_ms(GRACE_MS)
+    assert list(taken(other)) == ([] if paused else [b"one", b"two"])
 
 
 def refused(client: Client, tag: str = "o", **options: Any) -> bool:

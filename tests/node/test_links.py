@@ -222,6 +222,26 @@ def test_who_answers_in_the_place_of_another_node_is_not_talked_to() -> None:
     asyncio.run(meet())
 
 
+def test_numbers_begin_anew_when_there_are_no_more_and_those_in_use_are_left_out() -> None:
+    async def meet() -> None:
+        met = Wire(wire.VERSION)
+        talks = [Talk() for _ in range(4)]
+        met.sides[1].opened = lambda link, number, request: talks[request["at"]]  # type: ignore[method-assign]
+        link = met.links[0]
+        first = link.open({"at": 0}, Talk())
+        link._last_number = 2**32 - 5
+        numbers = [first, *(link.open({"at": at}, Talk()) for at in range(1, 4))]
+        for at, number in enumerate(numbers):
+            link.send(number, str(at).encode())
+        met.carry()
+        assert [talk.data for talk in talks] == [b"0", b"1", b"2", b"3"]
+        link._last_number = 2**32 - 3
+        assert [met.ask(b'{"known": "still"}') for _ in range(2)] == [b"yes, still"] * 2
+        met.close()
+
+    asyncio.run(meet())
+
+
 def test_nobody_waits_for_a_link_that_is_down() -> None:
     async def meet() -> None:
         met = Wire(wire.VERSION)

@@ -2,8 +2,11 @@
 
 import asyncio
 import socket
+from datetime import datetime
 from functools import partial
+from typing import Any
 
+import pika
 import pytest
 from pika.exceptions import ConnectionClosedByBroker
 
@@ -49,6 +52,35 @@ def test_a_client_that_a_shard_cannot_let_in_waits_and_harms_nobody(cluster: Clu
         assert len(shard.hub.connections) == 1
         cluster.call(lambda: shard.reconcile(member.catalog.replica))
         assert channel.queue_declare(name, passive=True).method.message_count == 1
+
+
+@pytest.mark.parametrize(
+    "told", [{"capabilities": {"odd": b"\xff"}}, {"capabilities": b"none"}, {"connection_name": datetime(2026, 1, 1)}]
+)
+def test_whatever_a_client_says_about_itself_its_shards_are_found(cluster: Cluster, told: dict[str, Any]) -> None:
+    port = cluster.members["a"].port
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, client_properties=told)) as one:
+        channel = one.channel()
+        for shard in range(2):
+            assert channel.queue_declare(name_in(shard, "found")).method.message_count == 0
+
+
+class Broken:
+    """A backend with which nobody can do anything."""
+
+    home, attached = HOME, False
+
+
+def test_one_whose_shard_cannot_be_looked_for_does_not_keep_others_from_theirs(cluster: Cluster) -> None:
+    callers: dict[Any, Any] = cluster.members["a"].node._callers
+    broken = Broken()
+    cluster.call(lambda: callers.update({broken: None}))
+    with cluster.connect("a") as one:
+        channel = one.channel()
+        channel.queue_declare(name_in(0, "found"))
+        cluster.move(HOME, "b")
+        assert channel.queue_declare(name_in(0, "found"), passive=True).method.message_count == 0
+    cluster.call(lambda: callers.pop(broken))
 
 
 @pytest.mark.parametrize("goes_with", ["its connection", "its shard"])

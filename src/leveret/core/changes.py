@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from leveret.core.broker import Broker
 from leveret.core.exchanges import Exchange
+from leveret.core.names import RESERVED_PREFIX
 from leveret.core.queue import Queue
 
 T = TypeVar("T")
@@ -61,6 +62,27 @@ class DeleteQueue(Change[int]):
         if queue is None or self.owner not in (None, queue.owner):
             return 0
         return core.delete_queue(queue)
+
+
+@dataclass(frozen=True, slots=True)
+class RenewQueue(Change[Queue]):
+    """A queue in the place of one that is only defined: what led to it, and is not there any more, goes with it."""
+
+    vhost: str
+    gone: Queue
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    durable: bool = True
+    auto_delete: bool = False
+
+    def apply(self, core: Broker) -> Queue:
+        """See Broker.declare_queue; one that somebody else has declared meanwhile stays."""
+        name, owner = self.gone.name, self.gone.owner
+        if not self.gone.deleted:
+            core.delete_queue(self.gone)
+        is_given = name.startswith(RESERVED_PREFIX)
+        return DeclareQueue(
+            self.vhost, name, self.arguments, self.durable, self.auto_delete, owner, server_named=is_given
+        ).apply(core)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from leveret.amqp.channel import Channel
+from leveret.amqp.channel import HANDLERS, Channel, Handlers
 from leveret.amqp.claimed import adopt, take_up
 from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.frames import METHOD, FrameWriter
+from leveret.amqp.methods import QueueDeclare, QueueDeclareOk
 from leveret.amqp.state import Hold
 from leveret.core.claims import gone
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed
@@ -37,8 +38,21 @@ class Listener(Protocol):
         """The shard has closed the connection."""
 
 
+def declare(channel: GuestChannel, method: QueueDeclare) -> None:
+    """Say what is in a queue, as a front asks; a queue without a name says that it has just gone."""
+    if method.passive and method.queue not in channel.home.queues:
+        channel.say(QueueDeclareOk("", 0, 0))
+    else:
+        HANDLERS[QueueDeclare](channel, method)
+
+
+GUEST_HANDLERS: Handlers = {**HANDLERS, QueueDeclare: declare}
+
+
 class GuestChannel(Channel):
     """A channel whose deliveries may be older than the owner of the shard."""
+
+    handlers: Handlers = GUEST_HANDLERS
 
     def __init__(self, connection: GuestConnection, number: int) -> None:
         """Start without consumers."""

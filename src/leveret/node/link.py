@@ -228,8 +228,11 @@ class Link(asyncio.Protocol):
         return self._slow
 
     def _next_number(self) -> int:
-        self._last_number += 2
-        return self._last_number
+        """A number that nothing under way has: a link may last for longer than there are any."""
+        while True:
+            self._last_number = (self._last_number + 2) % wire.NUMBERS
+            if self._last_number not in self._conversations and self._last_number not in self._answers:
+                return self._last_number
 
     def _say(self, kind: Kind, number: int, payload: bytes = b"") -> None:
         if self._transport is not None:

@@ -171,11 +171,17 @@ class Node:
     def look(self) -> None:
         """Something has changed: find ways to shards that have none."""
         for backend in [each for each in self._callers if not each.attached]:
-            if self._is_gone(backend.home):
-                self.detach(backend)
-                backend.connection.gone_backend(backend)
-            else:
-                self._find(backend)
+            try:
+                self._look_for(backend)
+            except Exception as error:  # whatever it is: others look for shards, too
+                LOG.error("shard not looked for", error, shard=backend.home)
+
+    def _look_for(self, backend: Backend) -> None:
+        if self._is_gone(backend.home):
+            self.detach(backend)
+            backend.connection.gone_backend(backend)
+        else:
+            self._find(backend)
 
     async def _look_around(self) -> None:
         """Reach every node that is there, and every shard that clients wait for; whatever fails is tried again."""

@@ -108,12 +108,12 @@ class Shard:
     def _try(self, work: Callable[[], None]) -> None:
         """Follow definitions; if that fails the next owner will know: what is not in the journal is made by him."""
         try:
-            with self.hub.locked():
+            with self.hub.locked(), self.unclaimed.stepping_aside():
                 work()
         except (JournalFailed, BrokerClosed) as error:
             LOG.warning("shard does not follow", shard=self.home, reason=error)
 
     def reconcile(self, replica: Replica, discard: bool = False) -> None:
         """Have what the whole cluster has: see leveret.node.followed."""
-        with self.hub.locked():
+        with self.hub.locked(), self.unclaimed.stepping_aside():
             self.followed.reconcile(replica, discard)

@@ -9,7 +9,8 @@ be lost. What was delivered and is not in the journal yet may be delivered twice
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice, takewhile
 from random import random
 from typing import NamedTuple
@@ -113,6 +114,19 @@ class Unclaimed:
         if queue.policy.single_active_consumer and not queue.paused:
             queue.pause()
             self._paused.add(queue)
+
+    @contextmanager
+    def stepping_aside(self) -> Iterator[None]:
+        """Let definitions be compared and changed: whether a queue is paused is what those say, but for the wait."""
+        paused, self._paused = self._paused, set()
+        for queue in paused:
+            queue.pause(False)
+        try:
+            yield
+        finally:
+            queues = self._core.queues
+            for queue in {*self._awaited, *(queues[number] for number in self._counts if number in queues)}:
+                self._pause(queue)
 
     def stop(self) -> None:
         """This owner is not asked any more: the next one is to wait."""

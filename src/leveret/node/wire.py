@@ -31,6 +31,7 @@ from leveret.core.errors import AccessRefused, InvalidArgument
 VERSION = (1, 0)
 MESSAGE_BYTES_MAX = 64 << 20  # of a payload: a batch of SQS or REST with the largest bodies
 STRANGER_BYTES_MAX = 4_096  # before the proof
+NUMBERS = 1 << 32  # of conversations
 _HEAD = struct.Struct(">IBI")
 _SIZE_BYTES = 4
 _HEAD_BYTES = _HEAD.size - _SIZE_BYTES

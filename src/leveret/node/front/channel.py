@@ -21,7 +21,9 @@ from leveret.amqp.methods import (
     QueueDeclareOk,
 )
 from leveret.amqp.replies import ProtocolError, Reply
-from leveret.core.changes import Change
+from leveret.core.changes import Change, RenewQueue
+from leveret.core.errors import QueueNotFound
+from leveret.core.names import described
 from leveret.core.queue import Queue
 from leveret.node.front.branch import Branch
 from leveret.node.front.confirms import Verdict
@@ -119,11 +121,32 @@ class FrontChannel(Channel, Relay):
     def declared(self, method: QueueDeclare, queue: Queue) -> None:
         """Say what is in a queue that was declared, which its shard knows, and remember its name."""
         self.last_queue = queue.name
+        self._count(method, queue, lambda: self._renew(method, queue))
 
-        def answer(counted: QueueDeclareOk) -> None:
-            self.answer(method.nowait, counted)
+    def _count(self, method: QueueDeclare, queue: Queue, missing: Callable[[], None]) -> None:
+        """Let the shard of a queue answer a declaration, unless it has no such queue."""
 
-        self.ask(self.branch(queue.name), QueueDeclare(queue.name, passive=True), answer)
+        def counted(answer: QueueDeclareOk) -> None:
+            self.answer(method.nowait, answer) if answer.queue else missing()
+
+        self.ask(self.branch(queue.name), QueueDeclare(queue.name, passive=True), counted)
+
+    def _renew(self, method: QueueDeclare, queue: Queue) -> None:
+        """A shard has just deleted a queue by itself: who declares it does not have to wait until that is decided."""
+
+        def missing() -> None:
+            found = QueueNotFound(f"no {described('queue', queue.name, self.vhost)}")
+            self.front.on_error(found, self.number, *self._asked)
+
+        def renewed(made: Queue) -> None:
+            if made.owner is not None:
+                self.front.owned.add(made)
+            self._count(method, made, missing)
+
+        if method.passive:
+            missing()
+        else:
+            self.change(RenewQueue(self.vhost, queue, method.arguments, method.durable, method.auto_delete), renewed)
 
     # Publishing
 

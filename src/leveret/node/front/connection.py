@@ -152,9 +152,16 @@ class FrontConnection(Connection):
         if found is None:
             found = self.backends[home] = Backend(self, home)
             assert self.user is not None, "nobody opens a channel without logging in"
-            caller = Caller(self.peer, self.user, self.vhost, self.client_properties, self.local, self.hub.replies.node)
+            caller = Caller(self.peer, self.user, self.vhost, self._introduction, self.local, self.hub.replies.node)
             self.node.soon(lambda: self.node.attach(found, caller))
         return found
+
+    @property
+    def _introduction(self) -> dict[str, object]:
+        """What shards need of what the client says about itself; it may say whatever AMQP has a type for."""
+        name = self.client_properties.get("connection_name")
+        capabilities = {each: True for each, has in self.client_capabilities.items() if has is True}
+        return {"connection_name": name if isinstance(name, str) else None, "capabilities": capabilities}
 
     def note(self, backend: Backend) -> None:
         """A backend has something to send; if it cannot, and much waits already, so does the client."""
