@@ -9,7 +9,7 @@ import resource
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from bench.amqp.brokers import Target, greeting
 from bench.amqp.load import Options, run_load
 from bench.amqp.processes import tree
 from bench.cluster_http import pids
-from bench.measure import cpu_seconds, progress, report
+from bench.measure import cpu_seconds, cpu_seconds_of_ended, progress, report
 from leveret.amqp import methods as m
 from leveret.cluster.placement import Placements, assignment
 from leveret.config import ServerOptions
@@ -110,6 +110,13 @@ def used_s(nodes: Nodes, databases: list[PostgresServer]) -> dict[str, float]:
     clients = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "nodes": cpu_seconds(pids(nodes)),
-        "databases": cpu_seconds(pid for each in databases for pid in tree(each.pid)),
+        "databases": sum(map(server_s, databases)),
         "clients": clients.ru_utime + clients.ru_stime,
     }
+
+
+def server_s(database: PostgresServer) -> float:
+    """The same of one PostgreSQL, whose processes come and go."""
+    while True:
+        with suppress(FileNotFoundError):  # one has just ended
+            return cpu_seconds(tree(database.pid)) + cpu_seconds_of_ended(database.pid)

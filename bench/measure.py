@@ -47,8 +47,18 @@ def timed() -> Iterator[Span]:
 
 def cpu_seconds(pids: Iterable[int]) -> float:
     """What some processes have used of the CPU until now."""
-    stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
-    return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
+    return sum(sum(_stat(pid)[:2]) for pid in pids) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds_of_ended(parent: int) -> float:
+    """What the children of a process used that have ended."""
+    return sum(_stat(parent)[2:]) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[int]:
+    """User and system time of a process, and both of its children that have ended, in ticks."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [int(field) for field in fields[11:15]]
 
 
 def progress(text: str) -> None:

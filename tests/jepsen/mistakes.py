@@ -185,7 +185,7 @@ MISTAKES = {
     "no-proof": Mistake(no_proof, ("pause a node",), 4),
     "no-look": Mistake(no_look, ("pause a node",), 4),
     "no-fence": Mistake(no_fence, ("pause a node",), 4),
-    "forget-settled": Mistake(forget_settled, ("kill a node",)),
+    "forget-settled": Mistake(forget_settled, ("kill a node",), 6),
     "forget-claims": Mistake(forget_claims, ("kill a node",)),
     "forget-offsets": Mistake(forget_offsets, ("rolling restart",), 1),
     "trust-the-post": Mistake(trust_the_post, ("kill a node",)),
