@@ -99,6 +99,14 @@ def test_what_comes_after_a_commit_has_50_ms_of_its_own(world: World) -> None:
     until(lambda: not journal(world).dirty)
 
 
+def test_a_clock_that_was_set_back_does_not_put_it_off(world: World) -> None:
+    client = holding(world, 1)
+    world.clock.advance(-3600)
+    client.send(BasicAck(1))
+    world.clock.advance(LAZY_COMMIT_MS / 1000)
+    until(lambda: not journal(world).dirty)
+
+
 def test_an_acknowledgement_goes_with_the_next_confirm(world: World) -> None:
     client = holding(world, 1)
     client.call(ConfirmSelect(), ConfirmSelectOk)

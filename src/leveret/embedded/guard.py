@@ -179,8 +179,14 @@ class Guard:
         journal = self._journal
         if journal is not None and journal.pending != self._lazy_frame and self._is_uncommitted:
             self._lazy_frame = journal.pending
-            self._lazy_ms = self.core.now_ms + LAZY_COMMIT_MS
+            self._lazy_ms = self.clock.now_ms() + LAZY_COMMIT_MS
         return self._lazy_ms
+
+    @property
+    def _is_lazy_due(self) -> bool:
+        """Whether that time has come; a clock that was set back since is no reason to wait for longer."""
+        left_ms = self._lazy_ms - self.clock.now_ms()
+        return self._lazy_ms < NEVER_MS and not 0 < left_ms <= LAZY_COMMIT_MS
 
     def _commit_lazily(self) -> None:
         """Send what nobody waits for to the disk; the caller holds the lock."""
@@ -296,7 +302,7 @@ class Guard:
             with self.lock:
                 more = self._tick()
                 self._tell()
-                if self._lazy_ms <= self.core.now_ms:
+                if self._is_lazy_due:
                     self._lazy_ms = NEVER_MS
                     self._commit_lazily()
         except JournalFailed:
