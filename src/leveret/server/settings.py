@@ -125,8 +125,11 @@ def _check(options: ServerOptions) -> None:
 
 def _check_node(options: ServerOptions) -> None:
     """Refuse what cannot be a node."""
-    if not (options.store and options.etcd and options.cluster_secret):
-        raise InvalidArgument("cluster needs store, etcd and cluster_secret, the same on every node")
+    missing = [variable(name) for name in ("store", "etcd", "cluster_secret") if not getattr(options, name)]
+    if missing:
+        raise InvalidArgument(
+            f"cluster needs store, etcd and cluster_secret, the same on every node: give {', '.join(missing)}"
+        )
     if options.announce is not None and not can_be_called(options.announce):
         raise InvalidArgument(f"announce is a host that others can call, without a port, not {options.announce!r}")
     files = (options.cluster_tls_cert, options.cluster_tls_key, options.cluster_tls_ca)
