@@ -201,7 +201,7 @@ def test_who_may_not_read_sees_no_messages(limited: Console) -> None:
 
 def test_a_queue_that_is_not_there_is_said_to_be_so(console: Console) -> None:
     with console.open("/queues/%2F/nowhere") as page:
-        expect(page.get_by_role("alert").filter(has_text="Not Found")).to_be_visible()
+        expect(page.get_by_role("alert").filter(has_text="there is no queue")).to_be_visible()
 
 
 def test_tabs_by_the_keyboard_and_on_a_phone(console: Console) -> None:

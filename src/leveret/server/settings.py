@@ -128,8 +128,12 @@ def _check(options: ServerOptions) -> None:
 
 def _check_node(options: ServerOptions) -> None:
     """Refuse what cannot be a node."""
-    if not (options.store and options.etcd and options.cluster_secret):
-        raise InvalidArgument("cluster needs store, etcd and cluster_secret, the same on every node")
+    missing = [variable(name) for name in ("store", "etcd", "cluster_secret") if not getattr(options, name)]
+    if missing:
+        raise InvalidArgument(
+            f"cluster needs store, etcd and cluster_secret, the same on every node: give {', '.join(missing)}"
+        )
+    assert options.etcd is not None, "it is not missing"
     for endpoint in options.etcd.split(","):
         Endpoint.parse(endpoint.strip())
     if bool(options.etcd_tls_cert) != bool(options.etcd_tls_key):

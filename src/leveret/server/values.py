@@ -92,7 +92,7 @@ def is_switch(option: "Field[Any]") -> bool:
 
 def shown(option: "Field[Any]") -> str:
     """The default of an option as people write it."""
-    value = option.default
+    value: Any = option.default
     if value is None or value is False:
         return "off"
     if value is True:

@@ -121,7 +121,7 @@ async function show() {
     if (error.status === undefined) throw error;
     fresh.replaceChildren(
       h("h1", { tabindex: "-1" }, found.page.name),
-      h("p", { class: "problem", role: "alert" }, error.message),
+      h("p", { class: "problem", role: "alert" }, error.status === 404 && found.page.under ? gone(found) : error.message),
     );
   }
   if (signal.aborted) return;
@@ -129,6 +129,12 @@ async function show() {
   main.replaceChildren(fresh);
   main.scrollTop = 0;
   fresh.querySelector("h1")?.focus({ preventScroll: true });
+}
+
+/** What is said about something that is not there, or not any more. */
+function gone({ page, params }) {
+  const list = h("a", { href: `#${page.under}` }, "See those that are here.");
+  return [`Not found: there is no ${page.name.toLowerCase()} “${Object.values(params).at(-1)}”. `, list];
 }
 
 function showNothing(found) {

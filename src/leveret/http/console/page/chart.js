@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 
 const HEIGHT = 200;
+const MINUTE_S = 60;
 const SHOWN_S_MIN = 60;
 const POINTS_MAX = 720;
 
@@ -44,7 +45,7 @@ export function chartOf({ title, lines, format, signal }) {
         y: { range: (_, __, most) => [0, Math.max(most * 1.1, 1)] },
       },
       axes: [
-        { ...axis, size: 28, values: (_, ticks) => ticks.map(clock) },
+        { ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick, ticks[1] - ticks[0])) },
         { ...axis, size: 58, values: (_, ticks) => ticks.map(format) },
       ],
       series: [{}, ...lines.map((line) => ({ stroke: () => colour(line.colour), width: 2, points: { show: false } }))],
@@ -83,9 +84,9 @@ export function chartOf({ title, lines, format, signal }) {
   return { element, set };
 }
 
-/** A time of day: 17:49:05. */
-function clock(seconds) {
-  return new Date(seconds * 1000).toLocaleTimeString("sv-SE");
+/** A time of day: 17:49, or 17:49:05 where the next one is less than a minute away. */
+function clock(seconds, step) {
+  return new Date(seconds * 1000).toLocaleTimeString("sv-SE").slice(0, step < MINUTE_S ? 8 : 5);
 }
 
 function legendRow(line, value) {
