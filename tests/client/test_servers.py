@@ -146,7 +146,7 @@ def test_a_process_may_have_very_many_files_open() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, number + 1), hard))
     try:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            link = Link(address_of(f"http://127.0.0.1:{listener.getsockname()[1]}", None, None))
+            link = Link(address_of(f"http://127.0.0.1:{listener.getsockname()[1]}", None, None), PATIENCE_S)
             peer, _ = listener.accept()
             copy = socket.socket(fileno=fcntl.fcntl(link._socket, fcntl.F_DUPFD_CLOEXEC, number))
             link.close()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import Field
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 from leveret.core.errors import InvalidArgument
 
@@ -92,7 +92,7 @@ def is_switch(option: "Field[Any]") -> bool:
 
 def shown(option: "Field[Any]") -> str:
     """The default of an option as people write it."""
-    value: Any = option.default
+    value = cast("Any", option.default)
     if value is None or value is False:
         return "off"
     if value is True:
