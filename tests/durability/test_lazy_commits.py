@@ -11,8 +11,8 @@ from leveret.clock import give_turn
 from leveret.embedded.guard import LAZY_COMMIT_BYTES, LAZY_COMMIT_MS
 from leveret.journal.files import FileJournal
 from tests.amqp.client import Client, World
+from tests.waiting import PATIENCE_S
 
-WAIT_S = 60
 TURNS = 1_000
 PIECE = bytes(1 << 16)
 
@@ -39,7 +39,7 @@ def settle(world: World) -> None:
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait for another thread without a verb, which would plan a commit itself."""
-    until_s = monotonic() + WAIT_S
+    until_s = monotonic() + PATIENCE_S
     while not condition():
         assert monotonic() < until_s, "it does not happen"
         give_turn()
