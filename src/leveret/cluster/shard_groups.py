@@ -64,6 +64,7 @@ ADD = "insert into leveret_group values (%(id)s, %(url)s)"
 HALT = "lock table leveret_home in share row exclusive mode"  # nobody claims or moves a shard meanwhile
 USED = "select shard from leveret_home where group_id = %(id)s or origin = %(id)s order by shard"
 PLACED = "select count(*) from leveret_home where shard < %(shards)s"
+PLACES = "select shard, group_id from leveret_home where shard >= %(id)s"
 RETIRE = "update leveret_group set url = %(url)s where id = %(id)s"
 FACTS = """
     select current_setting('server_version_num')::int / 10000, current_setting('synchronous_standby_names'),
@@ -146,6 +147,10 @@ class ShardGroups:
         """All that there ever were."""
         found = [Group(*row) for row in run(ALL, {})[1]]
         return found if found and not found[0].number else [self._first, *found]
+
+    def places(self) -> dict[int, int]:
+        """The group of each shard that was ever taken over."""
+        return self._done(lambda run: dict(run(PLACES, {"id": Int8(0)})[1]))
 
     def seat(self) -> int:
         """The number of the group that has the definitions, and what is said here."""

@@ -45,15 +45,16 @@ class GroupOperations:
 
     # What operators ask for
 
-    async def add(self, url: str, count: int | None, groups: Mapping[int, int]) -> dict[str, Any]:
-        """Add a group, then move some shards there, one by one after this; `groups` says where shards are now."""
+    async def add(self, url: str, count: int | None) -> dict[str, Any]:
+        """Add a group, then move some shards there, one by one after this."""
         check_url(url)
         mine = await self._reached(url)
         group = await asyncio.to_thread(self._moving.groups.add, url)
         await self._learnt()
         seat = self._moving.known[self._moving.seat]
         first = await asyncio.to_thread(facts_of, seat.url)
-        chosen = share(groups, len(self._moving.known), group.number, count)
+        places = await asyncio.to_thread(self._moving.groups.places)
+        chosen = share(places, len(self._moving.known), group.number, count)
         self._begin(self._move_all(chosen, group.number))
         return {
             "group": group.number,

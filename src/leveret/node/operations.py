@@ -71,7 +71,7 @@ class Operations:
 
     async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
         """Add a database, and let some shards go there; they move one by one after this."""
-        return await self._groups.add(url, shards, _groups(await self._reports()))
+        return await self._groups.add(url, shards)
 
     async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
         """Move one shard to another group."""
