@@ -105,7 +105,7 @@ class Nursery:
         return Fork(answers)
 
     def close(self) -> None:
-        """End it; what it has made goes on."""
+        """End it, and what it has made and no test has ended."""
         self._control.close()
         self._process.wait()
 
@@ -143,6 +143,8 @@ def tend(control: socket.socket) -> list[str]:
         if control in ready:
             data, numbers, _, _ = socket.recv_fds(control, REQUEST_BYTES_MAX, 2)
             if not data:
+                for left in children:
+                    os.kill(left, signal.SIGKILL)
                 sys.exit()
             answers = socket.socket(fileno=numbers[1])
             pid = os.fork()

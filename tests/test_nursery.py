@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.nursery import Fork, nursery
-from tests.server_process import PACKAGES, ServerProcess
-from tests.waiting import PATIENCE_S
+from tests.nursery import Fork, Nursery, nursery
+from tests.server_process import FREE_PORTS, PACKAGES, ServerProcess
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.mark.parametrize(("words", "code", "said"), [(["--help"], 0, ""), (["--nonsense"], 2, "--nonsense")])
@@ -36,3 +36,25 @@ def test_a_fork_has_a_session_and_an_environment_of_its_own(tmp_path: Path) -> N
 def test_a_variable_that_is_read_at_the_start_needs_a_start(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, environ={"PYTHONHASHSEED": "1"}) as server:
         assert not isinstance(server._running, Fork)
+
+
+def test_what_no_test_has_ended_ends_with_the_nursery(tmp_path: Path) -> None:
+    forks = Nursery(PACKAGES)
+    with (tmp_path / "log").open("wb") as log:
+        words = ["serve", "--data", str(tmp_path / "data"), *FREE_PORTS]
+        fork = forks.fork(words, {**os.environ, "PYTHONPATH": PACKAGES}, log.fileno())
+    assert fork is not None
+    wait_until(lambda: "ready" in (tmp_path / "log").read_text())
+    forks.close()
+    with pytest.raises(AssertionError, match="has ended"):
+        fork.wait(PATIENCE_S)
+    wait_until(lambda: not is_alive(fork.pid))
+    fork._answers.close()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; whoever has its parent's place now may not have noticed its end."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
