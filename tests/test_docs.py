@@ -95,7 +95,7 @@ def exceptions() -> dict[str, type[BaseException]]:
 
 
 def test_the_mistakes_of_clusters_are_those_that_are_made() -> None:
-    told = [cell.partition(":")[0] for cell, *_ in table("cluster.md", "mistakes")]
+    told = [cell.partition(":")[0] for cell, *_ in table("cluster-faults.md", "mistakes")]
     assert sorted(told) == sorted(map(code, MISTAKES))
 
 

@@ -53,6 +53,6 @@ def test_the_page_counts_databases_by_the_slowest_figure_with_a_standby() -> Non
 def test_what_the_page_calls_measured_is_on_the_pages_that_it_names() -> None:
     section = PAGE.read_text().split("## What is measured")[1].split("\n## ")[0]
     figures = [figure for line in section.splitlines() if line.startswith("| ") for figure in FIGURE.findall(line)]
-    told = "".join((ROOT / "docs" / page).read_text() for page in ("benchmarks.md", "cluster.md"))
+    told = "".join((ROOT / "docs" / page).read_text() for page in ("benchmarks.md", "postgresql.md", "cluster.md"))
     assert figures
     assert [figure for figure in figures if figure not in told] == []
