@@ -27,6 +27,7 @@ PATIENCE_S = 90.0
 POLL_S = 0.1
 ASKED_S = 2.0
 ORDERED_S = 30.0
+STUCK_S = 30.0
 LOG_SHOWN_MAX = 2_000
 PATRONI = Path(sys.executable).with_name("patroni")
 RULES: dict[str, Any] = {
@@ -163,17 +164,30 @@ class Trio:
         self.wait()
 
     def wait(self) -> None:
-        """Wait until there is a leader, and both others follow it."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.complete():
-            if time.monotonic() > deadline or not any(each.runs for each in self.members.values()):
+        """Wait until there is a leader, and both others follow it; one that is stuck gets a new copy."""
+        began = time.monotonic()
+        copied: set[str] = set()
+        while missing := self.missing():
+            waited_s = time.monotonic() - began
+            if waited_s > PATIENCE_S or not any(each.runs for each in self.members.values()):
                 raise AssertionError("\n".join(each.log[-LOG_SHOWN_MAX:] for each in self.members.values()))
+            if waited_s > STUCK_S and self.leader() is not None:
+                for name in missing - copied:
+                    self.members[name].ask("/reinitialize", {"force": True})
+                copied |= missing
             time.sleep(POLL_S)
 
-    def complete(self) -> bool:
-        """Whether both standbys count for a quorum."""
+    def missing(self) -> set[str]:
+        """Those who are neither the leader nor a standby that follows it now and counts for a quorum."""
         found = self._cluster()
-        return self.leader() is not None and sum(each.get("role") == "quorum_standby" for each in found) == 2
+        timeline = next((each.get("timeline") for each in found if each.get("role") == "leader"), None)
+        there = {
+            each["name"]
+            for each in found
+            if each.get("role") == "leader"
+            or (each.get("role"), each.get("state"), each.get("timeline")) == ("quorum_standby", "streaming", timeline)
+        }
+        return self.members.keys() - there
 
     def leader(self) -> str | None:
         """Who is the primary, as far as most know."""
