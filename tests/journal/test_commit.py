@@ -28,15 +28,21 @@ class GatedDisk(FaultyDisk):
         super().datasync(fd)
 
 
-def test_a_publisher_waits_for_its_frame(tmp_path: Path) -> None:
-    disk = GatedDisk(tmp_path)
+def syncing(path: Path) -> tuple[GatedDisk, World, int]:
+    """A disk amid a sync that waits, whose it is, and the frame that is synced, with one message."""
+    disk = GatedDisk(path)
     world = World(disk, threaded=True)
     disk.closed = True
     with world.store.lock:
-        world.publish()
+        world.publish(b"the first holds the disk")
         seq = world.journal.pending
         world.commit.kick()
     disk.began.acquire()
+    return disk, world, seq
+
+
+def test_a_publisher_waits_for_its_frame(tmp_path: Path) -> None:
+    disk, world, seq = syncing(tmp_path)
     assert world.journal.durable < seq
     outcomes: list[JournalFailed | None] = []
     world.commit.notify(seq, outcomes.append)
@@ -50,14 +56,7 @@ def test_a_publisher_waits_for_its_frame(tmp_path: Path) -> None:
 
 
 def test_what_comes_while_a_sync_runs_is_the_next_frame(tmp_path: Path) -> None:
-    disk = GatedDisk(tmp_path)
-    world = World(disk, threaded=True)
-    disk.closed = True
-    first = world.journal.pending
-    with world.store.lock:
-        world.publish(b"first")
-        world.commit.kick()
-    disk.began.acquire()
+    disk, world, first = syncing(tmp_path)
     for _ in range(100):
         with world.store.lock:
             world.publish(b"later")
@@ -71,14 +70,7 @@ def test_what_comes_while_a_sync_runs_is_the_next_frame(tmp_path: Path) -> None:
 
 
 def test_what_nobody_asked_for_waits_for_a_frame_that_somebody_asked_for(tmp_path: Path) -> None:
-    disk = GatedDisk(tmp_path)
-    world = World(disk, threaded=True)
-    disk.closed = True
-    first = world.journal.pending
-    with world.store.lock:
-        world.publish(b"asked for")
-        world.commit.kick()
-    disk.began.acquire()
+    disk, world, first = syncing(tmp_path)
     with world.store.lock:
         world.publish(b"not asked for")
     disk.go.release()
@@ -94,13 +86,7 @@ def test_what_nobody_asked_for_waits_for_a_frame_that_somebody_asked_for(tmp_pat
 
 
 def test_what_is_asked_for_while_a_sync_runs_is_written_after_it(tmp_path: Path) -> None:
-    disk = GatedDisk(tmp_path)
-    world = World(disk, threaded=True)
-    disk.closed = True
-    with world.store.lock:
-        world.publish()
-        world.commit.kick()
-    disk.began.acquire()
+    disk, world, _ = syncing(tmp_path)
     with world.store.lock:
         world.publish(b"waited for")
         seq = world.commit.pending
@@ -114,13 +100,7 @@ def test_what_is_asked_for_while_a_sync_runs_is_written_after_it(tmp_path: Path)
 
 
 def test_many_threads_share_syncs(tmp_path: Path) -> None:
-    disk = GatedDisk(tmp_path)
-    world = World(disk, threaded=True)
-    disk.closed = True
-    with world.store.lock:
-        world.publish(b"the first holds the disk")
-        world.commit.kick()
-    disk.began.acquire()
+    disk, world, _ = syncing(tmp_path)
     started = threading.Barrier(33)
 
     def send() -> None:
