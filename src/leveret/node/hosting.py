@@ -109,7 +109,7 @@ class Hosting:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            with suppress(Exception):
+            with suppress(Exception):  # nobody asks any more why it could not be opened, or closed
                 await asyncio.to_thread((await opening).close)
             raise
 
