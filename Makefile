@@ -21,7 +21,7 @@ EXAMPLES := $(wildcard examples/$(or $(EXAMPLE),*).py)
 FUZZERS := $(wildcard tests/fuzz/fuzz_$(or $(FUZZ),*).py)
 # What reads bytes from outside or handles raw memory: the codec, the queues, the journal and streams.
 SANITIZED := $(wildcard tests/core tests/journal tests/stream tests/amqp tests/sqs/test_texts.py)
-PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10 -p no:cacheprovider)
+PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10)
 # tests/schedule.py says how many processes there are, and which tests stay together in one of them.
 AT_ONCE := --numprocesses=auto
 
@@ -41,7 +41,7 @@ serve: $(VENV)/.built  ## run a server on ./data; ARGS="--amqp-port 5673" is pas
 	@exec $(PY) -m leveret serve $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.parts  ## run the tests, on all cores; ARGS="-k name" is passed to pytest, which then runs on one
-	$(PY) -m pytest $(PYTEST_OPTIONS) $(or $(ARGS),$(AT_ONCE))
+	$(PY) -m pytest $(PYTEST_OPTIONS) $(or $(ARGS),$(AT_ONCE) || { test $$? = 1 && $(again); })
 
 counts: $(VENV)/.dev  ## say how many cases the tables of golden answers and of security have
 	@$(PY) -m tests.counts
@@ -194,6 +194,13 @@ define install
 rm -rf build
 	$(call wanted,["build-system"]["requires"]) | $(PIP) install --requirement /dev/stdin
 	$(PIP) install --no-build-isolation --editable .
+endef
+
+# Of thousands of tests with real servers one may meet a machine that stands still: who fails is asked again, alone, and is
+# listed either way. One that passes only then counts on who is first somewhere: that is a bug, of the test or of Leveret.
+define again
+{ echo '== Those that failed, once more, one at a time. Whatever passes now is unsteady: look why.'; \
+	$(PY) -m pytest --last-failed --last-failed-no-failures=none --maxfail=1 -rap; }
 endef
 
 sanitizer = LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
