@@ -39,8 +39,13 @@ class Battle:
         self.lives: list[Figures] = []
 
     def connect(self) -> Client:
-        """A client with one open channel."""
-        return Client(SocketLink("127.0.0.1", self.server.port)).open()
+        """A client with one open channel; the server may be killed before it is open."""
+        client = Client(SocketLink("127.0.0.1", self.server.port))
+        try:
+            return client.open()
+        except BaseException:
+            client.link.close()
+            raise
 
     def live(self) -> Figures:
         """Start the server, load it, kill it, start it again and see what it kept."""
