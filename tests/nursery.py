@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -72,8 +73,9 @@ class Fork:
 
     def send_signal(self, number: int) -> None:
         """Send it a signal if it runs."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        with suppress(ProcessLookupError):  # it has ended, and that is still to be told
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it at once."""

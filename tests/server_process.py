@@ -149,8 +149,8 @@ class ServerProcess:
 
     @property
     def text(self) -> str:
-        """All that it has logged since it was started."""
-        return self._log.read_bytes()[self._log_bytes :].decode()
+        """All that it has logged since it was started; the end of it may be half a character."""
+        return self._log.read_bytes()[self._log_bytes :].decode(errors="replace")
 
     def wait_for(self, text: str) -> None:
         """Wait until it has logged something."""

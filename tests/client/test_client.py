@@ -12,6 +12,7 @@ import leveret
 from leveret.client.address import address_of
 from leveret.client.queue import RECEIVE_MAX, SEND_MAX
 from leveret.client.wire import AnswerReader
+from tests.cluster.etcd_process import free_ports
 from tests.rest.world import RestWorld
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S
@@ -118,7 +119,7 @@ def test_a_cancelled_request_does_not_confuse_the_next_one(world: RestWorld) -> 
     async def scenario() -> None:
         async with leveret.aconnect(world.url, token=world.token) as client:
             orders = await client.queue("orders")
-            waiting = asyncio.create_task(orders.receive(wait=20))
+            waiting = asyncio.create_task(orders.receive(wait=60))
             while world.broker.queue("orders").stats().waiters == 0:
                 await asyncio.sleep(0.001)
             waiting.cancel()
@@ -132,24 +133,26 @@ def test_a_cancelled_request_does_not_confuse_the_next_one(world: RestWorld) -> 
 
 def test_a_worker_goes_on_after_a_restart_of_the_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     seen: SimpleQueue[object] = SimpleQueue()
-    with ServerProcess(tmp_path) as server:
-        port = server.ports["http"]
-        with leveret.connect(f"http://guest:guest@127.0.0.1:{port}", retries=0) as client:
-            orders = client.queue("orders")
+    (port,) = free_ports(1)  # to come back to
+    with (
+        ServerProcess(tmp_path, "--http-port", str(port)) as server,
+        leveret.connect(server.http_url, retries=0) as client,
+    ):
+        orders = client.queue("orders")
 
-            @orders.worker(concurrency=2)
-            def work(message: Any) -> None:
-                seen.put(message.body)
+        @orders.worker(concurrency=2)
+        def work(message: Any) -> None:
+            seen.put(message.body)
 
-            orders.send("before")
-            assert seen.get(timeout=PATIENCE_S) == "before"
-            server.kill()
-            server.start("--http-port", str(port))
-            with leveret.connect(f"http://guest:guest@127.0.0.1:{port}") as other:
-                other.queue("orders").send("after")
-            while seen.get(timeout=PATIENCE_S) != "after":
-                continue  # the acknowledgement of the first one may have been lost
-            assert work.stop()
+        orders.send("before")
+        assert seen.get(timeout=PATIENCE_S) == "before"
+        server.kill()
+        server.start()
+        with server.client() as other:
+            other.queue("orders").send("after")
+        while seen.get(timeout=PATIENCE_S) != "after":
+            continue  # the acknowledgement of the first one may have been lost
+        assert work.stop()
 
 
 def test_sealed_payloads() -> None:

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 import leveret
+from leveret.client import claims
 from leveret.client.claims import Claim, LocalClaims, RedisClaims
 from leveret.client.once import Work
 from tests.redis_process import RedisProcess
@@ -19,6 +20,12 @@ from tests.waiting import PATIENCE_S
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProcess]:
     with RedisProcess(tmp_path_factory.mktemp("redis")) as process:
         yield process
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for Redis as long as tests do."""
+    monkeypatch.setattr(claims, "TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture(params=["memory", "redis"])
@@ -161,10 +168,15 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
 
 def test_a_claim_is_extended_while_its_work_goes_on(redis_server: RedisProcess, extended: threading.Semaphore) -> None:
     redis_server.command("FLUSHALL")
-    with closing(leveret.Once("billing", redis_server.url, lease=2)) as once:
+    clock = leveret.ManualClock()
+    with closing(leveret.Once("billing", redis_server.url, lease=600, clock=clock)) as once:
         with once.claim("m1"):
-            for _ in range(1 + 3):  # so that one and a half leases are over
+            assert extended.acquire(timeout=PATIENCE_S)
+            for _ in range(3):
+                redis_server.command("PEXPIRE", "leveret/once/billing/m1", 300_000)  # as if half of it were over
+                clock.advance(300)
                 assert extended.acquire(timeout=PATIENCE_S)
+                assert redis_server.command("PTTL", "leveret/once/billing/m1") > 300_000
             with pytest.raises(leveret.ResourceLocked):
                 once.begin("m1")
         assert once.begin("m1") is None

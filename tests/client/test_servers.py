@@ -16,10 +16,16 @@ from leveret.client.pool import Link
 from leveret.client.servers import SERVERS_MAX
 from tests.client.flaky import Flaky
 from tests.rest.world import RestWorld
+from tests.waiting import PATIENCE_S
 
 NOBODY = "http://127.0.0.1:1"
-PATIENCE_S = 60.0
-"""The time that an attempt has: nobody should wait for it here."""
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody be left, or asked for a sign of life, because this machine has other things to do."""
+    monkeypatch.setattr(servers, "SILENT_S", PATIENCE_S)
+    monkeypatch.setattr(servers, "PROBE_S", PATIENCE_S)
 
 
 @pytest.fixture

@@ -125,7 +125,7 @@ def test_a_member_without_partitions_takes_over(either: Any) -> None:
         assert (first.poll(), second.partitions) != ([], (0,))
         assert second.poll(wait=0.01) == []
         first.close()
-        assert len(second.poll(wait=5)) == 5
+        assert len(second.poll(wait=60)) == 5
 
 
 def test_asyncio(world: RestWorld) -> None:
@@ -167,9 +167,9 @@ def test_asyncio_waits_for_what_comes(world: RestWorld) -> None:
         async with leveret.aconnect(world.url, token=world.token) as broker:
             clicks = await broker.stream("clicks")
             reader = await clicks.reader()
-            waiting = asyncio.create_task(reader.read(wait=30))
+            waiting = asyncio.create_task(reader.read(wait=60))
             async with (await clicks.group("billing")).consumer() as consumer:
-                polling = asyncio.create_task(consumer.poll(wait=30))
+                polling = asyncio.create_task(consumer.poll(wait=60))
                 stream = world.broker.stream("clicks")
                 while stream.stats().waiters < 2:
                     await asyncio.sleep(0)

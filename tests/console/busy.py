@@ -9,6 +9,7 @@ import pika
 
 from tests.management.scene import Api
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 EVERY_S = 0.05
 ORDERS = 40
@@ -106,7 +107,7 @@ def busy(server: ServerProcess) -> Iterator[None]:
     traffic = Traffic(server.url)
     traffic.start()
     try:
-        assert traffic.ready.wait(20), "the traffic did not start"
+        assert traffic.ready.wait(PATIENCE_S), "the traffic did not start"
         yield
     finally:
         traffic.stop()

@@ -19,6 +19,7 @@ from leveret.server.control_client import connect
 from tests.alerting.sinks import WebSink
 from tests.management.scene import Api
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 TURN_S = 0.05
 WAVE_S = 90
@@ -258,5 +259,5 @@ def shop(server: ServerProcess) -> Iterator[None]:
             service.start()
             running.callback(service.stop)
         for service in services:
-            assert service.ready.wait(20), f"{service.name} did not start"
+            assert service.ready.wait(PATIENCE_S), f"{service.name} did not start"
         yield

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from tests.console.browser import Console, cell, keep
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_a_connection_is_found_looked_at_and_closed(console: Console, client: pi
         page.get_by_role("button", name="Close connection").click()
         expect(page.locator("#toasts")).to_contain_text("asked to go")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
-        client.process_data_events(20)
+        client.process_data_events(PATIENCE_S)
 
 
 def test_channels_tell_what_they_hold(console: Console) -> None:

@@ -41,7 +41,7 @@ def stream(server: ServerProcess) -> Iterator[str]:
     rest(server, "POST", "/streams/clicks/groups/slow/reset", {"to": "earliest"})
     rest(server, "PUT", "/streams/clicks/groups/fast")
     rest(server, "POST", "/streams/clicks/groups/fast/reset", {"to": "latest"})
-    rest(server, "POST", "/streams/clicks/groups/fast/join", {"member": "reader-1"})
+    rest(server, "POST", "/streams/clicks/groups/fast/join", {"member": "reader-1", "session_seconds": 3_600})
     yield "clicks"
     rest(server, "DELETE", "/streams/clicks")
 

@@ -63,7 +63,8 @@ def test_a_base_backup_and_the_archived_log_bring_it_back_to_a_point_in_time(ser
         server.sql("select pg_create_restore_point('before the mistake')")
         with leveret.open(url) as broker:
             broker.queue("orders").purge()
-        server.sql("select pg_switch_wal()")
+        ((last,),) = server.sql("select pg_walfile_name(pg_switch_wal())")
+        server.wait_for(f"select 1 from pg_stat_archiver where last_archived_wal >= '{last}'")
         fetch = f"cp {server.folder}/archive/%f %p"
         other.start(restore_command=fetch, recovery_target_name="before the mistake", recovery_target_action="promote")
         other.wait_for("select 1 where not pg_is_in_recovery()")

@@ -1,6 +1,7 @@
 """A broker on files: what is durable when, and what happens to bodies that are large."""
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import wait
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 import leveret
+from leveret.journal.disk import Disk
 from tests.embedded.conftest import SMALL, Calls
+from tests.waiting import PATIENCE_S, wait_until
 
 Reopen = Callable[[], leveret.Broker]
 
@@ -24,19 +27,26 @@ def test_a_directory_is_open_once(tmp_path: Path, reopen: Reopen) -> None:
         leveret.open(str(tmp_path / "data"), **SMALL)
 
 
-def test_threads_share_syncs(tmp_path: Path, calls: Calls) -> None:
+def test_threads_share_syncs(tmp_path: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    free, datasync = threading.Event(), Disk.datasync
+
+    def slow(disk: Disk, fd: int) -> None:
+        assert free.wait(PATIENCE_S)
+        datasync(disk, fd)
+
     with leveret.open(str(tmp_path), **SMALL) as broker:
         orders = broker.queue("orders")
-
-        def send() -> None:
-            for _ in range(20):
-                orders.send(b"x")
-
-        wait([calls.start(send) for _ in range(64)])
-        journal = broker.stats().journal
-        assert journal is not None
-        assert len(orders) == 64 * 20
-        assert journal.messages_per_sync > 4
+        before = broker.stats().journal
+        monkeypatch.setattr(Disk, "datasync", slow)
+        sent = [calls.start(orders.send, b"x") for _ in range(64)]
+        wait_until(lambda: len(orders) == 64)
+        assert not any(each.done() for each in sent)
+        free.set()
+        wait(sent)
+        after = broker.stats().journal
+        assert before is not None
+        assert after is not None
+        assert after.syncs - before.syncs <= 3
 
 
 def test_acknowledgements_are_durable_after_a_flush(tmp_path: Path, reopen: Reopen) -> None:

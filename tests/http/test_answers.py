@@ -297,7 +297,10 @@ def test_a_drain_lets_requests_finish_and_closes_the_idle() -> None:
 
 
 def test_a_drain_does_not_wait_for_ever() -> None:
+    started = asyncio.Event()
+
     async def forever(request: Request) -> Response:
+        started.set()
         await asyncio.Event().wait()
         return Response()
 
@@ -305,8 +308,9 @@ def test_a_drain_does_not_wait_for_ever() -> None:
         client = world.connect()
         client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         silent = world.connect()
-        silent.send(b"GET /")
-        world.until(lambda: len(world.server) == 2)
+        silent.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+        assert silent.answer().status == 100
+        world.until(started.is_set)
         world.stop(0.1)
         assert world.drained == 2
         assert client.is_closed()

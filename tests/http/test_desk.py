@@ -119,7 +119,7 @@ def test_a_receive_that_finds_something_needs_no_future(broker: leveret.Broker) 
     orders.send_many([b"a", b"b", b"c"])
 
     async def scenario(desk: Desk) -> None:
-        assert desk.receive(orders, bodies, 2, wait_s=10) == [b"a", b"b"]
+        assert desk.receive(orders, bodies, 2, wait_s=PATIENCE_S) == [b"a", b"b"]
         assert desk.receive(orders, bodies, 2) == [b"c"]
         assert desk.receive(orders, bodies) == []
 
@@ -160,7 +160,7 @@ def test_a_poll_is_woken_by_this_loop_and_by_other_threads(broker: leveret.Broke
 
     async def scenario(desk: Desk) -> None:
         for send in (lambda: orders.post(Outgoing(b"x")), lambda: asyncio.to_thread(orders.send, b"x")):
-            poll = desk.receive(orders, bodies, wait_s=20)
+            poll = desk.receive(orders, bodies, wait_s=PATIENCE_S)
             assert isinstance(poll, asyncio.Future)
             await asyncio.gather(*([sent] if isinstance(sent := send(), Awaitable) else []))
             assert await poll == [b"x"]
@@ -182,7 +182,7 @@ def test_a_client_that_goes_leaves_the_message_to_the_next(broker: leveret.Broke
     orders = broker.queue("orders")
 
     async def scenario(desk: Desk) -> Any:
-        gone, stays = (desk.receive(orders, bodies, wait_s=20) for _ in range(2))
+        gone, stays = (desk.receive(orders, bodies, wait_s=PATIENCE_S) for _ in range(2))
         assert isinstance(gone, asyncio.Future)
         orders.send(b"x")
         gone.cancel()
@@ -197,9 +197,9 @@ def test_polls_are_limited_in_number(broker: leveret.Broker) -> None:
 
     async def scenario(_: Desk) -> None:
         desk = Desk(broker, polls_max=2)
-        polls = [desk.receive(orders, bodies, wait_s=20) for _ in range(2)]
+        polls = [desk.receive(orders, bodies, wait_s=PATIENCE_S) for _ in range(2)]
         with pytest.raises(TooMany, match="ask again without waiting"):
-            desk.receive(orders, bodies, wait_s=20)
+            desk.receive(orders, bodies, wait_s=PATIENCE_S)
         desk.close()
         assert [await value(poll) for poll in polls] == [[], []]
 
@@ -210,7 +210,7 @@ def test_a_poll_for_a_queue_that_is_deleted_is_refused(broker: leveret.Broker) -
     orders = broker.queue("orders")
 
     async def scenario(desk: Desk) -> None:
-        poll = desk.receive(orders, bodies, wait_s=20)
+        poll = desk.receive(orders, bodies, wait_s=PATIENCE_S)
         await desk.elsewhere(orders.delete)
         with pytest.raises(QueueNotFound):
             await value(poll)
@@ -222,7 +222,7 @@ def test_many_polls_get_one_message_each(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
 
     async def scenario(desk: Desk) -> list[Any]:
-        polls = [desk.receive(orders, bodies, wait_s=20) for _ in range(1_000)]
+        polls = [desk.receive(orders, bodies, wait_s=PATIENCE_S) for _ in range(1_000)]
         await desk.elsewhere(lambda: orders.send_many([b"%d" % number for number in range(1_000)]))
         return await asyncio.gather(*(value(poll) for poll in polls))
 

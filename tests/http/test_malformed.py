@@ -109,8 +109,11 @@ def test_a_large_body_that_is_refused_does_not_destroy_the_answer() -> None:
 
 
 def test_slow_headers_and_bodies_are_refused() -> None:
-    with World(limits=Limits(head_s=0.05, body_s=0.05)) as world:
+    with World() as world:
         head, body = world.connect(), world.connect()
+        assert [each.request("GET /").status for each in (head, body)] == [200, 200]
+        # Not before: a client that has said nothing yet is closed without a word.
+        world.server.limits = Limits(head_s=0.05, body_s=0.05)
         head.send(b"GET / HTTP/1.1\r\nHost:")
         body.send(POST + b"Content-Length: 10\r\n\r\nabc")
         assert [head.answer().status, body.answer().status] == [408, 408]

@@ -109,6 +109,7 @@ class World:
         self._clients: list[Client] = []
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run)
+        self._timeout_s: float | None = None
         self.drained: int | None = None
 
     def __enter__(self) -> Self:
@@ -125,15 +126,14 @@ class World:
 
     def stop(self, timeout_s: float = 1) -> None:
         """Let the server end."""
-        if self._thread.is_alive():
-            self._timeout_s = timeout_s
-            self.loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join()
+        self.begin_stop(timeout_s)
+        self._thread.join()
 
     def begin_stop(self, timeout_s: float) -> None:
-        """Ask the server to end, and do not wait for it."""
-        self._timeout_s = timeout_s
-        self.loop.call_soon_threadsafe(self._stopping.set)
+        """Ask the server to end, once, and do not wait for it."""
+        if self._timeout_s is None:
+            self._timeout_s = timeout_s
+            self.loop.call_soon_threadsafe(self._stopping.set)
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -149,6 +149,7 @@ class World:
         self._ready.set()
         await self._stopping.wait()
         self.server.stop_listening()
+        assert self._timeout_s is not None, "whoever stops it says how long it may take"
         self.drained = await self.server.drain(self._timeout_s)
 
     def until(self, condition: Callable[[], bool]) -> None:

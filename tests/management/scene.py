@@ -100,7 +100,10 @@ def define(api: Api) -> None:
 @contextmanager
 def traffic(port: int) -> Iterator[None]:
     """A client that has published, fetched and consumed, and is still there."""
-    parameters = pika.ConnectionParameters("127.0.0.1", port, VHOST, client_properties={"connection_name": "actor"})
+    # Without heartbeats: nobody sends any while a test asks for other things.
+    parameters = pika.ConnectionParameters(
+        "127.0.0.1", port, VHOST, heartbeat=0, client_properties={"connection_name": "actor"}
+    )
     connection = pika.BlockingConnection(parameters)
     try:
         channel = connection.channel()

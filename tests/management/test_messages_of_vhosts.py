@@ -28,7 +28,7 @@ def home(server: ServerProcess) -> Iterator[Api]:
     delayed = {"type": "x-delayed-message", "durable": True, "arguments": {"x-delayed-type": "direct"}}
     api.put(f"/exchanges/{HOME}/later", delayed)
     api.post(f"/bindings/{HOME}/e/later/q/orders", {"routing_key": "orders"})
-    for seconds in (60, 30):
+    for seconds in (7_200, 3_600):
         publish(api, "orders", "later", {"headers": {"x-delay": seconds * 1000}}, "later")
     yield api
     api.delete(f"/vhosts/{HOME}")

@@ -8,6 +8,7 @@ from tests.cli.shell import environment
 from tests.cli.test_page import examples
 from tests.server_process import ServerProcess
 from tests.sources import ROOT
+from tests.waiting import PATIENCE_S
 
 PAGE = (ROOT / "docs" / "rest.md").read_text()
 VARYING = {
@@ -33,6 +34,6 @@ def test_every_example_prints_what_the_page_says(tmp_path: Path) -> None:
         port = str(server.ports["http"])
         # One shell for all of them, because they share variables; a line of its own ends the output of each.
         lines = [f"{each.command.replace('15672', port)}\necho; echo END-OF-OUTPUT\n" for each in examples(PAGE)]
-        said = shell.communicate("".join(lines), timeout=60)[0].split("END-OF-OUTPUT\n")
+        said = shell.communicate("".join(lines), timeout=PATIENCE_S)[0].split("END-OF-OUTPUT\n")
     for example, output in zip(examples(PAGE), said, strict=False):
         assert same_each_time(output).strip() == example.output.strip(), example.command

@@ -1,6 +1,5 @@
 """Streams over REST: made, appended to, read from any place, waited for, deleted."""
 
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,10 @@ from typing import Any
 import pytest
 
 import leveret
+from leveret.http import tails
 from leveret.http.rest.records import FILTERS_MAX, READ_BYTES_MAX, READ_RECORDS_MAX
 from tests.rest.world import RestWorld
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -185,15 +186,29 @@ def test_a_question_that_makes_no_sense_is_refused(world: RestWorld, clicks: str
     assert (refused.status, refused.headers["content-type"]) == (400, "application/problem+json")
 
 
-def test_one_who_waits_gets_what_comes(world: RestWorld, clicks: str) -> None:
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Is set when a request has looked what there is: only then does it know where "next" was."""
+    look, done = tails.look, threading.Event()
+
+    def noted(stream: leveret.Stream, wanted: tails.Range) -> tails.Found:
+        found = look(stream, wanted)
+        done.set()
+        return found
+
+    monkeypatch.setattr(tails, "look", noted)
+    return done
+
+
+def test_one_who_waits_gets_what_comes(world: RestWorld, clicks: str, looked: threading.Event) -> None:
     found: list[Any] = []
     waiting = threading.Thread(
-        target=lambda: found.append(world.ok("GET /streams/clicks/records?offset=next&partition=1&wait_seconds=30"))
+        target=lambda: found.append(world.ok("GET /streams/clicks/records?offset=next&partition=1&wait_seconds=60"))
     )
     waiting.start()
+    assert looked.wait(PATIENCE_S)
     stream = world.broker.stream("clicks")
-    while not stream.stats().waiters:
-        os.sched_yield()
+    assert stream.stats().waiters == 1
     sent = 0
     while not any(each.partition == 1 for each in stream.send_many([sent])):
         sent += 1
@@ -204,10 +219,9 @@ def test_one_who_waits_gets_what_comes(world: RestWorld, clicks: str) -> None:
 
 def test_one_who_waits_is_answered_when_the_server_ends(world: RestWorld, clicks: str) -> None:
     found: list[Any] = []
-    waiting = threading.Thread(target=lambda: found.append(world.ok(f"GET {clicks}?offset=next&wait_seconds=30")))
+    waiting = threading.Thread(target=lambda: found.append(world.ok(f"GET {clicks}?offset=next&wait_seconds=60")))
     waiting.start()
-    while not world.broker.stream("clicks").stats().waiters:
-        os.sched_yield()
+    wait_until(lambda: world.broker.stream("clicks").stats().waiters)
     world.stop()
     waiting.join()
     assert found == [{"records": [], "next_offset": 0}]
@@ -215,10 +229,9 @@ def test_one_who_waits_is_answered_when_the_server_ends(world: RestWorld, clicks
 
 def test_one_who_waits_hears_that_the_stream_is_gone(world: RestWorld, clicks: str) -> None:
     found: list[int] = []
-    waiting = threading.Thread(target=lambda: found.append(world.call(f"GET {clicks}?wait_seconds=30").status))
+    waiting = threading.Thread(target=lambda: found.append(world.call(f"GET {clicks}?wait_seconds=60").status))
     waiting.start()
-    while not world.broker.stream("clicks").stats().waiters:
-        os.sched_yield()
+    wait_until(lambda: world.broker.stream("clicks").stats().waiters)
     world.broker.stream("clicks").delete()
     waiting.join()
     assert found == [404]

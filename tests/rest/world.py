@@ -99,7 +99,7 @@ class RestWorld:
         self._ready.set()
         await self._stopping.wait()
         web.stop_listening()
-        await web.drain(0.2)
+        await web.drain(PATIENCE_S)
         for job in jobs:
             job.cancel()
         await self.shared.stop()

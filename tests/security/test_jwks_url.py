@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -15,6 +16,7 @@ from leveret.security import jwks
 from leveret.security.identity import BadToken
 from leveret.security.jwks import Jwks
 from leveret.security.web_tokens import Issuer, WebTokens
+from tests.waiting import PATIENCE_S
 
 NOW_MS = 1_700_000_000_000
 Serve = Callable[[BaseHTTPRequestHandler], None]
@@ -137,13 +139,23 @@ def test_an_answer_that_is_no_key_set_leaves_the_old_one(issuer: IssuerServer, s
 def test_a_server_that_takes_its_time_is_not_waited_for(
     issuer: IssuerServer, monkeypatch: pytest.MonkeyPatch, start: bytes
 ) -> None:
-    monkeypatch.setattr(jwks, "FETCH_S", 0.05)
+    dripping = threading.Event()
+
+    class Impatient(Future[bytes]):
+        """Waits until bytes come, and not much longer: a socket alone would wait for the next one for ever."""
+
+        def result(self, timeout: float | None = None) -> bytes:
+            assert timeout == jwks.FETCH_S
+            assert dripping.wait(PATIENCE_S)
+            return super().result(0.05)
 
     def drip(request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(start)
         while not issuer.released.wait(0.01):
             request.wfile.write(b"X")
+            dripping.set()
 
+    monkeypatch.setattr(jwks, "Future", Impatient)
     issuer.serve = drip
     keys = Jwks(issuer.url)
     for later_ms in (0, jwks.REFRESH_MS):

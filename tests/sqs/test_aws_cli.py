@@ -9,6 +9,7 @@ import pytest
 
 from tests.parts import AWS_CLI, need_aws_cli
 from tests.sqs.server import Server
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def aws(server: Server) -> Any:
     def run(*words: str) -> Any:
         command = [str(AWS_CLI), "--endpoint-url", server.url, "--output", "json", "sqs", *words]
         done = subprocess.run(
-            command, env=os.environ | server.environ, capture_output=True, text=True, timeout=60, check=False
+            command, env=os.environ | server.environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout) if done.stdout.strip() else None

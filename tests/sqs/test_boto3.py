@@ -9,6 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.sqs.server import Server
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -93,13 +94,16 @@ def test_dead_letters_and_their_redrive(sqs: Any, name: str) -> None:
     url = sqs.create_queue(QueueName=name, Attributes={"RedrivePolicy": policy})["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody="a")
     sqs.receive_message(QueueUrl=url, VisibilityTimeout=0)
-    (letter,) = sqs.receive_message(QueueUrl=dead, WaitTimeSeconds=5, VisibilityTimeout=0)["Messages"]
+    (letter,) = sqs.receive_message(QueueUrl=dead, WaitTimeSeconds=20, VisibilityTimeout=0)["Messages"]
     assert letter["Body"] == "a"
     (source,) = sqs.list_dead_letter_source_queues(QueueUrl=dead)["queueUrls"]
     assert source == url
     sqs.start_message_move_task(SourceArn=arn)
-    assert sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"][0]["Body"] == "a"
-    assert sqs.list_message_move_tasks(SourceArn=arn)["Results"][0]["ApproximateNumberOfMessagesMoved"] == 1
+    assert sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20)["Messages"][0]["Body"] == "a"
+    # It is there before it is durable, and counted after that.
+    wait_until(
+        lambda: sqs.list_message_move_tasks(SourceArn=arn)["Results"][0]["ApproximateNumberOfMessagesMoved"] == 1
+    )
 
 
 def test_the_resource(server: Server, name: str) -> None:

@@ -14,7 +14,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.http.sqs.settings import Settings
 from tests.server.certificates import Authority
 from tests.server_process import ServerProcess
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def ask(port: int, action: str, **parameters: Any) -> http.client.HTTPConnection:
@@ -78,7 +78,8 @@ def test_a_long_poll_ends_when_the_server_does(tmp_path: Path) -> None:
     port = server.ports["sqs"]
     post(port, "CreateQueue", QueueName="orders")
     waiting = ask(port, "ReceiveMessage", QueueUrl="orders", WaitTimeSeconds=20)
-    # Whoever comes later is answered later: by then the poll waits.
-    assert post(port, "GetQueueUrl", QueueName="orders")[0] == 200
+    with server.client() as client:
+        orders = client.queue("orders", declare=False)
+        wait_until(lambda: orders.stats().waiters)
     assert server.stop() == 0
     assert read(waiting) == (200, {})
