@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PATIENCE_S = 30
+PATIENCE_S = 100
 # Small ones: the archive takes those that are full.
 SEGMENT_BYTES = "1048576"
 FREE_PORTS = ("--amqp-port", "0", "--http-port", "0", "--https-port", "0", "--sqs-port", "0")

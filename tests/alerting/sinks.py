@@ -104,6 +104,7 @@ class MailSink:
             self,
             hostname="127.0.0.1",
             port=0,
+            ready_timeout=PATIENCE_S,
             tls_context=context,
             require_starttls=context is not None,
             authenticator=lambda server, session, envelope, mechanism, given: AuthResult(

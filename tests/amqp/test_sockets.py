@@ -22,6 +22,7 @@ from tests.waiting import PATIENCE_S
 
 PROTOCOL_HEADER = b"AMQP\0\0\x09\x01"
 JOBS = 200
+HANDSHAKE_MS = round(PATIENCE_S * 1_000)
 
 Scenario = Callable[[AmqpServer, Socket, socket.socket], Awaitable[None]]
 
@@ -40,7 +41,7 @@ def served(scenario: Scenario) -> None:
         with leveret.open() as broker, bind("127.0.0.1", 0) as bound:
             with broker.guard as core:
                 access = Access(core, default_user=None)
-            server = AmqpServer(broker.guard, access, Limits(), Admission(10, 10, 10))
+            server = AmqpServer(broker.guard, access, Limits(handshake_ms=HANDSHAKE_MS), Admission(10, 10, 10))
             server.listen(bound)
             with socket.create_connection(bound.getsockname()) as client:
                 client.setblocking(False)
@@ -66,7 +67,9 @@ def test_a_client_that_never_reads_does_not_keep_its_place(monkeypatch: pytest.M
     served(scenario)
 
 
-def test_a_client_may_finish_what_it_was_saying_when_it_is_told_to_go() -> None:
+def test_a_client_may_finish_what_it_was_saying_when_it_is_told_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "LINGER_S", PATIENCE_S)
+
     async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")

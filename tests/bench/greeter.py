@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from bench.amqp.brokers import AMQP_HEADER
+from tests.waiting import PATIENCE_S
 
 
 def frame(payload: bytes, channel: int = 0) -> bytes:
@@ -19,7 +20,7 @@ def answering(answer: bytes) -> Iterator[int]:
 
         def serve() -> None:
             connection, _ = listener.accept()
-            connection.settimeout(30)
+            connection.settimeout(PATIENCE_S)
             with connection:
                 assert connection.recv(8, socket.MSG_WAITALL) == AMQP_HEADER
                 connection.sendall(answer)

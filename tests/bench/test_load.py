@@ -8,6 +8,7 @@ import pytest
 
 from tests.bench.greeter import answering, frame, start
 from tests.sources import ROOT
+from tests.waiting import PATIENCE_S
 
 TUNE_BYTES_SHORT = b"\x00\x0a\x00\x1e\x00"
 DELIVER = b"\x00\x3c\x00\x3c"
@@ -26,7 +27,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
     # Leaks at an early end are not looked for: the process ends with an error, and everything with it.
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
-    return subprocess.run([program, *words], capture_output=True, text=True, timeout=60, env=environment)
+    return subprocess.run([program, *words], capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
 
 
 @pytest.mark.parametrize(

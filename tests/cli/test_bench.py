@@ -10,7 +10,7 @@ from collections import deque
 import pytest
 
 from leveret.cli import main
-from leveret.cli.bench import wire
+from leveret.cli.bench import plan, wire
 from leveret.cli.bench.amqp import Login, login_of, settle
 from leveret.cli.bench.plan import Measured, Plan, Race, age_s, quantile, stamp
 from leveret.cli.bench.wire import Frame, Frames
@@ -18,15 +18,22 @@ from leveret.cli.connection import is_here
 from leveret.core.errors import Unreachable
 from tests.cli.conftest import access_key
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 Captured = pytest.CaptureFixture[str]
 PLAN = Plan("amqp://localhost", "q", 100, 5.0, 10, 500, None, None, None)
 
 
+@pytest.fixture(autouse=True)
+def patient_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is lost because it comes late."""
+    monkeypatch.setattr(plan, "QUIET_S", PATIENCE_S)
+
+
 def bench(capsys: Captured, url: str, *words: str) -> dict[str, object]:
-    """What a short run gives."""
+    """What a run gives; its count ends it."""
     capsys.readouterr()
-    assert main.main(["bench", url, "--json", "--seconds", "5", *words]) == 0
+    assert main.main(["bench", url, "--json", "--seconds", str(PATIENCE_S), *words]) == 0
     found: dict[str, object] = json.loads(capsys.readouterr().out)
     return found
 
@@ -59,7 +66,8 @@ def test_sqs_is_measured(asked: ServerProcess, capsys: Captured, monkeypatch: py
 
 
 def test_a_table_for_people_says_what_the_program_itself_can_do(asked: ServerProcess, capsys: Captured) -> None:
-    assert main.main(["bench", f"amqp://127.0.0.1:{asked.port}", "--count", "5", "--rate", "1000"]) == 0
+    words = ["--count", "5", "--rate", "1000", "--seconds", str(PATIENCE_S)]
+    assert main.main(["bench", f"amqp://127.0.0.1:{asked.port}", *words]) == 0
     told = capsys.readouterr().out
     assert told.splitlines()[1].startswith("confirmed   5 ")
     assert "this program itself could do" in told

@@ -22,6 +22,7 @@ from leveret.server import settings
 from leveret.server.administration.verbs import VERBS
 from leveret.server.control_client import connect
 from tests.server.control_world import SMALL, Served
+from tests.waiting import PATIENCE_S
 
 CHEAP = Cost(2, 1, 1)
 Leveret = Callable[..., int]
@@ -303,7 +304,7 @@ def test_as_a_process_of_its_own(data: Path) -> None:
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (process.returncode, process.stdout, process.stderr) == (0, "user 'ada' added\n", "")
     assert_password(data, "lovelace")
@@ -316,7 +317,7 @@ def test_a_reader_who_has_seen_enough_is_no_error(data: Path) -> None:
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (process.returncode, process.stderr) == (0, "")
 

@@ -13,6 +13,7 @@ import pytest
 from leveret.cli import consume, main, tail
 from leveret.cli.publish import batches
 from leveret.client.broker import connect
+from leveret.client.message import RemoteMessage
 from leveret.client.queue import RemoteQueue
 from tests.server_process import ServerProcess
 
@@ -115,10 +116,19 @@ def test_programs_settle_messages_by_their_exit_code(capsys: Captured, tmp_path:
 
 
 def test_a_message_is_kept_for_as_long_as_its_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consume, "LEASE_S", 0.3)
+    monkeypatch.setattr(consume, "RENEWALS", 1_000)
+    extend, extended = RemoteMessage.extend, tmp_path / "extended"
+
+    def noted(message: RemoteMessage, lease_s: float) -> None:
+        extend(message, lease_s)
+        extended.write_text(str(lease_s))
+
+    monkeypatch.setattr(RemoteMessage, "extend", noted)
     made("long")
     leveret("publish long x")
-    assert leveret(f"consume long --count 1 --exec 'sleep 0.7; cat >> {tmp_path}/seen'") == 0
+    program = f"until test -s {extended}; do sleep 0.01; done; cat >> {tmp_path}/seen"
+    assert leveret(f"consume long --count 1 --exec '{program}'") == 0
+    assert extended.read_text() == str(consume.LEASE_S)
     assert (tmp_path / "seen").read_text() == "x"
 
 

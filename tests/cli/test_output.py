@@ -11,6 +11,7 @@ from leveret.cli.completion import SHELLS, candidates
 from leveret.cli.output import as_table, for_terminal
 from leveret.cli.progress import Progress, line_of
 from leveret.cli.units import in_bytes, in_short, in_time
+from tests.waiting import PATIENCE_S
 
 
 class Terminal(io.StringIO):
@@ -97,5 +98,7 @@ def test_every_command_is_completed() -> None:
 def test_the_script_of_bash_completes() -> None:
     tools = f'leveret() {{ "{sys.executable}" -m leveret "$@"; }}\n'
     words = 'COMP_WORDS=(leveret queues pu); COMP_CWORD=2; _leveret; echo "${COMPREPLY[@]}"'
-    done = subprocess.run(["bash", "-c", tools + SHELLS["bash"] + words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", tools + SHELLS["bash"] + words], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.stdout == "purge\n"

@@ -14,6 +14,7 @@ from leveret.cli import main, pipeline, submit
 from leveret.core.errors import InvalidArgument
 from leveret.pipeline.commands.context import Listing, Outcome, settings
 from leveret.pipeline.progress import Status, bar
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("job", [job.name for job in pipeline.JOBS])
@@ -27,7 +28,7 @@ def test_every_job_has_help_and_a_module(job: str, capsys: pytest.CaptureFixture
 
 def test_the_command_line_starts_without_spark() -> None:
     program = "import sys, leveret.cli.main; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], timeout=PATIENCE_S).returncode == 0
 
 
 def test_a_plan_needs_no_spark(capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,7 +129,8 @@ def test_what_is_reserved_for_a_query_stays_so_when_the_owner_is_killed(nodes: N
         client.queue("jobs").send_many(numbers(0, 10))
     lost = owner(nodes, "b", "jobs")
     url = url_of(nodes, *sorted(nodes.names, key=lost.__eq__))
-    reader = LeveretSource({"url": url, "queue": "jobs", "maxrecordspertrigger": "4"}).streamReader(StructType())
+    options = {"url": url, "queue": "jobs", "maxrecordspertrigger": "4", "lease": "300s"}
+    reader = LeveretSource(options).streamReader(StructType())
     assert isinstance(reader, ReservationReader)
     try:
         start = reader.initialOffset()

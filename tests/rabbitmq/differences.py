@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tests.rabbitmq.transcripts import Address, Transcripts, parsed, played, recorded
 
-ATTEMPTS = 3  # the later ones alone: what a busy machine says too late is heard with the next answer
+PATIENCE = (1.0, 1.0, 4.0, 16.0)  # of each attempt, the later ones alone: a busy machine says much too late
 SAID = recorded()
 INTENDED = dict(parsed((Path(__file__).parent / "intended.txt").read_text().splitlines()))
 
@@ -116,8 +116,8 @@ def answered(addresses: Sequence[Address], names: Collection[str]) -> Transcript
     """What Leveret says to scenarios, without its details; those not answered as expected are played again."""
     said: Transcripts = {}
     left = set(names)
-    for attempt in range(ATTEMPTS):
-        again = played(addresses[:1] if attempt else addresses, left)
+    for attempt, patience in enumerate(PATIENCE):
+        again = played(addresses[:1] if attempt else addresses, left, patience)
         said |= {name: without(OURS, lines) for name, lines in again.items()}
         left = {name for name in again if said[name] != expected(name)}
     return said

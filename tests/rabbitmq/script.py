@@ -56,8 +56,10 @@ def on(where: str, *steps: Op) -> tuple[Op, ...]:
 class Run:
     """One run of a script against a server."""
 
-    def __init__(self, host: str, port: int, vhost: str = "/") -> None:
+    def __init__(self, host: str, port: int, vhost: str = "/", patience: float = 1.0) -> None:
+        """`patience` times as long as a script says is waited for what comes by itself."""
         self.address = host, port, vhost
+        self.patience = patience
         self.wires: dict[str, Wire] = {}
         self.lines: list[str] = []
         self.unasked: dict[str, list[Said]] = {}
@@ -112,7 +114,7 @@ class Run:
         """Note what the server says by itself."""
         for connection, wire in self.wires.items():
             heard = self.unasked.pop(connection, [])
-            while not wire.closed and (said := wire.read(quiet_s)) is not None:
+            while not wire.closed and (said := wire.read(self.patience * quiet_s)) is not None:
                 heard.append(said)
             for said in heard:
                 self.note(connection, said)

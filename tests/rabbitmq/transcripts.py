@@ -42,7 +42,7 @@ def scripts() -> dict[str, Script]:
     }
 
 
-def played(addresses: Sequence[Address], names: Collection[str] | None = None) -> Transcripts:
+def played(addresses: Sequence[Address], names: Collection[str] | None = None, patience: float = 1.0) -> Transcripts:
     """The transcripts of scenarios, or of all; each address (host, port and virtual host) plays one at a time."""
     free: SimpleQueue[Address] = SimpleQueue()
     for address in addresses:
@@ -50,8 +50,12 @@ def played(addresses: Sequence[Address], names: Collection[str] | None = None) -
 
     def play(script: Script) -> list[str]:
         address = free.get()
+        run = Run(*address, patience)
         try:
-            return Run(*address).play(script)
+            return run.play(script)
+        except (AssertionError, OSError) as error:  # of one scenario: the others go on, and it may be played again
+            run.clean(script)
+            return [f"not played to its end: {error!r}"]
         finally:
             free.put(address)
 

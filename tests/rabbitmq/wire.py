@@ -4,6 +4,7 @@ It trusts a server of ours and RabbitMQ alike to send well-formed frames; a serv
 """
 
 import socket
+from collections import deque
 from typing import NamedTuple
 
 from leveret.amqp import methods as m
@@ -43,6 +44,8 @@ class Wire:
         self.buffer = b""
         self.closed = False
         self.opened: set[int] = set()
+        self.early: deque[Said] = deque()
+        """What was said before something that was expected."""
         self.socket.sendall(PROTOCOL_HEADER)
         self.expect(m.ConnectionStart)
         self.send(0, m.ConnectionStartOk({"capabilities": CAPABILITIES}, "PLAIN", b"\0guest\0guest", "en_US"))
@@ -66,11 +69,12 @@ class Wire:
         self.socket.close()
 
     def expect(self, kind: type[m.Method]) -> m.Method:
-        """The next thing said, which must be this."""
-        said = self.read(ANSWER_S_MAX)
-        assert said is not None, f"expected {kind.__name__}, the server said nothing"
-        assert isinstance(said.method, kind), f"expected {kind.__name__}, the server said {said}"
-        return said.method
+        """What must be said next, but for what a busy machine said too late to be listened to."""
+        while (said := self.heard(ANSWER_S_MAX)) is not None:
+            if isinstance(said.method, kind):
+                return said.method
+            self.early.append(said)
+        raise AssertionError(f"expected {kind.__name__}, the server said {list(self.early)}")
 
     def send(self, channel: int, method: m.Method, properties: Properties | None = None, body: bytes = b"") -> None:
         """Write a method, and its content if it has one; a channel is opened when it is first used."""
@@ -87,6 +91,10 @@ class Wire:
 
     def read(self, timeout_s: float) -> Said | None:
         """The next thing said; None when nothing is for so long, or nothing will ever be."""
+        return self.early.popleft() if self.early else self.heard(timeout_s)
+
+    def heard(self, timeout_s: float) -> Said | None:
+        """The same, of what comes from now on."""
         found = self.frame(timeout_s)
         if found is None:
             return None

@@ -6,6 +6,7 @@ import pika.exceptions
 import pytest
 
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 
 def test_publishers_wait_while_memory_is_short_and_consumers_go_on(tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_publishers_wait_while_memory_is_short_and_consumers_go_on(tmp_path: Pat
         server.kill()
         for connection in (publisher, consumer):
             with pytest.raises(pika.exceptions.AMQPConnectionError):
-                connection.process_data_events(time_limit=30)
+                connection.process_data_events(time_limit=PATIENCE_S)
 
 
 def test_publishers_wait_while_the_disk_is_short(tmp_path: Path) -> None:
@@ -38,12 +39,12 @@ def test_publishers_wait_while_the_disk_is_short(tmp_path: Path) -> None:
 
 
 def test_a_blocked_publisher_hears_that_the_server_stops(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, "--memory-limit", "1MiB", "--drain-s", "25") as server:
+    with ServerProcess(tmp_path, "--memory-limit", "1MiB", "--drain-s", str(PATIENCE_S)) as server:
         server.wait_for("low on memory")
         publisher = pika.BlockingConnection(pika.URLParameters(server.url))
         publisher.channel().basic_publish("", "orders", b"one")
         server.signal(signal.SIGTERM)
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
-            publisher.process_data_events(time_limit=30)
+            publisher.process_data_events(time_limit=PATIENCE_S)
         assert server.wait() == 0
         assert "clients did not close in time" not in server.text

@@ -36,7 +36,7 @@ def is_refused(server: ServerProcess) -> bool:
 
 
 def test_strangers_are_limited(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, "--half-open-max", "2") as server:
+    with ServerProcess(tmp_path, "--half-open-max", "2", "--handshake-timeout-s", str(PATIENCE_S)) as server:
         with pika.BlockingConnection(pika.URLParameters(server.url)), client(server), client(server):
             assert is_refused(server)
         server.wait_for('reason="half_open_max (2) is reached"')
@@ -87,7 +87,7 @@ def test_a_client_that_goes_without_a_word_leaves_its_messages_to_others(server:
     holder._impl._transport._sock.shutdown(socket.SHUT_RDWR)
     server.wait_for("connection closed")
     with pytest.raises(pika.exceptions.AMQPConnectionError):
-        holder.process_data_events(time_limit=30)
+        holder.process_data_events(time_limit=PATIENCE_S)
     with pika.BlockingConnection(pika.URLParameters(server.url)) as other:
         frame, _, body = other.channel().basic_get("orders", auto_ack=True)
         assert (frame.redelivered, body) == (True, b"one")

@@ -1,10 +1,13 @@
 import os
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from leveret.server import notify
 from leveret.server.notify import Supervisor
 from tests.waiting import PATIENCE_S
 
@@ -30,6 +33,30 @@ def test_the_supervisor_hears_what_the_server_does(systemd: socket.socket) -> No
     supervisor.stopping()
     assert heard(systemd) == "STOPPING=1"
     assert supervisor.watchdog_s == 1.5
+
+
+def test_what_is_told_once_waits_for_a_supervisor_that_is_behind(
+    systemd: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "TELL_S", PATIENCE_S)
+    supervisor = Supervisor({"NOTIFY_SOCKET": systemd.getsockname(), "WATCHDOG_USEC": "3000000"})
+    fill(systemd)
+    supervisor.alive()  # does not wait
+    teller = threading.Thread(target=supervisor.stopping)
+    teller.start()
+    teller.join(0.1)
+    assert teller.is_alive()
+    while (told := heard(systemd)) != "STOPPING=1":
+        assert told == "WATCHDOG=1"
+    teller.join()
+
+
+def fill(systemd: socket.socket) -> None:
+    """Leave no room for one more datagram."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, suppress(BlockingIOError):
+        sender.setblocking(False)
+        while True:
+            sender.sendto(b"WATCHDOG=1", systemd.getsockname())
 
 
 def test_a_name_with_an_at_sign_is_not_a_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pika.exceptions
 import pytest
 
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 
 def connect(server: ServerProcess) -> pika.BlockingConnection:
@@ -39,7 +40,7 @@ def test_a_client_is_told_that_the_server_stops(server: ServerProcess) -> None:
     connection = connect(server)
     server.signal(signal.SIGTERM)
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as raised:
-        connection.process_data_events(time_limit=30)
+        connection.process_data_events(time_limit=PATIENCE_S)
     text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
     assert (raised.value.reply_code, raised.value.reply_text) == (320, text)
     assert server.wait() == 0
@@ -63,14 +64,14 @@ def test_what_was_confirmed_survives_a_kill(server: ServerProcess) -> None:
 
 
 def test_no_client_comes_in_while_the_server_stops(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, "--drain-s", "20") as server:
+    with ServerProcess(tmp_path, "--drain-s", str(PATIENCE_S)) as server:
         connection = connect(server)
         server.signal(signal.SIGINT)
         server.wait_for("stopping signal=SIGINT")
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", server.port))
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
-            connection.process_data_events(time_limit=30)
+            connection.process_data_events(time_limit=PATIENCE_S)
         assert server.wait() == 0
 
 
@@ -80,7 +81,7 @@ def test_a_client_that_does_not_answer_is_not_waited_for_long(tmp_path: Path) ->
         assert server.stop() == 0
         assert "clients did not close in time connections=1" in server.text
         with pytest.raises(pika.exceptions.AMQPConnectionError):
-            connection.process_data_events(time_limit=30)
+            connection.process_data_events(time_limit=PATIENCE_S)
 
 
 def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
@@ -92,6 +93,6 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
         server.signal(signal.SIGTERM)
         assert server.wait() == 128 + signal.SIGTERM
         with pytest.raises(pika.exceptions.AMQPConnectionError):
-            connection.process_data_events(time_limit=30)
+            connection.process_data_events(time_limit=PATIENCE_S)
         server.start("--drain-s", "10")
         assert received(server) == [b"one"]

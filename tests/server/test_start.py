@@ -85,7 +85,7 @@ def test_a_wrong_option(tmp_path: Path, flags: list[str], environ: dict[str, str
 
 def test_every_option_but_a_secret_one_is_a_flag() -> None:
     command = [sys.executable, "-m", "leveret", "serve", "--help"]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
     assert "--amqp-port PORT" in shown
     assert "--salvage, --no-salvage" in shown
     assert "--sync always|interval|never" in shown
@@ -127,7 +127,7 @@ def test_the_supervisor_hears_that_the_server_is_ready_alive_and_stopping(tmp_pa
 def test_a_running_server_is_managed_by_command(server: ServerProcess) -> None:
     command = [sys.executable, "-m", "leveret", "status", "--data", str(server.data), "--json"]
     clean = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    shown = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=60, check=True).stdout
+    shown = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
     status = json.loads(shown)
     assert (status["pid"], status["amqp"]) == (server.pid, f"127.0.0.1:{server.port}")
     assert (status["connections"], status["alarm"], status["users"]) == (0, None, 1)

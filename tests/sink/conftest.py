@@ -7,10 +7,13 @@ import pytest
 
 import leveret
 from tests.rest.world import RestWorld
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[RestWorld]:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestWorld]:
+    """One whose commits are answered when they are done, however long that takes."""
+    monkeypatch.setattr("leveret.sink.sinks.COMMIT_S", PATIENCE_S)
     with leveret.open(tmp_path / "data", sync="never") as broker, RestWorld(broker) as running:
         broker.queue("orders")
         yield running

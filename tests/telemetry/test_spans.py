@@ -2,9 +2,20 @@
 
 import threading
 
+import pytest
+
+from leveret.telemetry import spans as telling
 from leveret.telemetry.spans import BATCH_MAX, Span, Spans
+from tests.waiting import PATIENCE_S
 
 SPAN = Span("publish orders", "SERVER", 1, 2, 0, "", 0, 1, {})
+
+
+@pytest.fixture(autouse=True)
+def only_full_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch goes when it is full, or at the end: not because a slow machine took a second to fill it."""
+    monkeypatch.setattr(telling, "SEND_S", PATIENCE_S)
+    monkeypatch.setattr(telling, "CLOSE_S", PATIENCE_S)
 
 
 class Collecting:

@@ -112,7 +112,8 @@ def test_a_stuck_collector_holds_up_neither_messages_nor_the_end(
         assert len(orders.receive(100)) == 100
         tracer = broker.guard.tracer
         assert tracer is not None
-        assert tracer.counts["dropped"] >= 196
+        # Of 200 spans four may wait, and four that waited before may be on their way.
+        assert tracer.counts["dropped"] >= 192
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ COUNT_MAX = 1_000_000_000
 WAIT_S_LONGEST = 10_000_000
 REJECTED = 65  # the exit code for data that is wrong (EX_DATAERR): it would be wrong the next time too
 LEASE_S = 60.0  # of a message that a program works on; it is extended for as long as that runs
+RENEWALS = 3  # in the time of a lease
 HEADER_CHARS_MAX = 4_096  # of one variable in the environment of a program
 
 ENDS: dict[str, Callable[[RemoteMessage], None]] = {
@@ -94,7 +95,7 @@ def worked(message: RemoteMessage, queue: str, command: str) -> bool:
     body: bytes | None = message.data
     while True:
         try:
-            process.communicate(body, timeout=LEASE_S / 3)
+            process.communicate(body, timeout=LEASE_S / RENEWALS)
             break
         except subprocess.TimeoutExpired:
             body = None

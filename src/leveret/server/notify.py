@@ -5,6 +5,7 @@ import socket
 from collections.abc import Mapping
 
 MICROSECONDS = 1_000_000
+TELL_S = 10.0  # for a supervisor with much to read: it would wait in vain for what it is told once
 
 
 class Supervisor:
@@ -20,24 +21,27 @@ class Supervisor:
 
     def ready(self) -> None:
         """Clients are served from now on."""
-        self._tell("READY=1")
+        self._tell("READY=1", TELL_S)
 
     def alive(self) -> None:
         """The loop still turns."""
         if self.watchdog_s:
-            self._tell("WATCHDOG=1")
+            self._tell("WATCHDOG=1", 0.0)  # it comes again: the loop need not wait
 
     def stopping(self) -> None:
         """Clients are being sent away."""
-        self._tell("STOPPING=1")
+        self._tell("STOPPING=1", TELL_S)
 
-    def _tell(self, state: str) -> None:
+    def _tell(self, state: str, wait_s: float) -> None:
+        """Send a datagram; wait so long for room for it."""
         if not self._address:
             return
         # A name that begins with @ is not a file.
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.settimeout(wait_s)
             try:
-                sender.sendto(state.encode(), address)
+                sender.connect(address)  # or nobody would be woken when there is room
+                sender.send(state.encode())
             except OSError:
-                return  # nobody listens any more: no reason to stop
+                return  # nobody listens any more, or reads: no reason to stop
