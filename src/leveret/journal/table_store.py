@@ -31,7 +31,8 @@ from leveret.journal.replay import Mentions
 from leveret.journal.store import COPIED_BYTES, Archiver, Store
 from leveret.journal.stream_table import Beside
 from leveret.journal.table import Shard, Table, Unknown
-from leveret.journal.table_reader import TableReader, asked
+from leveret.journal.table_questions import Questions, asked
+from leveret.journal.table_reader import TableReader
 from leveret.journal.table_recovery import TableRecovery
 from leveret.journal.table_writer import RETRY_S, RETRY_S_MAX, TableWriter, fenced
 
@@ -81,7 +82,8 @@ class TableStore(Store):
             raise InvalidArgument(f"a store in PostgreSQL is always synced, not {options.sync}: leave sync as it is")
         super().__init__(journal, state, lock, options, names)
         self._table = table
-        self._reader = TableReader(table, options.keys)
+        self.questions = Questions()
+        self._reader = TableReader(table, options.keys, self.questions)
         self._writer = TableWriter(table, journal, options, pause)
         self._impatience: threading.Timer | None = None
         journal.frame_bytes_max = ROW_BYTES_MAX
@@ -100,9 +102,9 @@ class TableStore(Store):
         """Why the last frame is not written yet, while attempts go on."""
         return self._writer.trouble
 
-    def away(self) -> str | None:
-        """Why the database cannot be asked just now, if that is known."""
-        return self._reader.away
+    def opened(self) -> None:
+        """See Store."""
+        self.questions.hurry()
 
     def store_beside(self, beside: Beside) -> None:
         """Store what somebody else has in the transactions of frames from now on."""
@@ -123,11 +125,11 @@ class TableStore(Store):
         try:
             shard = self._table.shard()
         except Unknown as unknown:
-            self._reader.away = str(unknown)
+            self.questions.away = str(unknown)
             return
         except JournalFailed as error:
             raise self.commit.fail(error) from error
-        self._reader.away = None
+        self.questions.away = None
         if shard.epoch != self.epoch:
             raise self.commit.fail(fenced(shard))
 
@@ -241,6 +243,7 @@ class TableStore(Store):
     def _release(self) -> None:
         """End the connections; others may have taken over long before."""
         self._table.close()
+        self.questions.close()
         if self._impatience is not None:
             self._impatience.cancel()
             self._impatience.join()
