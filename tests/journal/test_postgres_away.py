@@ -1,5 +1,6 @@
 """A journal whose PostgreSQL is away for a while, does not answer, or loses its connections."""
 
+import itertools
 import os
 import signal
 import threading
@@ -106,6 +107,15 @@ def test_a_database_that_does_not_answer(store_url: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(table_store, "OPEN_PATIENCE_S", 0.1)
     with pytest.raises(StoreUnreachable, match="cannot be opened"):
         TableWorld(PostgresTable("postgresql:///none?host=/nowhere"))
+
+
+def test_attempts_that_take_long_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks_us = itertools.count(0, 3_000_000)
+    monkeypatch.setattr(table_store, "ticks_us", lambda: next(ticks_us))
+    pauses: list[float] = []
+    with pytest.raises(StoreUnreachable, match="cannot be opened"):
+        TableWorld(PostgresTable("postgresql:///none?host=/nowhere"), pause=pauses.append)
+    assert len(pauses) == 1, "the second attempt ends after more than five seconds"
 
 
 def test_a_store_that_is_closed_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

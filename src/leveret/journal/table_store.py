@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from leveret.clock import ticks_us
 from leveret.core.errors import InvalidArgument, JournalError, JournalFailed, StoreUnreachable
 from leveret.core.ports import State
 from leveret.journal.checkpoint import Checkpoint, packed_checkpoint
@@ -41,6 +42,7 @@ ROW_BYTES_MAX = 256 << 20
 OPEN_PATIENCE_S = 5.0
 CLOSE_PATIENCE_S = 10.0
 """How long a store that is opened or closed waits for a database that does not answer."""
+US = 1_000_000
 
 
 def owner_name() -> str:
@@ -171,16 +173,19 @@ class TableStore(Store):
         super().abandon()
 
     def _take(self, claim: Claim, meta: str, pause: Callable[[float], object] | None) -> Shard:
-        """Take over the shard; try again while the database does not answer, but not for long."""
-        waited_s, wait_s = 0.0, RETRY_S
+        """Take over the shard; try again while the database does not answer, but not for long.
+
+        Attempts take their time, too: other nodes, which may reach it, try only when this one gives up.
+        """
+        began_us, paused_s, wait_s = ticks_us(), 0.0, RETRY_S
         while True:
             try:
                 shard = self._table.takeover(claim.epoch, claim.owner, meta)
             except Unknown as unknown:
-                if waited_s >= OPEN_PATIENCE_S:
+                if max(paused_s, (ticks_us() - began_us) / US) >= OPEN_PATIENCE_S:
                     raise StoreUnreachable(f"the store in PostgreSQL cannot be opened: {unknown}") from unknown
                 (pause or threading.Event().wait)(wait_s)
-                waited_s, wait_s = waited_s + wait_s, min(2 * wait_s, RETRY_S_MAX)
+                paused_s, wait_s = paused_s + wait_s, min(2 * wait_s, RETRY_S_MAX)
             else:
                 if shard is None:
                     raise self._writer.fenced()
