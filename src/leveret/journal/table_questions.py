@@ -6,7 +6,7 @@ server stands still; a node would serve none of its shards meanwhile, wherever t
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from leveret.core.errors import StoreUnreachable
 from leveret.journal.table import Unknown
@@ -35,6 +35,13 @@ def unreachable(why: str) -> StoreUnreachable:
     return StoreUnreachable(f"the store in PostgreSQL does not answer: {why}; try again later")
 
 
+class Late(NamedTuple):
+    """A question that was not answered soon."""
+
+    question: tuple[object, ...]
+    answer: Future[Any]
+
+
 class Questions:
     """What is asked about one shard."""
 
@@ -43,7 +50,7 @@ class Questions:
         self.away: str | None = None
         """Why the database cannot be asked just now: the next one who reads does not find it out again."""
         self._thread: ThreadPoolExecutor | None = None
-        self._late: Future[Any] | None = None
+        self._late: Late | None = None
 
     def hurry(self) -> None:
         """Wait for no answer for long from now on."""
@@ -55,14 +62,18 @@ class Questions:
             raise unreachable(self.away)
         if self._thread is None:
             return question(*given, **named)
-        if self._late is not None and not self._late.done():
+        asking, late = (question, given, named), self._late
+        if late is not None and not late.answer.done():
             raise unreachable("it has not answered the question before this one")
+        self._late = None
+        if late is not None and late.question == asking:
+            heard: Answer = late.answer.result()  # else one that always takes longer would never be heard
+            return heard
         answer = self._thread.submit(question, *given, **named)
         try:
             return answer.result(SOON_S)
         except TimeoutError:
-            answer.cancel()
-            self._late = answer
+            self._late = Late(asking, answer)
             raise unreachable(f"no answer for {SOON_S:g} s") from None
 
     def close(self) -> None:
