@@ -29,7 +29,8 @@ FOOTINGS: dict[str, Callable[[Path, str], AbstractContextManager[Footing]]] = {"
 NODES = "abc"
 FAULTS = 12
 PAUSE_S = 0.25
-KEPT = Path("build/jepsen")  # what is left of a run that failed
+KEPT = Path("build/jepsen")  # what is left of runs that failed, and of the last one
+LAST = "last"
 
 
 def chosen(faults: list[str], count: int, seed: int) -> list[str]:
@@ -64,7 +65,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which ones when, and for how long (default 1)")
     parser.add_argument("--footing", choices=FOOTINGS, help="what the nodes stand on (default large; small if broken)")
     parser.add_argument("--kind", action="append", help="only these faults; again for several")
-    parser.add_argument("--folder", type=Path, help=f"where logs and history stay (default: {KEPT} after a failure)")
+    parser.add_argument("--folder", type=Path, help=f"where logs and history stay (default: in {KEPT})")
     parser.add_argument("--broken", choices=MISTAKES, help="let the nodes have a mistake, which is to be noticed")
     given = parser.parse_args()
     mistake = MISTAKES.get(given.broken)
@@ -100,7 +101,7 @@ def attempt(given: argparse.Namespace, folder: Path) -> bool:
 
 
 def main() -> int:
-    """Run in a folder that stays only if it is asked for, or something was wrong."""
+    """Run in a folder of which history and logs stay: what was slow may have to be understood later."""
     given = options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended
     folder = Path(tempfile.mkdtemp(prefix="leveret-jepsen-"))
@@ -108,12 +109,13 @@ def main() -> int:
     try:
         wrong = attempt(given, folder)
     finally:
-        kept = given.folder or (KEPT / time.strftime("%Y%m%d-%H%M%S") if wrong else None)
-        if kept is not None:
-            kept.mkdir(parents=True, exist_ok=True)
-            for path in [*folder.glob("*.jsonl"), *folder.glob("*/*log")]:
-                shutil.copy(path, kept / "-".join(path.relative_to(folder).parts))
-            say(f"history and logs are in {kept}")
+        kept = given.folder or KEPT / (time.strftime("%Y%m%d-%H%M%S") if wrong else LAST)
+        if kept == KEPT / LAST:
+            shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True, exist_ok=True)
+        for path in [*folder.glob("*.jsonl"), *folder.glob("*/*log")]:
+            shutil.copy(path, kept / "-".join(path.relative_to(folder).parts))
+        say(f"history and logs are in {kept}")
         shutil.rmtree(folder, ignore_errors=True)
     return int(wrong)
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from tests.jepsen.history import CHANGE, DELIVER, FAULT, INVOKE, LOOK, OK, PUBLISH, READ, SETTLE, Operation
 from tests.jepsen.stream_checker import StreamFindings, check_stream
@@ -50,6 +51,15 @@ class Tally:
     """Of each fault: the longest time that some queue confirmed nothing."""
 
 
+class Silence(NamedTuple):
+    """How long, since when and of which queue nothing was confirmed after a fault; the longest is the greatest."""
+
+    seconds: float
+    since_s: float
+    queue: str
+    kind: str
+
+
 @dataclass
 class Findings:
     """Messages, counted; those that broke a promise are named."""
@@ -75,6 +85,8 @@ class Findings:
     """Messages that came again on the connection that had them."""
     stale: list[str] = field(default_factory=list)
     """What nodes said of definitions after a change of them had been answered."""
+    silences: list[Silence] = field(default_factory=list)
+    """One for each fault."""
     by_kind: dict[str, Tally] = field(default_factory=dict)
     by_queue: dict[str, Tally] = field(default_factory=dict)
 
@@ -108,8 +120,9 @@ def check(operations: Sequence[Operation], promises: Promises) -> Findings:
     tallies.count("duplicated", [*again, *wrong.twice])
     tallies.count("out_of_order", wrong.out_of_order)
     tallies.count("gaps", wrong.gaps)
-    for kind, gap_s in unavailable(faults, published, promises.queues):
-        tallies.by_kind[kind].unavailable_s.append(gap_s)
+    silences = unavailable(faults, published, promises.queues)
+    for silence in silences:
+        tallies.by_kind[silence.kind].unavailable_s.append(silence.seconds)
     return Findings(
         invoked=len(invoked),
         acknowledged=len(safe),
@@ -125,6 +138,7 @@ def check(operations: Sequence[Operation], promises: Promises) -> Findings:
         gaps=named(map(_name, wrong.gaps)),
         came_back=named(map(_name, came_back(each for each in delivered if each.queue in promises.kept))),
         stale=named(map(_name, wrong_looks)),
+        silences=silences,
         by_kind=dict(tallies.by_kind),
         by_queue=dict(tallies.by_queue),
     )
@@ -240,10 +254,8 @@ def disorder(delivered: Iterable[Operation]) -> list[Operation]:
     return found
 
 
-def unavailable(
-    faults: Sequence[Operation], published: Sequence[Operation], queues: Sequence[str]
-) -> list[tuple[str, float]]:
-    """The kind of each fault, and the longest time that some queue confirmed nothing until the next fault."""
+def unavailable(faults: Sequence[Operation], published: Sequence[Operation], queues: Sequence[str]) -> list[Silence]:
+    """Of each fault the longest time that some queue confirmed nothing until the next one."""
     last_s = max((each.at_s for each in published), default=0.0)
     confirmed: dict[str, list[float]] = {queue: [] for queue in queues}
     for each in published:
@@ -251,12 +263,12 @@ def unavailable(
             confirmed[each.queue].append(each.at_s)
     marks = [*((each.at_s, each.who) for each in faults), (last_s, "")]
     return [
-        (kind, max(longest_gap(times, start_s, end_s) for times in confirmed.values()))
+        max(Silence(*longest_gap(times, start_s, end_s), queue, kind) for queue, times in confirmed.items())
         for (start_s, kind), (end_s, _) in pairwise(marks)
     ]
 
 
-def longest_gap(times: Sequence[float], start_s: float, end_s: float) -> float:
-    """The longest time between two of these, within a span."""
+def longest_gap(times: Sequence[float], start_s: float, end_s: float) -> tuple[float, float]:
+    """The longest time between two of these, within a span, and when it began."""
     within = times[bisect(times, start_s) : bisect(times, end_s)]
-    return round(max(after - before for before, after in pairwise([start_s, *within, end_s])), 3)
+    return max((round(after - before, 3), before) for before, after in pairwise([start_s, *within, end_s]))

@@ -64,6 +64,11 @@ def summary(findings: Findings, seed: int, complaints: list[str]) -> dict[str, A
 def tell(findings: Findings, left_out: dict[str, str], seed: int, complaints: list[str]) -> None:
     """Print what was found."""
     print(table(findings, left_out))
+    if findings.silences:
+        silence = max(findings.silences)
+        print(
+            f"longest silence: {silence.queue}, {silence.seconds:.1f} s from {silence.since_s:.1f} s on: {silence.kind}"
+        )
     for name in BROKEN:
         for message in getattr(findings, name)[:SHOWN_MAX]:
             print(f"{name}: {message}")

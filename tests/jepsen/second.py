@@ -16,7 +16,7 @@ class Second(PostgresServer):
         """Nothing runs yet."""
         (port,) = free_ports(1)
         super().__init__(machine, listen_addresses=machine.address, port=str(port))
-        self.group = f"postgresql://{USER}@{machine.address}:{port}/postgres?connect_timeout=2"
+        self.group = f"postgresql://{USER}@{machine.address}:{port}/postgres"
         """Where nodes reach it."""
 
     def make(self) -> Self:

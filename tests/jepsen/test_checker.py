@@ -73,7 +73,9 @@ def test_a_delivery_after_a_settlement_is_counted() -> None:
 
 def test_the_longest_silence_after_a_fault_is_what_was_unavailable() -> None:
     made = history(*published(1, 2), f"{FAULT} {INVOKE} 0", f"{PUBLISH} {INVOKE} 3", f"{FAULT} ok 0", f"{PUBLISH} ok 3")
-    assert check(made, ONE).by_kind["p"].unavailable_s == [3.0]
+    found = check(made, ONE)
+    assert found.by_kind["p"].unavailable_s == [3.0]
+    assert [(each.queue, each.kind) for each in found.silences] == [("q", "p")]
 
 
 def test_what_happens_after_a_fault_is_told_of_its_kind() -> None:

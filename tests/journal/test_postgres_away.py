@@ -1,5 +1,6 @@
 """A journal whose PostgreSQL is away for a while, does not answer, or loses its connections."""
 
+import itertools
 import os
 import signal
 import threading
@@ -7,11 +8,11 @@ import threading
 import pytest
 
 from leveret.core.errors import JournalFailed, StoreUnreachable
-from leveret.journal import table_store
+from leveret.journal import table_questions, table_store
 from leveret.journal.postgres import PostgresTable
 from tests.journal.table_world import TableWorld
 from tests.postgres_server import PostgresServer
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def test_a_server_that_crashes_and_comes_back(store_url: str) -> None:
@@ -58,6 +59,37 @@ def test_a_database_that_is_away_is_not_asked_for_each_record(monkeypatch: pytes
         world.close()
 
 
+def test_nobody_waits_for_long_for_a_record_that_a_database_does_not_give(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_questions, "SOON_S", 0.2)
+    table = PostgresTable(store_url)
+    world = TableWorld(table, cache_bytes=1)
+    seq = world.durably(b"far away")
+    world.durably(b"other")
+    ((pid,),) = table._reading.run("select pg_backend_pid()", {})[1]
+    world.store.opened()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreUnreachable, match=r"no answer for 0\.2 s"):
+            world.state.read(1, seq)
+        with pytest.raises(StoreUnreachable, match="it has not answered the question before this one"):
+            world.state.read(1, seq)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    monkeypatch.undo()
+    assert wait_until(lambda: _given(world, seq)) == b"far away"
+    world.close()
+
+
+def _given(world: TableWorld, seq: int) -> bytes | None:
+    """A record, if the database gives it."""
+    try:
+        return world.state.read(1, seq).body
+    except StoreUnreachable:
+        return None
+
+
 def test_a_segment_that_is_gone_is_not_overlooked_by_the_housekeeper(postgres: PostgresServer, store_url: str) -> None:
     first = TableWorld(PostgresTable(store_url), segment_bytes=1024)
     for i in range(20):
@@ -75,6 +107,15 @@ def test_a_database_that_does_not_answer(store_url: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(table_store, "OPEN_PATIENCE_S", 0.1)
     with pytest.raises(StoreUnreachable, match="cannot be opened"):
         TableWorld(PostgresTable("postgresql:///none?host=/nowhere"))
+
+
+def test_attempts_that_take_long_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks_us = itertools.count(0, 3_000_000)
+    monkeypatch.setattr(table_store, "ticks_us", lambda: next(ticks_us))
+    pauses: list[float] = []
+    with pytest.raises(StoreUnreachable, match="cannot be opened"):
+        TableWorld(PostgresTable("postgresql:///none?host=/nowhere"), pause=pauses.append)
+    assert len(pauses) == 1, "the second attempt ends after more than five seconds"
 
 
 def test_a_store_that_is_closed_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

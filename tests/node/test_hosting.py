@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -166,6 +167,30 @@ def test_a_shard_that_a_node_opens_while_it_leaves_is_closed(tmp_path: Path) -> 
             assert list(node.shards) == ["@a"]
             with leveret.open(tmp_path):  # nobody has it
                 pass
+
+    asyncio.run(main())
+
+
+def test_a_takeover_that_waits_for_its_database_holds_up_nothing_else(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def open_late(shard: int, epoch: int) -> leveret.Broker:
+        begun.set()
+        go_on.wait()
+        return leveret.open(tmp_path)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        async with hosted(MemoryLog(), tmp_path) as (_, hosting):
+            hosting._open_at = open_late
+            taking = asyncio.create_task(hosting.take_over(0, 1))
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await asyncio.to_thread(begun.wait)
+            finally:
+                for each in (begun, go_on):
+                    each.set()
+            assert await taking
 
     asyncio.run(main())
 

@@ -85,7 +85,7 @@ class Process:
             on_failure=lambda error: None,
             pause=simulation.pause,
         )
-        home = TableHome(SimStreams(simulation.database))
+        home = TableHome(SimStreams(simulation.database), self.store.questions)
         self.store.store_beside(home.changes)
         self.streams = StreamStore(self.core, home, StreamOptions(checkpoint_bytes=2 << 10))
         self.store.commit.companion = self.streams

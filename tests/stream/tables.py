@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from leveret.journal.stream_table import NewIndex, Piece, Removal, SegmentKey, StoredSegment, StreamChange
+from leveret.journal.table_questions import Questions
 from leveret.stream.table_home import TableHome
 from tests.stream.world import World
 
@@ -66,7 +67,7 @@ class TablesWorld(World):
         super().__init__(self.disk, **options)
 
     def _take_over(self) -> None:
-        self.home = TableHome(self.table)
+        self.home = TableHome(self.table, Questions())
         self.disk = self.home.partition(1, 0)
 
     def store(self) -> None:

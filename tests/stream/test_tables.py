@@ -6,6 +6,7 @@ from leveret.core.broker import Broker
 from leveret.core.errors import DamagedJournal, StoreUnreachable
 from leveret.core.ports import Journal
 from leveret.journal.stream_table import Piece
+from leveret.journal.table_questions import Questions
 from leveret.stream import table_pages
 from leveret.stream.log import Log
 from leveret.stream.options import StreamOptions
@@ -59,7 +60,7 @@ def test_a_frame_without_changes_that_is_sent_again_has_none(world: TablesWorld)
 
 def test_records_after_a_frame_that_was_under_way_are_read_with_the_next() -> None:
     core = Broker(Journal())
-    home = TableHome(MemoryStreams())
+    home = TableHome(MemoryStreams(), Questions())
     streams = StreamStore(core, home, StreamOptions())
     queue = core.declare_queue("/", "clicks", {"x-queue-type": "stream"})
     recorder = queue.recorder
@@ -150,7 +151,9 @@ def test_bytes_of_a_removed_segment_stay_until_its_readers_are_done(world: Table
 
 def test_nobody_waits_for_a_database_that_is_known_to_be_away(world: TablesWorld) -> None:
     world.fill(20)
-    home = TableHome(world.table, away=lambda: "it was shut down")
+    questions = Questions()
+    questions.away = "it was shut down"
+    home = TableHome(world.table, questions)
     with pytest.raises(StoreUnreachable, match="does not answer: it was shut down; try again later"):
         Log(home.partition(1, 0), world.options)
     assert world.table.reads == 0

@@ -21,7 +21,7 @@ from leveret.cluster.placement import assignment, preference
 
 RANK_MS = 200  # how long each node lets the one before it try
 RETRY_MS = 500
-RETRY_MS_MAX = 10_000
+RETRY_MS_MAX = 5_000  # a database that comes back is not missed for longer
 REBALANCE_MS = 10_000  # after the last change of members
 DRAINS_MAX = 4  # shards that a leaving node moves at a time
 

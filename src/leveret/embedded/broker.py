@@ -305,4 +305,5 @@ def _open_stored(place: str, chosen: Options, ticking: Clock, shard: ShardChoice
         guard.attach(store, large)
         guard.keep_streams(open_streams(store.state, place, chosen, store, large.get, shard.number))
         undo.pop_all()
+    store.opened()
     return Broker(guard, chosen, bytes.fromhex(store.meta.receipt_key))

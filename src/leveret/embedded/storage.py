@@ -140,7 +140,7 @@ def open_streams(
         return StreamStore(core, MemoryHome(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES))
     keys = store.options.keys
     if isinstance(store, TableStore):
-        home = TableHome(_postgres("postgres_streams").PostgresStreams(path, shard, store.epoch), store.away)
+        home = TableHome(_postgres("postgres_streams").PostgresStreams(path, shard, store.epoch), store.questions)
         store.store_beside(home.changes)
         chosen = StreamOptions(
             segment_bytes_min=TABLE_SEGMENT_BYTES_MIN, checkpoint_bytes=TABLE_CHECKPOINT_BYTES, keys=keys

@@ -69,8 +69,11 @@ class FileStore(Store):
                 self._writer.check_space()
         return more
 
-    def hurry(self) -> None:
+    def opened(self) -> None:
         """A disk answers, or fails for good."""
+
+    def hurry(self) -> None:
+        """The same."""
 
     def confirm_owner(self) -> None:
         """The directory is locked: nobody can have taken it over."""

@@ -183,7 +183,7 @@ class PostgresStreams:
 
     def close(self) -> None:
         """See StreamTable."""
-        self._session.close()
+        self._session.end()
 
     def _owner(self) -> Values:
         """Values of a statement that asks who owns the shard."""

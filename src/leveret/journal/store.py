@@ -172,6 +172,10 @@ class Store(ABC):
             raise self.commit.fail(error) from error
 
     @abstractmethod
+    def opened(self) -> None:
+        """Everything is recovered: whoever reads a record from now on does so while others wait for the lock."""
+
+    @abstractmethod
     def hurry(self) -> None:
         """It is about to be closed: let nobody wait for a commit for ever."""
 

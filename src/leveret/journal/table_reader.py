@@ -1,56 +1,34 @@
 """Reads records back from a table: a piece of a segment at once, encrypted frames decrypted whole."""
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
-
-from leveret.core.errors import DamagedJournal, JournalFailed, StoreUnreachable
+from leveret.core.errors import DamagedJournal, JournalFailed
 from leveret.journal.encryption import PLAIN, Keys, frame_nonce
 from leveret.journal.entries import read_head
 from leveret.journal.segments import FRAME_HEADER_BYTES, HEADER_BYTES, WINDOW_BYTES, SegmentHeader, parse_header
-from leveret.journal.table import FIRST_START, Row, Table, Unknown
-
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
-
-
-def asked(question: Callable[Given, Answer], *given: Given.args, **named: Given.kwargs) -> Answer:
-    """The answer of a table to a question, asked again when the connection had been lost meanwhile."""
-    try:
-        return question(*given, **named)
-    except Unknown:
-        pass
-    try:
-        return question(*given, **named)
-    except Unknown as unknown:
-        raise unreachable(str(unknown)) from unknown
-
-
-def unreachable(why: str) -> StoreUnreachable:
-    """The error of whoever asks in vain."""
-    return StoreUnreachable(f"the store in PostgreSQL does not answer: {why}; try again later")
+from leveret.journal.table import FIRST_START, Row, Table
+from leveret.journal.table_questions import Questions, asked
 
 
 class TableReader:
     """The records of a log in a table."""
 
-    def __init__(self, table: Table, keys: Keys) -> None:
+    def __init__(self, table: Table, keys: Keys, questions: Questions) -> None:
         """Read from a table with these keys."""
         self._table = table
         self._keys = keys
+        self._questions = questions
         self._headers: dict[int, SegmentHeader] = {}
-        self.away: str | None = None
-        """Why the table cannot be asked just now: whoever reads does not find it out again, with all others waiting."""
 
     def window(self, segment: int, offset: int, size: int, end: int) -> tuple[int, bytes]:
         """Some bytes of a segment around a record, and the offset of the first; rows are never seen half."""
-        if self.away is not None:
-            raise unreachable(self.away)
         try:
-            if self.header(segment).key_id != PLAIN:
-                return self._decrypted(segment, offset)
-            return asked(self._table.window, segment, offset, max(size, WINDOW_BYTES))
+            return self._questions.ask(self._window, segment, offset, size)
         except JournalFailed as error:
             raise damaged(segment, offset, str(error)) from error
+
+    def _window(self, segment: int, offset: int, size: int) -> tuple[int, bytes]:
+        if self.header(segment).key_id != PLAIN:
+            return self._decrypted(segment, offset)
+        return asked(self._table.window, segment, offset, max(size, WINDOW_BYTES))
 
     def header(self, segment: int) -> SegmentHeader:
         """The header of a segment."""

@@ -12,7 +12,8 @@ from leveret.journal.entries import Replay, read_head
 from leveret.journal.recovery import Recovered, play_frame
 from leveret.journal.segments import HEADER_BYTES
 from leveret.journal.table import Shard, Table
-from leveret.journal.table_reader import TableReader, asked, damaged
+from leveret.journal.table_questions import asked
+from leveret.journal.table_reader import TableReader, damaged
 
 READ_BYTES = 4 << 20
 """Fetched at once: a takeover needs little memory however long the log is."""

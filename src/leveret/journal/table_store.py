@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from leveret.clock import ticks_us
 from leveret.core.errors import InvalidArgument, JournalError, JournalFailed, StoreUnreachable
 from leveret.core.ports import State
 from leveret.journal.checkpoint import Checkpoint, packed_checkpoint
@@ -31,7 +32,8 @@ from leveret.journal.replay import Mentions
 from leveret.journal.store import COPIED_BYTES, Archiver, Store
 from leveret.journal.stream_table import Beside
 from leveret.journal.table import Shard, Table, Unknown
-from leveret.journal.table_reader import TableReader, asked
+from leveret.journal.table_questions import Questions, asked
+from leveret.journal.table_reader import TableReader
 from leveret.journal.table_recovery import TableRecovery
 from leveret.journal.table_writer import RETRY_S, RETRY_S_MAX, TableWriter, fenced
 
@@ -40,6 +42,7 @@ ROW_BYTES_MAX = 256 << 20
 OPEN_PATIENCE_S = 5.0
 CLOSE_PATIENCE_S = 10.0
 """How long a store that is opened or closed waits for a database that does not answer."""
+US = 1_000_000
 
 
 def owner_name() -> str:
@@ -81,7 +84,8 @@ class TableStore(Store):
             raise InvalidArgument(f"a store in PostgreSQL is always synced, not {options.sync}: leave sync as it is")
         super().__init__(journal, state, lock, options, names)
         self._table = table
-        self._reader = TableReader(table, options.keys)
+        self.questions = Questions()
+        self._reader = TableReader(table, options.keys, self.questions)
         self._writer = TableWriter(table, journal, options, pause)
         self._impatience: threading.Timer | None = None
         journal.frame_bytes_max = ROW_BYTES_MAX
@@ -100,9 +104,9 @@ class TableStore(Store):
         """Why the last frame is not written yet, while attempts go on."""
         return self._writer.trouble
 
-    def away(self) -> str | None:
-        """Why the database cannot be asked just now, if that is known."""
-        return self._reader.away
+    def opened(self) -> None:
+        """See Store."""
+        self.questions.hurry()
 
     def store_beside(self, beside: Beside) -> None:
         """Store what somebody else has in the transactions of frames from now on."""
@@ -123,11 +127,11 @@ class TableStore(Store):
         try:
             shard = self._table.shard()
         except Unknown as unknown:
-            self._reader.away = str(unknown)
+            self.questions.away = str(unknown)
             return
         except JournalFailed as error:
             raise self.commit.fail(error) from error
-        self._reader.away = None
+        self.questions.away = None
         if shard.epoch != self.epoch:
             raise self.commit.fail(fenced(shard))
 
@@ -169,16 +173,19 @@ class TableStore(Store):
         super().abandon()
 
     def _take(self, claim: Claim, meta: str, pause: Callable[[float], object] | None) -> Shard:
-        """Take over the shard; try again while the database does not answer, but not for long."""
-        waited_s, wait_s = 0.0, RETRY_S
+        """Take over the shard; try again while the database does not answer, but not for long.
+
+        Attempts take their time, too: other nodes, which may reach it, try only when this one gives up.
+        """
+        began_us, paused_s, wait_s = ticks_us(), 0.0, RETRY_S
         while True:
             try:
                 shard = self._table.takeover(claim.epoch, claim.owner, meta)
             except Unknown as unknown:
-                if waited_s >= OPEN_PATIENCE_S:
+                if max(paused_s, (ticks_us() - began_us) / US) >= OPEN_PATIENCE_S:
                     raise StoreUnreachable(f"the store in PostgreSQL cannot be opened: {unknown}") from unknown
                 (pause or threading.Event().wait)(wait_s)
-                waited_s, wait_s = waited_s + wait_s, min(2 * wait_s, RETRY_S_MAX)
+                paused_s, wait_s = paused_s + wait_s, min(2 * wait_s, RETRY_S_MAX)
             else:
                 if shard is None:
                     raise self._writer.fenced()
@@ -241,6 +248,7 @@ class TableStore(Store):
     def _release(self) -> None:
         """End the connections; others may have taken over long before."""
         self._table.close()
+        self.questions.close()
         if self._impatience is not None:
             self._impatience.cancel()
             self._impatience.join()

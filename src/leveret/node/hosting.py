@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from leveret.amqp.limits import Limits
 from leveret.amqp.server import AmqpServer
@@ -23,6 +25,11 @@ from leveret.telemetry.logs import Log
 
 NO_SOCKETS = Admission(0, 0, 0)  # whoever comes to a shard was let in by a front
 
+THREADS_MAX = 16
+"""Shards that are opened, closed or looked at at the same time; with more, what waits would hold up what works."""
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
 LOG = Log("node")
 
 
@@ -57,9 +64,11 @@ class Hosting:
         self._fenced = fenced
         self._furnish = furnish
         self._served: dict[int, Served] = {}
+        # Threads of their own: each may wait for a database that does not answer, and others log in meanwhile.
+        self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-shards")
         self.closed: Callable[[int, int], Awaitable[None]] = _nothing
         """What is done with a shard, closed at an epoch, before others are told that this node has it no more."""
-        self._local = self._prepare(LOCAL + node.name, open(), 0)
+        self._local: Served | None = self._prepare(LOCAL + node.name, open(), 0)
         node.serve(self._shard(LOCAL + node.name, self._local))
 
     def _prepare(self, home: str, broker: Broker, epoch: int) -> Served:
@@ -98,19 +107,19 @@ class Hosting:
             await self._node.catalog.catch_up(lambda: self._node.serve(self._shard(str(shard), prepared)))
         except BaseException:
             self._node.forsake(str(shard))
-            await (asyncio.to_thread(broker.close) if served is None else self._end(served))
+            await (self._in_thread(broker.close) if served is None else self._end(served))
             raise
         self._served[shard] = served
         return True
 
     async def _opened(self, shard: int, epoch: int) -> Broker:
         """The broker of a shard; if this is cancelled it is opened nevertheless, and then closed."""
-        opening = asyncio.ensure_future(asyncio.to_thread(self._open_at, shard, epoch))
+        opening = self._in_thread(self._open_at, shard, epoch)
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
             with suppress(Exception):  # nobody asks any more why it could not be opened, or closed
-                await asyncio.to_thread((await opening).close)
+                await self._in_thread((await opening).close)
             raise
 
     def troubles(self) -> dict[int, str | None]:
@@ -125,14 +134,14 @@ class Hosting:
             return False
         store = served.broker.guard.store
         assert isinstance(store, TableStore), "a shard is in a database"
-        return await asyncio.to_thread(store.is_owner)
+        return await self._in_thread(store.is_owner)
 
     async def drain(self, shard: int) -> None:
         """Finish what was begun, write a checkpoint, serve the shard no more."""
         self._node.forsake(str(shard))
         served = self._served.get(shard)
         if served is not None:
-            await asyncio.to_thread(_pack, served.broker)
+            await self._in_thread(_pack, served.broker)
         await self._let_go(shard)
 
     async def drop(self, shard: int) -> None:
@@ -140,7 +149,10 @@ class Hosting:
         await self._let_go(shard)
 
     async def stop(self) -> None:
-        """Close all that is still open; a database that does not answer is waited for once, not for each shard."""
+        """Close all that is still open; a database that does not answer is waited for once, not for each shard.
+
+        Once more is no error.
+        """
         for served in self._served.values():
             if served.broker.guard.store is not None:
                 served.broker.guard.store.hurry()
@@ -151,7 +163,10 @@ class Hosting:
             except JournalFailed as error:
                 failed.append(error)  # the others are to end in order nevertheless
         self._node.forsake(LOCAL + self._node.name)
-        await self._end(self._local)
+        local, self._local = self._local, None
+        if local is not None:
+            await self._end(local)
+            self._threads.shutdown(wait=False)
         if failed:
             raise failed[0]
 
@@ -178,7 +193,12 @@ class Hosting:
         # The frames that it writes while it is closed concern nobody; what was told before has its turn first.
         served.broker.guard.on_durable(lambda frame: None)
         await asyncio.sleep(0)
-        await asyncio.to_thread(served.broker.close)
+        await self._in_thread(served.broker.close)
+
+    def _in_thread(
+        self, work: Callable[Given, Answer], *given: Given.args, **named: Given.kwargs
+    ) -> asyncio.Future[Answer]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *given, **named))
 
 
 def _pack(broker: Broker) -> None:

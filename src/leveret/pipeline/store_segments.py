@@ -15,7 +15,7 @@ from leveret.core.errors import JournalFailed, PreconditionFailed
 from leveret.journal.postgres import PostgresTable
 from leveret.journal.segments import parse_header, segment_name, shard_name
 from leveret.journal.table import FIRST_START
-from leveret.journal.table_reader import asked
+from leveret.journal.table_questions import asked
 from leveret.pipeline.manifest import Journal, Manifest
 
 FOLDER = "segments"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from leveret.journal.disk import TEMPORARY, Bytes, Disk
 from leveret.journal.stream_table import NewIndex, Piece, SegmentKey, StreamTable
-from leveret.journal.table_reader import asked
+from leveret.journal.table_questions import asked
 from leveret.stream.index import SUFFIX, index_name
 from leveret.stream.segments import base_of, segment_name
 from leveret.stream.table_changes import Changes

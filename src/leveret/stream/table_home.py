@@ -3,19 +3,19 @@
 from leveret.journal.disk import Disk
 from leveret.journal.stream_table import StoredSegment, StreamTable
 from leveret.journal.table import Unknown
-from leveret.journal.table_reader import asked
+from leveret.journal.table_questions import Questions, asked
 from leveret.stream.table_changes import Changes
 from leveret.stream.table_disk import TableDisk
-from leveret.stream.table_pages import Away, Pages, TableFile
+from leveret.stream.table_pages import Pages, TableFile
 
 
 class TableHome:
     """The streams of a shard that this process owns; see Home."""
 
-    def __init__(self, table: StreamTable, away: Away = lambda: None) -> None:
+    def __init__(self, table: StreamTable, questions: Questions) -> None:
         """Look at what there is: nobody else changes it from now on."""
         self._table = table
-        self._pages = Pages(table, away)
+        self._pages = Pages(table, questions)
         self.changes = Changes(self._pages.stored)
         """What the journal is to store with its frames."""
         self._dropping: list[TableFile] = []

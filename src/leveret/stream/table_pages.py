@@ -9,19 +9,15 @@ appended for a while; then it begins where the next append does, and grows towar
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 
 from leveret.core.errors import DamagedJournal, JournalFailed
 from leveret.journal.disk import Bytes
 from leveret.journal.stream_table import Piece, SegmentKey, StreamTable
-from leveret.journal.table_reader import asked, unreachable
+from leveret.journal.table_questions import Questions, asked
 
 PAGE_BYTES = 256 << 10
 PAGES_MAX = 64
 """Of all streams of a shard together: what a few readers of old records are about to read."""
-
-Away = Callable[[], str | None]
-"""Why the database cannot be asked just now: whoever reads does not find it out again, with all others waiting."""
 
 
 class TableFile:
@@ -43,10 +39,10 @@ class TableFile:
 class Pages:
     """The memory of all streams of a shard; for any thread, and nobody waits for the database under its lock."""
 
-    def __init__(self, table: StreamTable, away: Away) -> None:
+    def __init__(self, table: StreamTable, questions: Questions) -> None:
         """Read from a table what is not here."""
         self._table = table
-        self._away = away
+        self._questions = questions
         self._lock = threading.Lock()
         self._pages: OrderedDict[tuple[SegmentKey, int], bytes] = OrderedDict()
 
@@ -115,11 +111,8 @@ class Pages:
         start = offset - offset % PAGE_BYTES
         # Of the header alone no page is made: it is read of every segment when a stream is opened.
         stop = min(start + PAGE_BYTES if offset else end, file.tail_start)
-        why = self._away()
-        if why is not None:
-            raise unreachable(why)
         try:
-            data = asked(self._table.read, file.key, start, stop - start)
+            data = self._questions.ask(asked, self._table.read, file.key, start, stop - start)
         except JournalFailed as error:
             raise _damaged(file, start, str(error)) from error
         if len(data) < stop - start:
