@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
 from typing import Any
 
 from leveret.alerting.book import Book
@@ -90,8 +91,9 @@ class Alerting:
             over = self.book.over(now_ms)
         over = await self._expire(now_ms) if over else []
         with self._guard:
-            heard = [alert for alert in self.engine.firing() if self.book.silence_of(alert.key) is None]
-            notices = self._notices.due(self.book.receivers(), heard, events, now_ms)
+            # Each alert is held against all silences once, not for each receiver.
+            is_silenced = cache(lambda key: self.book.silence_of(key) is not None)
+            notices = self._notices.due(self.book.receivers(), self.engine.firing(), events, now_ms, is_silenced)
         self.history.note([*map(_event_row, events), *(_silence_row(UNSILENCED, each, now_ms) for each in over)])
         self._log(events)
         for notice in notices:
