@@ -228,6 +228,29 @@ def test_what_waits_for_a_shard_is_not_given_to_a_node_that_has_it_no_more(
         assert channel.queue_declare(name, passive=True).method.message_count == 2
 
 
+def test_letters_for_a_node_whose_link_is_slow_stay_in_the_outbox(cluster: Cluster) -> None:
+    source, target = name_in(0, "source"), name_in(1, "target")
+    letters, body_bytes = 20, 100_000
+    with cluster.connect("a") as connection:
+        channel = connection.channel()
+        channel.queue_declare(source, durable=True)
+        channel.queue_declare(target, durable=True)
+        channel.confirm_delivery()
+        for _ in range(letters):
+            channel.basic_publish("", source, b"x" * body_bytes)
+        node = cluster.members["a"].node
+        link, outbox = node.links["b"], node.outboxes["0"]
+        cluster.call(link.pause_writing)  # as if much waited in it
+        before_bytes = cluster.call(lambda: link.sent_bytes)
+        assert cluster.members["a"].shards["0"].broker.queue(source).redrive(target).moved == letters
+        cluster.wait_until(lambda: any(each.is_stuck for each in outbox.waiting()))
+        assert cluster.call(lambda: link.sent_bytes) - before_bytes < body_bytes
+        assert outbox.depth == letters
+        cluster.call(link.resume_writing)
+        cluster.wait_until(lambda: outbox.depth == 0)
+        assert channel.queue_declare(target, passive=True).method.message_count == letters
+
+
 def test_channels_are_counted_by_the_node_that_a_client_came_to(cluster: Cluster) -> None:
     member, name = cluster.members["a"], name_in(0, "shared")
     cluster.run(member.node.decide(lambda core: member.fronts.access.set_user_limits("guest", {"max-channels": 1})))
