@@ -28,8 +28,8 @@ class Scene:
         for queue in queues:
             self.engine.judge(about, "/", queue, 2, now_ms)
         events: list[Event] = self.engine.finish(now_ms)
-        heard = [alert for alert in self.engine.firing() if alert.key[2] not in silenced]
-        return [shown(notice) for notice in self.notices.due(self.receivers, heard, events, now_ms)]
+        due = self.notices.due(self.receivers, self.engine.firing(), events, now_ms, lambda key: key[2] in silenced)
+        return [shown(notice) for notice in due]
 
 
 def shown(notice: Notice) -> str:
@@ -46,7 +46,7 @@ def test_a_notice_says_what_was_so_when_it_was_made() -> None:
     about = Rule.from_dict({"name": "deep", "figure": "waiting_max", "limit": 1})
     scene.engine.judge(about, "/", "a", 2, 0)
     events = scene.engine.finish(0)
-    (notice,) = scene.notices.due(scene.receivers, scene.engine.firing(), events, 0)
+    (notice,) = scene.notices.due(scene.receivers, scene.engine.firing(), events, 0, lambda key: False)
     scene.engine.judge(about, "/", "a", 500, 1_000)
     scene.engine.finish(1_000)
     scene.engine.finish(2_000)
@@ -87,9 +87,43 @@ def test_what_is_silenced_is_not_told_nor_its_end() -> None:
     scene = Scene(receiver(group_s=0))
     assert scene.turn(0, "a", silenced=("a",)) == []
     assert scene.turn(1_000) == []
-    scene.turn(2_000, "b")
-    assert scene.turn(3_000, "b", silenced=("b",)) == []
-    assert scene.turn(4_000) == []
+
+
+def test_who_was_told_before_a_silence_hears_the_end_after_it() -> None:
+    scene = Scene(receiver(group_s=0))
+    scene.turn(0, "a", "b")
+    assert scene.turn(1_000, "a", "b", silenced=("a", "b")) == []
+    assert scene.turn(2_000, "a", silenced=("a",)) == ["ops resolved + -b"]
+    assert scene.turn(3_000, silenced=("a",)) == []
+    assert scene.turn(4_000) == ["ops resolved + -a"]
+    assert scene.turn(5_000) == []
+
+
+def test_what_has_begun_again_during_a_silence_has_not_ended() -> None:
+    scene = Scene(receiver(group_s=0))
+    scene.turn(0, "a")
+    assert scene.turn(1_000, silenced=("a",)) == []
+    assert scene.turn(2_000, "a", silenced=("a",)) == []
+    assert scene.turn(3_000, "a") == ["ops firing +a -"]
+    assert scene.turn(4_000) == ["ops resolved + -a"]
+
+
+def test_what_still_fires_after_a_silence_is_told_again() -> None:
+    scene = Scene(receiver(group_s=60, repeat_s=3600))
+    scene.turn(0, "a")
+    assert scene.turn(1_000, "a", silenced=("a",)) == []
+    assert scene.turn(2_000, "a") == []
+    assert scene.turn(60_000, "a") == ["ops firing +a -"]
+    assert scene.turn(120_000, "a") == []
+
+
+def test_a_queue_that_has_moved_is_not_told_to_be_well() -> None:
+    scene = Scene(receiver(group_s=0))
+    scene.turn(0, "a", "b")
+    scene.turn(1_000, "a", "b", silenced=("b",))
+    scene.engine.finish(2_000, lambda vhost, queue: True)
+    assert scene.turn(3_000) == []
+    assert scene.turn(4_000, "a", "b") == ["ops firing +a,b -"]
 
 
 def test_what_is_no_longer_silenced_is_told() -> None:

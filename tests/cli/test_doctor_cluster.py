@@ -19,6 +19,7 @@ WELL: dict[str, Any] = {
         {
             "node": name,
             "linked": "here" if name == "a" else "up",
+            "unanswered": None,
             "draining": False,
             "shards": 1,
             "definitions": 7,
@@ -46,7 +47,7 @@ WELL: dict[str, Any] = {
 }
 DOUBT = {"shard": "1", "node": "b", "version": 9, "queues": 2, "names": ["q", "r"], "messages": 5, "others": 1}
 MISTAKES: dict[tuple[Any, ...], tuple[object, str, bool]] = {
-    ("members", 1, "linked"): ("down", "node b cannot be reached at b.example:7000", True),
+    ("members", 1, "unanswered"): ("no route", "node b (b.example:7000) does not answer: no route; look", True),
     ("members", 2, "troubles", "etcd"): ("timed out", "node c has trouble with etcd: timed out", True),
     ("members", 2, "troubles", "definitions"): ("old", "node c has trouble with definitions: old", True),
     ("members", 2, "definitions"): (5, "node c is at version 5", True),

@@ -26,12 +26,16 @@ def test_a_cluster_tells_where_its_definitions_are_and_what_they_do_not_know(con
         {"group": 0, "shards": 3, "definitions": False, "url": "postgresql://db1/leveret", **facts},
         {"group": 1, "shards": 5, "definitions": True, "url": "postgresql://db2/leveret", **facts},
     ]
-    member = {"node": name, "linked": "here", "draining": False, "shards": 8, "definitions": 7, "redis": "none"}
+    own = {"node": name, "linked": "here", "unanswered": None, "draining": False, "shards": 8, "definitions": 7}
+    silent = {**own, "node": "gone", "linked": "down", "unanswered": "it refuses connections", "definitions": None}
     told = {
         "cluster": "shop",
         "node": name,
         "definitions": 7,
-        "members": [{**member, "troubles": {"definitions": "no answer"}}],
+        "members": [
+            {**own, "redis": "none", "troubles": {"definitions": "no answer"}},
+            {**silent, "redis": None, "troubles": None},
+        ],
         "groups": groups,
         "shards": [],
         "doubts": [{"shard": "3", "queues": 1, "messages": 2}],
@@ -42,6 +46,7 @@ def test_a_cluster_tells_where_its_definitions_are_and_what_they_do_not_know(con
         expect(page.get_by_text("postgresql://db2/leveret")).to_be_visible()
         assert [cell(page, database, "Definitions") for database in ("db1", "db2")] == ["", "here"]
         expect(page.get_by_role("alert")).to_contain_text(f"{name} may have old definitions: no answer")
+        expect(page.get_by_role("alert")).to_contain_text("gone does not answer this node: it refuses connections.")
         expect(page.get_by_role("alert")).to_contain_text("Shard 3 has 1 queue with 2 messages")
         keep(page, "cluster")
 

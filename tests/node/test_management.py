@@ -18,7 +18,7 @@ from leveret.http.management import listing
 from leveret.http.management.call import Call
 from leveret.http.management.cluster import asking, queues
 from leveret.http.management.cluster.asking import UNANSWERED
-from leveret.http.management.cluster.places import ELSEWHERE
+from leveret.http.management.cluster.places import PLACES
 from leveret.http.management.routes import ROUTES
 from leveret.http.metrics.cluster import CLUSTER
 from leveret.http.request import Peer, Request
@@ -62,7 +62,7 @@ def emptied(cluster: ManagedCluster) -> None:
 
 
 def test_the_table_of_places_is_about_endpoints_that_there_are() -> None:
-    assert ELSEWHERE.keys() <= ROUTES.keys()
+    assert PLACES.keys() <= ROUTES.keys()
 
 
 @pytest.mark.parametrize("node", ["a", "b"])

@@ -1,6 +1,7 @@
 """What operators see of a cluster and do to it, by the command line on real nodes."""
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -14,6 +15,7 @@ from leveret.cluster.keys import Owner
 from leveret.core.errors import PreconditionFailed
 from leveret.node.operations import state_of
 from tests import waiting
+from tests.cluster.etcd_process import EtcdProcess
 from tests.node.processes import SHARDS, Nodes
 from tests.server_process import TRACEBACK
 
@@ -104,6 +106,24 @@ def test_a_drained_node_that_stays_serves_clients(nodes: Nodes) -> None:
         channel.basic_publish("", "q", b"kept")
         assert channel.basic_get("q", auto_ack=True)[2] == b"kept"
     assert TRACEBACK not in nodes.log("a") + nodes.log("b")
+
+
+def test_a_node_that_does_not_answer_is_told_with_the_reason(
+    tmp_path: Path, etcd: EtcdProcess, store_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # With a lease that it does not lose meanwhile: it is in etcd all the time.
+    with Nodes(tmp_path, etcd.url, store_url, SHARDS, 60) as nodes:
+        nodes.start("a", "b")
+        nodes.signal("b", signal.SIGSTOP)
+        silent = status(nodes, "a")["members"][1]
+        assert silent["unanswered"].startswith("it has said nothing for")
+        assert (silent["node"], silent["definitions"]) == ("b", None)
+
+        nodes.kill("b")
+        wait_until(nodes, "a", lambda told: told["members"][1]["unanswered"] == "it refuses connections")
+        assert main.main(["cluster", "status", "--data", nodes.data("a")]) == 0
+        address = silent["addresses"]["link"]
+        assert f"node b ({address}) does not answer: it refuses connections" in capsys.readouterr().out
 
 
 def test_clients_connect_as_the_example_says(nodes: Nodes) -> None:

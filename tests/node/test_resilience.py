@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -16,8 +17,9 @@ from leveret.cluster.catalog_log import Entry
 from leveret.core.errors import Unreachable
 from leveret.core.properties import Properties
 from leveret.node import neighbours
-from leveret.node.link import Link
+from leveret.node.link import Conversation, Link
 from leveret.node.neighbours import Neighbours
+from leveret.node.node import Node
 from tests.node.cluster import Cluster, name_in
 from tests.node.peer import Peer
 from tests.rabbitmq.wire import Said, Wire
@@ -186,6 +188,67 @@ def test_a_client_goes_on_though_a_node_is_gone_whose_exclusive_queue_it_publish
     answering.expect(m.QueueDeclareOk)
     for wire in (asking, answering):
         wire.drop()
+
+
+def test_what_waits_for_a_shard_is_not_given_to_a_node_that_has_it_no_more(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals: list[str] = []
+    opened = Node.opened
+
+    def refuse(node: Node, link: Link, number: int, request: dict[str, Any]) -> Conversation:
+        try:
+            return opened(node, link, number, request)
+        except Unreachable:
+            refusals.append(node.name)
+            raise
+
+    monkeypatch.setattr(Node, "opened", refuse)
+    name = name_in(1, "given")
+    with cluster.connect("a") as connection, ThreadPoolExecutor(1) as threads:
+        channel = connection.channel()
+        channel.queue_declare(name, durable=True)
+        channel.confirm_delivery()
+        channel.basic_publish("", name, b"first")
+        front = cluster.members["a"].node
+        (backend,) = (each for each in front._callers if each.home == "1")
+        served = cluster.call(lambda: cluster.members["b"].hand_over("1"))
+        publishing = threads.submit(channel.basic_publish, "", name, b"second")
+        # Others still believe that it is there, so it is asked, again and again, while something waits.
+        cluster.wait_until(lambda: cluster.call(lambda: backend.unsent_bytes) > 0 or publishing.done())
+        before = len(refusals)
+        cluster.wait_until(lambda: len(refusals) > before + 1)
+
+        def take() -> None:
+            cluster.owners["1"] = "a"
+            cluster.members["a"].serve("1", served)
+
+        cluster.call(take)
+        publishing.result(PATIENCE_S)  # raises NackError if it was refused
+        assert channel.queue_declare(name, passive=True).method.message_count == 2
+
+
+def test_letters_for_a_node_whose_link_is_slow_stay_in_the_outbox(cluster: Cluster) -> None:
+    source, target = name_in(0, "source"), name_in(1, "target")
+    letters, body_bytes = 20, 100_000
+    with cluster.connect("a") as connection:
+        channel = connection.channel()
+        channel.queue_declare(source, durable=True)
+        channel.queue_declare(target, durable=True)
+        channel.confirm_delivery()
+        for _ in range(letters):
+            channel.basic_publish("", source, b"x" * body_bytes)
+        node = cluster.members["a"].node
+        link, outbox = node.links["b"], node.outboxes["0"]
+        cluster.call(link.pause_writing)  # as if much waited in it
+        before_bytes = cluster.call(lambda: link.sent_bytes)
+        assert cluster.members["a"].shards["0"].broker.queue(source).redrive(target).moved == letters
+        cluster.wait_until(lambda: any(each.is_stuck for each in outbox.waiting()))
+        assert cluster.call(lambda: link.sent_bytes) - before_bytes < body_bytes
+        assert outbox.depth == letters
+        cluster.call(link.resume_writing)
+        cluster.wait_until(lambda: outbox.depth == 0)
+        assert channel.queue_declare(target, passive=True).method.message_count == letters
 
 
 def test_channels_are_counted_by_the_node_that_a_client_came_to(cluster: Cluster) -> None:

@@ -5,10 +5,10 @@ book (what is defined) -> watch (figures) -> engine (states) -> notices (groups)
                                                  +---------------- history --------------+
 """
 
-import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
 from typing import Any
 
 from leveret.alerting.book import Book
@@ -22,9 +22,10 @@ from leveret.alerting.silences import Silence
 from leveret.alerting.transports import Failed, Ways
 from leveret.alerting.watch import Readers, Watch
 from leveret.core.broker import Broker
-from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError, Unreachable
+from leveret.core.errors import Unreachable
 from leveret.embedded.guard import Guard
 from leveret.telemetry.logs import Log
+from leveret.telemetry.rounds import make_rounds
 
 LOGGED_MAX = 100  # events of one look: the history has all of them
 LOG = Log("alerts")
@@ -69,14 +70,8 @@ class Alerting:
     async def run(self, every_s: float) -> None:
         """Look now and then, until it is cancelled."""
         try:
-            while every_s:
-                try:
-                    await self.look()
-                except (BrokerClosed, JournalFailed):
-                    raise
-                except LeveretError as error:  # whoever leaves the lock is told what could not be read meanwhile
-                    LOG.warning("alerts not looked at", reason=error)
-                await asyncio.sleep(every_s)
+            if every_s:
+                await make_rounds(self.look, every_s, lambda error: LOG.warning("alerts not looked at", reason=error))
         finally:
             await self._delivery.stop()
 
@@ -90,8 +85,9 @@ class Alerting:
             over = self.book.over(now_ms)
         over = await self._expire(now_ms) if over else []
         with self._guard:
-            heard = [alert for alert in self.engine.firing() if self.book.silence_of(alert.key) is None]
-            notices = self._notices.due(self.book.receivers(), heard, events, now_ms)
+            # Each alert is held against all silences once, not for each receiver.
+            is_silenced = cache(lambda key: self.book.silence_of(key) is not None)
+            notices = self._notices.due(self.book.receivers(), self.engine.firing(), events, now_ms, is_silenced)
         self.history.note([*map(_event_row, events), *(_silence_row(UNSILENCED, each, now_ms) for each in over)])
         self._log(events)
         for notice in notices:

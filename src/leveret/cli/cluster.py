@@ -11,6 +11,7 @@ from leveret.cli.output import as_json, print_table
 MEMBERS = (
     "node",
     "linked",
+    "answers",
     "draining",
     "shards",
     "definitions",
@@ -81,14 +82,25 @@ def status(given: Namespace) -> int:
         return 0
     print(f"cluster {told['cluster']}, as node {told['node']} sees it\n")
     known = {name for member in told["members"] for name in member["addresses"]}
-    print_table(told["members"], [name for name in MEMBERS if "." not in name or name.partition(".")[2] in known])
+    members = [{**member, "answers": member["unanswered"] is None} for member in told["members"]]
+    print_table(members, [name for name in MEMBERS if "." not in name or name.partition(".")[2] in known])
     print()
     print_table(told["groups"], GROUPS)
     print()
     print_table(told["shards"], SHARDS)
-    for sentence in [*troubles(told), *map(doubt, told["doubts"])]:
+    for sentence in [*map(silence, absent(told)), *troubles(told), *map(doubt, told["doubts"])]:
         print(f"\nwarning: {sentence}")
     return 0
+
+
+def absent(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """The nodes that are in etcd, and do not answer."""
+    return [member for member in told["members"] if member["unanswered"] is not None]
+
+
+def silence(member: dict[str, Any]) -> str:
+    """That a node does not answer, and why."""
+    return f"node {member['node']} ({member['addresses'].get('link', '')}) does not answer: {member['unanswered']}"
 
 
 def troubles(told: dict[str, Any]) -> list[str]:

@@ -22,9 +22,11 @@ NONCE_BYTES = 16
 HANDSHAKE_S = 10.0
 BEAT_S = 1.0
 SILENT_BEATS_MAX = 4  # beats of ours, not seconds: a node that stood still itself hears first what has come meanwhile
-UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause
+UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause, and letters in outboxes
 PIECE_BYTES = 1 << 20  # of what is said at once: what others say comes in between
 DOWN = "the link is down"  # why a conversation ends if nobody has ended it
+LOST = "its connection was lost"
+SILENT = f"it has said nothing for {BEAT_S * (SILENT_BEATS_MAX + 1):g} s"
 
 T = TypeVar("T")
 LOG = Log("node")
@@ -84,6 +86,8 @@ class Link(asyncio.Protocol):
         self._unheard: set[int] = set()  # conversations whose other end wants to hear no more for a while
         self.received_bytes = 0
         self.sent_bytes = 0
+        self.why_down = LOST
+        """What it will have ended by, unless something else is said first."""
         self._timer: asyncio.TimerHandle | None = None
         self._silent_beats = 0
         self._decided = asyncio.Event()
@@ -122,6 +126,7 @@ class Link(asyncio.Protocol):
                 self._handle(message)
         except LeveretError as error:
             LOG.warning("link refused", peer=self.peer, reason=error)
+            self.why_down = str(error)
             self.close()
 
     def pause_writing(self) -> None:
@@ -169,6 +174,7 @@ class Link(asyncio.Protocol):
         """Say that we are there; hang up when the other node says nothing, which TCP would do after minutes."""
         if self._silent_beats > SILENT_BEATS_MAX:
             LOG.warning("link silent", peer=self.peer)
+            self.why_down = SILENT
             self.close()
             return
         self._silent_beats += 1

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 DIAL_S = 2.0
 STRANGERS_MAX = 256  # at the door at the same time: each has a socket, and seconds to say who he is
 PAUSE_S, PAUSE_S_MAX = 0.1, 1.0  # before a node is called again that could not be reached, the first time and later
+REFUSED = "it refuses connections"
+LATE = f"it has not taken a connection for {DIAL_S:g} s"
+NO_ADDRESS = "nobody knows its address"
+NO_TLS = "it is on another machine, and there is no TLS"
+NEVER = "it has never been reached"
 
 LOG = Log("node")
 
@@ -58,6 +63,8 @@ class Neighbours:
         self._ended: Counter[tuple[str, str]] = Counter()
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._failures: Counter[str] = Counter()
+        self._whys: dict[str, str] = {}
+        """What was last in the way of those that are not reached."""
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
         self._strangers: dict[Link, float] = {}
@@ -109,37 +116,47 @@ class Neighbours:
         for name in present:
             if self._name < name and name not in self.links and name not in self._calls:
                 self._calls[name] = self._loop.create_task(self._call(name))
-        for gone in self._failures.keys() - set(present):
-            del self._failures[gone]
+        for known in (self._failures, self._whys):
+            for gone in known.keys() - set(present):
+                del known[gone]
 
     async def _call(self, name: str) -> None:
         """Call a node; when it cannot be reached, or refuses, let some time pass before the next call."""
         try:
-            if await self._reach(name):
+            why = await self._reach(name)
+            if why is None:
                 del self._failures[name]
             else:
+                self._whys[name] = why
                 self._failures[name] += 1
                 await asyncio.sleep(min(PAUSE_S * 2 ** self._failures[name], PAUSE_S_MAX))
         finally:
             del self._calls[name]
 
-    async def _reach(self, name: str) -> bool:
-        """Whether a node has let us in."""
+    async def _reach(self, name: str) -> str | None:
+        """Why a node has not let us in; None: it has."""
         address = self._owners.address_of(name)
-        if address is None or not self._may_call(address[0]):
-            return False
+        if address is None:
+            return NO_ADDRESS
+        if not self._may_call(address[0]):
+            return NO_TLS
         calling = None if self.tls is None else self.tls.calling
         try:
             async with asyncio.timeout(DIAL_S):
                 _, link = await self._loop.create_connection(lambda: self._link(name), *address, ssl=calling)
         except OSError as error:
-            LOG.info("node not reached", node=name, reason=str(error) or "it took too long")
-            return False
+            why = REFUSED if isinstance(error, ConnectionRefusedError) else str(error) or LATE
+            LOG.info("node not reached", node=name, reason=why)
+            return why
         try:
-            return await link.introduced()
+            return None if await link.introduced() else link.why_down
         except BaseException:
             link.close()
             raise
+
+    def why_down(self, name: str) -> str:
+        """Why a node is not reached."""
+        return self._whys.get(name, NEVER)
 
     def _may_call(self, host: str) -> bool:
         """Whether what is said to a host cannot be read on the way, or may be."""
@@ -161,6 +178,7 @@ class Neighbours:
         """Another node is not reached any more."""
         if self.links.get(link.peer) is link:
             del self.links[link.peer]
+            self._whys[link.peer] = link.why_down
         self._ended.update(_bytes_of(link))
 
     def bytes(self) -> Counter[tuple[str, str]]:

@@ -284,6 +284,12 @@ class Node:
 
     # For outboxes
 
+    def _open_to(self, home: str) -> str | None:
+        """The node that letters for a shard can be sent to; None: nobody, or what he was sent before waits here."""
+        owner = self.owner_of(home)
+        link = None if owner is None else self.links.get(owner)
+        return None if link is not None and link.is_slow else owner
+
     def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
         """See Office."""
         return self._directory.reached(vhost, exchange, keys, properties)
@@ -295,7 +301,7 @@ class Node:
 
     def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
         """See Office."""
-        owner = self.owner_of(home)
+        owner = self._open_to(home)
         if owner == self.name:
             self._bring(home, letter, lambda refusal: self.wake(partial(done, not refusal)))
         elif owner in self.links:

@@ -15,6 +15,7 @@ from leveret.node.examination import Examination
 from leveret.node.group_operations import GroupOperations
 from leveret.node.group_states import GroupStates, State
 from leveret.node.joined import Joined
+from leveret.node.node import ASKED_S
 from leveret.node.settlement import Settlement
 
 DRAIN_S = 50.0  # less than the time for which a command waits
@@ -23,6 +24,7 @@ REPORT, REBALANCE = "report", "rebalance"
 NO_REDIS = {"state": "none", "trouble": None}
 NO_FACTS = {"standbys": None, "version": None}
 OLD = "the database that has them does not answer, so they may be old, and clients wait"
+SILENT = f"it has said nothing for {ASKED_S:g} s"
 
 Row = dict[str, Any]
 
@@ -212,6 +214,7 @@ class Operations:
             {
                 "node": name,
                 "linked": "here" if name == self._node.name else "up" if name in self._node.links else "down",
+                "unanswered": None if name in reports else self._unanswered(name),
                 "draining": member.draining,
                 "shards": owned[name],
                 "definitions": reports.get(name, {}).get("definitions"),
@@ -224,6 +227,10 @@ class Operations:
             }
             for name, member in sorted(view.members.items())
         ]
+
+    def _unanswered(self, name: str) -> str:
+        """Why another node has not said how it is."""
+        return SILENT if name in self._node.links else self._node.neighbours.why_down(name)
 
     def _shards(self, reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
         queues = Counter(self._node.catalog.replica.homes.values())

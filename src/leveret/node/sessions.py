@@ -19,15 +19,25 @@ if TYPE_CHECKING:
     from leveret.node.shard import Shard
     from leveret.security.users import Users
 
+QUESTION = b'{"version": 0}'  # which every node knows
+
 
 class RemoteSession:
     """A way from a front to a shard of another node."""
 
     def __init__(self, link: Link, backend: Backend, caller: Caller) -> None:
-        """Open it; what is said before the other node has heard of it waits in the link."""
+        """Open it; what is to be said waits until the other node has let the client in, as it may not have the shard.
+
+        Whatever it answers to a question that is asked next: by then it has refused the client, or has not.
+        """
         self._link = link
         self._backend = backend
+        self._is_in = False
+        self._is_over = False
+        self._is_paused = False
+        backend.held(True)
         self._number = link.open({"shard": backend.home, **told(caller)}, self)
+        link.ask(QUESTION, self._answered)
 
     # For the front
 
@@ -45,17 +55,28 @@ class RemoteSession:
 
     # From the link
 
+    def _answered(self, answer: bytes | None) -> None:
+        """The other node has let the client in, if it has not said the opposite; None: the link is down."""
+        if answer is not None and not self._is_over:
+            self._is_in = True
+            self._backend.held(self._is_paused)
+
     def heard(self, data: bytes) -> None:
         """The shard says something."""
         self._backend.received(data)
 
     def paused(self, paused: bool) -> None:
         """The shard hears nothing more for a while, or again."""
-        self._backend.held(paused)
+        self._is_paused = paused
+        self._backend.held(paused or not self._is_in)
 
     def ended(self, reason: str) -> None:
-        """The shard is not there any more."""
-        self._backend.lost(reason)
+        """The shard is not there any more, or never was."""
+        self._is_over = True
+        if self._is_in:
+            self._backend.lost(reason)
+        else:
+            self._backend.turned_away()
 
 
 class RemoteListener:

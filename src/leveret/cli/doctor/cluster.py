@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from leveret.cli.cluster import doubt
+from leveret.cli.cluster import absent, doubt, silence
 from leveret.cli.output import as_list, as_table, cell
 from leveret.core.errors import NotFound
 from leveret.net.addresses import host_and_port
@@ -64,9 +64,8 @@ def link_of(member: Told) -> str:
 
 def missing(told: Told) -> Iterator[str]:
     """Nodes and shards that are not there."""
-    for member in told["members"]:
-        if member["linked"] == "down":
-            yield f"node {member['node']} cannot be reached at {link_of(member)}: look at its log and at the network"
+    for member in absent(told):
+        yield f"{silence(member)}; look at its log and at the network"
     vacant = [str(row["shard"]) for row in told["shards"] if row["state"] == "vacant"]
     if vacant:
         yield f"nobody has shards {', '.join(vacant)}: their queues wait; the logs of all nodes say why"

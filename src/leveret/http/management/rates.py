@@ -13,11 +13,11 @@ from itertools import islice
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leveret.core.errors import BrokerClosed, JournalFailed, LeveretError
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.core.tally import column
 from leveret.telemetry.logs import Log
+from leveret.telemetry.rounds import make_rounds
 
 if TYPE_CHECKING:
     from leveret.core.broker import Broker
@@ -109,14 +109,7 @@ class Rates:
 
     async def run(self) -> None:
         """Look every few seconds, until it is cancelled."""
-        while True:
-            try:
-                await self.sample()
-            except (BrokerClosed, JournalFailed):
-                raise
-            except LeveretError as error:  # whoever leaves the lock is told what could not be read meanwhile
-                LOG.warning("rates not sampled", reason=error)
-            await asyncio.sleep(SAMPLE_S)
+        await make_rounds(self.sample, SAMPLE_S, lambda error: LOG.warning("rates not sampled", reason=error))
 
     async def sample(self) -> None:
         """Look at every queue once, some at a time."""

@@ -101,6 +101,9 @@ class Nodes(Protocol):
     def owner_of(self, home: str) -> str | None:
         """The node that has a shard; None: nobody does now."""
 
+    def vanishing(self, vhost: str, queue: str) -> Awaitable[None] | None:
+        """When the copy knows whether a queue is there, that may just have gone by itself; None: it does."""
+
     def ask(self, home: str, request: Request) -> Answer | Awaitable[Answer]:
         """What a shard answers."""
 

@@ -68,6 +68,12 @@ class SqsQueue:
         return int(self.kept.get("ReceiveMessageWaitTimeSeconds", "0"))
 
 
+def name_of(url: str) -> str:
+    """What a URL calls a queue."""
+    start, _, name = url.rpartition("/")
+    return unquote(name, errors="surrogateescape") if start and "%" in name else name
+
+
 class Queues:
     """All of them, found by name; what was found is kept."""
 
@@ -123,8 +129,7 @@ class Queues:
 
     def of_url(self, url: str) -> SqsQueue:
         """The queue that a URL names; its name alone will do."""
-        start, _, name = url.rpartition("/")
-        return self.get(unquote(name, errors="surrogateescape") if start and "%" in name else name)
+        return self.get(name_of(url))
 
     def __iter__(self) -> Iterator[SqsQueue]:
         """Every queue, by name. Under the lock."""

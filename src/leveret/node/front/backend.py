@@ -264,10 +264,19 @@ class Backend(Conduit):
         self.busy = False
         self.connection.lost_backend(self)
 
+    def turned_away(self) -> None:
+        """There was no way to the shard: nothing was said to anybody, and all of it waits for its owner."""
+        self.connection.turned_away(self)
+
     def attach(self, session: Session) -> None:
         """There is a way to the shard: what was said meanwhile is sent."""
         self._session = session
         self.note()
+
+    def wait(self) -> None:
+        """The shard has another owner than was believed, who is looked for."""
+        self._session = None
+        self.busy = False
 
     def detach(self) -> None:
         """The shard has lost its owner, and with it all that it knew of this client: tell the next one."""

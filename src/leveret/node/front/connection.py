@@ -280,6 +280,11 @@ class FrontConnection(Connection):
         self.branch_closed()  # no shard that is gone says so any more
         self._look_again()
 
+    def turned_away(self, backend: Backend) -> None:
+        """What was taken for a way to a shard was none."""
+        if not self._released:
+            self.hub.finish(self, backend.wait)
+
     def gone_backend(self, backend: Backend) -> None:
         """A shard went with its node and will have no other owner: what the client has there concerns nobody."""
         if not self._released:

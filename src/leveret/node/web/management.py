@@ -15,6 +15,7 @@ from leveret.http.management.rates import HISTORY, Rates
 from leveret.http.management.refusals import refused
 from leveret.http.management.shard_rates import NodeRates
 from leveret.node.web.edges import Edge
+from leveret.node.web.vanishing import Vanishing
 
 if TYPE_CHECKING:
     from leveret.embedded.broker import Broker
@@ -34,6 +35,7 @@ class Colleagues:
     def __init__(self, node: Node) -> None:
         """Ask by a node."""
         self._node = node
+        self.vanishing = Vanishing(node).wait
 
     @property
     def name(self) -> str:

@@ -29,6 +29,7 @@ from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.http.rest.sinks import sink_of
 from leveret.node.web.acts import Acts
 from leveret.node.web.rows import Rows
+from leveret.node.web.vanishing import Vanishing
 
 if TYPE_CHECKING:
     from leveret.http.idempotency import Idempotency
@@ -50,6 +51,7 @@ class NodeApi(RestApi):
         super().__init__(desk, access, audit, None, idempotency)
         self.node = node
         self.rows = Rows(node)
+        self.vanishing = Vanishing(node)
         self.acts = Acts(node, audit)
         self.shards = node.catalog.replica.placements.shards
 
@@ -68,6 +70,21 @@ def here(api: NodeApi, operation: Operation, call: Call) -> Answer | Awaitable[A
     """On the copy of the catalog; what changes it is decided for all nodes."""
     api.read(operation, call)
     return operation.run(call)
+
+
+def settled(way: Way) -> Way:
+    """The same, once the copy knows whether the queue in the path is there."""
+
+    def asked(api: NodeApi, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+        return api.vanishing.then(call.vhost, call.request.parameters["queue"], lambda: way(api, operation, call))
+
+    return asked
+
+
+def bound(api: NodeApi, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+    """On the copy, once it knows whether the queue is there that is to be bound."""
+    api.read(operation, call)
+    return api.vanishing.then(call.vhost, call.body["destination"], lambda: operation.run(call))
 
 
 def in_shard(api: NodeApi, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
@@ -99,7 +116,9 @@ async def _with_rows(api: NodeApi, kind: str, call: Call, answer: Answer) -> Ans
     rows: list[dict[str, Any]] = told.get(kind, [told])
     found = await api.rows.of(kind, call.vhost, [row["name"] for row in rows])
     for row in rows:
-        row |= found.get(row["name"], {})
+        row |= found.get(row["name"]) or {}
+    if kind in told:  # a list: what is not in its shard any more is not in it
+        told[kind] = [row for row in rows if found.get(row["name"], row) is not None]
     return json_response(told, answer.status, answer.headers)
 
 
@@ -123,7 +142,7 @@ async def counted(api: NodeApi, operation: Operation, call: Call) -> Answer:
     if not rows:
         return answer
     told = orjson.loads(answer.body)
-    told["dlq_count"] += sum(row["ready"] for row in rows.values())
+    told["dlq_count"] += sum(row["ready"] for row in rows.values() if row is not None)
     return json_response(told, answer.status, answer.headers)
 
 
@@ -198,10 +217,10 @@ TAKING = frozenset(("/queues/{queue}/dequeue",))
 """What may be asked for twice: what the first one has taken comes again."""
 
 DECIDED = {
-    ("PUT", "/queues/{queue}"): shown,
-    ("PATCH", "/queues/{queue}"): shown,
-    ("POST", "/queues/{queue}/pause"): here,
-    ("POST", "/queues/{queue}/resume"): here,
+    ("PUT", "/queues/{queue}"): settled(shown),
+    ("PATCH", "/queues/{queue}"): settled(shown),
+    ("POST", "/queues/{queue}/pause"): settled(here),
+    ("POST", "/queues/{queue}/resume"): settled(here),
     ("PUT", "/streams/{stream}"): shown,
     ("DELETE", "/queues/{queue}"): deleted,
     ("DELETE", "/streams/{stream}"): deleted,
@@ -211,6 +230,7 @@ OTHERS: dict[tuple[str, str], Way] = {
     ("GET", "/streams"): listed,
     ("GET", "/queues/{queue}/stats"): counted,
     ("POST", "/exchanges/{exchange}/messages"): spread,
+    ("POST", "/exchanges/{exchange}/bindings"): bound,
     ("GET", "/sinks"): all_sinks,
     ("GET", "/audit"): acts_of_all,
 }

@@ -1,7 +1,7 @@
 """Queues and streams as the shards that have them describe them: what lists of a node are made of.
 
 A page of a list is asked for once of each node that has some of it. What nobody answers for in time is shown as the
-catalog knows it, without messages.
+catalog knows it, without messages. What a shard has just deleted by itself is None: the catalog will hear of it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from leveret.node.node import Node
 
 EDGE = "rows"
+PRESENCE = "presence"  # what is asked for by who wants to know no more than whether a queue is there
 WAIT_S = 2.0  # for the nodes that have something of a page
 NOBODY = Peer("", 0)
 Row = dict[str, Any]
@@ -39,7 +40,11 @@ def _stream(broker: Broker, queue: CoreQueue) -> Row:
     return streams.shown(Stream(broker, queue))
 
 
-SHOWN: dict[str, Callable[[Broker, CoreQueue], Row]] = {"queues": _queue, "streams": _stream}
+def _presence(broker: Broker, queue: CoreQueue) -> Row:
+    return {}
+
+
+SHOWN: dict[str, Callable[[Broker, CoreQueue], Row]] = {"queues": _queue, "streams": _stream, PRESENCE: _presence}
 
 
 class Rows:
@@ -53,16 +58,17 @@ class Rows:
         """What this node has of what another one asks for."""
         asked = orjson.loads(request.body)
         shown = SHOWN[asked["kind"]]
-        rows: dict[str, Row] = {}
+        rows: dict[str, Row | None] = {}
         for name in asked["names"]:
             shard = self._node.shards.get(self._node.catalog.replica.homes.get((asked["vhost"], name), ""))
-            broker = None if shard is None else shard.edges.broker
-            home = None if broker is None else broker.guard.core.topology.vhosts.get(asked["vhost"])
-            if broker is not None and home is not None and name in home.queues:
-                rows[name] = shown(broker, home.queues[name])
+            broker = None if shard is None or not shard.is_proven() else shard.edges.broker
+            if broker is not None:
+                home = broker.guard.core.topology.vhosts.get(asked["vhost"])
+                queue = None if home is None else home.queues.get(name)
+                rows[name] = None if queue is None else shown(broker, queue)
         return json_response(rows)
 
-    async def of(self, kind: str, vhost: str, names: list[str]) -> dict[str, Row]:
+    async def of(self, kind: str, vhost: str, names: list[str]) -> dict[str, Row | None]:
         """The rows of queues or streams by their names; those that nobody answers for are left out."""
         owned: dict[str, list[str]] = {}
         for name in names:
@@ -71,12 +77,12 @@ class Rows:
             if owner is not None:
                 owned.setdefault(owner, []).append(name)
         asking = [self._ask(owner, {"kind": kind, "vhost": vhost, "names": some}) for owner, some in owned.items()]
-        found: dict[str, Row] = {}
+        found: dict[str, Row | None] = {}
         for rows in await asyncio.gather(*asking):
             found |= rows
         return found
 
-    async def _ask(self, owner: str, asked: dict[str, Any]) -> dict[str, Row]:
+    async def _ask(self, owner: str, asked: dict[str, Any]) -> dict[str, Row | None]:
         request = Request("POST", b"/", {}, NOBODY)
         request.body = orjson.dumps(asked)
         try:
@@ -86,5 +92,5 @@ class Rows:
             return {}
         if not isinstance(answer, Response) or answer.status >= REFUSED:
             return {}
-        rows: dict[str, Row] = orjson.loads(answer.body)
+        rows: dict[str, Row | None] = orjson.loads(answer.body)
         return rows

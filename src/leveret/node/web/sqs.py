@@ -19,9 +19,11 @@ from leveret.http.sqs.account import Account
 from leveret.http.sqs.call import Answer, Call
 from leveret.http.sqs.move_tasks import task_of
 from leveret.http.sqs.parameters import required
+from leveret.http.sqs.queues import name_of
 from leveret.http.sqs.send_message import check_alarm
 from leveret.http.sqs.service import ACTIONS, QUEUE_ACTIONS, Service
 from leveret.node.catalog_guard import CatalogGuard
+from leveret.node.web.vanishing import Vanishing
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class NodeService(Service):
         """Serve an account on the copy of the catalog; ask the shards by a node."""
         super().__init__(account, throttle)
         self.node = node
+        self.vanishing = Vanishing(node)
 
     def __call__(self, request: Request) -> Answer:
         """Answer a request, as soon as this node knows the newest keys and queues."""
@@ -87,7 +90,13 @@ def here(service: NodeService, call: Call) -> Answer:
 
 def decided(service: NodeService, call: Call) -> Answer:
     """For all nodes; the copy waits for no disk, and so its answer is one."""
-    return service.decide(call, lambda: cast("Response", service.here(call)))
+    name = str(call.parameters.get("QueueName") or name_of(str(call.parameters.get("QueueUrl"))))
+    # Of a queue that goes by itself the copy may not have heard yet.
+    return service.vanishing.then(
+        call.account.settings.vhost,
+        name,
+        lambda: service.decide(call, lambda: cast("Response", service.here(call))),
+    )
 
 
 def in_shard(service: NodeService, call: Call) -> Answer:

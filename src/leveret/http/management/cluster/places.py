@@ -3,6 +3,7 @@ definitions, which every change reaches on every node before it is answered.
 
     OF_QUEUE    by the shard of the queue in the path         IN_SHARDS   by all shards, or by those concerned
     OF_NODE     by the node in the path                       ON_NODES    by all nodes
+    SETTLED     here, once it is known whether the queue in the path has just gone by itself
 
 `INSIDE` is what shards are asked by nodes, `BETWEEN` what nodes are asked by each other.
 """
@@ -66,9 +67,19 @@ ON_NODES: Places = {
     ("GET", f"{CHECKS}/ready-to-serve-clients"): checks.in_service,
     ("GET", f"{CHECKS}/node-is-quorum-critical"): checks.quorum_critical,
 }
-ELSEWHERE: Places = {**OF_QUEUE, **IN_SHARDS, **OF_NODE, **ON_NODES}
+SETTLED: Places = {
+    key: queues.settled(ROUTES[key][1], parameter)
+    for key, parameter in {
+        ("PUT", "/queues/{vhost}/{queue}"): "queue",
+        ("GET", "/queues/{vhost}/{queue}/bindings"): "queue",
+        ("POST", "/queues/{vhost}/{queue}/actions"): "queue",
+        ("GET", "/bindings/{vhost}/e/{source}/{kind}/{destination}"): "destination",
+        ("POST", "/bindings/{vhost}/e/{source}/{kind}/{destination}"): "destination",
+    }.items()
+}
+PLACES: Places = {**OF_QUEUE, **IN_SHARDS, **OF_NODE, **ON_NODES, **SETTLED}
 
-CLUSTERED: Table = {key: (rule, ELSEWHERE.get(key, ask)) for key, (rule, ask) in ROUTES.items()}
+CLUSTERED: Table = {key: (rule, PLACES.get(key, ask)) for key, (rule, ask) in ROUTES.items()}
 """Every endpoint, for clients of a node."""
 BETWEEN: Table = ROUTES
 INSIDE: Table = {

@@ -25,6 +25,7 @@ from leveret.http.management.cluster.asking import (
 )
 from leveret.http.management.listing import RANGES, Fetch, fetched, range_of, reduced
 from leveret.http.management.refusals import BadRequest, answer
+from leveret.http.management.routes import Endpoint
 from leveret.http.management.rules import seen
 from leveret.http.management.site import Row
 from leveret.http.response import Response
@@ -75,8 +76,12 @@ def fetch_of(call: Call) -> Fetch:
             },
         )
         rows = {(row["vhost"], row["name"]): row for each in told.by.values() for row in each}
+        asked = {(queue.vhost, queue.name) for home in told.by for queue in by_home[home]}
+        gone = asked - rows.keys()  # by themselves, just now: the copy has not heard of it
         return [
-            None if queue.deleted else reduced(_whole(call, queue, rows.get((queue.vhost, queue.name))), columns)
+            None
+            if queue.deleted or (queue.vhost, queue.name) in gone
+            else reduced(_whole(call, queue, rows.get((queue.vhost, queue.name))), columns)
             for queue in handles
         ]
 
@@ -125,6 +130,20 @@ def rows(call: Call) -> Answer:
 
 
 # One queue
+
+
+def settled(endpoint: Endpoint, parameter: str) -> Endpoint:
+    """The same, once the copy knows whether the queue in the path is there."""
+
+    async def after(waiting: Awaitable[None], call: Call) -> Answer:
+        await waiting
+        return await awaited(endpoint(call))
+
+    def asked(call: Call) -> Answer | Awaitable[Answer]:
+        waiting = nodes_of(call).vanishing(call.named("vhost"), call.named(parameter))
+        return endpoint(call) if waiting is None else after(waiting, call)
+
+    return asked
 
 
 def home_of(call: Call, *, unlocked: bool = False) -> str:

@@ -80,8 +80,8 @@ function drains({ running, member }) {
 export function troublesOf({ members, shards, groups, doubts }) {
   const vacant = shards.filter((row) => row.state === "vacant").length;
   const found = vacant ? [`${counted(vacant, "shard")} without an owner: their queues cannot be used.`] : [];
-  for (const { node, linked, troubles } of members) {
-    if (linked === "down") found.push(`${node} cannot be reached from this node.`);
+  for (const { node, unanswered, troubles } of members) {
+    if (unanswered) found.push(`${node} does not answer this node: ${unanswered}.`);
     if (troubles?.etcd) found.push(`${node} does not reach etcd: ${troubles.etcd}`);
     if (troubles?.postgresql) found.push(`${node} cannot write to PostgreSQL: ${troubles.postgresql}`);
     if (troubles?.definitions) found.push(`${node} may have old definitions: ${troubles.definitions}`);
