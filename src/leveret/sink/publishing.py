@@ -1,7 +1,7 @@
 """Rows into queues: the checks before a batch is decided on, and the publishing after it."""
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 from leveret.core import deadletter
@@ -27,6 +27,8 @@ from leveret.embedded.outgoing import Prepared
 from leveret.sink.elsewhere import Elsewhere, Road
 from leveret.sink.rows import Destination, Row, Stretch
 from leveret.stream.recorder import check_labels
+
+RUN_ROWS = 500  # that are read before it is known whether there is room for them
 
 Chunk = list[Row] | Stretch
 """Rows that one frame takes."""
@@ -83,8 +85,7 @@ def publish(
         if isinstance(rows, Stretch) and (queue := _taker(core, vhost, rows)) is not None:
             rows.publish(core, queue)
             return Taken(len(rows), 0)
-        for _, alike in groupby(rows, key=_identity):
-            run = list(alike)
+        for run in _runs(rows):
             left = len(run)
             for done in _publish_run(core, vhost, run, elsewhere):
                 left -= done.rows
@@ -98,6 +99,13 @@ def publish(
     finally:
         author.producer = b""
     return Taken(taken, dropped)
+
+
+def _runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Rows that are alike but for their bodies, not too many at once: those that find no room are read again later."""
+    for _, alike in groupby(rows, key=_identity):
+        while run := list(islice(alike, RUN_ROWS)):
+            yield run
 
 
 def _taker(core: Broker, vhost: str, stretch: Stretch) -> Queue | None:
@@ -141,26 +149,29 @@ def _send_run(
     core: Broker, vhost: str, run: list[Row], queues: list[Queue], elsewhere: Elsewhere, road: Road
 ) -> Iterator[Taken]:
     """The same for rows that other shards have queues for."""
-    for row in run:
-        if not road.has_room() or any(_is_full(queue, len(row.body)) for queue in queues):
+    options, policy = _options(core, vhost, run[0], elsewhere)
+    for row in run[: road.room()]:
+        if any(_is_full(queue, len(row.body)) for queue in queues):
             return
         if queues:
             _publish_one(core, row, queues)
-        road.send(row.body, **_options(core, vhost, row, elsewhere))
+        if policy is not None:
+            options["key"] = _key(row, policy)
+        road.send(row.body, **options)
         yield Taken(1, 0)
 
 
-def _options(core: Broker, vhost: str, row: Row, elsewhere: Elsewhere) -> dict[str, Any]:
-    """What is told of a row for other shards."""
+def _options(core: Broker, vhost: str, row: Row, elsewhere: Elsewhere) -> tuple[dict[str, Any], QueuePolicy | None]:
+    """What is told of rows for other shards, and the policy of their queue, if they are for one."""
     destination, message, *_ = row
     options = message.options(core.now_ms)
     with elsewhere.definitions() as copy:
         home = copy.topology.vhost(vhost)
         if destination.queue is not None:
-            options["key"] = _key(row, home.queues[destination.queue].policy)
-        elif home.exchanges[destination.exchange].delays and not options["due_ms"]:
+            return options, home.queues[destination.queue].policy
+        if home.exchanges[destination.exchange].delays and not options["due_ms"]:
             options["due_ms"] = core.now_ms + sent_delay_ms((message.properties.headers or {}).get("x-delay", 0))
-    return options
+    return options, None
 
 
 def _road(elsewhere: Elsewhere, vhost: str, row: Row) -> Road | None:
