@@ -1,7 +1,7 @@
 """Letters that are brought to a shard together: those that a bag posts in one turn, in their order.
 
     head (JSON): shard, version, queue
-                 envelopes: of each all that leveret.node.letter.Envelope has but the header, and header_bytes
+                 envelopes: of each all that leveret.node.letter.Envelope has but its properties, and header_bytes
                  letters: of each its name, the number of its envelope, the size of its body
     | line feed | headers | bodies
 
@@ -25,7 +25,7 @@ from leveret.node.letter import Envelope, Letter, deliver, targets
 from leveret.node.wire import packed
 
 LETTERS_MAX = 4_096  # in a bundle: a shard does nothing else while it takes one
-TOLD = [each.name for each in fields(Envelope) if each.name != "header"]
+TOLD = [each.name for each in fields(Envelope) if each.name not in ("properties", "header")]
 
 
 class Bundle(NamedTuple):
@@ -88,10 +88,9 @@ def _pieces(wire: bytes, sizes: list[int]) -> Iterator[bytes]:
 
 
 def _envelope(told: dict[str, Any], header: bytes) -> Envelope:
-    envelope = Envelope(header=header, **{name: told[name] for name in TOLD if name in told})
-    bytes.fromhex(envelope.key)
-    decode_header(header)
-    return envelope
+    known = {name: told[name] for name in TOLD if name in told}
+    bytes.fromhex(known.get("key", ""))
+    return Envelope(properties=decode_header(header), header=header, **known)
 
 
 def answered(answer: bytes | None) -> int:

@@ -20,7 +20,7 @@ from leveret.core.dedup import digest
 from leveret.core.errors import InvalidArgument, QueueFull, TooMany
 from leveret.core.ids import format_id
 from leveret.core.message import Message
-from leveret.core.properties import Properties, decode_header, encode_header, rejoined
+from leveret.core.properties import Properties, encode_header, rejoined
 from leveret.core.publish import group_of, route_of
 from leveret.core.queue import Queue
 
@@ -46,17 +46,14 @@ class Envelope:
     priority: int
     persistent: bool
     moved: bool
+    properties: Properties
+    """What it carries."""
     header: bytes
-    """The content header; the size in it is that of no body."""
+    """The same as a content header; the size in it is that of no body."""
     sent: bool = False
     due_ms: int = 0
     expiry_ms: int = 0
     key: str = ""
-
-    @cached_property
-    def properties(self) -> Properties:
-        """What it carries."""
-        return decode_header(self.header)
 
     @property
     def guide(self) -> Properties:
@@ -125,6 +122,7 @@ def _envelope(message: Message) -> Envelope:
     sent = headers.pop(SENT, None)
     if sent is not None:
         headers.pop("BCC", None)  # the keys are told beside it
+    carried = replace(properties, headers=headers or None)
     return Envelope(
         vhost=vhost,
         exchange=message.exchange,
@@ -133,7 +131,8 @@ def _envelope(message: Message) -> Envelope:
         priority=message.priority,
         persistent=bool(message.flags & PERSISTENT),
         moved=moved,
-        header=encode_header(replace(properties, headers=headers or None), 0),
+        properties=carried,
+        header=encode_header(carried, 0),
         **({} if sent is None else {"sent": True, **json.loads(str(sent))}),
     )
 
