@@ -35,10 +35,10 @@ from leveret.journal.postgres import PostgresTable
 from leveret.journal.postgres_session import Session
 from leveret.journal.table import Row
 from leveret.journal.table_store import TableStore
+from leveret.node.bundle import Bundle
 from leveret.node.front.backend import Backend
 from leveret.node.front.branch import Branch, Consumer
 from leveret.node.knowledge import Knowledge
-from leveret.node.letter import Letter
 from leveret.node.node import Node
 from leveret.node.shard import Shard
 from leveret.stream.producers import Producers
@@ -111,9 +111,9 @@ def trust_the_post() -> None:
     """See above."""
     post = Node.post
 
-    def trusted(node: Node, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
-        post(node, home, letter, lambda has_it: None)
-        node.wake(lambda: done(True))
+    def trusted(node: Node, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
+        post(node, home, bundle, lambda taken: None)
+        node.wake(lambda: done(len(bundle.letters)))
 
     _put(Node, "post", trusted)
 
@@ -122,8 +122,11 @@ def no_dedup() -> None:
     """See above."""
     bring = Shard.bring
 
-    def anew(shard: Shard, letter: Letter, done: Callable[[], None]) -> None:
-        bring(shard, replace(letter, key=token_hex(16)), done)
+    def anew(shard: Shard, bundle: Bundle, done: Callable[[int], None]) -> None:
+        unheard = [
+            each._replace(name=token_hex(16), envelope=replace(each.envelope, key="")) for each in bundle.letters
+        ]
+        bring(shard, bundle._replace(letters=unheard), done)
 
     _put(Shard, "bring", anew)
 

@@ -16,11 +16,11 @@ from leveret.core.queue import Queue
 from leveret.embedded.broker import Broker
 from leveret.embedded.guard import Guard
 from leveret.embedded.options import options_of
+from leveret.node.bundle import Bundle
 from leveret.node.directory import Directory
 from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
 from leveret.node.guest import Guest
-from leveret.node.letter import Letter
 from leveret.node.outbox import Outbox
 from leveret.node.shard import Shard
 from tests.amqp.client import World
@@ -62,7 +62,7 @@ class FrontWorld(World):
         self.outboxes = {home: Outbox(home, world.core, self) for home, world in self.worlds.items()}
         for home, outbox in self.outboxes.items():
             outbox.start(self.worlds[home].hub)
-        self.posted: list[tuple[str, Letter]] = []
+        self.posted: list[tuple[str, Bundle]] = []
         self.roads = Roads()
         self.guests: dict[Backend, Guest] = {}
         self.callers: dict[Backend, Caller] = {}
@@ -176,20 +176,17 @@ class FrontWorld(World):
     def wake(self, job: Callable[[], None]) -> None:
         self._soon.append(job)
 
-    def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
-        self.posted.append((home, letter))
+    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
+        self.posted.append((home, bundle))
         if not self.roads.there or home in self.roads.closed:
-            self._soon.append(partial(done, False))
+            self._soon.append(partial(done, 0))
             return
 
-        def has_it() -> None:
+        def answer(taken: int) -> None:
             if self.roads.back:
-                self._soon.append(partial(done, True))
+                self._soon.append(partial(done, taken))
 
-        try:
-            self.shards[home].bring(letter, has_it)
-        except LeveretError:
-            self._soon.append(partial(done, False))
+        self.shards[home].bring(bundle, answer)
 
     def close(self) -> None:
         super().close()

@@ -1,6 +1,5 @@
 """Destinations that take no letters: nothing waits for them but what is for them, and that keeps its order."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +10,12 @@ from leveret.amqp.methods import (
     QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
-    QueueDelete,
-    QueueDeleteOk,
 )
-from leveret.core.errors import QueueFull, StoreUnreachable
+from leveret.core.errors import StoreUnreachable
 from leveret.core.held import Held
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
+from leveret.node.bundle import Bundle
 from leveret.node.mailbag import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, Destination
 from leveret.node.operations import Operations
 from leveret.node.outbox import IDLE_MS
@@ -147,18 +145,30 @@ def test_a_full_queue_knows_what_it_has_taken(world: FrontWorld, client: Client,
 
 def test_a_letter_is_not_taken_before_the_one_in_front_of_it(world: FrontWorld, client: Client, full: str) -> None:
     move(world, client, full, b"one")
-    _, letter = world.posted[-1]
-    turn = [replace(letter, letter=f"0/{place}", turn=7, place=place) for place in range(3)]
+    _, bundle = world.posted[-1]
+    [letter] = bundle.letters
+    three = Bundle([letter._replace(name=f"0/{number}") for number in range(3)], bundle.queue)
+    taken: list[int] = []
     shard = world.shards[GRAVE_SHARD]
-    with pytest.raises(QueueFull):
-        shard.bring(turn[0], lambda: None)
-    client.call(QueueDelete(full), QueueDeleteOk)
-    client.call(QueueDeclare(full, durable=True), QueueDeclareOk)
-    with pytest.raises(QueueFull):
-        shard.bring(turn[1], lambda: None)
-    for each in turn:
-        shard.bring(each, lambda: None)
-    assert [take(client, full).body for _ in turn] == [b"one"] * 3
+    for _ in range(4):
+        shard.bring(three, taken.append)
+        world.work()
+        take(client, full)
+    assert taken == [0, 1, 2, 3]
+
+
+def test_letters_that_come_late_come_once_and_in_their_order(world: FrontWorld, client: Client) -> None:
+    world.roads.there = False
+    move(world, client, GRAVE, b"0", b"1", b"2")
+    _, late = world.posted[-1]
+    world.roads.there = True
+    taken: list[int] = []
+    for _ in range(2):
+        world.shards[GRAVE_SHARD].bring(late, taken.append)
+        retry(world)
+    assert (taken, waiting(world)) == ([3, 3], 0)
+    assert [take(client).body for _ in range(3)] == [b"0", b"1", b"2"]
+    assert is_empty(client)
 
 
 class Unreadable:
@@ -191,21 +201,6 @@ def test_what_can_be_read_does_not_wait_for_what_cannot(world: FrontWorld, clien
         retry(world)
     assert [take(client).body for _ in range(3)] == [b"one", b"two", b"three"]
     assert waiting(world) == 0
-
-
-def test_a_shard_remembers_the_turns_of_so_many_others(
-    world: FrontWorld, client: Client, full: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("leveret.node.inbox.BAGS_MAX", 1)
-    take(client, full)
-    move(world, client, full, b"one")
-    _, letter = world.posted[-1]
-    shard = world.shards[GRAVE_SHARD]
-    take(client, full)
-    shard.bring(replace(letter, letter="0/another", bag="another"), lambda: None)
-    take(client, full)
-    with pytest.raises(QueueFull):
-        shard.bring(replace(letter, letter="0/next", place=letter.place + 1), lambda: None)
 
 
 def test_a_destination_that_nobody_writes_to_is_forgotten(world: FrontWorld, client: Client) -> None:

@@ -137,6 +137,11 @@ def content(Properties properties, bytes body not None) -> tuple[bytes, int]:
         free(writer.data)
 
 
+def rejoined(bytes header not None, bytes body not None) -> bytes:
+    """The content of a message; the header may have been made for any body size."""
+    return make_content(header, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body))
+
+
 def scan_header(bytes content not None, uint32_t header_len) -> tuple[int, int, int, int]:
     """Priority, delivery mode, expiration in ms (or ABSENT, INVALID) and the offset of the headers (0: none)."""
     if header_len > len(content):

@@ -1,6 +1,6 @@
 """The letters in an outbox for one destination: a shard, or a queue that may have no room.
 
-A turn takes some of them in their order and posts them in one go. The next one begins when all are answered:
+A turn takes some of them in their order and posts them as one bundle. The next one begins when that is answered:
 
     take -> [durable] -> open -> post -> answered -> [acknowledged; what was not taken goes back to its place]
 
@@ -10,9 +10,8 @@ letter. Meanwhile the bag has that letter in memory and nothing else, so one tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -24,7 +23,8 @@ from leveret.core.held import Held
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.journal.blobs import body_bytes
-from leveret.node.letter import Letter, letter_of
+from leveret.node.bundle import Bundle
+from leveret.node.letter import Envelope, Envelopes, Letter, name_of
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ PREFIX = "outbox/"  # of the queues in the virtual host for such
 TURN_MAX = 256  # letters
 TURN_BYTES_MAX = 1 << 20
 UNDER_WAY_BYTES_MAX = 16 << 20  # of all bags of a shard; over it each may still send one letter
-ANSWER_MS = 5_000  # after which a letter is sent again
+ANSWER_MS = 5_000  # after which letters are sent again
 PAUSE_MIN_MS = 100
 PAUSE_MAX_MS = 1_000
 BLOB = 2  # of Message.flags
@@ -77,8 +77,8 @@ class Office(Protocol):
     def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
         """The queues that a message goes to, by shard; from whatever thread, under the lock of a shard."""
 
-    def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
-        """Bring a letter to a shard, then say, not under a lock, whether it is durable there."""
+    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
+        """Bring letters to a shard, then say, not under a lock, how many, from the first on, are durable there."""
 
     def wake(self, job: Callable[[], None]) -> None:
         """Do something soon in the loop; from whatever thread."""
@@ -93,16 +93,13 @@ class Load:
 class Turn:
     """Letters that were taken together."""
 
-    def __init__(self, number: int, letters: list[Held]) -> None:
+    def __init__(self, letters: list[Held]) -> None:
         """They are in the outbox; what large ones say is not fetched."""
-        self.number = number
         self.letters = letters
         self.bytes = sum(map(_bytes_of, letters))
-        self.waiting = {each.seq for each in letters}
-        self.posted = 0
         self.taken: set[int] = set()
         self.until_ms: int | None = None
-        """When answers are not waited for any more; None: it is not posted yet."""
+        """When the answer is not waited for any more; None: it is not posted yet."""
 
 
 class Mailbag:
@@ -125,7 +122,6 @@ class Mailbag:
         self._turn: Turn | None = None
         self._first: Held | None = None  # of a turn that was not taken as a whole
         self._size = TURN_MAX
-        self._last = 0
         self._pause_ms = 0
         self._resume_ms = 0
 
@@ -177,8 +173,7 @@ class Mailbag:
                 first, self._first = self._first, None
                 letters = [first] if first is not None else self._take()
                 if letters:
-                    self._last = max(self._last + 1, self._core.now_ms)
-                    self._turn = turn = Turn(self._last, letters)
+                    self._turn = turn = Turn(letters)
                     self._load.bytes += turn.bytes
                     self.hub.when_durable(lambda: self._office.wake(partial(self._open, turn)))
         except (JournalFailed, BrokerClosed):
@@ -217,47 +212,56 @@ class Mailbag:
         if turn is not self._turn:
             return
         turn.until_ms = self._core.now_ms + ANSWER_MS
-        large = iter(bodies)
-        for at, held in enumerate(turn.letters):
-            body = next(large) if held.message.flags & BLOB else held.message.body
+        home, letters = self._sorted(turn, bodies)
+        if letters:
+            bundle = Bundle([*letters.values()], self.destination.queue)
+            self._office.post(home, bundle, partial(self._answered, turn, [*letters]))
+        else:
+            self._end(turn)
+
+    def _sorted(self, turn: Turn, bodies: list[bytes | Exception]) -> tuple[str, dict[int, Letter]]:
+        """Where the letters of a turn go, and those that go there, by number; drops those whose queue has gone."""
+        homes: dict[Envelope, str | None] = {}
+        there = ""
+        letters: dict[int, Letter] = {}
+        for seq, letter in self._letters(turn, bodies):
+            envelope = letter.envelope
+            if envelope not in homes:
+                homes[envelope] = self._home_of(envelope)
+            home = homes[envelope]
+            if home is None:
+                self.dropped += 1
+                turn.taken.add(seq)
+            elif home == (there or home):
+                there, letters[seq] = home, letter
+            else:
+                break  # their queue has just got another home
+        return there, letters
+
+    def _letters(self, turn: Turn, bodies: list[bytes | Exception]) -> Iterator[tuple[int, Letter]]:
+        """What a turn has, by number, up to what cannot be read."""
+        envelopes, large = Envelopes(), iter(bodies)
+        for held in turn.letters:
+            message = held.message
+            body = next(large) if message.flags & BLOB else message.body
             if isinstance(body, Exception):
                 LOG.warning("dead letter not read", shard=self._home, reason=body)
-                turn.waiting -= {each.seq for each in turn.letters[at:]}
-                break
-            self._send(turn, held.seq, letter_of(self._home, self._core.tag, held.message, body))
-        self._look(turn)
+                return
+            yield held.seq, Letter(name_of(self._home, self._core.tag, message), envelopes.of(message), body)
 
-    def _send(self, turn: Turn, seq: int, letter: Letter) -> None:
-        """Post a letter, if there still is a queue for it."""
-        home = self._home_of(letter)
-        if home is None:
-            self.dropped += 1
-            turn.waiting.discard(seq)
-            turn.taken.add(seq)
-            return
-        bag = f"{self._home}/{self.destination.bag}"
-        numbered = replace(letter, queue=self.destination.queue, bag=bag, turn=turn.number, place=turn.posted)
-        turn.posted += 1
-        self._office.post(home, numbered, partial(self._answered, turn, seq))
-
-    def _home_of(self, letter: Letter) -> str | None:
+    def _home_of(self, envelope: Envelope) -> str | None:
         """The shard that a letter goes to; None: its queue has gone, or is in the shard of the outbox by now."""
-        reached = self._office.reached(letter.vhost, letter.exchange, letter.keys, letter.guide)
+        reached = self._office.reached(envelope.vhost, envelope.exchange, envelope.keys, envelope.guide)
         reached.pop(self._home, None)
         _, _, queue = self.destination
         if queue:
             return next((home for home, names in reached.items() if queue in names), None)
         return self.destination.home if self.destination.home in reached else None
 
-    def _answered(self, turn: Turn, seq: int, has_it: bool) -> None:
-        """A shard has a letter, has no room, or could not be reached."""
-        turn.waiting.discard(seq)
-        if has_it:
-            turn.taken.add(seq)
-        self._look(turn)
-
-    def _look(self, turn: Turn) -> None:
-        if turn is self._turn and turn.until_ms is not None and not turn.waiting:
+    def _answered(self, turn: Turn, posted: list[int], taken: int) -> None:
+        """A shard has so many letters; it has no room for more, or could not be reached."""
+        turn.taken.update(posted[:taken])
+        if turn is self._turn:
             self._end(turn)
 
     def _end(self, turn: Turn) -> None:

@@ -18,8 +18,9 @@ from leveret.core.broker import Broker
 from leveret.core.changes import Change
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, Unreachable
 from leveret.core.properties import Properties
-from leveret.node import letter as letters
+from leveret.node import bundle as bundles
 from leveret.node import replying
+from leveret.node.bundle import Bundle
 from leveret.node.departures import Departures, drop_queues_of
 from leveret.node.directory import Directory
 from leveret.node.doubts import Doubts
@@ -28,7 +29,6 @@ from leveret.node.front.backend import Backend
 from leveret.node.front.connection import Caller, FrontConnection
 from leveret.node.guest import Guest
 from leveret.node.knowledge import Knowledge
-from leveret.node.letter import Letter
 from leveret.node.link import Conversation, Link
 from leveret.node.neighbours import Neighbours, Owners
 from leveret.node.outbox import Outbox
@@ -37,7 +37,7 @@ from leveret.node.sessions import RemoteListener, RemoteSession, caller_of
 from leveret.node.shard import Shard
 from leveret.node.web.courier import Courier
 from leveret.node.web.edges import Edge
-from leveret.node.wire import is_refusal
+from leveret.node.wire import is_refusal, unpacked
 from leveret.telemetry.logs import Log
 
 RETRY_S = 0.1
@@ -299,24 +299,24 @@ class Node:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(job)
 
-    def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
+    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
         """See Office."""
         owner = self._open_to(home)
         if owner == self.name:
-            self._bring(home, letter, lambda refusal: self.wake(partial(done, not refusal)))
+            self._bring(home, bundle, lambda answer: self.wake(partial(done, bundles.answered(answer))))
         elif owner in self.links:
-            request = letters.encode(letter, home, self.catalog.version)
-            self.links[owner].ask(request, lambda answer: done(answer == b""))
+            request = bundles.encode(bundle, home, self.catalog.version)
+            self.links[owner].ask(request, lambda answer: done(bundles.answered(answer)))
         else:
-            self.soon(partial(done, False))
+            self.soon(partial(done, 0))
 
-    def _bring(self, home: str, letter: Letter, answer: Callable[[bytes], None]) -> None:
-        """Give a letter to a shard of this node; the answer is empty when it is durable, or says why it is not."""
+    def _bring(self, home: str, bundle: Bundle, answer: Callable[[bytes], None]) -> None:
+        """Give letters to a shard of this node; the answer is how many are durable there, or why none is."""
         shard = self.shards.get(home)
         try:
             if shard is None:
                 raise Unreachable(f"shard {home} is not on node '{self.name}'")
-            shard.bring(letter, partial(answer, b""))
+            shard.bring(bundle, lambda taken: answer(b"%d" % taken))
         except LeveretError as error:
             answer(str(error).encode())
 
@@ -342,12 +342,12 @@ class Node:
         return RemoteListener(link, number, shard, caller_of(request, self.hub.access.users))
 
     def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
-        """Another node wants us to know a version of the definitions, and to have a dead letter if it sends one.
+        """Another node wants us to know a version of the definitions, and to have letters if it sends some.
 
         Or it has a question or an errand, or a reply for a client of ours.
         """
         head, _, wire = request.partition(b"\n")
-        asked = json.loads(head)
+        asked = unpacked(head)
         question = self.questions.get(str(asked.get("question")))
         if question is not None:
             answer(json.dumps(question()).encode())
@@ -360,13 +360,13 @@ class Node:
             return
         if "version" not in asked:
             raise InvalidArgument(f"node '{link.peer}' asks for what nobody knows: is it of another version?")
-        letter = letters.decode(asked, wire) if "letter" in asked else None
+        bundle = bundles.decode(asked, wire) if "letters" in asked else None
 
         def told(is_known: bool) -> None:
             if not is_known:
                 answer(b"no catalog within reach")
-            elif letter is not None:
-                self._bring(str(asked.get("shard")), letter, answer)
+            elif bundle is not None:
+                self._bring(str(asked.get("shard")), bundle, answer)
             else:
                 answer(self.catalog.reader.encode() if "reader" in asked else b"")
 

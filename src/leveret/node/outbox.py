@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.core.names import INTERNAL_VHOST
-from leveret.core.properties import Properties, content
+from leveret.core.properties import Properties, encode_header, rejoined
 from leveret.core.publish import route_of
 from leveret.core.queue import Queue
 from leveret.node import mailbag
@@ -181,16 +181,22 @@ class Road:
         self._exchange = exchange
         self._properties = properties
         self._route = route_of(exchange, routing_key)
+        self._queues = [bag.queue for bag in bags]
+        self._told: dict[str, Any] = {}
+        self._header = b""  # of a letter of which that is told
 
-    def has_room(self) -> bool:
-        """Whether one more letter may wait for each of them."""
-        return all(bag.depth < ROWS_MAX for bag in self._bags)
+    def room(self) -> int:
+        """How many letters more may wait for each of them."""
+        return max(0, ROWS_MAX - max(bag.depth for bag in self._bags))
 
     def send(self, body: bytes, **options: Any) -> None:
         """Put a letter into all of them."""
         told = {"due_ms": options["due_ms"], "expiry_ms": options["expiry_ms"], "key": (options["key"] or b"").hex()}
-        wire = content(addressed(self._properties, self._vhost, not self._exchange, told), body)
+        if told != self._told:
+            sent = addressed(self._properties, self._vhost, not self._exchange, told)
+            self._told, self._header = told, encode_header(sent, 0)
+        wire, header_len = rejoined(self._header, body), len(self._header)
         times = {"priority": options["priority"], "group": options["group"], "blob": options["blob"]}
-        self._core.publish([bag.queue for bag in self._bags], self._route, *wire, **times)
+        self._core.publish(self._queues, self._route, wire, header_len, **times)
         for bag in self._bags:
             bag.wake()

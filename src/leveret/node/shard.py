@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from leveret.amqp.hub import Hub
 from leveret.cluster.changes import Change, concerns
 from leveret.cluster.replica import Replica
 from leveret.core.errors import BrokerClosed, JournalFailed, TooMany
+from leveret.node.bundle import Bundle, take
 from leveret.node.followed import Followed
 from leveret.node.guest import Guest, GuestConnection
-from leveret.node.inbox import Inbox
 from leveret.node.incumbents import Incumbents
-from leveret.node.letter import Letter
 from leveret.node.unclaimed import Unclaimed
 from leveret.node.web.edges import Edges, NoEdges
 from leveret.telemetry.logs import Log
@@ -36,7 +36,6 @@ class Shard:
         self.unclaimed = Unclaimed(hub.core)
         self.incumbents = Incumbents(hub.core, self.unclaimed)
         self.followed = Followed(home, hub.core)
-        self._inbox = Inbox()
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
         self.is_proven: Callable[[], bool] = lambda: True
@@ -51,13 +50,12 @@ class Shard:
             found = core.topology.vhosts.get(vhost)
             return found is not None and name in found.queues
 
-    def bring(self, letter: Letter, done: Callable[[], None]) -> None:
-        """Have a dead letter of another shard; `done`, under the lock, when it is durable here."""
+    def bring(self, bundle: Bundle, done: Callable[[int], None]) -> None:
+        """Have letters of another shard; `done`, under the lock, with how many of them, when they are durable here."""
         with self.hub.locked() as core:
             if self.hub.is_behind:
-                raise TooMany(f"much waits for the disks of shard {self.home}: bring it again later")
-            self._inbox.take(core, letter)
-            self.hub.when_durable(done)
+                raise TooMany(f"much waits for the disks of shard {self.home}: bring them again later")
+            self.hub.when_durable(partial(done, take(core, bundle)))
 
     def begin(self) -> None:
         """This node is the new owner: whoever holds messages of the one before it is waited for."""

@@ -28,7 +28,7 @@ import orjson
 
 from leveret.core.errors import AccessRefused, InvalidArgument
 
-VERSION = (1, 0)
+VERSION = (2, 0)
 MESSAGE_BYTES_MAX = 64 << 20  # of a payload: a batch of SQS or REST with the largest bodies
 STRANGER_BYTES_MAX = 4_096  # before the proof
 NUMBERS = 1 << 32  # of conversations

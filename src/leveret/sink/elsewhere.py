@@ -12,8 +12,8 @@ from leveret.core.properties import Properties
 class Road(Protocol):
     """The way of messages that differ in their bodies only; under the lock of the own shard."""
 
-    def has_room(self) -> bool:
-        """Whether one more may be sent now."""
+    def room(self) -> int:
+        """How many more may be sent now."""
 
     def send(self, body: bytes, **options: Any) -> None:
         """Keep a message, in the frame that is being made, until every queue that it goes to has it."""

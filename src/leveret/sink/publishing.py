@@ -1,7 +1,9 @@
 """Rows into queues: the checks before a batch is decided on, and the publishing after it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 from leveret.core import deadletter
@@ -27,6 +29,8 @@ from leveret.embedded.outgoing import Prepared
 from leveret.sink.elsewhere import Elsewhere, Road
 from leveret.sink.rows import Destination, Row, Stretch
 from leveret.stream.recorder import check_labels
+
+RUN_ROWS = 500  # that are read before it is known whether there is room for them
 
 Chunk = list[Row] | Stretch
 """Rows that one frame takes."""
@@ -77,16 +81,16 @@ def publish(
     Streams know them by their producer and numbers, from `first` on.
     """
     taken = dropped = 0
+    ways = None if elsewhere is None else Ways(core, vhost, elsewhere)
     author = core.streams.author
     author.producer, author.sequence = producer, first
     try:
         if isinstance(rows, Stretch) and (queue := _taker(core, vhost, rows)) is not None:
             rows.publish(core, queue)
             return Taken(len(rows), 0)
-        for _, alike in groupby(rows, key=_identity):
-            run = list(alike)
+        for run in _runs(rows):
             left = len(run)
-            for done in _publish_run(core, vhost, run, elsewhere):
+            for done in _publish_run(core, vhost, run, ways):
                 left -= done.rows
                 taken += done.rows
                 author.sequence += done.rows
@@ -100,6 +104,13 @@ def publish(
     return Taken(taken, dropped)
 
 
+def _runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Rows that are alike but for their bodies, not too many at once: those that find no room are read again later."""
+    for _, alike in groupby(rows, key=_identity):
+        while run := list(islice(alike, RUN_ROWS)):
+            yield run
+
+
 def _taker(core: Broker, vhost: str, stretch: Stretch) -> Queue | None:
     """The queue that takes a stretch as it is; None if its rows have to be looked at."""
     if stretch.destination.queue is None or stretch.common.key is not None:
@@ -108,16 +119,16 @@ def _taker(core: Broker, vhost: str, stretch: Stretch) -> Queue | None:
     return queues[0] if queues and queues[0].recorder is None and _is_plain(queues[0]) else None
 
 
-def _publish_run(core: Broker, vhost: str, run: list[Row], elsewhere: Elsewhere | None) -> Iterator[Taken]:
+def _publish_run(core: Broker, vhost: str, run: list[Row], ways: Ways | None) -> Iterator[Taken]:
     """Publish rows that are alike but for their bodies; tells at once what is done."""
     destination, message, *_ = run[0]
     try:
         queues = _queues(core, vhost, destination, message)
     except LeveretError:
         queues = []
-    road = None if elsewhere is None else _road(elsewhere, vhost, run[0])
-    if elsewhere is not None and road is not None:
-        yield from _send_run(core, vhost, run, queues, elsewhere, road)
+    way = None if ways is None else ways.of(run[0])
+    if way is not None:
+        yield from _send_run(core, run, queues, way)
     elif not queues:
         # There were some when the batch was decided on, unless it was told to drop such rows.
         yield Taken(len(run), len(run))
@@ -137,30 +148,60 @@ def _publish_run(core: Broker, vhost: str, run: list[Row], elsewhere: Elsewhere 
             yield Taken(1, not _publish_one(core, row, queues))
 
 
-def _send_run(
-    core: Broker, vhost: str, run: list[Row], queues: list[Queue], elsewhere: Elsewhere, road: Road
-) -> Iterator[Taken]:
+def _send_run(core: Broker, run: list[Row], queues: list[Queue], way: Way) -> Iterator[Taken]:
     """The same for rows that other shards have queues for."""
-    for row in run:
-        if not road.has_room() or any(_is_full(queue, len(row.body)) for queue in queues):
+    road, options, policy = way
+    for row in run[: road.room()]:
+        if any(_is_full(queue, len(row.body)) for queue in queues):
             return
         if queues:
             _publish_one(core, row, queues)
-        road.send(row.body, **_options(core, vhost, row, elsewhere))
+        key = options["key"] if policy is None else _key(row, policy)
+        road.send(row.body, **{**options, "key": key})
         yield Taken(1, 0)
 
 
-def _options(core: Broker, vhost: str, row: Row, elsewhere: Elsewhere) -> dict[str, Any]:
-    """What is told of a row for other shards."""
-    destination, message, *_ = row
-    options = message.options(core.now_ms)
-    with elsewhere.definitions() as copy:
-        home = copy.topology.vhost(vhost)
-        if destination.queue is not None:
-            options["key"] = _key(row, home.queues[destination.queue].policy)
-        elif home.exchanges[destination.exchange].delays and not options["due_ms"]:
-            options["due_ms"] = core.now_ms + sent_delay_ms((message.properties.headers or {}).get("x-delay", 0))
-    return options
+class Way(NamedTuple):
+    """How rows that are alike but for their bodies get to queues of other shards."""
+
+    road: Road
+    options: dict[str, Any]
+    """What is told of them."""
+    policy: QueuePolicy | None
+    """That of their queue, if they are for one."""
+
+
+class Ways:
+    """Those of some rows, looked for once for all that are alike; while nothing else happens to their shard."""
+
+    def __init__(self, core: Broker, vhost: str, elsewhere: Elsewhere) -> None:
+        """None is known yet."""
+        self._core = core
+        self._vhost = vhost
+        self._elsewhere = elsewhere
+        self._known: dict[tuple[Destination, int], tuple[Prepared, Way | None]] = {}
+
+    def of(self, row: Row) -> Way | None:
+        """That of a row; None: no other shard has a queue for it."""
+        alike = row.destination, id(row.message)
+        if alike not in self._known:
+            self._known[alike] = row.message, self._found(row)  # a message that is kept shares its id with no other one
+        return self._known[alike][1]
+
+    def _found(self, row: Row) -> Way | None:
+        road = _road(self._elsewhere, self._vhost, row)
+        if road is None:
+            return None
+        destination, message, *_ = row
+        options = message.options(self._core.now_ms)
+        with self._elsewhere.definitions() as copy:
+            home = copy.topology.vhost(self._vhost)
+            if destination.queue is not None:
+                return Way(road, options, home.queues[destination.queue].policy)
+            if home.exchanges[destination.exchange].delays and not options["due_ms"]:
+                headers = message.properties.headers or {}
+                options["due_ms"] = self._core.now_ms + sent_delay_ms(headers.get("x-delay", 0))
+        return Way(road, options, None)
 
 
 def _road(elsewhere: Elsewhere, vhost: str, row: Row) -> Road | None:

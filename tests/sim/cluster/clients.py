@@ -5,12 +5,12 @@ from contextlib import suppress
 from typing import Any
 
 from leveret.core.held import Held
+from leveret.node.bundle import Bundle
 from leveret.node.claims import Delivered
-from leveret.node.letter import Letter
 from tests.sim.cluster.database import Database
 from tests.sim.cluster.history import History
 from tests.sim.cluster.loop import Call, Loop, Process
-from tests.sim.cluster.mail import FULL, name_of
+from tests.sim.cluster.mail import FULL, Brought, name_of
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.shard import WORK, Request, ShardHost
 from tests.sim.cluster.table import LOST, Once
@@ -63,19 +63,19 @@ class Cluster:
             raise Unanswered
         return found
 
-    def bring(self, shard: int, letter: Letter, done: Callable[[bool], None]) -> Call | None:
-        """What brings a letter to the owner of a shard; None: nobody knows one."""
+    def bring(self, shard: int, bundle: Bundle, done: Callable[[int], None]) -> Call | None:
+        """What brings letters to the owner of a shard; None: nobody knows one."""
         try:
             host = self.owner(shard)[1]
         except Unanswered:
             return None
 
-        def brought(found: tuple[str, int, bool] | None) -> None:
-            if found is not None:
-                self.history.brought(*found)
-            self._answer(host, found is not None, Once(done))
+        def brought(found: list[Brought] | None) -> None:
+            for each in found or ():
+                self.history.brought(*each)
+            self._answer(host, len(found or ()), Once(done))
 
-        return lambda: host.process.after(self.loop.delay_ms(), lambda: host.ask(Request("bring", (letter,), brought)))
+        return lambda: host.process.after(self.loop.delay_ms(), lambda: host.ask(Request("bring", (bundle,), brought)))
 
     def _answer(self, host: ShardHost, value: Any, heard: Once) -> None:
         """An owner answers: what it answers for must be safe. The answer may be lost."""

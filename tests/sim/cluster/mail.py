@@ -1,18 +1,17 @@
-"""Letters between shards: the real outbox and inbox, where letters overtake each other and answers are lost."""
+"""Letters between shards: the real outbox and what takes them, where bundles come late and answers are lost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core.broker import Broker
 from leveret.core.dedup import digest
-from leveret.core.errors import LeveretError
 from leveret.core.ids import parse_id
 from leveret.core.properties import Properties
-from leveret.node.inbox import Inbox
+from leveret.node.bundle import Bundle, take
 from leveret.node.letter import Letter
 from leveret.node.mailbag import Destination
 from leveret.node.outbox import Outbox
@@ -35,6 +34,14 @@ def name_of(kind: str, shard: int) -> str:
     return f"{kind}-{shard}"
 
 
+class Brought(NamedTuple):
+    """A letter that a shard was brought."""
+
+    bag: str
+    number: int
+    is_new: bool
+
+
 class MailRoom:
     """What an outbox of a shard needs of its node: a lock that nobody else has, and a way to other shards."""
 
@@ -43,7 +50,6 @@ class MailRoom:
     def __init__(self, host: ShardHost) -> None:
         self._host = host
         self._waiting: list[Callable[[], None]] = []
-        self._inbox = Inbox()
         self.guard = self
         self.outbox = Outbox(str(host.number), host.broker, self)
 
@@ -96,25 +102,27 @@ class MailRoom:
         """Names say where queues are."""
         return {key.rpartition("-")[2]: {key} for key in keys}
 
-    def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
-        """Send a letter to whoever owns a shard."""
+    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
+        """Send letters to whoever owns a shard."""
         process = self._host.process
 
-        def answer(has_it: bool) -> None:
-            process.call(lambda: self.wake(partial(done, has_it)))
+        def answer(taken: int) -> None:
+            process.call(lambda: self.wake(partial(done, taken)))
 
-        bring = process.cluster.bring(int(home), letter, answer)
-        process.after(0, partial(answer, False) if bring is None else bring)
+        bring = process.cluster.bring(int(home), bundle, answer)
+        process.after(0, partial(answer, 0) if bring is None else bring)
 
     # The other end
 
-    def bring(self, letter: Letter) -> tuple[str, int, bool] | None:
-        """Take a letter; gives its bag, its number, and whether it is new. None: there is no room for it."""
+    def bring(self, bundle: Bundle) -> list[Brought]:
+        """Take letters, up to one for which there is no room."""
+        brought = [self._brought(bundle.queue, letter) for letter in bundle.letters]
+        return brought[: take(self._host.broker, bundle)]
+
+    def _brought(self, queue: str, letter: Letter) -> Brought:
         queues = self._host.broker.topology.vhost("/").queues
-        key = digest(letter.letter)
-        is_new = all(queue.duplicate_of(key) is None for name, queue in queues.items() if name in letter.keys)
-        try:
-            self._inbox.take(self._host.broker, letter)
-        except LeveretError:
-            return None
-        return letter.bag, parse_id(self._host.broker.tag, letter.letter.partition("/")[2]), is_new
+        key = digest(letter.name)
+        names = set(letter.envelope.keys)
+        is_new = all(found.duplicate_of(key) is None for name, found in queues.items() if name in names)
+        home, _, number = letter.name.partition("/")
+        return Brought(f"{home}/{queue}", parse_id(self._host.broker.tag, number), is_new)

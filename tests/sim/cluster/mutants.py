@@ -9,7 +9,7 @@ look-not-barrier    after an unknown outcome the row of the shard is read, witho
 believe-refusal     after an unknown outcome the frame is sent again, and a refusal taken to mean that it is there
 early-confirm       clients are answered before the commit
 no-dedup            letters from another shard are taken however often they come
-no-places           letters from another shard are taken in whatever order they come
+no-bundles          letters of one turn are sent each for itself, and may overtake each other
 send-early          letters are sent before the commit that puts them into the outbox
 hold-up             dead letters wait behind what waits for a full queue
 forget-settled      what clients settled with the owner before is not settled again
@@ -17,15 +17,14 @@ forget-settled      what clients settled with the owner before is not settled ag
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from leveret.journal.table import Row, Shard
+from leveret.node.bundle import Bundle
 from leveret.node.claims import Delivered
-from leveret.node.letter import Letter
 from tests.sim.cluster.database import State
-from tests.sim.cluster.mail import FULL, MailRoom
+from tests.sim.cluster.mail import FULL, Brought, MailRoom
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.shard import ShardHost
 from tests.sim.cluster.table import SimTable
@@ -113,18 +112,26 @@ class EarlyConfirm(ShardHost):
 class NoDedup(MailRoom):
     """Has no memory for ids."""
 
-    def bring(self, letter: Letter) -> tuple[str, int, bool] | None:
-        """Take a letter under another name."""
-        found = super().bring(replace(letter, letter=f"{letter.letter[:-4]}{next(NUMBERS):04x}"))
-        return None if found is None else (letter.bag, 0, False)
+    def bring(self, bundle: Bundle) -> list[Brought]:
+        """Take letters under other names."""
+        letters = [each._replace(name=f"{each.name[:-4]}{next(NUMBERS):04x}") for each in bundle.letters]
+        return [Brought(each.bag, 0, False) for each in super().bring(bundle._replace(letters=letters))]
 
 
-class NoPlaces(MailRoom):
-    """Takes letters as they come."""
+class NoBundles(MailRoom):
+    """Has many messengers."""
 
-    def bring(self, letter: Letter) -> tuple[str, int, bool] | None:
-        """Take a letter as if it were the first of its turn."""
-        return super().bring(replace(letter, place=0))
+    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
+        """Send each letter as if it were the only one."""
+        answers: list[int] = []
+
+        def answered(taken: int) -> None:
+            answers.append(taken)
+            if len(answers) == len(bundle.letters):
+                done(sum(answers))
+
+        for each in bundle.letters:
+            super().post(home, Bundle([each], bundle.queue), answered)
 
 
 class SendEarly(MailRoom):
@@ -138,12 +145,12 @@ class SendEarly(MailRoom):
 class HoldUp(MailRoom):
     """Has one line for everybody."""
 
-    def post(self, home: str, letter: Letter, done: Callable[[bool], None]) -> None:
+    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
         """Send no dead letters while others wait for room."""
-        if letter.queue or self.is_empty(FULL):
-            super().post(home, letter, done)
+        if bundle.queue or self.is_empty(FULL):
+            super().post(home, bundle, done)
         else:
-            self.wake(partial(done, False))
+            self.wake(partial(done, 0))
 
 
 class ForgetSettled(ShardHost):
@@ -186,7 +193,7 @@ MUTANTS = {
     "believe-refusal": Mutant(with_table(BelieveRefusal), 8),
     "early-confirm": Mutant(with_host(EarlyConfirm), 2),
     "no-dedup": Mutant(with_mail(NoDedup), 1),
-    "no-places": Mutant(with_mail(NoPlaces), 15),
+    "no-bundles": Mutant(with_mail(NoBundles), 15),
     "send-early": Mutant(with_mail(SendEarly), 87),
     "hold-up": Mutant(with_mail(HoldUp), 20),
     "forget-settled": Mutant(with_host(ForgetSettled), 3),

@@ -16,11 +16,11 @@ from leveret.core.queue import Queue
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
 from leveret.journal.table_store import Claim, TableStore
+from leveret.node.bundle import Bundle
 from leveret.node.claims import Delivered
-from leveret.node.letter import Letter
 from leveret.node.unclaimed import Unclaimed
 from tests.sim.cluster.loop import Process
-from tests.sim.cluster.mail import ARGUMENTS, DEAD, FULL, MailRoom, name_of
+from tests.sim.cluster.mail import ARGUMENTS, DEAD, FULL, Brought, MailRoom, name_of
 from tests.sim.cluster.table import SimTable
 
 if TYPE_CHECKING:
@@ -180,9 +180,9 @@ class ShardHost:
         """Do something."""
         job()
 
-    def bring(self, letter: Letter) -> tuple[str, int, bool] | None:
-        """Take a letter of another shard."""
-        return self.mail.bring(letter)
+    def bring(self, bundle: Bundle) -> list[Brought]:
+        """Take letters of another shard; gives those that it has now."""
+        return self.mail.bring(bundle)
 
     def move(self, held: Held, lease: int) -> bool:
         """Move a message of WORK to a queue of the next shard, in one frame; False when its lease has ended."""
