@@ -10,6 +10,7 @@ import pytest
 import leveret
 from tests.conftest import need
 from tests.durability.conftest import Life
+from tests.waiting import PATIENCE_S
 
 SPARE = 65_536
 
@@ -62,7 +63,8 @@ def test_without_room_for_the_spare_it_opens_full_and_recovers_by_itself(
     assert [message.body for message in orders.receive(2)] == ["x", "y"]
 
 
-def test_large_bodies_are_refused_too_and_leave_nothing(life: Life) -> None:
+def test_large_bodies_are_refused_too_and_leave_nothing(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leveret.journal.commit.IDLE_SECONDS", PATIENCE_S)  # then the mark of the end needs room
     orders = life.open(spare_bytes=SPARE).queue("orders")
     life.disk.room_bytes = 0
     orders.send(b"takes the spare")
@@ -120,7 +122,7 @@ def test_a_real_file_system_that_is_full(tmp_path: Path) -> None:
         env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

@@ -10,6 +10,7 @@ import pytest
 
 import leveret
 from tests.durability.conftest import Life
+from tests.waiting import PATIENCE_S
 
 KEY, OTHER_KEY = "11" * 32, "22" * 32
 
@@ -128,7 +129,8 @@ def test_memory_has_nothing_to_recover() -> None:
 
 
 @pytest.mark.parametrize("sync", ["interval", "never"])
-def test_a_flush_is_durable_whatever_the_mode(life: Life, sync: str) -> None:
+def test_a_flush_is_durable_whatever_the_mode(life: Life, sync: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leveret.journal.commit.IDLE_SECONDS", PATIENCE_S)  # then it syncs what an interval owes
     broker = life.open(sync=sync, interval_ms=1_000_000)
     orders = broker.queue("orders")
     before = life.disk.calls.count("datasync")
