@@ -63,8 +63,7 @@ def test_without_room_for_the_spare_it_opens_full_and_recovers_by_itself(
     assert [message.body for message in orders.receive(2)] == ["x", "y"]
 
 
-def test_large_bodies_are_refused_too_and_leave_nothing(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leveret.journal.commit.IDLE_SECONDS", PATIENCE_S)  # then the mark of the end needs room
+def test_large_bodies_are_refused_too_and_leave_nothing(life: Life) -> None:
     orders = life.open(spare_bytes=SPARE).queue("orders")
     life.disk.room_bytes = 0
     orders.send(b"takes the spare")

@@ -73,7 +73,7 @@ def test_who_waits_is_woken(life: Life, call: str) -> None:
     waiting = [Waiting(lambda: orders.receive(1, wait=1_000)), Waiting(lambda: asyncio.run(receive()))]
     while orders.stats().waiters < 2:
         os.sched_yield()
-    life.disk.failing[call] = errno.EIO  # not before: a writer that has nothing to do marks the end of its log
+    life.disk.failing[call] = errno.EIO
     together = threading.Barrier(8)
 
     def send() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 import leveret
 from tests.durability.conftest import Life
-from tests.waiting import PATIENCE_S
 
 KEY, OTHER_KEY = "11" * 32, "22" * 32
 
@@ -129,8 +128,7 @@ def test_memory_has_nothing_to_recover() -> None:
 
 
 @pytest.mark.parametrize("sync", ["interval", "never"])
-def test_a_flush_is_durable_whatever_the_mode(life: Life, sync: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leveret.journal.commit.IDLE_SECONDS", PATIENCE_S)  # then it syncs what an interval owes
+def test_a_flush_is_durable_whatever_the_mode(life: Life, sync: str) -> None:
     broker = life.open(sync=sync, interval_ms=1_000_000)
     orders = broker.queue("orders")
     before = life.disk.calls.count("datasync")
