@@ -60,6 +60,8 @@ class Life:
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     living = Life(tmp_path / "data")
     monkeypatch.setattr(storage, "Disk", living.disk_of)
+    # Whoever stood still for so long would find a sync, or the mark at the end of the log, that he did not ask for.
+    monkeypatch.setattr("leveret.journal.commit.IDLE_SECONDS", PATIENCE_S)
     yield living
     for broker in living.opened:
         broker.close()

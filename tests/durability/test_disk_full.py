@@ -10,6 +10,7 @@ import pytest
 import leveret
 from tests.conftest import need
 from tests.durability.conftest import Life
+from tests.waiting import PATIENCE_S
 
 SPARE = 65_536
 
@@ -120,7 +121,7 @@ def test_a_real_file_system_that_is_full(tmp_path: Path) -> None:
         env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

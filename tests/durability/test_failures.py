@@ -66,7 +66,6 @@ def test_every_verb_raises_afterwards(life: Life, call: str) -> None:
 def test_who_waits_is_woken(life: Life, call: str) -> None:
     broker = life.open()
     orders = broker.queue("orders")
-    life.disk.failing[call] = errno.EIO
 
     async def receive() -> None:
         await orders.areceive(1, wait=1_000)
@@ -74,6 +73,7 @@ def test_who_waits_is_woken(life: Life, call: str) -> None:
     waiting = [Waiting(lambda: orders.receive(1, wait=1_000)), Waiting(lambda: asyncio.run(receive()))]
     while orders.stats().waiters < 2:
         os.sched_yield()
+    life.disk.failing[call] = errno.EIO
     together = threading.Barrier(8)
 
     def send() -> None:

@@ -1,13 +1,16 @@
 """Workers in real processes: signals drain all of them, long work keeps its lease, a kill repeats next to nothing."""
 
 import signal
+import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import leveret
+from leveret.embedded.leases import Extender, Held
 from tests.durability.children import Child
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def left(path: Path, queue: str) -> list[object]:
@@ -47,20 +50,33 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
         assert child.rest() == []
 
 
-def test_work_longer_than_its_lease_is_not_given_to_another(tmp_path: Path) -> None:
-    with leveret.open(str(tmp_path), spare_bytes=0, disk_free_min_bytes=0) as broker:
+def test_work_longer_than_its_lease_is_not_given_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = leveret.ManualClock()
+    extended, extend = threading.Semaphore(0), Extender._extend
+
+    def noted(extender: Extender, message: Held, now_ms: int) -> None:
+        extend(extender, message, now_ms)
+        extended.release()
+
+    monkeypatch.setattr(Extender, "_extend", noted)
+    with leveret.open(str(tmp_path), clock=clock, spare_bytes=0, disk_free_min_bytes=0) as broker:
         orders = broker.queue("orders", visibility_timeout=2)
-        orders.send("long")
-        ends = broker.queue("clock")
         seen: list[object] = []
+        begun, may_end = threading.Event(), threading.Event()
 
         @orders.worker(concurrency=4)
         def work(message: leveret.Message) -> None:
             seen.append(message.body)
-            ends.receive(1, wait=3)  # longer than the lease
+            begun.set()
+            assert may_end.wait(PATIENCE_S)
 
-        while orders.stats().acked == 0:
-            ends.receive(1, wait=0.05)
+        orders.send("long")
+        assert begun.wait(PATIENCE_S)
+        for _ in range(4):  # twice as long as the lease
+            clock.advance(1)
+            assert extended.acquire(timeout=PATIENCE_S)
+        may_end.set()
+        wait_until(lambda: orders.stats().acked)
         work.stop()
         stats = orders.stats()
         assert (seen, stats.acked, stats.timed_out) == (["long"], 1, 0)

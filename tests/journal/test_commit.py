@@ -9,7 +9,7 @@ import pytest
 from leveret.core.errors import JournalFailed
 from leveret.journal.commit import IDLE_SECONDS, stop_process
 from tests.journal.world import FaultyDisk, World
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 
 class GatedDisk(FaultyDisk):
@@ -165,6 +165,7 @@ def test_a_failure_reaches_every_waiter_and_is_not_tried_again(tmp_path: Path, c
         world.commit.kick()
     with pytest.raises(JournalFailed, match="Input/output error"):
         world.commit.wait(seq)
+    wait_until(lambda: outcomes)  # after whoever waits, in another thread
     attempts = disk.calls.count(call)
     disk.failing.clear()
     assert [type(outcome) for outcome in outcomes] == [JournalFailed]

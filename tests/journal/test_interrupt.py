@@ -1,22 +1,32 @@
 """A signal handler that raises while the main thread writes its frame: the frame is written again, whole."""
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from leveret.journal.commit import ThreadedCommit
 from leveret.journal.disk import Bytes
 from tests.journal.world import FaultyDisk, World
+from tests.waiting import wait_until
 
 
 class InterruptedDisk(FaultyDisk):
-    """A disk on which one call is interrupted, before or after it did its work; a write in the middle of it."""
+    """A disk on which one call is interrupted, before or after it did its work; a write in the middle of it.
+
+    Signals are for the thread that made it: whatever the writer thread does is not interrupted.
+    """
 
     armed = ""
     after = False
 
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._thread = threading.current_thread()
+
     def interrupted(self, name: str) -> bool:
-        if name != self.armed:
+        if name != self.armed or threading.current_thread() is not self._thread:
             return False
         self.armed = ""
         return True
@@ -44,8 +54,11 @@ class InterruptedDisk(FaultyDisk):
 
 
 def keep_publishing(world: World, seq: int) -> None:
+    commit = world.commit
+    assert isinstance(commit, ThreadedCommit)
     for number in range(100):
-        world.commit.wait(seq)
+        wait_until(lambda: not commit._busy)  # whoever waits writes in his own thread then
+        commit.wait(seq)
         with world.store.lock:
             world.publish(b"more %d" % number * 100)
             seq = world.journal.pending

@@ -43,7 +43,7 @@ class Interrupted(PostgresTable):
         if when == "after":
             raise Unknown("the answer was lost")
         ((pid,),) = self._log.run("select pg_backend_pid()", {})[1]
-        self._server.sql(f"select pg_terminate_backend({pid})")
+        self._server.sql(f"select pg_terminate_backend({pid}, {round(PATIENCE_S * 1000)})")  # when it has ended
 
     def _around(self, statement: str, run: Callable[[], Answer]) -> Answer:
         self._meet("before", statement)

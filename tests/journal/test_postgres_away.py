@@ -137,10 +137,9 @@ def test_a_store_that_is_closed_does_not_wait_for_a_question_either(
     table = PostgresTable(store_url)
     world = TableWorld(table)
     ((pid,),) = table._reading.run("select pg_backend_pid()", {})[1]
-    asking, unanswered = threading.Event(), threading.Event()
+    unanswered = threading.Event()
 
     def ask() -> None:
-        asking.set()
         with pytest.raises(StoreUnreachable):
             world.store.is_owner()
         unanswered.set()
@@ -149,7 +148,7 @@ def test_a_store_that_is_closed_does_not_wait_for_a_question_either(
     asker = threading.Thread(target=ask)
     asker.start()
     try:
-        assert asking.wait(PATIENCE_S)
+        wait_until(table._reading._mutex.locked)
         world.close()
         assert unanswered.wait(PATIENCE_S)
     finally:

@@ -5,11 +5,33 @@ from pathlib import Path
 
 import pytest
 
+from leveret.http.management.cluster import asking
+from leveret.node.web.courier import Courier
 from tests.cluster.etcd_process import EtcdProcess
 from tests.node.cluster import Cluster
 from tests.node.front_world import FrontWorld
 from tests.node.processes import Nodes
 from tests.node.takeover_world import TakeoverWorld
+from tests.waiting import PATIENCE_S
+
+LIMITS = (
+    "leveret.http.management.cluster.asking.ASKED_S",
+    "leveret.node.group_states.WAIT_S",
+    "leveret.node.node.ASKED_S",
+    "leveret.node.web.courier.PATIENCE_S",
+    "leveret.node.web.logins.NOTED_S",
+    "leveret.node.web.rows.WAIT_S",
+)
+"""For how long a node waits for others before it answers without them."""
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nodes of this process wait for each other as long as tests do: it may stand still for seconds."""
+    for name in LIMITS:
+        monkeypatch.setattr(name, PATIENCE_S)
+    for ask in (Courier.everywhere, asking.ask_shards):
+        monkeypatch.setattr(ask, "__defaults__", (PATIENCE_S,))
 
 
 @pytest.fixture

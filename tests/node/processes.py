@@ -56,6 +56,17 @@ class Nodes:
             lambda: self.log(name),
         )
 
+    def balance(self) -> None:
+        """Let every node have its share of the shards now: else they move some time later, in the middle of a test."""
+        self.operate(self.names[0], "cluster.rebalance")
+        wait_until(self._is_balanced, lambda: self.operate(self.names[0], "cluster.status"))
+
+    def _is_balanced(self) -> bool:
+        told = self.operate(self.names[0], "cluster.status")
+        shares = [member["shards"] for member in told["members"]]
+        is_fair = len(shares) == len(self.names) and max(shares) - min(shares) <= 1
+        return is_fair and all(row["state"] == "active" for row in told["shards"])
+
     def connect(self, name: str, user: str = "guest", password: str = "guest") -> pika.BlockingConnection:
         """A client of a node."""
         credentials = pika.PlainCredentials(user, password)

@@ -27,6 +27,7 @@ from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
 from tests.node.front_world import FrontWorld
 from tests.node.processes import Nodes
+from tests.waiting import PATIENCE_S
 
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
@@ -88,7 +89,7 @@ def test_what_a_deleted_user_sent_in_doubt_does_not_count(world: FrontWorld) -> 
 
 def asked(nodes: Nodes, node: str, path: str, authorization: str) -> socket.socket:
     """A request that was sent, and need not have been read."""
-    sent = socket.create_connection(("127.0.0.1", nodes.http_port(node)), 60)
+    sent = socket.create_connection(("127.0.0.1", nodes.http_port(node)), PATIENCE_S)
     sent.sendall(f"GET {path} HTTP/1.1\r\nHost: here\r\nAuthorization: {authorization}\r\n\r\n".encode())
     return sent
 

@@ -9,6 +9,7 @@ from leveret.cluster.shard_groups import Facts, Group
 from leveret.core.errors import StoreUnreachable
 from leveret.node import group_states
 from leveret.node.group_states import GroupStates
+from tests.waiting import PATIENCE_S
 
 FACTS = Facts(15, "ANY 1 (b)", "shop", 0, 32)
 released = threading.Event()
@@ -28,14 +29,19 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return FACTS
 
     monkeypatch.setattr(group_states, "facts_of", facts_of)
-    monkeypatch.setattr(group_states, "WAIT_S", 0.05)
+    monkeypatch.setattr(group_states, "FRESH_S", PATIENCE_S)
     released.clear()
     return urls
 
 
-def test_each_is_told_as_far_as_it_is_known(asked: list[str]) -> None:
+def test_each_is_told_as_far_as_it_is_known(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {number: GROUPS[number] for number in (0, 1)}
+
     async def look() -> list[dict[int, str]]:
-        states = GroupStates(lambda: GROUPS)
+        states = GroupStates(lambda: known)
+        await states.look()
+        known[2] = GROUPS[2]
+        monkeypatch.setattr(group_states, "WAIT_S", 0.05)
         found = [{number: state.word for number, state in (await states.look()).items()} for _ in range(2)]
         assert (await states.look())[1].trouble == "connection refused"
         released.set()

@@ -24,7 +24,7 @@ from leveret.http.metrics.cluster import CLUSTER
 from leveret.http.request import Peer, Request
 from leveret.http.response import Response, Stream
 from leveret.http.router import Answer
-from leveret.node.web import management
+from leveret.node.web import courier, management
 from leveret.security.identity import Identity
 from tests.management.scene import Api
 from tests.node.cluster import SHARDS, name_in
@@ -382,12 +382,16 @@ def test_counters_do_not_go_back_when_a_shard_leaves(cluster: ManagedCluster) ->
     cluster.move("0", "a")
 
 
-def test_a_shard_and_a_node_that_do_not_answer_are_told(cluster: ManagedCluster) -> None:
+def test_a_shard_and_a_node_that_do_not_answer_are_told(
+    cluster: ManagedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lost = cluster.owners.pop("3")
-    found = cluster.api("a").call("GET", "/queues?page=1&columns=name,state,messages")
-    (row,) = [row for row in found.body["items"] if row["name"] == NAMES[3]]
-    assert row == {"name": NAMES[3], "state": "down"}
-    assert cluster.api("a").call("GET", "/health/checks/virtual-hosts").status == 503
+    with monkeypatch.context() as hurry:
+        hurry.setattr(courier, "PATIENCE_S", -1.0)
+        found = cluster.api("a").call("GET", "/queues?page=1&columns=name,state,messages")
+        (row,) = [row for row in found.body["items"] if row["name"] == NAMES[3]]
+        assert row == {"name": NAMES[3], "state": "down"}
+        assert cluster.api("a").call("GET", "/health/checks/virtual-hosts").status == 503
     cluster.owners["3"] = lost
     cluster.addresses["gone"] = ("127.0.0.1", 1)
     told = cluster.api("a").call("GET", "/connections")

@@ -48,7 +48,7 @@ def test_a_client_that_a_shard_cannot_let_in_waits_and_harms_nobody(cluster: Clu
         cluster.run(node.decide(lambda core: core.declare_queue("late", name)))
         channel._impl.basic_publish("", name, b"patience")
         one.process_data_events(0)
-        cluster.wait_until(lambda: any(not backend.attached for backend in node._callers))
+        cluster.wait_until(lambda: any(not backend.attached for backend in list(node._callers)))
         cluster.call(node.look)
         two.channel().queue_declare(name_in(0, "served"))
         assert len(shard.hub.connections) == 1

@@ -42,7 +42,7 @@ def test_a_message_wakes_who_waits_at_another_node(cluster: WebCluster) -> None:
 
     def wait() -> None:
         got.extend(
-            m["payload"] for m in cluster.ok("a", f"POST /queues/{name}/dequeue", {"wait_seconds": 20})["messages"]
+            m["payload"] for m in cluster.ok("a", f"POST /queues/{name}/dequeue", {"wait_seconds": 60})["messages"]
         )
 
     waiting = threading.Thread(target=wait)

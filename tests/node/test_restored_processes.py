@@ -12,13 +12,14 @@ import psycopg
 import pytest
 
 from leveret.cli import main
+from tests import waiting
 from tests.cluster.etcd_process import EtcdProcess
 from tests.node.cluster import name_in
 from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.postgres_server import PostgresServer
 from tests.server_process import TRACEBACK
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 100
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 LOST = name_in(3, "lost")
 
@@ -87,7 +88,8 @@ def test_definitions_from_a_backup_do_not_take_messages_of_a_newer_database(
         assert "definitions older than a shard" in nodes.log("a")
 
         # Whoever cannot ask whether there are newer definitions says so.
-        assert (figure(nodes, "definitions_trouble"), figure(nodes, "shards_doubtful")) == (0, 0)
+        assert figure(nodes, "shards_doubtful") == 0
+        waiting.wait_until(lambda: figure(nodes, "definitions_trouble") == 0)
         with psycopg.connect(postgres.url(first)) as other:
             other.execute("lock table leveret_catalog_reader in access exclusive mode")
             wait_until(nodes, lambda told: told["members"][0]["troubles"]["definitions"] is not None)

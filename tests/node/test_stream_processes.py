@@ -13,6 +13,7 @@ NAMES = [f"s{number}" for number in range(4)]
 
 def test_readers_of_streams_go_on_when_a_node_is_killed(nodes: Nodes) -> None:
     nodes.start("a", "b")
+    nodes.balance()
     with nodes.connect("a") as connection:
         channel = connection.channel()
         for name in NAMES:

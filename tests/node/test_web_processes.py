@@ -3,21 +3,28 @@
 import base64
 import json
 import threading
-from http.client import HTTPConnection
+from http.client import SERVICE_UNAVAILABLE, HTTPConnection
 from typing import Any
 
 import boto3
 from botocore.config import Config
 
 from tests.node.processes import Nodes
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 KEY, SECRET = "AKIAEXAMPLEEXAMPLE", "secret/with+signs"
 BASIC = "Basic " + base64.b64encode(b"guest:guest").decode()
 
 
 def ask(nodes: Nodes, node: str, line: str, body: Any = None) -> Any:
-    """What a request of REST gives that succeeds."""
+    """What a request of REST gives that succeeds; it is made again as long as nobody has the shard."""
+    status, text = wait_until(lambda: answered(nodes, node, line, body))
+    assert status < 300, text
+    return json.loads(text) if text else None
+
+
+def answered(nodes: Nodes, node: str, line: str, body: Any) -> tuple[int, bytes] | None:
+    """How a request is answered; None: it is to be made again."""
     method, path = line.split(" ", 1)
     connection = HTTPConnection("127.0.0.1", nodes.ports(node)["http"], timeout=PATIENCE_S)
     try:
@@ -25,8 +32,7 @@ def ask(nodes: Nodes, node: str, line: str, body: Any = None) -> Any:
         connection.request(method, path, data, {"Authorization": BASIC, "Connection": "close"})
         answer = connection.getresponse()
         text = answer.read()
-        assert answer.status < 300, text
-        return json.loads(text) if text else None
+        return None if answer.status == SERVICE_UNAVAILABLE else (answer.status, text)
     finally:
         connection.close()
 
@@ -44,6 +50,11 @@ def poll(nodes: Nodes, member: Any, count: int) -> Any:
     return ask(nodes, "b", "POST /streams/log/groups/g/poll", read)
 
 
+def ready(nodes: Nodes, node: str) -> dict[str, int | None]:
+    """How many messages wait in each queue, as far as its owner says so in time."""
+    return {row["name"]: row.get("ready") for row in ask(nodes, node, "GET /queues")["queues"]}
+
+
 def test_clients_go_on_when_the_owner_is_killed(nodes: Nodes) -> None:
     nodes.start("a", "b")  # the first one has all shards for a while
     nodes.operate("b", "keys.add", user="guest", id=KEY, secret=SECRET)
@@ -53,7 +64,7 @@ def test_clients_go_on_when_the_owner_is_killed(nodes: Nodes) -> None:
         client.send_message(QueueUrl=url, MessageBody=body)
     (one,) = client.receive_message(QueueUrl=url)["Messages"]
     ask(nodes, "b", "PUT /queues/jobs", {})
-    assert {row["name"]: row["ready"] for row in ask(nodes, "b", "GET /queues")["queues"]} == {"jobs": 0, "orders": 1}
+    wait_until(lambda: ready(nodes, "b") == {"jobs": 0, "orders": 1})
     ask(nodes, "b", "PUT /streams/log", {"partitions": 2})
     ask(nodes, "b", "POST /streams/log/records/batch", {"records": [{"payload": n} for n in range(100)]})
     member = ask(nodes, "b", "POST /streams/log/groups/g/join", {"member": "m"})

@@ -97,11 +97,10 @@ def test_a_redis_that_is_killed_and_started_again_comes_back(
 def test_one_that_hangs_is_asked_once_and_then_left_alone(
     mortal_redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leveret.shared.redis.TIMEOUT_S", 0.1)
-
     async def scene() -> None:
         async with asked(mortal_redis.url) as redis:
             mortal_redis.signal(signal.SIGSTOP)
+            monkeypatch.setattr("leveret.shared.redis.TIMEOUT_S", 0.1)
             many = [redis.run("answer", ECHO, str(key), "x") for key in range(2 * QUESTIONS_MAX)]
             assert set(await asyncio.gather(*many)) == {None}
             assert redis.errors == 1
