@@ -76,6 +76,7 @@ class Small:
         with psycopg.connect(self.postgres.primary.url()) as connection:
             connection.execute(f"lock table {SCHEMA}.leveret_shard in exclusive mode".encode())
             time.sleep(WAITING_S)
+            world.wait_for_hasty()
             world.nodes.kill(name)
         world.away()
         world.nodes.start(name)

@@ -13,7 +13,7 @@ from typing import Any, Self
 import psycopg
 
 from leveret.core.errors import LeveretError
-from tests.jepsen.crowd import LOGIN, PLACES, TAKEN, Crowd
+from tests.jepsen.crowd import AMQP_QUEUES, LOGIN, PLACES, TAKEN, Crowd
 from tests.jepsen.footing import Faults, Footing
 from tests.jepsen.history import CHANGE, DELIVER, FAULT, INVOKE, OK, PUBLISH, READ, History
 from tests.machine import PROGRAM
@@ -27,6 +27,7 @@ HEAL_S = 60.0
 SILENT_S = 150.0  # until something is lost: what a lost answer has leased stays so for as long as a clock was ahead
 BROKEN_SILENT_S = 5.0  # the same where clocks are right, and a mistake makes something be missing
 CONFIRMED_MIN = 10  # of each queue, before the next fault
+HASTY_MIN = len(AMQP_QUEUES) // 2  # not all: some may wait for a database that is held up
 POLL_S = 0.05
 PATHS = os.pathsep.join([PACKAGES, str(ROOT)])  # nodes with a mistake are started by the tests
 
@@ -53,6 +54,7 @@ class World:
         self.names = list(footing.nodes)
         self.complaints: list[str] = []
         self._pause_s = pause_s
+        self._is_hasty = mistake == "early-confirm"
         self._silent_s = SILENT_S if mistake is None else BROKEN_SILENT_S
         self._program = PROGRAM if mistake is None else ("-m", "tests.jepsen.mistakes", mistake)
         self._stack = ExitStack()
@@ -103,6 +105,17 @@ class World:
         if missing:
             self.complaints.append(f"{sorted(missing)} confirmed too little for {HEAL_S:.0f} s after {after}")
 
+    def wait_for_hasty(self) -> None:
+        """While nothing can be committed: wait until nodes that do not wait for that have confirmed something."""
+        position = self.history.length
+        deadline = time.monotonic() + HEAL_S
+        while self._is_hasty and self._confirming(position) < HASTY_MIN and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+
+    def _confirming(self, position: int) -> int:
+        """How many queues of AMQP have confirmed something from a position on."""
+        return len(set(AMQP_QUEUES) - self._silent(position, 1))
+
     def wait_for_consumers(self) -> None:
         """Wait until everybody who takes messages has got one."""
         deadline = time.monotonic() + HEAL_S
@@ -114,10 +127,10 @@ class World:
     def _heard(self) -> set[str]:
         return {each.queue for each in self.history.since() if each.what in (DELIVER, READ)}
 
-    def _silent(self, position: int) -> set[str]:
+    def _silent(self, position: int, least: int = CONFIRMED_MIN) -> set[str]:
         operations = self.history.since(position)
         counts = Counter(each.queue for each in operations if each.what in (PUBLISH, CHANGE) and each.outcome == OK)
-        return {queue for queue in PLACES if counts[queue] < CONFIRMED_MIN}
+        return {queue for queue in PLACES if counts[queue] < least}
 
     def look(self) -> None:
         """Complain about nodes that ended by themselves or met what they did not expect; start what has ended."""
