@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from leveret.core.errors import (
     AccessRefused,
@@ -45,6 +46,7 @@ FULL_S = 0.05  # between two attempts at a full queue
 AWAY_S = 1.0  # the same at a store that does not give what was staged
 SWEEP_S = 60.0
 COMMIT_S = 10.0  # after which a commit is answered with how far it is
+THREADS_MAX = 8  # of one server, or of one shard, that wait for its store
 
 REFUSALS = (
     InvalidArgument,
@@ -58,6 +60,8 @@ REFUSALS = (
 )
 """What whoever commits hears of, and nobody else has to."""
 
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
 Allow = Callable[[Destination], None]
 """Refuses what the user may not write to."""
 
@@ -107,6 +111,8 @@ class Sinks:
         self._committing: dict[Sink, asyncio.Task[Batch]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
+        # Not the threads that logins share: a store that is away takes these for as long as that lasts.
+        self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-sink")
 
     def start(self) -> None:
         """Publish what was decided before, and sweep now and then."""
@@ -120,6 +126,7 @@ class Sinks:
         self._closed = True
         for task in self._tasks:
             task.cancel()
+        self._threads.shutdown(wait=False)
 
     # Staging
 
@@ -129,12 +136,12 @@ class Sinks:
         for destination in destinations(found):
             allow(destination)
         now_ms = self._guard.clock.now_ms()
-        await asyncio.to_thread(self._staging.put, sink, part, piece, data, now_ms)
+        await self._in_thread(self._staging.put, sink, part, piece, data, now_ms)
         return found.rows
 
     async def abort(self, sink: Sink, parts: list[str]) -> None:
         """Drop staged parts, but for those that were committed."""
-        await asyncio.to_thread(self._staging.drop, sink, parts)
+        await self._in_thread(self._staging.drop, sink, parts)
 
     # Committing
 
@@ -165,7 +172,7 @@ class Sinks:
     async def _decide(self, order: Order, allow: Allow) -> Batch:
         """Check a batch, decide on it, and publish it."""
         batch = Batch(order.sink, order.number, order.rows, 0, order.origin, order.once, order.shares)
-        await asyncio.to_thread(self._staging.claim, order.sink, order.shares)
+        await self._in_thread(self._staging.claim, order.sink, order.shares)
         try:
             await self._check(batch, order, allow)
             with self._guard as core:
@@ -184,7 +191,7 @@ class Sinks:
         rows = unroutable = 0
         pieces = pieces_of(self._staging, batch, self._broker.options.message_bytes_max)
         waiting = chunks(pieces, read=Rows.outline)
-        while chunk := await asyncio.to_thread(next, waiting, None):
+        while chunk := await self._in_thread(next, waiting, None):
             places = {chunk.destination} if isinstance(chunk, Stretch) else {row.destination for row in chunk}
             new = places - allowed
             for destination in new:
@@ -218,7 +225,7 @@ class Sinks:
         with self._guard as core:
             core.streams.forget(batch.producer.encode())
         self._staging.release(batch.sink, shares)
-        await asyncio.to_thread(self._staging.drop, batch.sink, [share.part for share in shares])
+        await self._in_thread(self._staging.drop, batch.sink, [share.part for share in shares])
         return batch
 
     async def _forward(self, batch: Batch) -> bool:
@@ -230,7 +237,7 @@ class Sinks:
         written = 0
         while not roll.ended:
             try:
-                await asyncio.to_thread(roll.load)
+                await self._in_thread(roll.load)
             except BlobStoreFailed as error:
                 LOG.warning("batch waits for the store", sink=batch.sink.name, batch=batch.number, reason=error)
                 return False
@@ -280,11 +287,19 @@ class Sinks:
         while True:
             await asyncio.sleep(SWEEP_S)
             now_ms = self._guard.clock.now_ms()
-            swept = await asyncio.to_thread(self._staging.sweep, now_ms)
+            swept = await self._in_thread(self._staging.sweep, now_ms)
             if swept:
                 LOG.info("abandoned pieces dropped", pieces=swept)
             with self._guard:
                 self._ledger.expire(now_ms - self._age_ms)
+
+    def _in_thread(
+        self, work: Callable[Given, Answer], *given: Given.args, **named: Given.kwargs
+    ) -> asyncio.Future[Answer]:
+        """Do what waits for the store."""
+        if self._closed:
+            raise BrokerClosed("the server stops: try again when it has started")
+        return asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *given, **named))
 
     def _run(self, work: Any) -> asyncio.Task[Any]:
         """A task that is kept until it ends; whoever waits for it hears of its failure, and so does the log."""
