@@ -9,6 +9,7 @@ import pytest
 
 import leveret
 from tests.embedded.conftest import SMALL
+from tests.waiting import PATIENCE_S
 
 Reopen = Callable[[], leveret.Broker]
 
@@ -40,7 +41,7 @@ def test_a_task_that_waits_is_woken(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
 
     async def scenario() -> list[leveret.Message]:
-        receiver = asyncio.create_task(orders.areceive(1, wait=20))
+        receiver = asyncio.create_task(orders.areceive(1, wait=PATIENCE_S))
         while orders.stats().waiters == 0:
             await asyncio.sleep(0)
         await asyncio.to_thread(orders.send, "hello")
@@ -57,7 +58,7 @@ def test_a_cancelled_task_leaves_the_message_to_the_next(broker: leveret.Broker)
     orders = broker.queue("orders")
 
     async def scenario() -> list[leveret.Message]:
-        gone, next_one = (asyncio.create_task(orders.areceive(1, wait=20)) for _ in range(2))
+        gone, next_one = (asyncio.create_task(orders.areceive(1, wait=PATIENCE_S)) for _ in range(2))
         while orders.stats().waiters < 2:
             await asyncio.sleep(0)
         orders.send("hello")

@@ -8,7 +8,6 @@ import pytest
 import leveret
 from leveret.journal import table_store
 from leveret.journal.store_url import shown
-from leveret.journal.table_store import TableStore
 from tests.postgres_server import PostgresServer
 from tests.waiting import PATIENCE_S
 
@@ -89,27 +88,20 @@ def test_a_password_is_not_shown() -> None:
 
 def test_it_is_closed_although_its_housekeeper_waits_for_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_store, "CLOSE_PATIENCE_S", 0.2)
-    crashed, waiting = threading.Event(), threading.Event()
-
-    def checkpoint(store: TableStore) -> bool:
-        assert crashed.wait(PATIENCE_S)
-        return store.checkpoint()
-
-    # From the start: the housekeeper comes a second after it, and only then, while the crash takes its time.
-    monkeypatch.setattr(TableStore, "housekeep", checkpoint)
+    waiting = threading.Event()
     with PostgresServer() as server:
         broker = leveret.open(server.url(), on_failure="raise")
         store = broker.guard.store
         assert store is not None
         wait = store.commit.wait
+        server.crash()
 
         def tell(seq: int) -> None:
             waiting.set()
             wait(seq)
 
         monkeypatch.setattr(store.commit, "wait", tell)
-        server.crash()
-        crashed.set()
+        monkeypatch.setattr(store, "housekeep", store.checkpoint)
         assert waiting.wait(PATIENCE_S)
         broker.close()
         assert "start again when PostgreSQL answers" in str(store.commit.failed)

@@ -22,7 +22,8 @@ Scenario = Callable[[Desk], Coroutine[Any, Any, Any]]
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[leveret.Broker]:
-    with leveret.open(str(tmp_path / "data"), **SMALL) as opened:
+    # Its time stands still: nothing goes to the disk before somebody asks for it.
+    with leveret.open(str(tmp_path / "data"), clock=leveret.ManualClock(), **SMALL) as opened:
         yield opened
 
 
