@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.core.errors import InvalidArgument
-from leveret.core.properties import ABSENT, INVALID, Properties, content, decode_header, encode_header, scan_header
+from leveret.core.properties import (
+    ABSENT,
+    INVALID,
+    Properties,
+    content,
+    decode_header,
+    encode_header,
+    rejoined,
+    scan_header,
+)
 from leveret.core.tables import STORED_FIELDS_MAX, TABLE_FIELDS_MAX, MalformedTable, encode_table
 
 FULL = Properties(
@@ -71,6 +80,16 @@ def test_every_header_comes_back_and_scans(original: Properties, body: bytes) ->
         assert headers_offset == 0
     else:
         assert wire[headers_offset:].startswith(encode_table(original.headers))
+
+
+@given(properties, st.binary(max_size=40), st.integers(0, 1 << 40))
+def test_a_header_made_for_any_size_can_have_another_body(original: Properties, body: bytes, size: int) -> None:
+    assert rejoined(encode_header(original, size), body) == content(original, body)[0]
+
+
+def test_bytes_that_are_no_header_get_no_body() -> None:
+    with pytest.raises(MalformedTable, match="too short"):
+        rejoined(b"13 bytes only", b"body")
 
 
 def test_content_without_properties_is_the_bare_header_and_the_body() -> None:
