@@ -85,7 +85,20 @@ def test_heartbeats_are_sent_and_expected(world: World) -> None:
     world.pass_ms(20_000)
     assert not client.connection.finished
     world.pass_ms(1)
+    world.pass_ms(1)
     assert client.connection.finished
+
+
+def test_who_was_not_heard_because_the_server_stood_still_is_heard_then(world: World) -> None:
+    client = world.client(heartbeat=10)
+    writer = FrameWriter()
+    for _ in range(2):
+        world.pass_ms(60_000)
+        assert not client.connection.finished
+        writer.heartbeat()
+        client.send_bytes(writer.take())
+        world.pass_ms(1)
+        assert not client.connection.finished
 
 
 def test_who_is_not_heard_need_not_send_heartbeats(world: World) -> None:

@@ -99,6 +99,7 @@ class Connection(Session):
         self.heartbeat_ms = 0
         self.since_ms = hub.core.now_ms
         self.received_ms = self.sent_ms = self.since_ms
+        self.silent_since_ms: int | None = None  # when it was heard last, if it should have been heard since
         self.received_bytes = self.received_count = self.sent_bytes = self.sent_count = 0
         self.local: tuple[str, int] = ("", 0)
         """Which of our addresses the client has come to."""

@@ -75,9 +75,15 @@ def _check_heartbeat(connection: Connection, now_ms: int) -> None:
     silent_ms = now_ms - connection.received_ms
     if not connection.wants_input:
         connection.received_ms = now_ms
-    elif silent_ms > HEARTBEATS_MISSED * connection.heartbeat_ms:
+    elif silent_ms > HEARTBEATS_MISSED * connection.heartbeat_ms and _is_still_silent(connection):
         LOG.warning("heartbeats missed", **connection.who, silent_ms=silent_ms)
         connection.finish()
+
+
+def _is_still_silent(connection: Connection) -> bool:
+    """Whether it was silent at the last look, too: if it was we who stood still, what it has said is yet to be read."""
+    last_ms, connection.silent_since_ms = connection.silent_since_ms, connection.received_ms
+    return last_ms == connection.received_ms
 
 
 def _check_deliveries(channel: Channel, now_ms: int) -> None:
