@@ -71,10 +71,11 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, f'<DeleteResult xmlns="{XMLNS}">{deleted}</DeleteResult>'.encode())
 
     def is_broken(self) -> bool:
-        if self.server.broken:
-            self.server.refused += 1
-            self.answer(403, b"<Error><Code>AccessDenied</Code></Error>")
-        return self.server.broken
+        if not self.server.broken:
+            return False
+        self.server.refused += 1
+        self.answer(403, b"<Error><Code>AccessDenied</Code></Error>")
+        return True  # whatever it is by now: whoever was refused may have mended it
 
     def listing(self, bucket: str, prefix: str) -> bytes:
         found = [
