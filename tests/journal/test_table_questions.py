@@ -37,3 +37,11 @@ def test_an_answer_that_comes_late_is_there_for_whoever_asks_again(monkeypatch: 
     assert wait_until(answered) == 1
     assert asked == [1]
     questions.close()
+
+
+def test_who_asks_after_the_end_hears_of_it() -> None:
+    questions = Questions()
+    questions.hurry()
+    questions.close()
+    with pytest.raises(StoreUnreachable, match="it was closed"):
+        questions.ask(lambda: 1)

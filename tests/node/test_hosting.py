@@ -146,22 +146,30 @@ def test_a_takeover_that_breaks_leaves_nothing_behind(
     asyncio.run(main())
 
 
-def test_a_shard_that_a_node_opens_while_it_leaves_is_closed(tmp_path: Path) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+class Opening:
+    """Opens a shard, but not before it may go on."""
 
-    def open_late(shard: int, epoch: int) -> leveret.Broker:
-        begun.set()
-        go_on.wait()
-        return leveret.open(tmp_path)
+    def __init__(self, folder: Path) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self._folder = folder
+
+    def __call__(self, shard: int, epoch: int) -> leveret.Broker:
+        self.begun.set()
+        self.go_on.wait()
+        return leveret.open(self._folder)
+
+
+def test_a_shard_that_a_node_opens_while_it_leaves_is_closed(tmp_path: Path) -> None:
+    opening = Opening(tmp_path)
 
     async def main() -> None:
         async with hosted(MemoryLog(), tmp_path) as (node, hosting):
-            hosting._open_at = open_late
+            hosting._open_at = opening
             taking = asyncio.create_task(hosting.take_over(0, 1))
-            await asyncio.to_thread(begun.wait)
+            await asyncio.to_thread(opening.begun.wait)
             taking.cancel()
             await asyncio.sleep(0)
-            go_on.set()
+            opening.go_on.set()
             with pytest.raises(asyncio.CancelledError):
                 await taking
             assert list(node.shards) == ["@a"]
@@ -172,23 +180,18 @@ def test_a_shard_that_a_node_opens_while_it_leaves_is_closed(tmp_path: Path) -> 
 
 
 def test_a_takeover_that_waits_for_its_database_holds_up_nothing_else(tmp_path: Path) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def open_late(shard: int, epoch: int) -> leveret.Broker:
-        begun.set()
-        go_on.wait()
-        return leveret.open(tmp_path)
+    opening = Opening(tmp_path)
 
     async def main() -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
         async with hosted(MemoryLog(), tmp_path) as (_, hosting):
-            hosting._open_at = open_late
+            hosting._open_at = opening
             taking = asyncio.create_task(hosting.take_over(0, 1))
             try:
                 async with asyncio.timeout(PATIENCE_S):
-                    await asyncio.to_thread(begun.wait)
+                    await asyncio.to_thread(opening.begun.wait)
             finally:
-                for each in (begun, go_on):
+                for each in (opening.begun, opening.go_on):
                     each.set()
             assert await taking
 

@@ -69,7 +69,10 @@ class Questions:
         if late is not None and late.question == asking:
             heard: Answer = late.answer.result()  # else one that always takes longer would never be heard
             return heard
-        answer = self._thread.submit(question, *given, **named)
+        try:
+            answer = self._thread.submit(question, *given, **named)
+        except RuntimeError:
+            raise unreachable("it was closed") from None
         try:
             return answer.result(SOON_S)
         except TimeoutError:
