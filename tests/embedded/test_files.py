@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import leveret
+from leveret.clock import NEVER_MS
 from leveret.journal.disk import Disk
 from tests.embedded.conftest import SMALL, Calls
 from tests.waiting import PATIENCE_S, wait_until
@@ -47,6 +48,24 @@ def test_threads_share_syncs(tmp_path: Path, calls: Calls, monkeypatch: pytest.M
         assert before is not None
         assert after is not None
         assert after.syncs - before.syncs <= 3
+
+
+def test_a_segment_that_empties_by_itself_is_looked_at_again(tmp_path: Path) -> None:
+    with leveret.open(tmp_path, segment_bytes=4096, spare_bytes=0, disk_free_min_bytes=0) as broker:
+        guard, orders = broker.guard, broker.queue("orders")
+        guard._housekeeper.stop()
+        for _ in range(100):
+            orders.send(bytes(100))
+        guard._housekeep()
+        store = guard.store
+        assert store is not None
+        first = store.meta.oldest
+        for message in orders.receive(12):
+            message.ack()
+        assert guard._housekeep() != NEVER_MS, "nobody has to write for that"
+        assert store.meta.oldest == first
+        guard._housekeep()
+        assert store.meta.oldest > first
 
 
 def test_acknowledgements_are_durable_after_a_flush(tmp_path: Path, reopen: Reopen) -> None:

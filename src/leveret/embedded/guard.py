@@ -322,7 +322,7 @@ class Guard:
                 return self.clock.now_ms() + HOUSEKEEP_MS if again else NEVER_MS
             more = all(self.store.housekeep() for _ in range(HOUSEKEEP_STEPS))
             wait_ms = BUSY_MS if more else HOUSEKEEP_MS
-            again = again or more or self.store.watched or self.store.journal.full
+            again = again or more or self.store.watched or self.store.journal.full or self.store.drains
             again = again or self.store.archive_problem is not None
             if self.large is not None and not self._delete_blobs(self.large):
                 again = True

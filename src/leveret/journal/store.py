@@ -47,6 +47,8 @@ class Store(ABC):
         self.archive_problem: OSError | None = None
         self.names = names
         self._checkpoint_at_bytes = options.checkpoint_bytes
+        self.drains = False
+        """Whether the oldest segment was left to empty by itself at the last look."""
         self._oldest = 0, 0  # the oldest segment and what lived in it at the last look
 
     def start(
@@ -92,7 +94,8 @@ class Store(ABC):
         """Checkpoint when it is time, compact a little; True when there is more to do."""
         if self._frames.bytes_written >= self._checkpoint_at_bytes:
             self.checkpoint()
-        return not self._drains() and self.compact()
+        self.drains = self._drains()
+        return not self.drains and self.compact()
 
     def _drains(self) -> bool:
         """Whether the oldest segment empties quickly by itself: what leaves anyway need not be copied."""
