@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from leveret.core.errors import BlobStoreFailed
+from leveret.core.errors import BlobStoreFailed, BrokerClosed, Fenced, StoreUnreachable
 from leveret.core.tables import encode_table
 from leveret.sink.pieces import constant
 from leveret.sink.staging import Staging
@@ -223,3 +223,16 @@ def test_a_batch_that_was_decided_on_waits_for_a_store_that_is_away(
     assert Batch(world).stage("a", (piece(bodies(0, 3)), 3)).commit().json["state"] == "published"
     assert not answers
     assert received(world.broker.queue("orders")) == bodies(0, 3)
+
+
+@pytest.mark.parametrize("error", [BlobStoreFailed, BrokerClosed, Fenced, StoreUnreachable])
+def test_a_store_that_is_gone_is_no_fault_of_a_sink(
+    world: RestWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[Exception]
+) -> None:
+    def gone(*_: object) -> None:
+        raise error("b has taken over this store")
+
+    monkeypatch.setattr(Staging, "claim", gone)
+    assert Batch(world).stage("a", (piece(bodies(0, 3)), 3)).commit().status == 503
+    (told,) = [record for record in caplog.records if record.getMessage() == "work on a sink failed"]
+    assert (told.levelname, told.exc_info) == ("WARNING", None)

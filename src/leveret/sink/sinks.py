@@ -22,11 +22,13 @@ from leveret.core.errors import (
     BlobStoreFailed,
     BrokerClosed,
     InvalidArgument,
+    JournalFailed,
     MessageTooLarge,
     NotFound,
     NotSupported,
     PreconditionFailed,
     ResourceLocked,
+    StoreUnreachable,
     TooMany,
 )
 from leveret.embedded.broker import Broker
@@ -59,6 +61,9 @@ REFUSALS = (
     ResourceLocked,
 )
 """What whoever commits hears of, and nobody else has to."""
+
+GONE = BlobStoreFailed, BrokerClosed, JournalFailed, StoreUnreachable
+"""The store is away, or another node has taken it over: whoever waits is told to try again."""
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
@@ -313,7 +318,7 @@ class Sinks:
         for sink in [sink for sink, each in self._committing.items() if each is task]:
             del self._committing[sink]
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, BlobStoreFailed):  # the database is away: whoever waits is told to try again
+        if isinstance(error, GONE):
             LOG.warning("work on a sink failed", reason=error)
         elif error is not None and not isinstance(error, REFUSALS):
             LOG.error("work on a sink failed", error)
