@@ -8,6 +8,7 @@ import time
 from typing import Protocol
 
 NEVER_MS = 2**63  # later than every deadline
+US_PER_S = 1_000_000
 
 
 class Clock(Protocol):

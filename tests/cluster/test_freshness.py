@@ -7,9 +7,10 @@ from contextlib import suppress
 
 import pytest
 
+from leveret.clock import US_PER_S
 from leveret.cluster.catalog import Catalog
 from leveret.cluster.catalog_log import Entry
-from leveret.cluster.freshness import LEASE_S, US, Reader
+from leveret.cluster.freshness import LEASE_S, Reader
 from leveret.core.errors import StoreUnreachable, Unreachable
 from leveret.node.knowledge import Knowledge
 from tests.cluster.memory_log import MemoryLog
@@ -77,7 +78,7 @@ class Member:
         self.road = Road(world.log, world.chance)
         self.catalog = Catalog(self.road, name, 4)
         loop = asyncio.get_running_loop()
-        self.catalog.freshness.now_us = lambda: int(loop.time() * US)
+        self.catalog.freshness.now_us = lambda: int(loop.time() * US_PER_S)
         self.knowledge = Knowledge(self.catalog, lambda request: world.tell(self))
         self.linked = True
         self.tasks: set[asyncio.Task[bytes | None]] = set()

@@ -17,12 +17,11 @@ LEASE by what one of them may be faster than the other.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from leveret.clock import ticks_us
+from leveret.clock import US_PER_S, ticks_us
 
 LEASE_S = 4.0
 BEATS = 4  # during a lease: single ones may be lost, or late
 LAPSE = 1.25  # leases
-US = 1_000_000
 
 
 class Reader(NamedTuple):
@@ -69,7 +68,7 @@ class Freshness:
 
     def prove(self, asked_us: int) -> None:
         """A beat that began at this time was followed by a look at the whole log."""
-        self._until_us = max(self._until_us, asked_us + int(self.lease_s * US))
+        self._until_us = max(self._until_us, asked_us + int(self.lease_s * US_PER_S))
 
 
 class Watch:
@@ -89,4 +88,4 @@ class Watch:
     def is_silent(self, reader: Reader) -> bool:
         """Whether a row was as it is for so long that nobody answers by what was known then."""
         since_us = self._since_us.get((reader.name, reader.beats))
-        return since_us is not None and self._freshness.now_us() - since_us >= self._freshness.lapse_s * US
+        return since_us is not None and self._freshness.now_us() - since_us >= self._freshness.lapse_s * US_PER_S

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from leveret.clock import ticks_us
+from leveret.clock import US_PER_S, ticks_us
 from leveret.core.errors import InvalidArgument, JournalError, JournalFailed, StoreUnreachable
 from leveret.core.ports import State
 from leveret.journal.checkpoint import Checkpoint, packed_checkpoint
@@ -42,7 +42,6 @@ ROW_BYTES_MAX = 256 << 20
 OPEN_PATIENCE_S = 5.0
 CLOSE_PATIENCE_S = 10.0
 """How long a store that is opened or closed waits for a database that does not answer."""
-US = 1_000_000
 
 
 def owner_name() -> str:
@@ -182,7 +181,7 @@ class TableStore(Store):
             try:
                 shard = self._table.takeover(claim.epoch, claim.owner, meta)
             except Unknown as unknown:
-                if max(paused_s, (ticks_us() - began_us) / US) >= OPEN_PATIENCE_S:
+                if max(paused_s, (ticks_us() - began_us) / US_PER_S) >= OPEN_PATIENCE_S:
                     raise StoreUnreachable(f"the store in PostgreSQL cannot be opened: {unknown}") from unknown
                 (pause or threading.Event().wait)(wait_s)
                 paused_s, wait_s = paused_s + wait_s, min(2 * wait_s, RETRY_S_MAX)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple
 
 from leveret.amqp.limits import Limits
 from leveret.amqp.server import AmqpServer
 from leveret.cluster.placement import LOCAL
 from leveret.core.errors import Fenced, JournalFailed, LeveretError
 from leveret.embedded.broker import Broker, open
+from leveret.embedded.threads import Threads
 from leveret.journal.table_store import TableStore
 from leveret.net.admission import Admission
 from leveret.node import handover
@@ -28,8 +27,6 @@ NO_SOCKETS = Admission(0, 0, 0)  # whoever comes to a shard was let in by a fron
 THREADS_MAX = 16
 """Shards that are opened, closed or looked at at the same time; with more, what waits would hold up what works."""
 
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
 LOG = Log("node")
 
 
@@ -65,7 +62,7 @@ class Hosting:
         self._furnish = furnish
         self._served: dict[int, Served] = {}
         # Threads of their own: each may wait for a database that does not answer, and others log in meanwhile.
-        self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-shards")
+        self._threads = Threads(THREADS_MAX, "leveret-shards")
         self.closed: Callable[[int, int], Awaitable[None]] = _nothing
         """What is done with a shard, closed at an epoch, before others are told that this node has it no more."""
         self._local: Served | None = self._prepare(LOCAL + node.name, open(), 0)
@@ -107,19 +104,19 @@ class Hosting:
             await self._node.catalog.catch_up(lambda: self._node.serve(self._shard(str(shard), prepared)))
         except BaseException:
             self._node.forsake(str(shard))
-            await (self._in_thread(broker.close) if served is None else self._end(served))
+            await (self._threads.run(broker.close) if served is None else self._end(served))
             raise
         self._served[shard] = served
         return True
 
     async def _opened(self, shard: int, epoch: int) -> Broker:
         """The broker of a shard; if this is cancelled it is opened nevertheless, and then closed."""
-        opening = self._in_thread(self._open_at, shard, epoch)
+        opening = self._threads.run(self._open_at, shard, epoch)
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
             with suppress(Exception):  # nobody asks any more why it could not be opened, or closed
-                await self._in_thread((await opening).close)
+                await self._threads.run((await opening).close)
             raise
 
     def troubles(self) -> dict[int, str | None]:
@@ -134,14 +131,14 @@ class Hosting:
             return False
         store = served.broker.guard.store
         assert isinstance(store, TableStore), "a shard is in a database"
-        return await self._in_thread(store.is_owner)
+        return await self._threads.run(store.is_owner)
 
     async def drain(self, shard: int) -> None:
         """Finish what was begun, write a checkpoint, serve the shard no more."""
         self._node.forsake(str(shard))
         served = self._served.get(shard)
         if served is not None:
-            await self._in_thread(_pack, served.broker)
+            await self._threads.run(_pack, served.broker)
         await self._let_go(shard)
 
     async def drop(self, shard: int) -> None:
@@ -166,7 +163,7 @@ class Hosting:
         local, self._local = self._local, None
         if local is not None:
             await self._end(local)
-            self._threads.shutdown(wait=False)
+            self._threads.close()
         if failed:
             raise failed[0]
 
@@ -193,12 +190,7 @@ class Hosting:
         # The frames that it writes while it is closed concern nobody; what was told before has its turn first.
         served.broker.guard.on_durable(lambda frame: None)
         await asyncio.sleep(0)
-        await self._in_thread(served.broker.close)
-
-    def _in_thread(
-        self, work: Callable[Given, Answer], *given: Given.args, **named: Given.kwargs
-    ) -> asyncio.Future[Answer]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *given, **named))
+        await self._threads.run(served.broker.close)
 
 
 def _pack(broker: Broker) -> None:

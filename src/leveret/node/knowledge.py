@@ -13,8 +13,9 @@ import asyncio
 import json
 from collections.abc import Callable, Collection
 
+from leveret.clock import US_PER_S
 from leveret.cluster.catalog import Catalog
-from leveret.cluster.freshness import US, Reader
+from leveret.cluster.freshness import Reader
 from leveret.core.errors import Unreachable
 from leveret.telemetry.logs import Log
 
@@ -88,7 +89,7 @@ class Knowledge:
     async def _all_know(self, version: int) -> None:
         answers = self._tell(json.dumps({"version": version, "reader": True}).encode())
         freshness = self._catalog.freshness
-        until_us = freshness.now_us() + int(freshness.lapse_s * US)
+        until_us = freshness.now_us() + int(freshness.lapse_s * US_PER_S)
         # Not for longer, whoever there is: what was known before is too old by then, and who beats later reads first.
         while freshness.now_us() < until_us:
             rows = await self._readers()

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal
 
 from leveret.core.errors import (
     AccessRefused,
@@ -32,6 +31,7 @@ from leveret.core.errors import (
     TooMany,
 )
 from leveret.embedded.broker import Broker
+from leveret.embedded.threads import Threads
 from leveret.journal.disk import Disk
 from leveret.sink.elsewhere import Elsewhere
 from leveret.sink.ledger import Batch, Ledger, Share, Sink
@@ -65,8 +65,6 @@ REFUSALS = (
 GONE = BlobStoreFailed, BrokerClosed, JournalFailed, StoreUnreachable
 """The store is away, or another node has taken it over: whoever waits is told to try again."""
 
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
 Allow = Callable[[Destination], None]
 """Refuses what the user may not write to."""
 
@@ -117,7 +115,7 @@ class Sinks:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         # Not the threads that logins share: a store that is away takes these for as long as that lasts.
-        self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-sink")
+        self._threads = Threads(THREADS_MAX, "leveret-sink")
 
     def start(self) -> None:
         """Publish what was decided before, and sweep now and then."""
@@ -131,7 +129,7 @@ class Sinks:
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        self._threads.shutdown(wait=False)
+        self._threads.close()
 
     # Staging
 
@@ -141,12 +139,12 @@ class Sinks:
         for destination in destinations(found):
             allow(destination)
         now_ms = self._guard.clock.now_ms()
-        await self._in_thread(self._staging.put, sink, part, piece, data, now_ms)
+        await self._threads.run(self._staging.put, sink, part, piece, data, now_ms)
         return found.rows
 
     async def abort(self, sink: Sink, parts: list[str]) -> None:
         """Drop staged parts, but for those that were committed."""
-        await self._in_thread(self._staging.drop, sink, parts)
+        await self._threads.run(self._staging.drop, sink, parts)
 
     # Committing
 
@@ -177,7 +175,7 @@ class Sinks:
     async def _decide(self, order: Order, allow: Allow) -> Batch:
         """Check a batch, decide on it, and publish it."""
         batch = Batch(order.sink, order.number, order.rows, 0, order.origin, order.once, order.shares)
-        await self._in_thread(self._staging.claim, order.sink, order.shares)
+        await self._threads.run(self._staging.claim, order.sink, order.shares)
         try:
             await self._check(batch, order, allow)
             with self._guard as core:
@@ -196,7 +194,7 @@ class Sinks:
         rows = unroutable = 0
         pieces = pieces_of(self._staging, batch, self._broker.options.message_bytes_max)
         waiting = chunks(pieces, read=Rows.outline)
-        while chunk := await self._in_thread(next, waiting, None):
+        while chunk := await self._threads.run(next, waiting, None):
             places = {chunk.destination} if isinstance(chunk, Stretch) else {row.destination for row in chunk}
             new = places - allowed
             for destination in new:
@@ -230,7 +228,7 @@ class Sinks:
         with self._guard as core:
             core.streams.forget(batch.producer.encode())
         self._staging.release(batch.sink, shares)
-        await self._in_thread(self._staging.drop, batch.sink, [share.part for share in shares])
+        await self._threads.run(self._staging.drop, batch.sink, [share.part for share in shares])
         return batch
 
     async def _forward(self, batch: Batch) -> bool:
@@ -242,7 +240,7 @@ class Sinks:
         written = 0
         while not roll.ended:
             try:
-                await self._in_thread(roll.load)
+                await self._threads.run(roll.load)
             except BlobStoreFailed as error:
                 LOG.warning("batch waits for the store", sink=batch.sink.name, batch=batch.number, reason=error)
                 return False
@@ -292,19 +290,11 @@ class Sinks:
         while True:
             await asyncio.sleep(SWEEP_S)
             now_ms = self._guard.clock.now_ms()
-            swept = await self._in_thread(self._staging.sweep, now_ms)
+            swept = await self._threads.run(self._staging.sweep, now_ms)
             if swept:
                 LOG.info("abandoned pieces dropped", pieces=swept)
             with self._guard:
                 self._ledger.expire(now_ms - self._age_ms)
-
-    def _in_thread(
-        self, work: Callable[Given, Answer], *given: Given.args, **named: Given.kwargs
-    ) -> asyncio.Future[Answer]:
-        """Do what waits for the store."""
-        if self._closed:
-            raise BrokerClosed("the server stops: try again when it has started")
-        return asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *given, **named))
 
     def _run(self, work: Any) -> asyncio.Task[Any]:
         """A task that is kept until it ends; whoever waits for it hears of its failure, and so does the log."""

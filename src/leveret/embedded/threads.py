@@ -1,0 +1,32 @@
+"""Threads for work that may wait for long: whatever hangs in them holds up nobody who has others."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from leveret.core.errors import BrokerClosed
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+class Threads:
+    """Some of them, for one kind of work."""
+
+    def __init__(self, count_max: int, name: str) -> None:
+        """They begin when they are needed."""
+        self._pool = ThreadPoolExecutor(count_max, name)
+        self._closed = False
+
+    def run(self, work: Callable[Given, Answer], *given: Given.args, **named: Given.kwargs) -> asyncio.Future[Answer]:
+        """Do something in one of them; BrokerClosed when they take nothing more."""
+        if self._closed:
+            raise BrokerClosed("the server stops: try again when it has started")
+        return asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *given, **named))
+
+    def close(self) -> None:
+        """Take nothing more; what was begun goes on."""
+        self._closed = True
+        self._pool.shutdown(wait=False)
