@@ -1,5 +1,7 @@
 """Who may do what, on the wire: each verb with every permission but one is refused, and with all of them is not."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from leveret.amqp import methods as m
@@ -8,6 +10,7 @@ from leveret.amqp.methods import Method
 from leveret.security.passwords import hash_password
 from leveret.security.verbs import NEEDS, Need
 from tests.amqp.client import CHEAP, Client, World
+from tests.node.front_world import FrontWorld
 
 NAMES = {
     "queue": "q",
@@ -38,6 +41,14 @@ CASES = [(verb, need) for verb, needs in NEEDS.items() for need in needs]
 def all_but(name: str) -> str:
     """A pattern for every name of this test but one."""
     return "^(" + "|".join(other for other in NAMES.values() if other != name) + ")$"
+
+
+@pytest.fixture(params=[World, FrontWorld], ids=["single server", "cluster"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A single server, and a node of a cluster."""
+    made: World = request.param()
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -123,3 +134,40 @@ def test_a_key_that_is_denied_is_denied_however_it_is_named(world: World, ann: C
         (close,) = attempt(client, method)
         assert isinstance(close, m.ChannelClose)
         assert close.reply_code == 403
+
+
+BINDINGS: dict[str, tuple[Method, str]] = {
+    "queue.bind, both empty": (m.QueueBind("", "x", ""), "q"),
+    "queue.bind, empty queue": (m.QueueBind("", "x", "k"), "k"),
+    "queue.bind, empty key": (m.QueueBind("q", "x", ""), ""),
+    "queue.unbind, both empty": (m.QueueUnbind("", "x", ""), "q"),
+    "queue.unbind, empty queue": (m.QueueUnbind("", "x", "k"), "k"),
+    "queue.unbind, empty key": (m.QueueUnbind("q", "x", ""), ""),
+    "exchange.bind": (m.ExchangeBind("to", "x", "k"), "k"),
+    "exchange.bind, empty key": (m.ExchangeBind("to", "x", ""), ""),
+    "exchange.unbind": (m.ExchangeUnbind("to", "x", "k"), "k"),
+    "exchange.unbind, empty key": (m.ExchangeUnbind("to", "x", ""), ""),
+}
+
+
+@pytest.mark.parametrize("allowed", ["q", "k", ""], ids=["allows q", "allows k", "allows nothing but the empty key"])
+@pytest.mark.parametrize(("method", "key"), BINDINGS.values(), ids=list(BINDINGS))
+def test_the_topic_permission_is_asked_for_the_key_of_the_binding(
+    world: World, ann: Client, method: Method, key: str, allowed: str
+) -> None:
+    with world.broker.guard:
+        world.access.set_topic_permission("ann", "/", "x", "", f"^({allowed})$")
+    ann.queue("q", passive=True)
+    (answer,) = attempt(ann, method)
+    assert isinstance(answer, m.ChannelClose) == (key != allowed)
+    if isinstance(answer, m.ChannelClose):
+        assert answer.reply_code == 403
+        assert f"topic '{key}' in exchange 'x'" in answer.reply_text
+
+
+def test_unbinding_without_queue_and_key_undoes_binding_without_them(world: World, ann: Client) -> None:
+    ann.queue("q", passive=True)
+    assert attempt(ann, m.QueueBind("", "x", "")) == [m.QueueBindOk()]
+    assert [each.key for each in world.core.topology.vhost("/").exchange("x").bindings.values()] == ["q"]
+    assert attempt(ann, m.QueueUnbind("", "x", "")) == [m.QueueUnbindOk()]
+    assert not world.core.topology.vhost("/").exchange("x").bindings

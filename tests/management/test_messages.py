@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from leveret.amqp import methods as m
+from tests.amqp.targets import SocketTarget
 from tests.management.scene import VHOST, Api
+from tests.server_process import ServerProcess
 
 
 @pytest.fixture
@@ -184,3 +187,21 @@ def test_permissions_on_topics_count(api: Api) -> None:
     assert (status, told["error"]) == (401, "not_authorised")
     carbon = {**PUBLISH, "routing_key": "allowed", "properties": {"headers": {"CC": ["forbidden"]}}}
     assert alice.call("POST", path, carbon).status == 401
+
+
+def test_permissions_on_topics_count_for_bindings(api: Api, server: ServerProcess) -> None:
+    """The key that is bound is asked for, not the one that is shown: a byte that is no UTF-8 is shown as "?"."""
+    alice = Api(api.port, "alice", "wonderland")
+    topics = f"/topic-permissions/{VHOST}/alice"
+    between = f"/bindings/{VHOST}/e/orders/q/orders"
+    with SocketTarget("127.0.0.1", server.port).connect().open(vhost=VHOST) as raw:
+        assert raw.call(1, m.QueueBind("orders", "orders", "\udcff")) == m.QueueBindOk()
+    api.put(topics, {"exchange": "orders", "write": "", "read": r"^(a|\?)$"})
+    try:
+        assert alice.call("POST", between, {"routing_key": "a"}).status == 201
+        assert alice.call("POST", between, {"routing_key": ""}).status == 401
+        assert alice.call("DELETE", f"{between}/%25FF").status == 401
+        assert alice.call("DELETE", f"{between}/a").status == 204
+        api.delete(f"{between}/%25FF")
+    finally:
+        api.delete(f"{topics}/orders")

@@ -74,9 +74,7 @@ def _declare_reply(channel: Channel, method: QueueDeclare, name: str) -> None:
 
 def bind(channel: Channel, method: QueueBind) -> None:
     """Lead messages of an exchange to a queue."""
-    exchange, queue = _ends(channel, method, "queue.bind")
-    # Both empty: the queue that was declared last, under its own name.
-    key = method.routing_key if method.queue or method.routing_key else queue
+    exchange, queue, key = _binding(channel, method, "queue.bind")
     channel.change(
         Bind(channel.vhost, exchange, queue, key, method.arguments),
         lambda _: channel.answer(method.nowait, QueueBindOk(), durable=channel.queue(queue).durable),
@@ -85,22 +83,24 @@ def bind(channel: Channel, method: QueueBind) -> None:
 
 def unbind(channel: Channel, method: QueueUnbind) -> None:
     """Undo a binding; a missing one is no error."""
-    exchange, queue = _ends(channel, method, "queue.unbind")
+    exchange, queue, key = _binding(channel, method, "queue.unbind")
     channel.change(
-        Unbind(channel.vhost, exchange, queue, method.routing_key, method.arguments),
+        Unbind(channel.vhost, exchange, queue, key, method.arguments),
         lambda _: channel.answer(False, QueueUnbindOk(), durable=True),
     )
 
 
-def _ends(channel: Channel, method: QueueBind | QueueUnbind, verb: str) -> tuple[str, str]:
-    """Exchange and queue of a binding that the user may touch."""
+def _binding(channel: Channel, method: QueueBind | QueueUnbind, verb: str) -> tuple[str, str, str]:
+    """Exchange, queue and routing key of a binding that the user may change."""
     exchange, queue = stripped(method.exchange), channel.queue_name(method.queue)
     refuse_default(exchange)
+    # Both empty: the name of the queue that was declared last is the key, as in RabbitMQ. Permissions see that key.
+    key = method.routing_key if method.queue or method.routing_key else queue
     names: dict[Role, str] = {"queue": queue, "exchange": exchange}
-    channel.authorize(verb, names, channel.topic_key(exchange, method.routing_key))
+    channel.authorize(verb, names, channel.topic_key(exchange, key))
     if queue in channel.home.queues:
         channel.queue(queue)
-    return exchange, queue
+    return exchange, queue, key
 
 
 def purge(channel: Channel, method: QueuePurge) -> None:

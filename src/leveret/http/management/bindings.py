@@ -199,8 +199,9 @@ def unbind(call: Call) -> Answer | Awaitable[Answer]:
         home = call.home(core)
         found = find(call, home)
         source, target = ends(call, home)
-        authorized(call, source, target, "unbind", found["routing_key"])
         chosen = next((each for each in home.bindings_of(target) if shown(home, each) == found), None)
+        # The key itself, not the one that is shown: bytes that are not UTF-8 look different there.
+        authorized(call, source, target, "unbind", "" if chosen is None else chosen.key)
         if chosen is not None:
             core.unbind(home.name, source.name, target.name, chosen.key, chosen.arguments, found["destination_type"])
         return done()
