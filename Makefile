@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help screenshots build serve test counts parts check bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
+.PHONY: help attack screenshots build serve test counts parts check bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ sim-cluster: $(VENV)/.dev  ## let clusters meet faults in virtual time; SEED=n r
 
 jepsen: $(VENV)/.dev $(VENV)/.parts  ## let a real cluster of three nodes meet faults, and check what clients saw; FAULTS=n, SEED=n; root: network cuts, too; BROKEN=name: with a mistake
 	@$(PY) -m tests.jepsen --seed $(SEED) $(if $(BROKEN),--broken $(BROKEN),--faults $(FAULTS)) $(ARGS)
+
+attack: $(VENV)/.dev  ## flood a server from one address, and measure what clients from another notice; FLOOD=name selects one
+	@$(PY) -m tests.attack $(FLOOD) $(ARGS)
 
 kill: $(VENV)/.dev  ## kill a server under load again and again; SECONDS=n says for how long
 	$(PY) -m tests.durability.server_kill $(SECONDS)
