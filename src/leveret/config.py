@@ -148,6 +148,9 @@ class ServerOptions(StoreOptions):
     plain_auth_remote: bool = option(False, "let passwords come from other machines without TLS")
     default_user: str | None = option("guest", "administrator of a server that has no user at all; off is none")
     default_password: str = option("guest", "its password; not a flag", secret=True)
+    audit_bytes_max: int = option(
+        32 * MIB, "bytes that each of the three audit logs keeps: administration, clients, refusals", at_least=MIB
+    )
     alerts_every_s: float = option(15, "time between two looks at all queues for alerts; 0 is never")
     alerts_ca: str | None = option(
         None, "file with the certificates that receivers of alerts are checked against; default: the system's"

@@ -14,6 +14,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.server.control_client import connect
 from tests.server.control_world import HASH
 from tests.server_process import ServerProcess
+from tests.waiting import wait_until
 
 Captured = pytest.CaptureFixture[str]
 
@@ -66,8 +67,9 @@ def test_only_administrators_may(url: str, asked: ServerProcess, capsys: Capture
     assert leveret("users", "list", "--url", url.replace("guest:guest@", ""), "--token", narrow) == 1
     assert leveret("users", "list", "--url", url.replace("guest:guest", "guest:wrong")) == 1
     assert leveret("users", "list", "--url", url.replace("guest:guest@", "")) == 0, "this machine is asked as guest"
-    told = (asked.data / "audit.jsonl").read_text().splitlines()
-    assert any(row["by"] == "clerk" and "tags" in row["outcome"] for row in map(json.loads, told))
+    refusals = wait_until(lambda: [path.read_text() for path in asked.data.glob("audit-refusals.jsonl")])
+    told = [json.loads(line) for line in refusals[0].splitlines()]
+    assert any(row["by"] == "clerk" and "tags" in row["outcome"] for row in told)
 
 
 def test_a_server_and_a_directory_are_not_meant_together(url: str, capsys: Captured, tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 import leveret
 from leveret.core.errors import NotFound
-from leveret.telemetry.audit import UNFINISHED, Audit
+from leveret.telemetry.audit import FIELD_BYTES_MAX, UNFINISHED, Audit
 from tests.management.scene import Api
+from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S
 
 
@@ -42,11 +43,29 @@ def test_changes_are_noted_with_their_outcome(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"),
-    [(NotFound("not there"), "not there"), (ZeroDivisionError(), UNFINISHED), (asyncio.CancelledError(), UNFINISHED)],
+    ("error", "outcome", "kind"),
+    [
+        (NotFound("not there"), "not there", "refusals"),
+        (ZeroDivisionError(), UNFINISHED, "clients"),
+        (asyncio.CancelledError(), UNFINISHED, "clients"),
+    ],
 )
-def test_an_act_that_did_not_end_well(error: BaseException, outcome: str) -> None:
+def test_an_act_that_did_not_end_well(error: BaseException, outcome: str, kind: str) -> None:
     audit = Audit(leveret.ManualClock())
-    with pytest.raises(type(error)), audit.noting("alice", "act", path="/"):
+    with pytest.raises(type(error)), audit.noting("alice", "act", "act", "clients", path="/"):
         raise error
-    assert [(row["outcome"], row["path"]) for row in audit.recent()] == [(outcome, "/")]
+    assert [(row["outcome"], row["path"], row["kind"]) for row in audit.recent()] == [(outcome, "/", kind)]
+
+
+def test_refused_requests_push_out_no_change(server: ServerProcess, api: Api) -> None:
+    api.put("/vhosts/kept")
+    mallory = Api(api.port, "mallory", "without any permission")
+    api.put("/users/mallory", {"password": "without any permission", "tags": ""})
+    for number in range(30):
+        assert mallory.call("DELETE", f"/vhosts/{number}{'x' * 7_000}").status == 401
+    refusals = [act for act in outcomes(api, "DELETE /api/vhosts") if act[0] == "mallory"]
+    assert len(refusals) == 1, "the others are counted"
+    assert len(refusals[0][1]) <= FIELD_BYTES_MAX
+    changes = (server.data / "audit.jsonl").read_text()
+    assert "/api/vhosts/kept" in changes
+    assert "mallory" not in changes.replace("/api/users/mallory", "")

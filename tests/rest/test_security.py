@@ -158,7 +158,7 @@ def test_only_administrators_see_the_audit_log(world: RestWorld) -> None:
 
 def test_acts_survive_a_restart_in_bounded_files(tmp_path: Path) -> None:
     clock = leveret.ManualClock()
-    audit = Audit(clock, str(tmp_path), file_bytes_max=1_000)
+    audit = Audit(clock, str(tmp_path), bytes_max=1_000)
     for number in range(100):
         audit.note("alice", "PUT /queues/{queue}", path=f"/queues/q{number}", password="x")
     with (tmp_path / "audit.jsonl").open("a") as file:

@@ -42,7 +42,7 @@ from leveret.server.alerting import alerting_of
 from leveret.server.control import ControlServer
 from leveret.server.management import management_site
 from leveret.server.node_edges import NodeEdges
-from leveret.server.process import LOG, Server, certificates_of, held, limits_of, noticed, raise_file_limit
+from leveret.server.process import LOG, Server, audit_of, certificates_of, held, limits_of, noticed, raise_file_limit
 from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
 from leveret.server.shard_verbs import ShardVerbs
@@ -59,8 +59,13 @@ def serve_node(options: ServerOptions) -> int:
     try:
         certificates = certificates_of(options)
         loop = uvloop.new_event_loop
-        with bound_sockets(options) as sockets, held(options), asyncio.Runner(loop_factory=loop) as runner:
-            runner.run(NodeServer(options, certificates, sockets).run())
+        with (
+            bound_sockets(options) as sockets,
+            held(options),
+            audit_of(options, SystemClock()) as audit,
+            asyncio.Runner(loop_factory=loop) as runner,
+        ):
+            runner.run(NodeServer(options, certificates, sockets, audit).run())
         LOG.info("stopped")
     finally:
         stop_logging(handler)
@@ -106,14 +111,16 @@ def etcd_tls_of(options: ServerOptions) -> ClientTls | None:
 class NodeServer(Server):
     """Everything that runs while a node serves clients; its broker is the copy of the catalog, without messages."""
 
-    def __init__(self, options: ServerOptions, certificates: Certificates | None, sockets: Sockets) -> None:
+    def __init__(
+        self, options: ServerOptions, certificates: Certificates | None, sockets: Sockets, audit: Audit
+    ) -> None:
         """Nothing runs yet."""
         self._place = place_of(options)
         self._log = PostgresLog(self._place.store)
         self._catalog = Catalog(self._log, self._place.node, self._place.shards, self._place.ttl_s)
         replica = self._catalog.replica
         guard = CatalogGuard(replica.broker, replica.lock, SystemClock())
-        super().__init__(options, Broker(guard, options_of({}), secrets.token_bytes(32)), certificates, sockets)
+        super().__init__(options, Broker(guard, options_of({}), secrets.token_bytes(32)), certificates, sockets, audit)
         self._joined: Joined | None = None
 
     def _connect(self, hub: Hub, peer: Peer) -> FrontConnection:
@@ -151,7 +158,7 @@ class NodeServer(Server):
         sharing = await shared.start(access.users)
         await joined.start(announced(self._sockets, self._place.announce))
         await self._add_default_user(joined.node, access)
-        audit = Audit(guard.clock, options.data)
+        audit = self._audit
         ground = self._ground(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)
         web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared)

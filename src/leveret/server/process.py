@@ -20,6 +20,7 @@ import uvloop
 from leveret.amqp.limits import Limits
 from leveret.amqp.replies import Reply
 from leveret.amqp.server import AmqpServer
+from leveret.clock import Clock
 from leveret.config import ServerOptions
 from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker, open
@@ -46,7 +47,7 @@ from leveret.server.settings import broker_options
 from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer, settings_of
 from leveret.server.web import Web, sinks_of
-from leveret.telemetry.audit import Audit
+from leveret.telemetry.audit import FILES_OF_KIND, Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
 CLOSE_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
@@ -62,8 +63,12 @@ def serve(options: ServerOptions) -> int:
     handler = start_logging(options.log_level, options.log_format)
     try:
         certificates = certificates_of(options)
-        with bound_sockets(options) as sockets, opened(options) as broker:
-            server = Server(options, broker, certificates, sockets)
+        with (
+            bound_sockets(options) as sockets,
+            opened(options) as broker,
+            audit_of(options, broker.guard.clock) as audit,
+        ):
+            server = Server(options, broker, certificates, sockets, audit)
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(server.run())
         LOG.info("stopped")
@@ -92,6 +97,17 @@ def opened(options: ServerOptions) -> Iterator[Broker]:
             yield broker
         finally:
             broker.close()
+
+
+@contextmanager
+def audit_of(options: ServerOptions, clock: Clock) -> Iterator[Audit]:
+    """The audit log in the data directory, which this process holds; at the end everything is written."""
+    audit = Audit(clock, options.data, bytes_max=options.audit_bytes_max // FILES_OF_KIND)
+    audit.start()
+    try:
+        yield audit
+    finally:
+        audit.close()
 
 
 @contextmanager
@@ -165,7 +181,12 @@ class Server:
     """Everything that runs while clients are served."""
 
     def __init__(
-        self, options: ServerOptions, broker: Broker, certificates: Certificates | None, sockets: Sockets
+        self,
+        options: ServerOptions,
+        broker: Broker,
+        certificates: Certificates | None,
+        sockets: Sockets,
+        audit: Audit,
     ) -> None:
         """Nothing runs yet."""
         self._options = options
@@ -173,6 +194,7 @@ class Server:
         self._certificates = certificates
         self._context = certificates.context() if certificates else None
         self._sockets = sockets
+        self._audit = audit
         self._supervisor = Supervisor()
         self._stopping = asyncio.Event()
         self._signal = ""
@@ -189,7 +211,7 @@ class Server:
             # Under the lock: no frame becomes durable between what the hub knows and what it is told.
             amqp = AmqpServer(guard, access, limits_of(options), admission)
             guard.on_durable(amqp.durable)
-        audit = Audit(guard.clock, options.data)
+        audit = self._audit
         alerting = alerting_of(options, guard)
         ground = Site(core, access, partial(self._facts, amqp), alerting)
         shared = Shared(options, guard.clock)

@@ -13,10 +13,12 @@ from leveret.http.rest.fields import json_body
 from leveret.http.router import Routes
 from leveret.security.access import ADMINISTRATOR
 from leveret.server.administration.site import Site
+from leveret.server.administration.verbs import VERBS
 from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, SHOWN, Run, perform
 from leveret.telemetry.audit import Audit
 
 PREFIX = "/operator/"
+UNKNOWN = "unknown verb"
 
 
 class RemoteControl:
@@ -44,7 +46,8 @@ class RemoteControl:
             facts |= {name: arguments[name] for name in SHOWN if name in arguments}
             result = await perform(self._run, self._site, verb, arguments)
         except LeveretError as error:
-            self._audit.note(identity.user, verb, str(error), **facts)
+            operation = verb if verb in VERBS else UNKNOWN
+            self._audit.refused(identity.user, verb, str(error), operation, type(error).__name__, **facts)
             raise
         if not verb.endswith(QUESTIONS):
             self._audit.note(identity.user, verb, **facts)

@@ -22,7 +22,7 @@ KINDS = {
     "streams": re.compile(rf"{STREAMS}/.*"),
     "staged parts": re.compile(rf"{STAGING}/.*"),
     "spare room": re.compile(SPARE_NAME),
-    "audit log": re.compile(r"audit\.jsonl.*"),
+    "audit log": re.compile(r"audit(-\w+)?(\.1)?\.jsonl"),
     "past alerts": re.compile(r"alerts(\.1)?\.jsonl"),
     "about itself": re.compile(rf"{META_NAME}|{LOCK_NAME}|control\.sock"),
     LEFTOVERS: re.compile(rf".*{re.escape(TEMPORARY)}"),

@@ -19,7 +19,7 @@ from leveret.security.access import Access
 from leveret.security.identity import Identity
 from leveret.security.permissions import Access as Verb
 from leveret.security.permissions import Resource
-from leveret.telemetry.audit import Audit
+from leveret.telemetry.audit import Audit, kind_of
 
 BODY_BYTES_MAX = 4_096
 NOTHING = frozenset(("", "^$"))  # patterns by which operators say that a user may make nothing
@@ -80,7 +80,7 @@ class Login:
         if identity.tags.isdisjoint(MANAGERS):
             raise Refusal(403, f"'{identity.user}' has none of the tags of operators: ask an administrator for one")
         key, session = self._auth.sessions.begin(self._access.users.get(identity.user))
-        self._audit.note(identity.user, "log in", peer=request.peer.host)
+        self._audit.note(identity.user, "log in", kind=kind_of(identity.tags), peer=request.peer.host)
         return json_response(self._shown(session), 201, (cookie_line(key, request), *NO_STORE))
 
     async def log_out(self, request: Request) -> Answer:

@@ -16,6 +16,7 @@ from leveret.http.request import Request
 from leveret.http.response import Response
 from leveret.http.router import Answer, Router
 from leveret.http.server import Handler
+from leveret.telemetry.audit import kind_of
 
 PREFIX = "/api"
 REFUSED = 400
@@ -60,23 +61,24 @@ class Management:
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
             call = Call(request, self._site)
             if audited:
-                return self._audited(rule, ask, call)
+                return self._audited(f"{key[0]} {PREFIX}{key[1]}", rule, ask, call)
             check(call, rule)
             return ask(call)
 
         return allowed if rule is Rule.OPEN else self._auth.wrap(self._limit(allowed))
 
-    async def _audited(self, rule: Rule, ask: Endpoint, call: Call) -> Answer:
+    async def _audited(self, operation: str, rule: Rule, ask: Endpoint, call: Call) -> Answer:
         """Do something that is noted, whether it is allowed or not."""
         request = call.request
         act = f"{request.method} {request.raw_path.decode('latin-1')}"
-        with self._site.audit.noting(call.user, act, peer=request.peer.host) as noted:
+        kind = kind_of(call.identity.tags)
+        with self._site.audit.noting(call.user, act, operation, kind, peer=request.peer.host) as noted:
             check(call, rule)
             answer = ask(call)
             if isinstance(answer, Awaitable):
                 answer = await answer
             if isinstance(answer, Response) and answer.status >= REFUSED:
-                noted.outcome = reason_of(answer)
+                noted.refuse(answer.status, reason_of(answer))
             return answer
 
 

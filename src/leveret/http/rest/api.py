@@ -26,13 +26,13 @@ from leveret.http.rest import (
     sinks,
     streams,
 )
-from leveret.http.rest.fields import Record, Whole, json_body
+from leveret.http.rest.fields import Choice, Record, Whole, json_body
 from leveret.http.rest.openapi import document
 from leveret.http.rest.operation import Answer, Call, Operation, Scans
 from leveret.http.router import Endpoint
 from leveret.security.access import ADMINISTRATOR, Access
 from leveret.sink.sinks import Sinks
-from leveret.telemetry.audit import ACTS_MAX, Audit
+from leveret.telemetry.audit import ACTS_MAX, KINDS, Audit, kind_of
 
 REFUSED = 400
 ACTS = 100  # that are told unless others are asked for
@@ -45,7 +45,7 @@ OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js"))
 def audit(call: Call) -> Answer:
     """The last administrative acts."""
     assert call.audit is not None, "whoever is asked by clients has one"
-    return json_response({"acts": call.audit.recent(call.query.get("limit", ACTS))})
+    return json_response({"acts": call.audit.recent(call.query.get("limit", ACTS), call.query.get("kind"))})
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -68,7 +68,10 @@ OPERATIONS: tuple[Operation, ...] = (
         audit,
         None,
         {200: ("Acts.", {"type": "object"})},
-        query=Record("How many.", {"limit": Whole(f"Default: {ACTS}.", 1, ACTS_MAX)}),
+        query=Record(
+            "How many, and which.",
+            {"limit": Whole(f"Default: {ACTS}.", 1, ACTS_MAX), "kind": Choice("Default: every kind.", *KINDS)},
+        ),
         tag=ADMINISTRATOR,
     ),
 )
@@ -159,12 +162,12 @@ class RestApi:
         """Do something that is noted, whether it is allowed or not."""
         facts = {"path": call.request.path, "vhost": call.vhost, "peer": call.request.peer.host}
         act = f"{operation.method} {operation.path}"
-        with audit.noting(call.identity.user, act, **facts) as noted:
+        with audit.noting(call.identity.user, act, act, kind_of(call.identity.tags), **facts) as noted:
             answer = self.perform(operation, call)
             if isinstance(answer, Awaitable):
                 answer = await answer
             if isinstance(answer, Response) and answer.status >= REFUSED:
-                noted.outcome = detail_of(answer)
+                noted.refuse(answer.status, detail_of(answer))
             return answer
 
 

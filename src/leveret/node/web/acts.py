@@ -14,7 +14,7 @@ from leveret.telemetry.audit import ACTS_MAX
 
 if TYPE_CHECKING:
     from leveret.node.node import Node
-    from leveret.telemetry.audit import Audit
+    from leveret.telemetry.audit import Audit, Kind
 
 EDGE = "acts"
 NOBODY = Peer("", 0)
@@ -30,12 +30,13 @@ class Acts:
         node.edges[EDGE] = Edge(self._answer, problem)
 
     def _answer(self, request: Request) -> Response:
-        return json_response(self._audit.recent(min(int(request.body), ACTS_MAX)))
+        asked = orjson.loads(request.body)
+        return json_response(self._audit.recent(min(asked["limit"], ACTS_MAX), asked["kind"]))
 
-    async def recent(self, limit: int) -> tuple[list[dict[str, Any]], list[str]]:
+    async def recent(self, limit: int, kind: Kind | None = None) -> tuple[list[dict[str, Any]], list[str]]:
         """The last acts, the newest first, each with its node; and the nodes that have not answered."""
         request = Request("POST", b"/", {}, NOBODY)
-        request.body = str(limit).encode()
+        request.body = orjson.dumps({"limit": limit, "kind": kind})
         told = await self._node.courier.told_everywhere(EDGE, request)
         rows = [{**row, "node": name} for name, body in sorted(told.items()) for row in orjson.loads(body)]
         lacking = sorted({self._node.name, *self._node.present} - told.keys())

@@ -192,7 +192,7 @@ async def all_sinks(api: NodeApi, operation: Operation, call: Call) -> Answer:
 async def acts_of_all(api: NodeApi, operation: Operation, call: Call) -> Answer:
     """What was asked of any node."""
     api.read(operation, call)
-    rows, lacking = await api.acts.recent(call.query.get("limit", ACTS))
+    rows, lacking = await api.acts.recent(call.query.get("limit", ACTS), call.query.get("kind"))
     headers = ((UNANSWERED, ", ".join(lacking)),) if lacking else ()
     return json_response({"acts": rows}, 200, headers)
 
