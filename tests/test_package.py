@@ -10,7 +10,7 @@ import pytest
 
 import leveret
 from leveret.config import ServerOptions
-from leveret.server.web import web_tokens_of
+from leveret.server.authentication import web_tokens_of
 from tests.server_process import TRACEBACK, ServerProcess
 
 

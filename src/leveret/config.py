@@ -110,7 +110,12 @@ class ServerOptions(StoreOptions):
     http_burst_max: int = option(1_000, "requests that one user may send over HTTP at once", at_least=1)
     http_origins: str | None = option(None, "origins of web pages that may use HTTP from a browser; by commas")
     metrics_public: bool = option(False, "let every machine scrape /metrics without a login")
-    jwt_issuer: str | None = option(None, "whose JSON Web Tokens are taken over HTTP; default: nobody's")
+    auth_backends: str | None = option(
+        None,
+        "what decides logins: internal (stored users), oauth2 (web tokens); asked in this order, by commas; "
+        "default: internal, after oauth2 if there is a jwt_issuer",
+    )
+    jwt_issuer: str | None = option(None, "issuer whose JSON Web Tokens are taken, as passwords too; default: none")
     jwt_audience: str = option("leveret", "audience that they have to be meant for")
     jwt_keys: str | None = option(None, "file or URL of the JWK set that they are signed with")
     staging_bytes_max: int = option(8192 * MIB, "bytes that batches of all sinks may have staged", at_least=MIB)

@@ -234,8 +234,7 @@ def test_a_new_secret_is_taken_and_changes_nothing(world: World) -> None:
     client = world.client()
     client.send(ConnectionUpdateSecret(b"wrong", "renewed"), 0)
     assert client.next(ConnectionUpdateSecretOk) == ConnectionUpdateSecretOk()
-    assert client.connection.user is not None
-    assert client.connection.user.name == "guest"
+    assert client.connection.user_name == "guest"
 
 
 def imported_user(world: World) -> None:

@@ -189,7 +189,7 @@ def test_a_login_that_is_decided_too_late_is_for_nobody(world: World) -> None:
     world.hub.lost(client.connection)
     world.work()
     assert client.connection.finished
-    assert client.connection.user is None
+    assert client.connection.identity is None
 
 
 def test_who_is_deleted_has_to_go(world: World) -> None:

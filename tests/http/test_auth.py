@@ -18,10 +18,11 @@ from leveret.http.server import Answer, Handler
 from leveret.http.throttle import Throttle
 from leveret.security import failures
 from leveret.security.access import Access
+from leveret.security.authentication import Authentication, Internal
 from leveret.security.identity import BadToken, Identity
 from leveret.security.passwords import Cost, hash_password
 from leveret.security.ratelimit import RateLimit
-from leveret.security.web_tokens import WebTokens
+from leveret.security.web_tokens import OAuth2, WebTokens
 from tests.http.world import World
 
 CHEAP = Cost(n=2, r=1, p=1)
@@ -101,15 +102,15 @@ def test_a_web_token_is_verified_elsewhere_and_recalled(access: Access) -> None:
             return self.known.get(token)
 
         def verify(self, token: str, now_ms: int) -> Identity:
-            if token != "good":
+            if token != "g.oo.d":
                 raise BadToken("forged")
             return self.known.setdefault(token, self.good)
 
     tokens = Tokens()
-    auth = Auth(access, SystemClock(), tokens)
-    assert identify(auth, request("Bearer good")) is tokens.good
-    assert auth.identify(request("Bearer good")) is tokens.good
-    assert refusal(auth, request("Bearer bad")) == 401
+    auth = Auth(access, SystemClock(), Authentication(access, [OAuth2(tokens), Internal(access)]))
+    assert identify(auth, request("Bearer g.oo.d")) is tokens.good
+    assert auth.identify(request("Bearer g.oo.d")) is tokens.good
+    assert refusal(auth, request("Bearer b.a.d")) == 401
 
 
 def test_secrets_come_by_tls_or_from_this_machine(access: Access) -> None:

@@ -12,6 +12,7 @@ from leveret.config import ServerOptions
 from leveret.core.broker import Broker
 from leveret.net.admission import Admission
 from leveret.node.web.edges import Furnish
+from leveret.server.authentication import authentication_of
 from leveret.server.node_edges import NodeEdges
 from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer
@@ -43,8 +44,9 @@ class WebNode(OneNode):
         self.furnish = edges.furnish
         self.audit = Audit(clock)
         shared, admission = Shared(options, clock), Admission(1_000, 1_000, 1_000)
+        authentication = authentication_of(options, access, shared.failures("token"))
         api = edges.api(self.node, self.audit, shared.idempotency)
-        self.web = Web(options, edges.desk, api, access, admission, self.audit, clock, shared)
+        self.web = Web(options, edges.desk, api, access, admission, self.audit, clock, shared, authentication)
         self.web.doubt = self.node.doubts.wait
         self.sqs = SqsServer(options, edges.account, edges.service(self.node, shared.throttle), admission)
         self.token = ""

@@ -18,6 +18,7 @@ from leveret.net.admission import Admission
 from leveret.net.listener import bind
 from leveret.security.access import Access
 from leveret.security.passwords import Cost
+from leveret.server.authentication import authentication_of
 from leveret.server.shared import Shared
 from leveret.server.web import Web, sinks_of
 from leveret.telemetry.audit import Audit
@@ -90,9 +91,12 @@ class RestWorld:
         clock = self.broker.guard.clock
         self.shared = shared = Shared(self._options, clock)
         jobs = [asyncio.create_task(job) for job in await shared.start(self.access.users)]
-        desk = Desk(self.broker)
+        desk, authentication = (
+            Desk(self.broker),
+            authentication_of(self._options, self.access, shared.failures("token")),
+        )
         api = RestApi(desk, self.access, self.audit, sinks_of(self._options, self.broker), shared.idempotency)
-        web = Web(self._options, desk, api, self.access, admission, self.audit, clock, shared)
+        web = Web(self._options, desk, api, self.access, admission, self.audit, clock, shared, authentication)
         bound = bind("127.0.0.1", 0)
         self.port: int = bound.getsockname()[1]
         web.listen(bound)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, TooMany
 from leveret.core.names import NAME_BYTES_MAX
 from leveret.security import permissions as module
+from leveret.security.identity import Identity
 from leveret.security.permissions import (
     EXPANDED_CHARS_MAX,
     PATTERN_CHARS_MAX,
@@ -72,7 +73,7 @@ def granted(accesses: frozenset[Access], pattern: str = ".*") -> Permissions:
 def allowed(permissions: Permissions, verb: str, names: dict[Role, str], key: str | None = None) -> bool:
     """Whether ada may."""
     try:
-        authorize(permissions, "ada", "/", verb, names, key)
+        authorize(permissions, Identity("ada"), "/", verb, names, key)
     except AccessRefused:
         return False
     return True
@@ -108,7 +109,7 @@ def test_no_verb_works_in_a_vhost_without_an_entry(
     verb: str, names: dict[Role, str], needs: set[tuple[Access, str]]
 ) -> None:
     with pytest.raises(AccessRefused, match="access to vhost 'other' refused for user 'ada'"):
-        authorize(granted(frozenset(ACCESSES)), "ada", "other", verb, names)
+        authorize(granted(frozenset(ACCESSES)), Identity("ada"), "other", verb, names)
 
 
 @pytest.mark.parametrize(("verb", "access", "exchange"), TOPIC_MATRIX)
@@ -131,7 +132,7 @@ def test_an_allowed_key_does_not_open_a_refused_exchange() -> None:
 
 def test_unknown_verbs_are_refused_to_everybody() -> None:
     with pytest.raises(AccessRefused, match="not known"):
-        authorize(granted(frozenset(ACCESSES)), "ada", "/", "queue.burn", NAMES)
+        authorize(granted(frozenset(ACCESSES)), Identity("ada"), "/", "queue.burn", NAMES)
 
 
 @pytest.mark.parametrize(

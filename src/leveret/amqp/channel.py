@@ -117,7 +117,9 @@ class Channel(Traffic):
 
     def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
         """Refuse what the user may not do."""
-        authorize(self.hub.access.permissions, self.connection.user_name, self.vhost, verb, names, topic_key)
+        identity = self.connection.identity
+        assert identity is not None, "a channel is opened after the login"
+        authorize(self.hub.access.permissions, identity, self.vhost, verb, names, topic_key)
 
     def topic_key(self, exchange: str, key: str) -> str | None:
         """The key, if the exchange is one whose keys have permissions of their own."""
@@ -136,7 +138,7 @@ class Channel(Traffic):
         """The queue of that name, unless another connection has it for itself."""
         found: Queue = self.home.queue(name)
         if found.owner is not None:
-            self.core.check_owner(found, self.connection.identity)
+            self.core.check_owner(found, self.connection.owner)
         return found
 
     def declared(self, method: QueueDeclare, queue: Queue) -> None:

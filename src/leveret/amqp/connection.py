@@ -35,7 +35,8 @@ from leveret.amqp.session import Session
 from leveret.amqp.state import HANDSHAKE, UNKNOWN, Hold, State
 from leveret.core.names import consumer_name
 from leveret.core.topology import Vhost
-from leveret.security.users import Login, User
+from leveret.security.authentication import Login
+from leveret.security.identity import Identity
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Connection(Session):
         self.peer = peer
         self.id = secrets.token_hex(6)
         self.state = State.HEADER
-        self.user: User | None = None
+        self.identity: Identity | None = None
         self.vhost = ""
         self.mechanism = ""
         self.client_properties: dict[str, Any] = {}
@@ -335,9 +336,9 @@ class Connection(Session):
         """What every event about it has: an address is used again by others, an id is not."""
         return {"peer": self.peer, "connection": self.id}
 
-    def admit(self, user: User, vhost: str, client_properties: dict[str, Any]) -> None:
+    def admit(self, identity: Identity, vhost: str, client_properties: dict[str, Any]) -> None:
         """Open the connection of a client that another node has let in."""
-        self.user = user
+        self.identity = identity
         self.client_properties = client_properties
         self.client_capabilities = client_properties.get("capabilities", {})
         self.reader.tune(self.reader.frame_max_offered, self.reader.channel_max_offered)
@@ -357,11 +358,11 @@ class Connection(Session):
     @property
     def user_name(self) -> str:
         """Who has logged in."""
-        return "" if self.user is None else self.user.name
+        return "" if self.identity is None else self.identity.user
 
     @property
-    def identity(self) -> object:
-        """Whom exclusive queues belong to."""
+    def owner(self) -> object:
+        """The owner of this connection's exclusive queues."""
         return self
 
     @property

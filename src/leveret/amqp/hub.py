@@ -18,14 +18,12 @@ from leveret.amqp.limits import Limits
 from leveret.amqp.outbox import Outbox
 from leveret.amqp.quotas import Quotas
 from leveret.amqp.replying import Replies
-from leveret.amqp.sasl import Credentials
 from leveret.amqp.state import Hold
 from leveret.amqp.traffic_counts import TrafficCounts
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed, StoreUnreachable
 from leveret.security.access import Access
-from leveret.security.passwords import hash_password
-from leveret.security.users import Login, User
+from leveret.security.authentication import Authentication, Credentials, Login
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -86,11 +84,13 @@ class Hub:
         elsewhere: Elsewhere,
         limits: Limits,
         cluster_name: str = "leveret",
+        authentication: Authentication | None = None,
     ) -> None:
         """Serve the broker of a guard; `wake` makes the loop call `flush` soon, from whatever thread."""
         self.guard = guard
         self.core = guard.core
         self.access = access
+        self.authentication = authentication or Authentication(access)
         self.keep_password: Callable[[str, str], object] = access.change_password
         self.elsewhere = elsewhere
         self.limits = limits
@@ -263,25 +263,24 @@ class Hub:
     # Slow things
 
     def login(self, connection: Connection, credentials: Credentials) -> None:
-        """Decide a login by password, elsewhere: hashing takes its time."""
+        """Decide a login by password or token, in a worker thread: hashing takes its time."""
         now_ms = self.core.now_ms
 
-        def decide() -> tuple[Login, str | None]:
-            name, password = credentials.name, credentials.password
-            login = self.access.users.authenticate(name, password, connection.peer.host, now_ms)
-            return login, hash_password(password) if login.rehash else None
+        def decide() -> Login:
+            return self.authentication.authenticate(credentials, connection.peer.host, now_ms)
 
-        def finish(login: Login, stronger: str | None) -> None:
-            if stronger is not None and login.user is not None:
-                self._strengthen(login.user, stronger)
+        def finish(login: Login) -> None:
+            self._strengthen(login)
             connection.logged_in(login)
 
-        self.elsewhere(decide, lambda decided: self.finish(connection, lambda: finish(*decided)))
+        self.elsewhere(decide, lambda login: self.finish(connection, lambda: finish(login)))
 
-    def _strengthen(self, user: User, stronger: str) -> None:
-        """Keep a better hash of a password, unless it was changed while this one was being looked at."""
-        if user.name in self.access.users and self.access.users.get(user.name).password_hash == user.password_hash:
-            self.keep_password(user.name, stronger)
+    def _strengthen(self, login: Login) -> None:
+        """Store the better hash of a password, unless the password was changed while this login was decided."""
+        if login.stronger is not None:
+            user, stronger = login.stronger
+            if user.name in self.access.users and self.access.users.get(user.name).password_hash == user.password_hash:
+                self.keep_password(user.name, stronger)
 
     def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""

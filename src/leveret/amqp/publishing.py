@@ -79,10 +79,10 @@ class Publish:
 
     def _check_user(self) -> None:
         """Refuse who says that he is somebody else."""
-        claimed, user = self._properties.user_id, self._channel.connection.user
-        assert user is not None, "nobody publishes without logging in"
-        if claimed is not None and claimed != user.name and "impersonator" not in user.tags:
-            raise PreconditionFailed(f"user_id property set to '{claimed}' but authenticated user was '{user.name}'")
+        claimed, who = self._properties.user_id, self._channel.connection.identity
+        assert who is not None, "nobody publishes without logging in"
+        if claimed is not None and claimed != who.user and "impersonator" not in who.tags:
+            raise PreconditionFailed(f"user_id property set to '{claimed}' but authenticated user was '{who.user}'")
 
     def _read_options(self) -> dict[str, Any]:
         """What the core is told beside the bytes, but for times."""

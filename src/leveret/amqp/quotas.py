@@ -30,7 +30,7 @@ class Quotas:
                 Reply.NOT_ALLOWED,
                 f"access to vhost '{vhost}' refused for user '{user}': connection limit ({most}) is reached",
             )
-        most = self._hub.access.users.get(user).connections_max
+        most = self._hub.access.users.limits_of(user).connections_max
         if most is not None and sum(each.user_name == user for each in self._running()) >= most:
             raise ProtocolError(
                 Reply.NOT_ALLOWED, f"connection refused for user '{user}': user connection limit ({most}) is reached"
@@ -38,7 +38,7 @@ class Quotas:
 
     def check_channel(self, user: str) -> None:
         """Refuse one more channel of a user than may be."""
-        most = self._hub.access.users.get(user).channels_max
+        most = self._hub.access.users.limits_of(user).channels_max
         if most is not None and sum(len(each.channels) for each in self._running() if each.user_name == user) >= most:
             raise ProtocolError(
                 Reply.NOT_ALLOWED,

@@ -6,22 +6,14 @@ EXTERNAL  the name that is asked for, or nothing: the certificate says who it is
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.core.tables import MalformedTable, decode_table
+from leveret.security.authentication import Credentials
 
 # Nobody has logged in yet: what we keep and hash for a stranger is small. A signed token fits.
 RESPONSE_BYTES_MAX = 4096
 NAME_BYTES_MAX = 255
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Who somebody says that he is; the password stays out of logs and tracebacks."""
-
-    name: str
-    password: bytes = field(default=b"", repr=False)
 
 
 def parse(mechanism: str, response: bytes) -> Credentials:

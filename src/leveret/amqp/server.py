@@ -23,6 +23,7 @@ from leveret.core.errors import JournalFailed
 from leveret.net.admission import Admission
 from leveret.net.listener import Listener
 from leveret.security.access import Access
+from leveret.security.authentication import Authentication
 from leveret.telemetry.logs import Log
 
 READ_BYTES = 262_144
@@ -43,11 +44,12 @@ class AmqpServer:
         limits: Limits,
         admission: Admission,
         connect: Callable[[Hub, Peer], Connection] = Connection,
+        authentication: Authentication | None = None,
     ) -> None:
         """Serve the broker of a guard in the running loop; nothing is listened on yet."""
         self.connect = connect
         self._loop = asyncio.get_running_loop()
-        self.hub = Hub(guard, self._wake, access, self._elsewhere, limits)
+        self.hub = Hub(guard, self._wake, access, self._elsewhere, limits, authentication=authentication)
         self.limits = limits
         self.admission = admission
         self.buffer = memoryview(bytearray(READ_BYTES))

@@ -125,7 +125,7 @@ class Socket(asyncio.BufferedProtocol):
         elif connection.wants_input is not self._reading:
             self._reading = connection.wants_input
             (transport.resume_reading if self._reading else transport.pause_reading)()
-        if not self.known and connection.user is not None:
+        if not self.known and connection.identity is not None:
             self.known = True
             self._server.admission.log_in()
 

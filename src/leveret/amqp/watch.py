@@ -52,11 +52,12 @@ def check_home(connection: Connection) -> None:
     """Ask a client to go whose virtual host was deleted, or who is no user any more."""
     if connection.state is not State.RUNNING:
         return
-    hub, vhost, user = connection.hub, connection.vhost, connection.user_name
+    hub, vhost, identity = connection.hub, connection.vhost, connection.identity
+    assert identity is not None, "a running connection has logged in"
     if hub.core.topology.vhosts.get(vhost) is not connection.home:
         connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - vhost '{vhost}' is deleted")
-    elif user not in hub.access.users:
-        connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - user '{user}' is deleted")
+    elif identity.local and identity.user not in hub.access.users:
+        connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - user '{identity.user}' is deleted")
 
 
 def _tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None:

@@ -12,22 +12,17 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from leveret.clock import Clock
 from leveret.http.request import Refusal, Request
 from leveret.http.server import Answer, Handler
 from leveret.http.sessions import TOKEN_HEADER, Sessions
 from leveret.security.access import Access
-from leveret.security.api_keys import PREFIX
-from leveret.security.failures import Failures
-from leveret.security.identity import BadToken, Identity, tags_within
+from leveret.security.authentication import Authentication, Credentials
+from leveret.security.identity import Identity
+from leveret.security.passwords import encoded
 from leveret.security.peers import is_loopback, origin
-from leveret.security.users import User
 from leveret.telemetry.logs import Log
-
-if TYPE_CHECKING:
-    from leveret.security.web_tokens import WebTokens
 
 DECIDING_MAX = 64  # logins that wait for a hash or a key: each takes a thread, and a hash takes 16 MiB
 DECIDING_PER_ORIGIN_MAX = 8
@@ -37,7 +32,7 @@ LOG = Log("http")
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class Authorization:
     """The parts of an Authorization header."""
 
     scheme: str
@@ -51,20 +46,17 @@ class Auth:
         self,
         access: Access,
         clock: Clock,
-        web_tokens: WebTokens | None = None,
+        authentication: Authentication | None = None,
         *,
         secrets_in_clear: bool = False,
-        failures: Failures | None = None,
         session_key: bytes | None = None,
     ) -> None:
         """`secrets_in_clear`: take passwords and tokens from other machines without TLS as well."""
         self.sessions = Sessions(access.users, clock, session_key)
-        self._access = access
         self._clock = clock
-        self._web_tokens = web_tokens
+        self._authentication = authentication or Authentication(access)
         self._secrets_in_clear = secrets_in_clear
         self._deciding: Counter[str] = Counter()
-        self._failures = Failures() if failures is None else failures
 
     def wrap(self, handler: Handler, open_paths: frozenset[bytes] = frozenset()) -> Handler:
         """A handler whose requests have an `identity`; the open paths (page, documents, health) need none."""
@@ -87,7 +79,7 @@ class Auth:
 
     def identify(self, request: Request) -> Identity | Awaitable[Identity]:
         """Who sends a request; refuses with 401."""
-        given = credentials(request)
+        given = authorization(request)
         if given is None:
             return self._by_session(request)
         self.check_secrecy(request)
@@ -95,7 +87,7 @@ class Auth:
         if given.scheme == "basic":
             return self._by_password(given.value, peer.host)
         if given.scheme == "bearer":
-            return self._by_token(given.value, peer.host)
+            return self._authenticate(Credentials(None, given.value.encode()), peer.host)
         raise _unauthorized("the scheme of the credentials is not known here")
 
     def check_secrecy(self, request: Request) -> None:
@@ -126,48 +118,19 @@ class Auth:
 
     def by_name(self, name: str, password: str, host: str) -> Identity | Awaitable[Identity]:
         """Who has this name and password."""
-        user = self._access.users.recall(name, password, host, self._clock.now_ms())
-        if user is not None:
-            return _identity(user)
-        return self._decide(host, lambda: self._log_in(name, password, host))
+        return self._authenticate(Credentials(name, encoded(password)), host)
 
-    def _log_in(self, name: str, password: str, host: str) -> Identity | int:
-        """Check a password; the delay of the refusal if it is wrong."""
-        login = self._access.users.authenticate(name, password, host, self._clock.now_ms())
-        if login.user is None:
-            LOG.warning("login refused", user=name, peer=host, reason=login.reason)
+    def _authenticate(self, given: Credentials, host: str) -> Identity | Awaitable[Identity]:
+        known = self._authentication.recall(given, host, self._clock.now_ms())
+        return known or self._decide(host, lambda: self._log_in(given, host))
+
+    def _log_in(self, given: Credentials, host: str) -> Identity | int:
+        """Check credentials; the delay of the refusal if they are wrong."""
+        login = self._authentication.authenticate(given, host, self._clock.now_ms())
+        if login.identity is None:
+            LOG.warning("login refused", user=given.name, peer=host, reason=login.reason)
             return login.delay_ms
-        return _identity(login.user)
-
-    # Tokens
-
-    def _by_token(self, token: str, host: str) -> Identity | Awaitable[Identity]:
-        now_ms = self._clock.now_ms()
-        if token.startswith(PREFIX):
-            key = self._access.api_keys.find(token, now_ms)
-            if key is None or key.user not in self._access.users:
-                return self._refuse_token(host, "the API key is unknown, wrong or has ended")
-            tags = self._access.users.get(key.user).tags
-            return Identity(key.user, tags_within(tags, key.scopes), key.scopes)
-        tokens = self._web_tokens
-        if tokens is None:
-            return self._refuse_token(host, "web tokens are not taken: no issuer is configured")
-        return tokens.recall(token, now_ms) or self._decide(host, lambda: self._verify(tokens, token, host))
-
-    def _verify(self, tokens: WebTokens, token: str, host: str) -> Identity | int:
-        """Check a token; the delay of the refusal if it is bad."""
-        try:
-            return tokens.verify(token, self._clock.now_ms())
-        except BadToken as error:
-            return self._count(host, str(error))
-
-    def _refuse_token(self, host: str, reason: str) -> Awaitable[Identity]:
-        return self._decide(host, lambda: self._count(host, reason))
-
-    def _count(self, host: str, reason: str) -> int:
-        """Note a bad token, in a thread; for how long its refusal is held back."""
-        LOG.warning("token refused", peer=host, reason=reason)
-        return self._failures.count(origin(host), self._clock.now_ms())
+        return login.identity
 
     # What takes time
 
@@ -192,14 +155,10 @@ class Auth:
             del self._deciding[key]
 
 
-def credentials(request: Request) -> Credentials | None:
+def authorization(request: Request) -> Authorization | None:
     """What the request proves itself with, if anything."""
     scheme, _, value = request.header(b"authorization").partition(" ")
-    return Credentials(scheme.lower(), value.strip()) if scheme else None
-
-
-def _identity(user: User) -> Identity:
-    return Identity(user.name, user.tags)
+    return Authorization(scheme.lower(), value.strip()) if scheme else None
 
 
 def _unauthorized(detail: str) -> Refusal:

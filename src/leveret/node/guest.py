@@ -208,7 +208,7 @@ class Guest:
         self._connection.local, self._connection.entrance = caller.local, caller.node
         try:
             with self._hub.locked():
-                self._connection.admit(caller.user, caller.vhost, caller.client_properties)
+                self._connection.admit(caller.identity, caller.vhost, caller.client_properties)
         except BaseException:
             self._hub.connections.discard(self._connection)
             raise

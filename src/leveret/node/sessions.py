@@ -12,6 +12,7 @@ from leveret.core.errors import InvalidArgument, NotFound
 from leveret.node.front.connection import Caller
 from leveret.node.guest import Guest
 from leveret.node.link import DOWN
+from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
     from leveret.node.front.backend import Backend
@@ -133,7 +134,7 @@ def told(caller: Caller) -> dict[str, Any]:
     """A caller as another node is told of it."""
     peer = caller.peer
     return {
-        "user": caller.user.name,
+        "identity": caller.identity.to_list(),
         "vhost": caller.vhost,
         "peer": [peer.host, peer.port, peer.tls, peer.certificate_name],
         "local": caller.local,
@@ -149,7 +150,10 @@ def caller_of(request: dict[str, Any], users: Users) -> Caller:
         properties = {"connection_name": request["name"], "capabilities": dict(request["capabilities"])}
         host, port = request["local"]
         came = (str(host), int(port)), str(request["node"])
-        return Caller(Peer(*request["peer"]), users.get(request["user"]), str(request["vhost"]), properties, *came)
+        identity = Identity.from_list(request["identity"])
+        if identity.local:
+            users.get(identity.user)  # refused if this node knows already that the user was deleted
+        return Caller(Peer(*request["peer"]), identity, str(request["vhost"]), properties, *came)
     except NotFound:
         raise
     except (KeyError, TypeError, ValueError) as error:

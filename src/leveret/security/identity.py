@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import get_args
+from typing import Any, Literal, get_args
 
 from leveret.core.errors import AccessRefused, InvalidArgument
 from leveret.security.permissions import Access, Permissions, Resource
@@ -47,12 +47,33 @@ class Identity:
         else:
             self.check_vhost(permissions, vhost)
 
+    def check_topic(
+        self, permissions: Permissions, vhost: str, exchange: str, key: str, access: Literal["write", "read"]
+    ) -> None:
+        """Refuse a key that is not allowed on a topic exchange."""
+        if self.local:
+            permissions.check_topic(self.user, vhost, exchange, key, access)
+
+    def may_enter(self, permissions: Permissions, vhost: str) -> bool:
+        """Whether it may open the virtual host."""
+        return permissions.may_enter(self.user, vhost) if self.local else vhost == DEFAULT_VHOST
+
     def check_vhost(self, permissions: Permissions, vhost: str) -> None:
         """Refuse who may do nothing in a virtual host, whether it is there or not."""
         if self.local:
             permissions.check_vhost(self.user, vhost)
         elif vhost != DEFAULT_VHOST:
             raise AccessRefused(f"access to vhost '{vhost}' refused: web tokens are for '{DEFAULT_VHOST}' only")
+
+    def to_list(self) -> list[Any]:
+        """The form in which nodes forward it, fit for JSON."""
+        return [self.user, sorted(self.tags), self.scopes, self.local]
+
+    @classmethod
+    def from_list(cls, given: list[Any]) -> "Identity":
+        """The reverse of to_list."""
+        user, tags, scopes, local = given
+        return cls(str(user), frozenset(tags), None if scopes is None else tuple(scopes), bool(local))
 
     def check_tag(self, *tags: str) -> None:
         """Refuse who has none of these tags."""

@@ -115,6 +115,10 @@ class Users:
             raise NotFound(f"no user '{name}': add it first")
         return user
 
+    def limits_of(self, name: str) -> User:
+        """The stored user of that name, or one without limits: a token may name a user that is not stored."""
+        return self._users.get(name) or User(name)
+
     def add(self, name: str, password: str | bytes | None, tags: Iterable[str] = ()) -> User:
         """A new user; without a password he comes in by other means only."""
         if name in self._users:
@@ -139,18 +143,36 @@ class Users:
         return user
 
     def authenticate(self, name: str, password: str | bytes, peer: str, now_ms: int) -> Login:
-        """Decide a login by password. Hashing takes a fifth of a second: not for the thread that moves the bytes."""
-        name = name[:NAME_BYTES_MAX]  # no user has a longer one, and it is going to be counted and logged
+        """Decide a login by password and count it. Hashing takes a fifth of a second: not in the event loop."""
+        login = self.check(name, password, peer, now_ms)
+        if login.user is None:
+            return replace(login, delay_ms=self.failed(name, peer, now_ms))
+        self.succeeded(name)
+        return login
+
+    def check(self, name: str, password: str | bytes, peer: str, now_ms: int) -> Login:
+        """The same without counting: another way to log in may follow."""
+        name = name[:NAME_BYTES_MAX]  # no user has a longer one, and it is going to be logged
         user = self._users.get(name)
         if name in self._loopback_users and not is_loopback(peer):
             # Not even hashed: the rule is public, and the password must not be guessed from afar.
-            return self._refused(f"user {name!r} can only connect from this machine", name, peer, now_ms)
+            return Login(None, f"user {name!r} can only connect from this machine")
         if not self._is_password(user, password, now_ms):
-            return self._refused(f"wrong name or password for user {name!r}", name, peer, now_ms)
+            return Login(None, f"wrong name or password for user {name!r}")
         assert user is not None
-        # Not those of the address: whoever has one account could try the others from there without delay.
-        self._failures_by_name.forget(name)
         return Login(user, rehash=needs_rehash(user.password_hash, self._cost))
+
+    def succeeded(self, name: str) -> None:
+        """Forget the failures of a name.
+
+        Not those of the address: the owner of one account could try the others from there without delay.
+        """
+        self._failures_by_name.forget(name[:NAME_BYTES_MAX])
+
+    def failed(self, name: str, peer: str, now_ms: int) -> int:
+        """Count a failed login against its name and its address; gives the delay of the refusal in milliseconds."""
+        by_name = self._failures_by_name.count(name[:NAME_BYTES_MAX], now_ms)
+        return max(by_name, self._failures_by_origin.count(origin(peer), now_ms))
 
     def recall(self, name: str, password: str | bytes, peer: str, now_ms: int) -> User | None:
         """The user, if this login was right a minute ago at most; None says nothing. Hashes no password."""
@@ -175,11 +197,6 @@ class Users:
             return False
         self._verified.remember(stored, secret, now_ms)
         return True
-
-    def _refused(self, reason: str, name: str, peer: str, now_ms: int) -> Login:
-        """A refusal, counted against the name and against where it came from."""
-        delays_ms = (self._failures_by_name.count(name, now_ms), self._failures_by_origin.count(origin(peer), now_ms))
-        return Login(None, reason, max(delays_ms))
 
 
 def tag_set(given: object) -> frozenset[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from leveret.core.errors import AccessRefused
+from leveret.security.identity import Identity
 from leveret.security.permissions import Access, Permissions, Resource
 
 Role = Literal["queue", "exchange", "source", "destination", "dead_letter_exchange", "alternate_exchange"]
@@ -69,19 +70,24 @@ TOPIC_NEEDS: dict[str, TopicNeed] = {
 
 
 def authorize(
-    permissions: Permissions, user: str, vhost: str, verb: str, names: Mapping[Role, str], topic_key: str | None = None
+    permissions: Permissions,
+    identity: Identity,
+    vhost: str,
+    verb: str,
+    names: Mapping[Role, str],
+    topic_key: str | None = None,
 ) -> None:
     """Refuse a verb on these names. `topic_key` is the key when the exchange that it is for is a topic exchange."""
     needs = NEEDS.get(verb)
     if needs is None:
         raise AccessRefused(f"nobody may call '{verb}': it is not known here")
-    permissions.check_vhost(user, vhost)
+    identity.check_vhost(permissions, vhost)
     for need in needs:
         if need.only_with is None or need.only_with in names:
-            permissions.check(user, vhost, resource(need.role, names[need.role]), need.access)
+            identity.check(permissions, vhost, resource(need.role, names[need.role]), need.access)
     topic = TOPIC_NEEDS.get(verb)
     if topic is not None and topic_key is not None:
-        permissions.check_topic(user, vhost, names[topic.role], topic_key, topic.access)
+        identity.check_topic(permissions, vhost, names[topic.role], topic_key, topic.access)
 
 
 def resource(role: Role, name: str) -> Resource:

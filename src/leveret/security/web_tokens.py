@@ -13,6 +13,7 @@ import jwt
 
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import check_name
+from leveret.security.authentication import Credentials, Login
 from leveret.security.identity import BadToken, Identity, parse_scopes, tags_within
 from leveret.security.jwks import Jwks
 from leveret.security.users import TAGS, tag_set
@@ -20,6 +21,7 @@ from leveret.security.users import TAGS, tag_set
 REMEMBERED_MAX = 10_000
 REMEMBERED_MS = 60_000  # at most: so long it takes until a key that its issuer has withdrawn is not accepted any more
 TOKEN_CHARS_MAX = 16_384
+TOKEN_DOTS = 2  # header.claims.signature
 _SIGNATURE_ONLY = {
     "verify_exp": False,
     "verify_nbf": False,
@@ -115,6 +117,36 @@ class WebTokens:
             self._remembered[_digest(token)] = (identity, until_ms)
             if len(self._remembered) > REMEMBERED_MAX:
                 del self._remembered[next(iter(self._remembered))]
+
+
+class OAuth2:
+    """The authentication backend "oauth2": a web token as a bearer token, or in the place of a password."""
+
+    def __init__(self, tokens: WebTokens) -> None:
+        """Take the tokens of one issuer."""
+        self._tokens = tokens
+
+    def recall(self, given: Credentials, peer: str, now_ms: int) -> Identity | None:
+        """The identity of a token that was verified lately."""
+        token = _token(given)
+        return None if token is None else self._tokens.recall(token, now_ms)
+
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+        """Verify a token; may wait for the keys of the issuer."""
+        token = _token(given)
+        if token is None:
+            return Login(None, "the password is no web token")
+        try:
+            return Login(self._tokens.verify(token, now_ms))
+        except BadToken as error:
+            return Login(None, str(error))
+
+
+def _token(given: Credentials) -> str | None:
+    """The token, if the credentials have the form of one: cheap, because every password is looked at."""
+    if given.password.count(b".") != TOKEN_DOTS or not given.password.isascii():
+        return None
+    return given.password.decode()
 
 
 def _digest(token: str) -> bytes:

@@ -39,6 +39,7 @@ from leveret.security.tls import Certificates
 from leveret.server.addresses import Sockets, announced, bound_sockets
 from leveret.server.administration.site import Site as Ground
 from leveret.server.alerting import alerting_of
+from leveret.server.authentication import authentication_of
 from leveret.server.control import ControlServer
 from leveret.server.management import management_site
 from leveret.server.node_edges import NodeEdges
@@ -145,8 +146,10 @@ class NodeServer(Server):
         raise_file_limit(options.connections_max)
         with guard as core:
             access = Access(core, None)
+        shared = Shared(options, guard.clock)
+        authentication = authentication_of(options, access, shared.failures("token"))
         admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
-        amqp = AmqpServer(guard, access, limits_of(options), admission, self._connect)
+        amqp = AmqpServer(guard, access, limits_of(options), admission, self._connect, authentication)
         guard.on_durable(amqp.durable)
         shards = moving(self._place, **broker_options(options))
         edges = NodeEdges(options, self._broker, access, self._decide)
@@ -154,14 +157,13 @@ class NodeServer(Server):
         self._joined = joined = Joined(self._place, self._catalog, amqp.hub, access, limits, shards, edges.furnish)
         edges.join(joined.node)
         self._handle_signals()
-        shared = Shared(options, guard.clock)
         sharing = await shared.start(access.users)
         await joined.start(announced(self._sockets, self._place.announce))
         await self._add_default_user(joined.node, access)
         audit = self._audit
         ground = self._ground(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)
-        web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared)
+        web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared, authentication)
         site = self._manage(web, joined.node, ground, amqp, edges, audit)
         joined.closing.append(Logouts(joined.node, web.sessions, web.login).close)
         control = ControlServer(partial(_decided, joined.node), ground, options.data, audit)

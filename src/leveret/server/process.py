@@ -39,6 +39,7 @@ from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets
 from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.alerting import alerting_of
+from leveret.server.authentication import authentication_of
 from leveret.server.control import ControlServer, durably
 from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
@@ -206,19 +207,20 @@ class Server:
         with guard as core:
             access = Access(core, self._default_user())
         self._broker.flush()
+        shared = Shared(options, guard.clock)
+        authentication = authentication_of(options, access, shared.failures("token"))
         admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
         with guard:
             # Under the lock: no frame becomes durable between what the hub knows and what it is told.
-            amqp = AmqpServer(guard, access, limits_of(options), admission)
+            amqp = AmqpServer(guard, access, limits_of(options), admission, authentication=authentication)
             guard.on_durable(amqp.durable)
         audit = self._audit
         alerting = alerting_of(options, guard)
         ground = Site(core, access, partial(self._facts, amqp), alerting)
-        shared = Shared(options, guard.clock)
         sharing = await shared.start(access.users)
         desk = Desk(self._broker)
         api = RestApi(desk, access, audit, sinks_of(options, self._broker), shared.idempotency)
-        web = Web(options, desk, api, access, admission, audit, guard.clock, shared)
+        web = Web(options, desk, api, access, admission, audit, guard.clock, shared, authentication)
         site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
         web.manage(site)
         web.operate(RemoteControl(durably(guard), ground, audit))

@@ -15,6 +15,7 @@ from leveret.net.addresses import can_be_called
 from leveret.node.wire import MESSAGE_BYTES_MAX
 from leveret.security.peers import is_loopback
 from leveret.server import values
+from leveret.server.authentication import backend_names
 from leveret.shared.redis_url import check_redis_url
 
 PREFIX = "LEVERET_"
@@ -110,6 +111,7 @@ def _check(options: ServerOptions) -> None:
         raise InvalidArgument("there is no port to listen on: give amqp_port, or tls_cert with amqps_port")
     if bool(options.jwt_issuer) != bool(options.jwt_keys):
         raise InvalidArgument("jwt_issuer and jwt_keys belong together: give both, or none")
+    backend_names(options)
     if options.store is not None and not is_url(options.store):
         raise InvalidArgument("store is a URL such as postgresql://user@host/database: correct it")
     if options.cluster is not None:

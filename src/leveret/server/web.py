@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
-from leveret.core.errors import InvalidArgument
 from leveret.embedded.broker import Broker
 from leveret.http import health
 from leveret.http.auth import Auth
@@ -32,15 +30,13 @@ from leveret.http.server import Context, Handler, HttpServer
 from leveret.http.sessions import Sessions, session_key
 from leveret.net.admission import Admission
 from leveret.security.access import Access
+from leveret.security.authentication import Authentication
 from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.server.shared import Shared
 from leveret.sink.elsewhere import Elsewhere
 from leveret.sink.sinks import Sinks
 from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
-
-if TYPE_CHECKING:
-    from leveret.security.web_tokens import WebTokens
 
 BASE64_GROWTH = 4 / 3
 
@@ -58,6 +54,7 @@ class Web:
         audit: Audit,
         clock: Clock,
         shared: Shared,
+        authentication: Authentication,
     ) -> None:
         """Nothing is listened on yet; `api` is what is not asked of others."""
         self.desk = desk
@@ -65,10 +62,9 @@ class Web:
         self._auth = Auth(
             access,
             clock,
-            web_tokens_of(options),
+            authentication,
             secrets_in_clear=options.plain_auth_remote,
             session_key=session_key(options.cluster_secret) if options.cluster else None,
-            failures=shared.failures("token"),
         )
         self.login = Login(self._auth, access, audit)
         self._shared = shared
@@ -163,14 +159,3 @@ def sinks_of(options: ServerOptions, broker: Broker, elsewhere: Elsewhere | None
     sinks = Sinks(broker, options.data, limits, options.sink_batches_max, elsewhere)
     sinks.start()
     return sinks
-
-
-def web_tokens_of(options: ServerOptions) -> WebTokens | None:
-    """Whose tokens are taken, if anybody's."""
-    if options.jwt_issuer is None or options.jwt_keys is None:
-        return None
-    try:
-        from leveret.security.web_tokens import Issuer, WebTokens
-    except ImportError:
-        raise InvalidArgument("web tokens need a library: pip install 'leveret[jwt]'") from None
-    return WebTokens(Issuer(issuer=options.jwt_issuer, audience=options.jwt_audience, keys=options.jwt_keys))

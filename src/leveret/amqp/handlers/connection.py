@@ -20,9 +20,9 @@ from leveret.amqp.methods import (
 )
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.state import Hold, State
-from leveret.core.errors import AccessRefused, NotFound
+from leveret.core.errors import AccessRefused
+from leveret.security.authentication import Login
 from leveret.security.peers import is_loopback
-from leveret.security.users import Login
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
     connection.mechanism = method.mechanism
     connection.state = State.AUTHENTICATING
     if method.mechanism == greeting.CERTIFICATE_MECHANISM:
-        logged_in(connection, _certified(connection))
+        logged_in(connection, connection.hub.authentication.certified(connection.peer.certificate_name or ""))
     elif _in_clear(connection.peer) and not connection.hub.limits.passwords_in_clear:
         logged_in(connection, Login(None, "a password without TLS from another machine is not taken"))
     else:
@@ -64,22 +64,13 @@ def _in_clear(peer: Peer) -> bool:
     return not peer.tls and not is_loopback(peer.host)
 
 
-def _certified(connection: Connection) -> Login:
-    """The user that the client's certificate names."""
-    name = connection.peer.certificate_name or ""
-    try:
-        return Login(connection.hub.access.users.get(name))
-    except NotFound as error:
-        return Login(None, str(error))
-
-
 def logged_in(connection: Connection, login: Login) -> None:
     """Go on after a login was decided."""
-    if login.user is None:
+    if login.identity is None:
         LOG.warning("login refused", **connection.who, mechanism=connection.mechanism, reason=login.reason)
         connection.refuse_login(login)
     else:
-        connection.user = login.user
+        connection.identity = login.identity
         limits = connection.hub.limits
         connection.say(ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_s))
         connection.state = State.TUNING
@@ -95,14 +86,15 @@ def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
 
 def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
     """Enter a virtual host."""
-    assert connection.user is not None, "nobody gets here without logging in"
+    identity = connection.identity
+    assert identity is not None, "nobody gets here without logging in"
     hub, name = connection.hub, method.virtual_host
     hub.core.topology.vhost(name)
     try:
-        hub.access.permissions.check_vhost(connection.user.name, name)
+        identity.check_vhost(hub.access.permissions, name)
     except AccessRefused as error:
         raise ProtocolError(Reply.NOT_ALLOWED, str(error)) from None
-    hub.quotas.check_connection(connection.user.name, name)
+    hub.quotas.check_connection(identity.user, name)
     connection.enter(name)
     connection.say(ConnectionOpenOk())
 

@@ -52,7 +52,7 @@ def _make(channel: Channel, method: QueueDeclare, name: str) -> None:
     channel.authorize("queue.declare", names)
     if is_new:
         channel.hub.quotas.check_queue(channel.vhost, name)
-    owner = channel.connection.identity if method.exclusive else None
+    owner = channel.connection.owner if method.exclusive else None
 
     def made(queue: Queue) -> None:
         if owner is not None:

@@ -13,7 +13,7 @@ from leveret.core.topology import Vhost
 from leveret.http.management.refusals import BadRequest, Missing
 from leveret.http.request import Request
 from leveret.security.identity import Identity
-from leveret.security.verbs import NEEDS, Role, authorize, resource
+from leveret.security.verbs import Role, authorize
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -75,11 +75,7 @@ class Call:
     def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
         """Refuse what the user may not do by AMQP either; a token must have a scope for it as well."""
         vhost, permissions = self.named("vhost"), self.site.access.permissions
-        for need in () if self.identity.scopes is None else NEEDS[verb]:
-            if need.only_with is None or need.only_with in names:
-                self.identity.check(permissions, vhost, resource(need.role, names[need.role]), need.access)
-        if self.identity.local:
-            authorize(permissions, self.user, vhost, verb, names, topic_key)
+        authorize(permissions, self.identity, vhost, verb, names, topic_key)
 
     def allows(self, verb: str, names: Mapping[Role, str]) -> bool:
         """The same as a question."""

@@ -41,7 +41,7 @@ def has(call: Call, tags: frozenset[str]) -> bool:
 
 def enters(call: Call, vhost: str) -> bool:
     """Whether the user may enter a virtual host."""
-    return call.identity.local and call.site.access.permissions.may_enter(call.user, vhost)
+    return call.identity.may_enter(call.site.access.permissions, vhost)
 
 
 def sees(call: Call, vhost: str) -> bool:

@@ -95,8 +95,8 @@ def check_topic(call: Call, exchange: str, key: str, access: Any) -> None:
     """Refuse a key that the caller may not use with a topic exchange."""
     with call.desk.guard as core:
         found = core.topology.vhost(call.vhost).exchanges.get(exchange)
-        if call.identity.local and found is not None and found.type == TOPIC:
-            call.access.permissions.check_topic(call.identity.user, call.vhost, exchange, key, access)
+        if found is not None and found.type == TOPIC:
+            call.identity.check_topic(call.access.permissions, call.vhost, exchange, key, access)
 
 
 def bindings(call: Call) -> Answer:

@@ -25,7 +25,7 @@ from leveret.node.claims import Name
 from leveret.node.front.backend import Backend, Session
 from leveret.node.front.branch import Branch
 from leveret.node.front.channel import FrontChannel
-from leveret.security.users import User
+from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
@@ -41,7 +41,7 @@ class Caller(NamedTuple):
     """Who asks a shard for something: a client that this node has let in."""
 
     peer: Peer
-    user: User
+    identity: Identity
     vhost: str
     client_properties: dict[str, object]
     local: tuple[str, int] = ("", 0)
@@ -92,7 +92,7 @@ class FrontConnection(Connection):
         """Wait for the protocol header."""
         super().__init__(hub, peer)
         self.node = node
-        self._identity = sys.intern(node.identify())
+        self._owner = sys.intern(node.identify())
         self.backends: dict[str, Backend] = {}
         self._noted: list[Backend] = []
         self._questions: Counter[int] = Counter()  # by channel
@@ -151,8 +151,9 @@ class FrontConnection(Connection):
         found = self.backends.get(home)
         if found is None:
             found = self.backends[home] = Backend(self, home)
-            assert self.user is not None, "nobody opens a channel without logging in"
-            caller = Caller(self.peer, self.user, self.vhost, self._introduction, self.local, self.hub.replies.node)
+            assert self.identity is not None, "nobody opens a channel without logging in"
+            came = self.local, self.hub.replies.node
+            caller = Caller(self.peer, self.identity, self.vhost, self._introduction, *came)
             self.node.soon(lambda: self.node.attach(found, caller))
         return found
 
@@ -391,9 +392,9 @@ class FrontConnection(Connection):
         self._pause_shards()
 
     @property
-    def identity(self) -> object:
+    def owner(self) -> object:
         """Whom exclusive queues belong to; interned, since owners are compared as objects."""
-        return self._identity
+        return self._owner
 
     def release(self) -> None:
         """Let go of all shards, which give back what the client holds, and delete the exclusive queues; once."""
@@ -426,11 +427,11 @@ class FrontConnection(Connection):
 
     def made_too_late(self, made: object) -> None:
         """Something was made for a channel that has closed meanwhile: an exclusive queue goes with the connection."""
-        if isinstance(made, Queue) and made.owner == self._identity:
+        if isinstance(made, Queue) and made.owner == self._owner:
             if self._released:
                 self.node.soon(lambda: self._delete(made))
             else:
                 self.owned.add(made)
 
     def _delete(self, queue: Queue) -> None:
-        self.node.insist(DeleteQueue(self.vhost, queue.name, self._identity))
+        self.node.insist(DeleteQueue(self.vhost, queue.name, self._owner))

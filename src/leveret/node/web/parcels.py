@@ -35,7 +35,7 @@ def request_head(request: Request) -> dict[str, Any]:
         },
         "peer": [peer.host, peer.port, peer.tls, peer.certificate_name],
         "version": request.version,
-        "identity": None if who is None else [who.user, sorted(who.tags), who.scopes, who.local],
+        "identity": None if who is None else who.to_list(),
         "size": len(request.body),
     }
 
@@ -47,8 +47,7 @@ def request_of(head: dict[str, Any]) -> tuple[Request, int]:
         target = head["target"].encode("latin-1")
         request = Request(str(head["method"]), target, headers, Peer(*head["peer"]), str(head["version"]))
         if head["identity"] is not None:
-            user, tags, scopes, local = head["identity"]
-            request.identity = Identity(user, frozenset(tags), None if scopes is None else tuple(scopes), local)
+            request.identity = Identity.from_list(head["identity"])
         size = int(head["size"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidArgument(f"no request: {error}") from None

@@ -1,0 +1,137 @@
+"""Authentication: a chain of backends turns a name and a password, or a bearer token, into an Identity.
+
+AMQP (PLAIN, AMQPLAIN), HTTP (Basic, Bearer) and the login form of the console ask one chain, which asks its backends in
+the order of the option `auth_backends` until one accepts. If all refuse, it counts one failure and gives the delay
+after which the client is told; the client never learns which backend refused, or why.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from leveret.security.access import Access
+from leveret.security.api_keys import PREFIX
+from leveret.security.failures import Failures
+from leveret.security.identity import Identity, tags_within
+from leveret.security.passwords import hash_password
+from leveret.security.peers import origin
+from leveret.security.users import User
+
+BACKENDS = ("internal", "oauth2")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client sent to prove who it is; a bearer token has no name. The secret is not in logs and tracebacks."""
+
+    name: str | None
+    password: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The result of a login. `reason` is for the log; the client learns no more than that it was refused."""
+
+    identity: Identity | None
+    reason: str = ""
+    delay_ms: int = 0
+    """Time before the client is told of the refusal."""
+    stronger: tuple[User, str] | None = field(default=None, repr=False)
+    """A stored user whose hash is weaker than it should be, and the hash to store instead."""
+
+
+class Backend(Protocol):
+    """One source of identities. Both methods refuse what is not theirs: another backend may know it."""
+
+    def recall(self, given: Credentials, peer: str, now_ms: int) -> Identity | None:
+        """The identity, if these credentials were verified lately or cost nothing to verify; called in the event loop.
+
+        None says nothing.
+        """
+
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+        """Verify the credentials; called in a worker thread, may wait. Counts no failure: the chain does."""
+
+
+class Internal:
+    """The backend "internal": stored users with passwords, and their API keys as bearer tokens."""
+
+    def __init__(self, access: Access) -> None:
+        """Read users and keys from `access`."""
+        self._access = access
+
+    def recall(self, given: Credentials, peer: str, now_ms: int) -> Identity | None:
+        """The owner of an API key, or the user whose password was right a minute ago at most."""
+        if given.name is None:
+            return self._by_key(given.password, now_ms)
+        user = self._access.users.recall(given.name, given.password, peer, now_ms)
+        return None if user is None else identity_of(user)
+
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+        """Check a password by its stored hash, which takes a fifth of a second."""
+        if given.name is None:
+            identity = self._by_key(given.password, now_ms)
+            return Login(identity, "" if identity else "the API key is unknown, wrong or has expired")
+        login = self._access.users.check(given.name, given.password, peer, now_ms)
+        if login.user is None:
+            return Login(None, login.reason)
+        stronger = (login.user, hash_password(given.password)) if login.rehash else None
+        return Login(identity_of(login.user), stronger=stronger)
+
+    def _by_key(self, token: bytes, now_ms: int) -> Identity | None:
+        if not token.startswith(PREFIX.encode()):
+            return None
+        key = self._access.api_keys.find(token.decode("ascii", "replace"), now_ms)
+        if key is None or key.user not in self._access.users:
+            return None
+        tags = self._access.users.get(key.user).tags
+        return Identity(key.user, tags_within(tags, key.scopes), key.scopes)
+
+
+class Authentication:
+    """The chain of backends of a server."""
+
+    def __init__(
+        self, access: Access, backends: Sequence[Backend] | None = None, token_failures: Failures | None = None
+    ) -> None:
+        """Ask these backends in their order; by default "internal" alone."""
+        self._users = access.users
+        self._backends = (Internal(access),) if backends is None else tuple(backends)
+        self._token_failures = Failures() if token_failures is None else token_failures
+
+    def recall(self, given: Credentials, peer: str, now_ms: int) -> Identity | None:
+        """The identity, if it is known without waiting; None says nothing. For the event loop."""
+        for backend in self._backends:
+            identity = backend.recall(given, peer, now_ms)
+            if identity is not None:
+                return identity
+        return None
+
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+        """Decide a login; for a worker thread."""
+        reasons = []
+        for backend in self._backends:
+            login = backend.authenticate(given, peer, now_ms)
+            if login.identity is not None:
+                if given.name == login.identity.user and login.identity.scopes is None:  # proved by a password
+                    self._users.succeeded(given.name)
+                return login
+            reasons.append(login.reason)
+        return Login(None, "; ".join(reasons), self._count_failure(given, peer, now_ms))
+
+    def certified(self, name: str) -> Login:
+        """The stored user that a verified client certificate names."""
+        if name not in self._users:
+            return Login(None, f"the certificate names user '{name}', which does not exist: add it first")
+        return Login(identity_of(self._users.get(name)))
+
+    def _count_failure(self, given: Credentials, peer: str, now_ms: int) -> int:
+        """Count a failed login; gives the delay of its refusal."""
+        if given.name is None:
+            return self._token_failures.count(origin(peer), now_ms)
+        return self._users.failed(given.name, peer, now_ms)
+
+
+def identity_of(user: User) -> Identity:
+    """The identity of a stored user who proved it."""
+    return Identity(user.name, user.tags)
