@@ -278,8 +278,50 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(InvalidArgument):
             reserve_(queue, "g", start, count, size, lease_ms)
+    world.send_all(queue, "ab")
     monkeypatch.setattr(limits, "GROUPS_MAX", 1)
-    reserve(world, 0, group="one")
-    with pytest.raises(TooMany, match="delete some"):
-        reserve(world, 0, group="two")
-    reserve(world, 0, group="one")
+    reserve(world, 0, 1, group="one")
+    with pytest.raises(TooMany, match=r"of all queues.*delete"):
+        reserve(world, 0, 1, group="two")
+    reserve(world, 0, 1, group="one")
+
+
+def reserve_as(world: World, user: str, group: str, queue: str = "q") -> Reserved:
+    return world.broker.reservations.reserve(world.again(queue), group, 0, 1, BYTES_MAX, user=user)
+
+
+def test_one_user_cannot_take_all_groups(disk: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "GROUPS_MAX": 6,
+        "GROUPS_USER_MAX": 3,
+        "GROUPS_QUEUE_MAX": 3,
+        "GROUPS_USER_QUEUE_MAX": 2,
+    }.items():
+        monkeypatch.setattr(limits, name, value)
+    for name in ("q", "r"):
+        disk.send_all(disk.queue(name), "abcdef")
+    for number in range(2):
+        reserve_as(disk, "a", f"a{number}")
+    for _ in range(2):
+        with pytest.raises(TooMany, match="of user 'a' on queue 'q'"):
+            reserve_as(disk, "a", "a2")
+        disk.restart()
+    reserve_as(disk, "a", "a2", "r")
+    with pytest.raises(TooMany, match="of user 'a', and the limit is 3"):
+        reserve_as(disk, "a", "a3", "r")
+    reserve_as(disk, "b", "b")
+    with pytest.raises(TooMany, match="of queue 'q'"):
+        reserve_as(disk, "b", "c")
+    reserve_as(disk, "a", "a0")
+
+
+def test_a_group_that_never_reserved_anything_takes_no_room() -> None:
+    world = World()
+    queue = filled(world, "")
+    for number in range(limits.GROUPS_MAX + 1):
+        reserve_as(world, "a", f"g{number}")
+    assert world.broker.reservations.of(queue) == []
+    world.send(queue, "a")
+    with pytest.raises(PreconditionFailed):
+        reserve(world, 5)
+    assert (reserve(world, 0).end, len(world.broker.reservations.of(queue))) == (1, 1)

@@ -7,6 +7,7 @@ import pytest
 import leveret
 from leveret.core.errors import DamagedJournal
 from leveret.core.page import Columns, read_page
+from leveret.core.reservations import GROUPS_USER_QUEUE_MAX
 from leveret.http.rest import reservations
 from tests.rest.world import RestWorld
 
@@ -108,6 +109,42 @@ def test_what_makes_no_sense_is_refused(world: RestWorld, orders: leveret.Queue)
     world.ok(f"POST {GROUP}", {"start": 0})
     assert world.call(f"DELETE {GROUP}").status == 204
     assert len(orders) == 1
+
+
+def test_a_user_that_takes_all_groups_it_can_leaves_some_to_others(world: RestWorld, orders: leveret.Queue) -> None:
+    send(world, *range(1_100))
+    greedy, spark = world.add_user("greedy", read=".*"), world.add_user("spark", read="^orders$")
+    path, body = "POST /queues/orders/reservations", {"start": 0, "max_messages": 1}
+    answers = [world.call(f"{path}/g{number}", body, token=greedy) for number in range(60)]
+    assert [answer.status for answer in answers] == [200] * GROUPS_USER_QUEUE_MAX + [429] * 10
+    assert "delete those that no query uses" in answers[-1].json["detail"]
+    assert world.ok(f"{path}/mine", body, token=spark)["messages"] == 1
+    listed = world.ok("GET /queues/orders/reservations", token=spark)["groups"]
+    assert [(row["name"], row["messages"]) for row in listed if row["user"] == "spark"] == [("mine", 1)]
+    assert len(listed) == GROUPS_USER_QUEUE_MAX + 1
+    world.ok("DELETE /queues/orders/reservations/g0", token=greedy)
+    assert world.call(f"{path}/again", body, token=greedy).status == 200
+
+
+def test_reservations_need_read_permission_each_time(world: RestWorld, orders: leveret.Queue) -> None:
+    send(world, 1, 2)
+    token = world.add_user("app", write=".*", configure=".*")
+    assert world.call(f"POST {GROUP}", {"start": 0}, token=token).status == 403
+    assert world.ok("GET /queues/orders/reservations") == {"groups": []}
+    with world.broker.guard:
+        world.access.set_permission("app", "/", "", "", ".*")
+    world.ok(f"POST {GROUP}", {"start": 0}, token=token)
+    with world.broker.guard:
+        world.access.set_permission("app", "/", "", "", "^other$")
+    lines: list[tuple[str, Any]] = [
+        (f"POST {GROUP}", {"start": 1}),
+        (f"PATCH {GROUP}", {}),
+        (f"GET {GROUP}", None),
+        (f"GET {GROUP}/messages?reservation=1", None),
+        (f"DELETE {GROUP}", None),
+        ("GET /queues/orders/reservations", None),
+    ]
+    assert [world.call(line, body, token=token).status for line, body in lines] == [403] * len(lines)
 
 
 @pytest.mark.parametrize("cut", [0, 5, 20, -1])

@@ -20,7 +20,7 @@ from leveret.security.access import Access
 from leveret.security.passwords import Cost
 from leveret.server.authentication import authentication_of
 from leveret.server.shared import Shared
-from leveret.server.web import Web, sinks_of
+from leveret.server.web import Web, quota_of, sinks_of
 from leveret.telemetry.audit import Audit
 from tests.waiting import PATIENCE_S
 
@@ -95,7 +95,8 @@ class RestWorld:
             Desk(self.broker),
             authentication_of(self._options, self.access, shared.failures("token")),
         )
-        api = RestApi(desk, self.access, self.audit, sinks_of(self._options, self.broker), shared.idempotency)
+        sinks = sinks_of(self._options, self.broker, quota_of(self._options))
+        api = RestApi(desk, self.access, self.audit, sinks, shared.idempotency)
         web = Web(self._options, desk, api, self.access, admission, self.audit, clock, shared, authentication)
         bound = bind("127.0.0.1", 0)
         self.port: int = bound.getsockname()[1]

@@ -19,8 +19,9 @@ from leveret.journal.files import FileJournal
 from leveret.sink import rollforward, staging
 from leveret.sink.ledger import Batch, Ledger, Share, Sink
 from leveret.sink.pieces import constant
+from leveret.sink.quota import Quota, StagingLimits
 from leveret.sink.rollforward import RollForward
-from leveret.sink.staging import Folder, Staging, StagingLimits
+from leveret.sink.staging import Folder, Staging
 from leveret.stream.home import Directories
 from leveret.stream.options import StreamOptions
 from leveret.stream.recorder import StreamRecorder
@@ -31,7 +32,7 @@ from tests.sink.batches import bodies, piece, texts
 from tests.stream.world import drained
 
 SINK = Sink("/", "guest", "s")
-LIMITS = StagingLimits(1 << 20, 1 << 20, 1 << 40)
+LIMITS = StagingLimits(1 << 20, 1 << 20, 1 << 20, 1_000, 1_000, 1 << 40)
 SHARES = (Share("b", 2), Share("a", 1))
 PIECES = {("b", 0): bodies(0, 7), ("b", 1): bodies(7, 5), ("a", 0): bodies(12, 9)}
 ROWS = 21
@@ -100,7 +101,7 @@ class Process(Life):
         self.streams = StreamStore(self.core, SimHome(partitions), STREAMS)
         self.store.commit.companion = self.streams
         self.core.tick(clock())
-        self.staging = Staging(Folder(staged), Keys(), LIMITS, 0)
+        self.staging = Staging(Folder(staged), Keys(), Quota(LIMITS), 0)
         self.ledger = Ledger(self.core, 2)
         self.target = target
 

@@ -23,14 +23,17 @@ from leveret.journal.disk import Disk
 from leveret.journal.encryption import Keys
 from leveret.sink.ledger import Share, Sink
 from leveret.sink.pieces import CONSTANT, NUMBERS, Part, Piece, constant, encode
+from leveret.sink.quota import Quota, StagingLimits
 from leveret.sink.rows import Rows
-from leveret.sink.staging import PIECES_MAX, Folder, Staging, StagingLimits
+from leveret.sink.staging import PIECES_MAX, Folder, Staging
 from tests.rest.world import RestWorld
 from tests.sink.batches import Batch, bodies, numbers, piece, texts
 from tests.sink.conftest import received
 
 SINK = Sink("/", "guest", "s")
-LIMITS = StagingLimits(bytes_max=1_000, sink_bytes_max=700, age_ms=60_000)
+LIMITS = StagingLimits(
+    bytes_max=1_000, sink_bytes_max=700, user_bytes_max=900, pieces_max=8, user_pieces_max=5, age_ms=60_000
+)
 GOOD = piece(bodies(0, 3))
 
 
@@ -81,7 +84,7 @@ def test_a_row_that_is_wrong_is_refused(columns: list[Part], text: str) -> None:
 
 
 def staging(path: Path, keys: Keys | None = None, **limits: Any) -> Staging:
-    return Staging(Folder(Disk(path)), keys or Keys(), dataclasses.replace(LIMITS, **limits), now_ms=0)
+    return Staging(Folder(Disk(path)), keys or Keys(), Quota(dataclasses.replace(LIMITS, **limits)), now_ms=0)
 
 
 def test_a_sink_and_all_sinks_have_a_limit_of_bytes(tmp_path: Path) -> None:
@@ -90,7 +93,7 @@ def test_a_sink_and_all_sinks_have_a_limit_of_bytes(tmp_path: Path) -> None:
     with pytest.raises(TooMany, match="staging_sink_bytes_max"):
         found.put(SINK, "b", 0, b"x" * 500, 0)
     with pytest.raises(TooMany, match="staging_bytes_max"):
-        found.put(Sink("/", "guest", "t"), "b", 0, b"x" * 500, 0)
+        found.put(Sink("/", "other", "t"), "b", 0, b"x" * 500, 0)
     found.drop(SINK, ["a"])
     found.put(SINK, "b", 0, b"x" * 500, 0)
 

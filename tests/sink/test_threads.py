@@ -10,13 +10,13 @@ import pytest
 import leveret
 from leveret.core.errors import BrokerClosed
 from leveret.sink.ledger import Sink
+from leveret.sink.quota import Quota, StagingLimits
 from leveret.sink.sinks import Sinks
-from leveret.sink.staging import StagingLimits
 from tests.sink.batches import bodies, piece, texts
 from tests.waiting import PATIENCE_S
 
 SINK = Sink("/", "guest", "s")
-LIMITS = StagingLimits(bytes_max=10_000, sink_bytes_max=10_000, age_ms=60_000)
+LIMITS = StagingLimits(10_000, 10_000, 10_000, 10, 10, age_ms=60_000)
 DATA = piece(bodies(0, 2), texts("queue", [b"orders", b"orders"]))
 
 
@@ -44,6 +44,6 @@ def test_a_piece_that_waits_for_its_store_holds_up_nothing_else(
             await sinks.put(SINK, "p", 1, DATA, lambda destination: None)
 
     with leveret.open(tmp_path, sync="never") as broker:
-        sinks = Sinks(broker, str(tmp_path), LIMITS, 10)
+        sinks = Sinks(broker, str(tmp_path), Quota(LIMITS), 10)
         monkeypatch.setattr(sinks._staging, "put", late)
         asyncio.run(main(sinks))

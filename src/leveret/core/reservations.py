@@ -9,6 +9,10 @@ So `start` says up to where the reader is done, and a queue can be read like a l
 number that he is done with. A group has one reservation at a time. It is a definition of the core and durable before
 it is answered: after a restart the same messages are held for it again. A reader that does not renew it in time loses
 it: its messages go back to the queue, and reading it is refused.
+
+A group that has never reserved a message is not kept: it is the same as one that does not exist. One that has is kept
+until it is deleted, however long it is idle: its numbers are the offsets in the checkpoint of a query, and that query
+could neither go on nor know what it has read if they began anew.
 """
 
 import base64
@@ -30,6 +34,10 @@ if TYPE_CHECKING:
 
 GROUPS_MAX = 1_000
 """Each may hold as many messages as a reservation may have, in memory and in every checkpoint."""
+GROUPS_USER_MAX = 250
+GROUPS_QUEUE_MAX = 100
+GROUPS_USER_QUEUE_MAX = 50
+"""Without these one user takes all groups, and the readers of all other queues are refused."""
 SHARES_MAX = 1_000  # readers of one reservation that divide its message groups: each looks at all messages
 MESSAGES_MAX = 100_000
 BYTES_MAX = 1 << 30
@@ -79,11 +87,13 @@ class Reservation:
 class ReaderGroup:
     """Readers of one queue under one name: how far they are, and what they have now."""
 
-    def __init__(self, core: "Broker", queue: Queue, name: str) -> None:
-        """Nothing is reserved."""
+    def __init__(self, core: "Broker", queue: Queue, name: str, user: str) -> None:
+        """Nothing is reserved. The group counts for the user that makes it; one of an older version for none ("")."""
         self._core = core
         self.queue = queue
         self.name = name
+        self.user = user
+        self.used_ms = core.now_ms
         self.position = 0
         self.last = 0
         self.lease_ms = LEASE_MS
@@ -106,6 +116,7 @@ class ReaderGroup:
     def reserve(self, start: int | None, count_max: int, bytes_max: int, lease_ms: int) -> Reserved:
         """What comes after `start`, the same each time until a reader says that it is done (None: go on as it is)."""
         current = self.current
+        self.used_ms = self._core.now_ms
         if start in (None, self.position) and current is not None:
             self.renew(lease_ms)
             return self.reserved
@@ -132,6 +143,7 @@ class ReaderGroup:
         if self.current is None:
             raise self._ended(self.last)
         self.queue.use()
+        self.used_ms = self._core.now_ms
         self.lease_ms = lease_ms
         self._alarm.set(self._core.now_ms + lease_ms)
 
@@ -195,7 +207,7 @@ class ReaderGroup:
             rows = [_MESSAGE.pack(held.seq, held.group, held.priority) for held, _ in self.current.leased()]
             packed = base64.b64encode(zlib.compress(b"".join(rows), 1)).decode()
         facts = {"position": self.position, "last": self.last, "lease_ms": self.lease_ms, "messages": packed}
-        self._core.define(Kind.RESERVATION, {**self._key(), **facts})
+        self._core.define(Kind.RESERVATION, {**self._key(), **facts, "owner": self.user})
 
     def _key(self) -> dict[str, str]:
         """What identifies the group in the catalog."""
@@ -215,7 +227,8 @@ class Reservations:
         for stored in self._core.catalog.of(Kind.RESERVATION):
             queue = self._core.topology.vhost(stored["vhost"]).queues.get(stored["queue"])
             if isinstance(queue, Queue):  # a salvaged log may have lost it
-                group = self._groups[queue.id, stored["name"]] = ReaderGroup(self._core, queue, stored["name"])
+                group = ReaderGroup(self._core, queue, stored["name"], stored.get("owner", ""))
+                self._groups[queue.id, stored["name"]] = group
                 group.restore(stored)
 
     def of(self, queue: Queue) -> list[ReaderGroup]:
@@ -234,17 +247,27 @@ class Reservations:
         return group
 
     def reserve(
-        self, queue: Queue, name: str, start: int | None, count_max: int, bytes_max: int, lease_ms: int = LEASE_MS
+        self,
+        queue: Queue,
+        name: str,
+        start: int | None,
+        count_max: int,
+        bytes_max: int,
+        lease_ms: int = LEASE_MS,
+        user: str = "",
     ) -> Reserved:
-        """Reserve messages for a group, which is made if need be."""
+        """Reserve messages for a group, which is made for a user when it reserves the first ones."""
         _check("lease_ms", lease_ms, LEASE_MS_MIN, LEASE_MS_MAX)
         _check("the number of messages", count_max, 0, MESSAGES_MAX)
         _check("the number of bytes", bytes_max, 1, BYTES_MAX)
         _check("start", start or 0, 0, NUMBER_MAX)
         group = self.find(queue, name)
         if group is None:
-            group = self._new(queue, name)
-        return group.reserve(start, count_max, bytes_max, lease_ms)
+            group = self._new(queue, name, user)
+        reserved = group.reserve(start, count_max, bytes_max, lease_ms)
+        if group.last:
+            self._groups[queue.id, name] = group
+        return reserved
 
     def delete(self, queue: Queue, name: str) -> None:
         """Forget a group; what it had reserved goes back to the queue."""
@@ -256,15 +279,25 @@ class Reservations:
         for group in self.of(queue):
             self.delete(queue, group.name)
 
-    def _new(self, queue: Queue, name: str) -> ReaderGroup:
+    def _new(self, queue: Queue, name: str, user: str) -> ReaderGroup:
         """A group that has not read anything."""
         if queue.policy.queue_type == "stream":
             raise NotSupported(f"'{queue.name}' is a stream: read it by its offsets, which needs no reservation")
         check_new_name("group", name)
-        if len(self._groups) >= GROUPS_MAX:
-            raise TooMany(f"{GROUPS_MAX} groups read queues by reservations: delete some")
-        group = self._groups[queue.id, name] = ReaderGroup(self._core, queue, name)
-        return group
+        of_user = [group for group in self._groups.values() if user and group.user == user]
+        here = sum(group.queue is queue for group in of_user)
+        for count, most, whose in (
+            (here, GROUPS_USER_QUEUE_MAX, f"of user '{user}' on queue '{queue.name}'"),
+            (len(self.of(queue)), GROUPS_QUEUE_MAX, f"of queue '{queue.name}'"),
+            (len(of_user), GROUPS_USER_MAX, f"of user '{user}'"),
+            (len(self._groups), GROUPS_MAX, "of all queues"),
+        ):
+            if count >= most:
+                raise TooMany(
+                    f"there are {count} reservation groups {whose}, and the limit is {most}: delete those that no "
+                    "query uses any more (GET and DELETE /queues/{queue}/reservations)"
+                )
+        return ReaderGroup(self._core, queue, name, user)
 
 
 def _check(what: str, value: int, least: int, most: int) -> None:

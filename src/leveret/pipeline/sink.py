@@ -71,6 +71,7 @@ class Stage:
         parts = _staged(messages)
         named = [(part.name, part.pieces) for part in parts if part.pieces]
         options = {"origin": self.target.origin, "once": self.target.once, "unroutable": self.target.unroutable}
+        options |= self.target.destination
         order = commit_batch(self.target.sink, batch, named, sum(part.rows for part in parts), **options)
         done, since_us = -1, 0
         while not (progress := self._server.run(order)).published:

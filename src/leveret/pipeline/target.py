@@ -81,6 +81,8 @@ class Target:
     unroutable: str
     commit_s: float
     constants: dict[str, str | int]
+    destination: dict[str, str]
+    """The queue or exchange of all rows, if there is one: the server checks it for batches without rows, too."""
 
     def __repr__(self) -> str:
         """Without what is secret."""
@@ -129,9 +131,17 @@ def _target(options: Mapping[str, str], schema: StructType, sink: str, origin: s
     if isinstance(schema["value"].dataType, StringType) and "content_type" not in schema.names:
         constants.setdefault("content_type", TEXT_TYPE)
     commit_s = _number("commitTimeout", options.get("committimeout"), COMMIT_S)
-    return Target(
-        url, token, options.get("cafile"), options.get("vhost"), sink, origin, once, unroutable, commit_s, constants
-    )
+    place = options.get("cafile"), options.get("vhost")
+    whole = _whole_destination(schema, constants)
+    return Target(url, token, *place, sink, origin, once, unroutable, commit_s, constants, whole)
+
+
+def _whole_destination(schema: StructType, constants: Mapping[str, str | int]) -> dict[str, str]:
+    """The queue of all rows, or their exchange; a queue of a row comes before the exchange of all rows."""
+    for name in ("queue",) if "queue" in schema.names else ("queue", "exchange"):
+        if constants.get(name):
+            return {name: str(constants[name])}
+    return {}
 
 
 def _constants(options: Mapping[str, str]) -> dict[str, str | int]:

@@ -23,7 +23,7 @@ from leveret.node.web.sqs import NodeService
 from leveret.security.access import Access
 from leveret.server import shard_verbs
 from leveret.server.sqs import settings_of
-from leveret.server.web import sinks_of
+from leveret.server.web import quota_of, sinks_of
 from leveret.telemetry.audit import Audit
 
 
@@ -36,6 +36,7 @@ class NodeEdges:
         """`broker` is the copy of the catalog; there is no node yet."""
         self._options = options
         self._access = access
+        self._quota = quota_of(options)
         self._node: Node | None = None
         self.desk = CatalogDesk(broker, decide)
         self.account = Account(broker, access, self.desk, settings_of(options))
@@ -49,7 +50,7 @@ class NodeEdges:
         if broker.guard.large is not None:
             assert self._node is not None, "shards that last are served by a node that was joined"
             # What was decided goes on in the next turn of the loop: by then the shard has its queues.
-            sinks = sinks_of(self._options, broker, self._node.outboxes[home])
+            sinks = sinks_of(self._options, broker, self._quota, self._node.outboxes[home])
         made = ShardEdges(home, broker, self._access, settings, queues, self.management, sinks)
         made.by_name = {**made.by_name, shard_verbs.EDGE: shard_verbs.edge(broker, self._access)}
         made.account.alarm = self.account.alarm

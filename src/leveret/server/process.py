@@ -47,7 +47,7 @@ from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
 from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer, settings_of
-from leveret.server.web import Web, sinks_of
+from leveret.server.web import Web, quota_of, sinks_of
 from leveret.telemetry.audit import FILES_OF_KIND, Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
 
@@ -219,7 +219,7 @@ class Server:
         ground = Site(core, access, partial(self._facts, amqp), alerting)
         sharing = await shared.start(access.users)
         desk = Desk(self._broker)
-        api = RestApi(desk, access, audit, sinks_of(options, self._broker), shared.idempotency)
+        api = RestApi(desk, access, audit, sinks_of(options, self._broker, quota_of(options)), shared.idempotency)
         web = Web(options, desk, api, access, admission, audit, guard.clock, shared, authentication)
         site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
         web.manage(site)

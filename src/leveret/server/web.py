@@ -34,8 +34,8 @@ from leveret.security.authentication import Authentication
 from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.server.shared import Shared
 from leveret.sink.elsewhere import Elsewhere
+from leveret.sink.quota import Quota, StagingLimits
 from leveret.sink.sinks import Sinks
-from leveret.sink.staging import StagingLimits
 from leveret.telemetry.audit import Audit
 
 BASE64_GROWTH = 4 / 3
@@ -150,12 +150,24 @@ def limits_of(options: ServerOptions) -> Limits:
     )
 
 
-def sinks_of(options: ServerOptions, broker: Broker, elsewhere: Elsewhere | None = None) -> Sinks | None:
+def quota_of(options: ServerOptions) -> Quota:
+    """How much clients may stage at a server, or at a node for all of its shards."""
+    return Quota(
+        StagingLimits(
+            bytes_max=options.staging_bytes_max,
+            sink_bytes_max=options.staging_sink_bytes_max,
+            user_bytes_max=options.staging_user_bytes_max,
+            pieces_max=options.staging_pieces_max,
+            user_pieces_max=options.staging_user_pieces_max,
+            age_ms=int(options.staging_age_s * 1000),
+        )
+    )
+
+
+def sinks_of(options: ServerOptions, broker: Broker, quota: Quota, elsewhere: Elsewhere | None = None) -> Sinks | None:
     """The sinks of a broker that has a directory, or of a shard; what they had begun goes on."""
     if broker.guard.store is None:
         return None
-    age_ms = int(options.staging_age_s * 1000)
-    limits = StagingLimits(options.staging_bytes_max, options.staging_sink_bytes_max, age_ms)
-    sinks = Sinks(broker, options.data, limits, options.sink_batches_max, elsewhere)
+    sinks = Sinks(broker, options.data, quota, options.sink_batches_max, elsewhere)
     sinks.start()
     return sinks

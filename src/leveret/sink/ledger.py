@@ -16,8 +16,10 @@ from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
 from leveret.core.errors import NotFound, PreconditionFailed, TooMany
 
-SINKS_MAX = 10_000  # each is remembered until somebody deletes it
+SINKS_MAX = 10_000  # each is remembered until it is deleted
+SINKS_USER_MAX = 2_000  # one user cannot take all of them
 ONCE_MAX = 100_000  # sinks that are used for one batch only, and forgotten after a while
+ONCE_USER_MAX = 20_000  # one user cannot make the broker forget those of others
 
 
 class Sink(NamedTuple):
@@ -68,12 +70,15 @@ class Ledger:
         self._core = core
         self._batches_max = batches_max
         self._sinks: dict[Sink, dict[int, Batch]] = {}
+        self._lasting: dict[str, dict[Sink, None]] = {}
+        """Sinks of streaming queries, by user; those of single batches are in `_once`. Both in the order of time."""
+        self._once: dict[str, dict[Sink, None]] = {}
         for stored in sorted(core.catalog.of(Kind.SINK_BATCH), key=lambda row: (row["decided_ms"], row["batch"])):
             batch = _batch(stored)
             progress = core.catalog.get(Kind.SINK_PROGRESS, **batch.key)
             if progress is not None:
                 batch.done, batch.dropped = progress["done"], progress["dropped"]
-            self._sinks.setdefault(batch.sink, {})[batch.number] = batch
+            self._add(batch)
 
     def find(self, sink: Sink, number: int, origin: str) -> Batch | None:
         """The batch of that number, if it was decided on; refuse one that another query has, or that is long past."""
@@ -93,11 +98,32 @@ class Ledger:
 
     def decide(self, batch: Batch) -> None:
         """Journal that a batch is to be published."""
-        others = self._sinks.get(batch.sink)
-        if others is None and not batch.once and sum(not _is_once(each) for each in self._sinks.values()) >= SINKS_MAX:
-            raise TooMany(f"there are {SINKS_MAX} sinks, which is the limit: delete those that no query uses any more")
-        self._sinks.setdefault(batch.sink, {})[batch.number] = batch
+        sink = batch.sink
+        if not batch.once and sink not in self._lasting.get(sink.user, ()):
+            self._check_room(sink)
+        while batch.once and len(self._once.get(sink.user, ())) >= ONCE_USER_MAX and self._forget_once(sink.user):
+            pass
+        self._add(batch)
         self._define(batch)
+
+    def _check_room(self, sink: Sink) -> None:
+        """Refuse a sink more of a user, or of all users."""
+        of_user, of_all = len(self._lasting.get(sink.user, ())), sum(map(len, self._lasting.values()))
+        for used, most, whose in ((of_user, SINKS_USER_MAX, "of this user"), (of_all, SINKS_MAX, "of all users")):
+            if used >= most:
+                raise TooMany(
+                    f"there are {most} sinks {whose}, which is the limit: delete those that no query uses any more"
+                )
+
+    def _forget_once(self, user: str) -> bool:
+        """Forget the oldest published batch among the single ones of a user; False: there is none."""
+        for sink in self._once[user]:
+            batches = self._sinks[sink]
+            if all(batch.published for batch in batches.values()):
+                for batch in list(batches.values()):
+                    self._forget(batch)
+                return True
+        return False
 
     def advance(self, batch: Batch, done: int, dropped: int) -> None:
         """Journal how far a batch is published; in the frame with its messages."""
@@ -153,6 +179,26 @@ class Ledger:
         del batches[batch.number]
         if not batches:
             del self._sinks[batch.sink]
+        self._file(batch.sink)
+
+    def _add(self, batch: Batch) -> None:
+        self._sinks.setdefault(batch.sink, {})[batch.number] = batch
+        self._file(batch.sink)
+
+    def _file(self, sink: Sink) -> None:
+        """Count a sink among those of its user, by whether all of its batches are single ones."""
+        batches = self._sinks.get(sink)
+        for rows, belongs in (
+            (self._lasting, batches is not None and not _is_once(batches)),
+            (self._once, batches is not None and _is_once(batches)),
+        ):
+            of_user = rows.setdefault(sink.user, {})
+            if belongs:
+                of_user.setdefault(sink)
+            else:
+                of_user.pop(sink, None)
+            if not of_user:
+                del rows[sink.user]
 
 
 def _is_once(batches: dict[int, Batch]) -> bool:

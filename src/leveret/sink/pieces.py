@@ -13,7 +13,8 @@ differ in nothing but their body: a column that says the same of all of them cos
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Literal, NamedTuple
 
 from leveret.core.arguments import TIME_MS_MAX
@@ -146,10 +147,17 @@ class Piece:
         column = self.columns.get(name)
         return self.constants.get(name) if column is None else column[row]
 
-    def distinct(self, name: str) -> set[Cell]:
-        """All that a column says."""
+    def distinct(self, *names: str) -> set[tuple[Cell, ...]]:
+        """What columns say together, each combination once; of a piece without rows, what its constants say."""
+        if not self.rows or self.columns.keys().isdisjoint(names):
+            return {tuple(self.constants.get(name) for name in names)}
+        return set(zip(*(self._cells(name) for name in names), strict=True))
+
+    def _cells(self, name: str) -> Iterable[Cell]:
         column = self.columns.get(name)
-        return {self.constants.get(name)} if column is None else {column[row] for row in range(self.rows)}
+        if column is None:
+            return repeat(self.constants.get(name), self.rows)
+        return (column[row] for row in range(self.rows))
 
 
 def damaged(what: str) -> InvalidArgument:

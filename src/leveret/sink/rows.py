@@ -115,6 +115,11 @@ class Rows:
         """How many there are."""
         return self._piece.rows
 
+    @property
+    def destinations(self) -> set[Destination]:
+        """Where the piece goes."""
+        return destinations(self._piece)
+
     def stretch(self, first: int) -> Stretch | None:
         """The rows from one on as a stretch; None if they have to be looked at one by one."""
         columns = self._piece.columns
@@ -166,15 +171,8 @@ class Rows:
             yield Row(self._destination_of(row) if destination is None else destination, message_of(row), body or b"")
 
     def _destination_of(self, row: int) -> Destination:
-        """Where a row goes; the default exchange is the way to the queue that the routing key names."""
-        queue, exchange, key = (_text(name, self._piece.cell(name, row)) for name in DESTINATION)
-        if queue is None and not exchange:
-            queue = key
-        if not queue and not exchange:
-            raise InvalidArgument(
-                "a row has neither a queue nor an exchange: name one of them for all rows, or for each"
-            )
-        return Destination(queue) if queue else Destination(None, exchange or "", key or "")
+        """Where a row goes."""
+        return _destination(*(self._piece.cell(name, row) for name in DESTINATION))
 
     def _checked(self, row: int) -> Prepared:
         """What all rows have in common, if the rest can be read; its range was checked with the piece."""
@@ -235,18 +233,27 @@ def _numbers(said: Mapping[str, Texts | Numbers], name: str) -> Numbers | None:
     return column
 
 
-def destinations(piece: Piece) -> Iterator[Destination]:
-    """Every queue and exchange that a piece may go to, whatever the routing key."""
-    queues = {_text("queue", cell) for cell in piece.distinct("queue")}
-    yield from (Destination(queue) for queue in queues if queue)
-    if None in queues or "" in queues:
-        for cell in piece.distinct("exchange"):
-            exchange = _text("exchange", cell)
-            if exchange:
-                yield Destination(None, exchange)
-            else:
-                keys = {_text("routing_key", key) for key in piece.distinct("routing_key")}
-                yield from (Destination(key) for key in keys if key)
+def destinations(piece: Piece) -> set[Destination]:
+    """Every queue and exchange that a piece goes to, whatever the routing key; refuse a row that goes nowhere.
+
+    A piece without rows goes where its constants say: permissions count for it, too.
+    """
+    pairs = piece.distinct("queue", "exchange")
+    if (None, None) in ((queue or None, exchange or None) for queue, exchange in pairs):
+        rows = piece.distinct(*DESTINATION)
+    else:
+        rows = {(queue, exchange, None) for queue, exchange in pairs}
+    return {_destination(*row)._replace(routing_key="") for row in rows}
+
+
+def _destination(*cells: Cell) -> Destination:
+    """Where a row goes; the default exchange is the way to the queue that the routing key names."""
+    queue, exchange, key = (_text(name, cell) for name, cell in zip(DESTINATION, cells, strict=True))
+    if queue is None and not exchange:
+        queue = key
+    if not queue and not exchange:
+        raise InvalidArgument("a row has neither a queue nor an exchange: name one of them for all rows, or for each")
+    return Destination(queue) if queue else Destination(None, exchange or "", key or "")
 
 
 def _text(name: str, cell: Cell) -> str | None:

@@ -37,10 +37,11 @@ from leveret.sink.elsewhere import Elsewhere
 from leveret.sink.ledger import Batch, Ledger, Share, Sink
 from leveret.sink.pieces import Piece
 from leveret.sink.publishing import Chunk, check, goes_to_stream
+from leveret.sink.quota import Quota
 from leveret.sink.rollforward import RollForward, chunks, pieces_of
 from leveret.sink.rows import Destination, Row, Rows, Stretch, destinations
 from leveret.sink.shelf import Shelf
-from leveret.sink.staging import Folder, Staging, StagingLimits
+from leveret.sink.staging import Folder, Staging
 from leveret.telemetry.logs import Log
 
 DIRECTORY = "staging"
@@ -91,24 +92,25 @@ class Sinks:
         self,
         broker: Broker,
         directory: str,
-        limits: StagingLimits,
+        quota: Quota,
         batches_max: int,
         elsewhere: Elsewhere | None = None,
     ) -> None:
         """Take up what was decided, staged in a directory; `start` goes on with it.
 
-        Those of a shard, which reach other shards `elsewhere`, stage where its next owner finds it.
+        Those of a shard, which reach other shards `elsewhere`, stage where its next owner finds it; the shards of a
+        node share a quota.
         """
         store = broker.guard.store
         assert store is not None, "a broker in memory has nowhere to stage"
         self._broker = broker
         self._guard = broker.guard
-        self._age_ms = limits.age_ms
+        self._age_ms = quota.limits.age_ms
         now_ms = broker.guard.clock.now_ms()
         place = Folder(Disk(Path(directory) / DIRECTORY)) if elsewhere is None else Shelf(broker)
         self._elsewhere = elsewhere
         self._definitions = (lambda: broker.guard) if elsewhere is None else elsewhere.definitions
-        self._staging = Staging(place, store.options.keys, limits, now_ms)
+        self._staging = Staging(place, store.options.keys, quota, now_ms)
         with broker.guard as core:
             self._ledger = Ledger(core, batches_max)
         self._committing: dict[Sink, asyncio.Task[Batch]] = {}
@@ -130,13 +132,14 @@ class Sinks:
         for task in self._tasks:
             task.cancel()
         self._threads.close()
+        self._staging.close()
 
     # Staging
 
     async def put(self, sink: Sink, part: str, piece: int, data: bytes, allow: Allow) -> int:
         """Stage a piece; give the number of its rows when it is on the disk."""
-        found = Piece(data)
-        for destination in destinations(found):
+        found, places = await self._threads.run(_read, data)
+        for destination in places:
             allow(destination)
         now_ms = self._guard.clock.now_ms()
         await self._threads.run(self._staging.put, sink, part, piece, data, now_ms)
@@ -191,9 +194,10 @@ class Sinks:
     async def _check(self, batch: Batch, order: Order, allow: Allow) -> None:
         """Refuse a batch of which not every row could be published now."""
         allowed: set[Destination] = set()
+        empty: set[Destination] = set()
         rows = unroutable = 0
         pieces = pieces_of(self._staging, batch, self._broker.options.message_bytes_max)
-        waiting = chunks(pieces, read=Rows.outline)
+        waiting = chunks(_noted(pieces, empty), read=Rows.outline)
         while chunk := await self._threads.run(next, waiting, None):
             places = {chunk.destination} if isinstance(chunk, Stretch) else {row.destination for row in chunk}
             new = places - allowed
@@ -203,6 +207,8 @@ class Sinks:
                 unroutable += check(core, order.sink.vhost, chunk, new)
             allowed |= new
             rows += len(chunk)
+        for destination in empty - allowed:
+            allow(destination)
         if rows != order.rows:
             raise PreconditionFailed(f"{rows} rows are staged, not {order.rows}: write the batch again")
         if unroutable and order.unroutable == "refuse":
@@ -312,6 +318,20 @@ class Sinks:
             LOG.warning("work on a sink failed", reason=error)
         elif error is not None and not isinstance(error, REFUSALS):
             LOG.error("work on a sink failed", error)
+
+
+def _read(data: bytes) -> tuple[Piece, set[Destination]]:
+    """A piece and where it goes. In a thread: it may name a destination for each of a million rows."""
+    piece = Piece(data)
+    return piece, destinations(piece)
+
+
+def _noted(pieces: Iterator[Rows], empty: set[Destination]) -> Iterator[Rows]:
+    """The same, noting where those without rows would go: a commit is refused for them as for rows."""
+    for rows in pieces:
+        if not len(rows):
+            empty |= rows.destinations
+        yield rows
 
 
 def answer(batch: Batch) -> dict[str, Any]:

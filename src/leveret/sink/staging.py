@@ -1,6 +1,6 @@
 """Staged pieces: files in a directory of their own, or on a shelf, durable before they are acknowledged.
 
-    name    <sink, as 32 hexadecimal digits>.<part>.<number of the piece>
+    name    <user, then sink, 16 hexadecimal digits each>.<part>.<number of the piece>
     file    | magic "LVS1" | u32 crc32c of the name and of all that follows | key id 16 | piece |
     piece   as it came, or, encrypted, | nonce 12 | piece | tag 16 |, bound to the name
 
@@ -18,6 +18,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from leveret.core.errors import (
+    BrokerClosed,
     DamagedJournal,
     DiskFull,
     InvalidArgument,
@@ -25,12 +26,12 @@ from leveret.core.errors import (
     LeveretError,
     NotFound,
     PreconditionFailed,
-    TooMany,
 )
 from leveret.journal.disk import NO_ROOM, TEMPORARY, Disk, replace_file
 from leveret.journal.encryption import KEY_ID_BYTES, NONCE_BYTES, PLAIN, Keys
 from leveret.journal.records import crc32c
 from leveret.sink.ledger import Share, Sink
+from leveret.sink.quota import Quota, digest_of
 
 MAGIC = b"LVS1"
 HEAD = struct.Struct(f"<4sI{KEY_ID_BYTES}s")
@@ -41,26 +42,12 @@ NAME = re.compile(r"([0-9a-f]{32})\.([A-Za-z0-9_-]{1,64})\.(\d{1,5})")
 PIECES_MAX = 10_000  # of one part
 
 
-@dataclass(frozen=True, slots=True)
-class StagingLimits:
-    """Without them a stranger with write access to one queue could fill the disk."""
-
-    bytes_max: int
-    sink_bytes_max: int
-    age_ms: int
-
-
 @dataclass(slots=True)
 class Staged:
     """The pieces of one part, with their sizes."""
 
     used_ms: int
     pieces: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return sum(self.pieces.values())
 
 
 class Place(Protocol):
@@ -101,13 +88,14 @@ class Folder:
 class Staging:
     """The staged parts of all sinks. Safe for threads: writing and reading wait for the disk."""
 
-    def __init__(self, place: Place, keys: Keys, limits: StagingLimits, now_ms: int) -> None:
+    def __init__(self, place: Place, keys: Keys, quota: Quota, now_ms: int) -> None:
         """Take up what is there; it counts as new."""
         self._place = place
         self._keys = keys
-        self._limits = limits
+        self._quota = quota
+        self._closed = False
         self._lock = threading.Condition()
-        self._writing: set[str] = set()
+        self._writing: set[tuple[str, str, int]] = set()
         self._claimed: set[tuple[str, str]] = set()
         self._sinks: dict[str, dict[str, Staged]] = {}
         for name in place.names():
@@ -116,7 +104,16 @@ class Staging:
                 place.unlink(name)
             elif known is not None:
                 staged = self._sinks.setdefault(known[1], {}).setdefault(known[2], Staged(now_ms))
-                staged.pieces[int(known[3])] = place.size(name)
+                size = staged.pieces[int(known[3])] = place.size(name)
+                quota.add(known[1], size, 1)
+
+    def close(self) -> None:
+        """Count nothing any more: the next owner of the shard counts what is staged in it."""
+        with self._lock:
+            self._closed = True
+            for digest, parts in self._sinks.items():
+                sizes = [size for staged in parts.values() for size in staged.pieces.values()]
+                self._quota.add(digest, -sum(sizes), -len(sizes))
 
     def put(self, sink: Sink, part: str, piece: int, data: bytes, now_ms: int) -> None:
         """Store a piece durably; the same one again takes the place of the first."""
@@ -124,19 +121,20 @@ class Staging:
             raise InvalidArgument("a part has a name of 1 to 64 letters, digits, _ and -: choose another one")
         if not 0 <= piece < PIECES_MAX:
             raise InvalidArgument(f"pieces are numbered from 0 to {PIECES_MAX - 1}, not {piece}: make larger ones")
-        name = _name(_digest(sink), part, piece)
+        digest = self._key(sink)
+        name, key = _name(digest, part, piece), (digest, part, piece)
         with self._lock:
-            # Somebody who lost an answer may send the piece again before the first one is written.
-            self._lock.wait_for(lambda: name not in self._writing)
-            self._reserve(_digest(sink), part, piece, HEAD.size + NONCE_BYTES + len(data), now_ms)
-            self._writing.add(name)
+            # A client that lost an answer may send the piece again before the first one is written.
+            self._lock.wait_for(lambda: key not in self._writing)
+            self._reserve(digest, part, piece, HEAD.size + NONCE_BYTES + len(data), now_ms)
+            self._writing.add(key)
         try:
             self._place.write(name, *self._sealed(name, data))
         except LeveretError:
-            self._remove(_digest(sink), part, piece)
+            self._remove(*key)
             raise
         except OSError as error:
-            self._remove(_digest(sink), part, piece)
+            self._remove(*key)
             if error.errno in NO_ROOM:
                 raise DiskFull(
                     "the disk is full: free space, or let consumers work; then send the piece again"
@@ -144,28 +142,25 @@ class Staging:
             raise JournalError(f"a piece could not be staged ({error}): see to the disk of the server") from error
         finally:
             with self._lock:
-                self._writing.discard(name)
+                self._writing.discard(key)
                 self._lock.notify_all()
 
     def _reserve(self, digest: str, part: str, piece: int, size: int, now_ms: int) -> None:
         """Count a piece before it is written; refuse what is over a limit. Under the lock."""
         if (digest, part) in self._claimed:
             raise PreconditionFailed(f"part '{part}' is being committed: write under another name")
-        of_sink = sum(staged.size for staged in self._sinks.get(digest, {}).values())
-        of_all = sum(staged.size for each in self._sinks.values() for staged in each.values())
-        for used, most, what in (
-            (of_sink, self._limits.sink_bytes_max, "of one sink (staging_sink_bytes_max)"),
-            (of_all, self._limits.bytes_max, "of all sinks (staging_bytes_max)"),
-        ):
-            if used + size > most:
-                raise TooMany(f"{most} bytes {what} are staged, which is the limit: write smaller batches, or raise it")
+        if self._closed:
+            raise BrokerClosed("another node has taken the shard of this sink over: send the piece again")
+        known = self._sinks.get(digest, {}).get(part)
+        before = None if known is None else known.pieces.get(piece)
+        self._quota.take(digest, size - (before or 0), before is None)
         staged = self._sinks.setdefault(digest, {}).setdefault(part, Staged(now_ms))
         staged.used_ms = now_ms
         staged.pieces[piece] = size
 
     def read(self, sink: Sink, part: str, piece: int) -> bytes:
         """A piece as it came."""
-        name = _name(_digest(sink), part, piece)
+        name = _name(self._key(sink), part, piece)
         try:
             data = self._place.read_all(name)
         except FileNotFoundError:
@@ -191,13 +186,15 @@ class Staging:
 
     def claim(self, sink: Sink, shares: Collection[Share]) -> None:
         """Keep parts as they are until they are released; refuse if a piece of one is missing."""
-        digest = _digest(sink)
-        names = {_name(digest, share.part, piece) for share in shares for piece in range(share.pieces)}
+        digest = self._key(sink)
+        parts = {share.part for share in shares}
         with self._lock:
-            self._lock.wait_for(lambda: self._writing.isdisjoint(names))
+            self._lock.wait_for(lambda: not any(key[0] == digest and key[1] in parts for key in self._writing))
             for share in shares:
                 staged = self._sinks.get(digest, {}).get(share.part)
-                if share.pieces and (staged is None or not staged.pieces.keys() >= set(range(share.pieces))):
+                # By their number first: a client may name 10,000 parts of 10,000 pieces each.
+                pieces = {} if staged is None else staged.pieces
+                if len(pieces) < share.pieces or not all(piece in pieces for piece in range(share.pieces)):
                     raise NotFound(
                         f"part '{share.part}' of sink '{sink.name}' is not staged, or was too old: write it again"
                     )
@@ -206,18 +203,20 @@ class Staging:
     def release(self, sink: Sink, shares: Collection[Share]) -> None:
         """Give up a claim."""
         with self._lock:
-            self._claimed -= {(_digest(sink), share.part) for share in shares}
+            digest = self._key(sink)
+            self._claimed -= {(digest, share.part) for share in shares}
 
     def drop(self, sink: Sink, parts: Collection[str]) -> None:
         """Remove parts, but for those that are claimed; those that are not there are no error."""
+        digest = self._key(sink)
         with self._lock:
-            gone = [each for part in parts for each in self._unclaimed(_digest(sink), part)]
+            gone = [each for part in parts for each in self._unclaimed(digest, part)]
         for each in gone:
             self._remove(*each)
 
     def sweep(self, now_ms: int) -> int:
         """Remove the pieces of parts that nobody has used for long; give their number."""
-        until_ms = now_ms - self._limits.age_ms
+        until_ms = now_ms - self._quota.limits.age_ms
         with self._lock:
             old = [
                 (digest, part)
@@ -239,8 +238,12 @@ class Staging:
 
     def bytes_of(self, sink: Sink) -> int:
         """What a sink has staged."""
-        with self._lock:
-            return sum(staged.size for staged in self._sinks.get(_digest(sink), {}).values())
+        return self._quota.bytes_of(self._key(sink))
+
+    def _key(self, sink: Sink) -> str:
+        """The sink in names of files; files of an older version keep their names as long as the sink has such."""
+        legacy = _legacy_digest(sink)
+        return legacy if legacy in self._sinks else digest_of(sink)
 
     def _remove(self, digest: str, part: str, piece: int) -> None:
         """Forget a piece and remove its file."""
@@ -252,15 +255,17 @@ class Staging:
         with self._lock:
             parts = self._sinks.get(digest, {})
             if part in parts:
-                parts[part].pieces.pop(piece, None)
+                size = parts[part].pieces.pop(piece, None)
+                if size is not None and not self._closed:
+                    self._quota.add(digest, -size, -1)
                 if not parts[part].pieces:
                     del parts[part]
             if not parts:
                 self._sinks.pop(digest, None)
 
 
-def _digest(sink: Sink) -> str:
-    """A sink in the name of a file: users choose names as they like."""
+def _legacy_digest(sink: Sink) -> str:
+    """How versions before quotas of users named the files of a sink."""
     return blake2b("\0".join(sink).encode(), digest_size=SINK_BYTES).hexdigest()
 
 

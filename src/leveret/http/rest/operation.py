@@ -22,6 +22,7 @@ from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import Audit
 
 SCANS_MAX = 4
+FOREIGN = "web token: "
 
 T = TypeVar("T")
 Answer = Response | Stream
@@ -111,6 +112,11 @@ class Call:
         self.vhost = request.query.get("vhost", VHOST) if request.raw_query else VHOST
         self.body: dict[str, Any] = {}
         self.query: dict[str, Any] = {}
+
+    @property
+    def owner(self) -> str:
+        """The user that what the call makes belongs to: users of a token issuer may have the names of local ones."""
+        return self.identity.user if self.identity.local else f"{FOREIGN}{self.identity.user}"
 
     @property
     def queue(self) -> Queue:

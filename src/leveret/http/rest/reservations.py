@@ -39,7 +39,7 @@ PAGE_BYTES = 8 << 20
 STEP = 250  # messages that one hold of the lock looks at
 STEP_BYTES = 1 << 20
 NEXT_CHARS_MAX = 64
-_RESERVED = {
+_RESERVED: dict[str, Any] = {
     "type": "object",
     "required": ["start", "end", "messages", "bytes"],
     "properties": {
@@ -48,6 +48,23 @@ _RESERVED = {
         "messages": {"type": "integer"},
         "bytes": {"type": "integer"},
         "waiting": {"type": "integer", "description": "Messages that are ready in the queue."},
+    },
+}
+_GROUPS = {
+    "type": "object",
+    "properties": {
+        "groups": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "user": {"type": "string", "description": "The user that made the group; its limit counts it."},
+                    "idle_seconds": {"type": "number", "description": "Since the last request, or the last restart."},
+                    **{name: _RESERVED["properties"][name] for name in ("start", "end", "messages", "bytes")},
+                },
+            },
+        }
     },
 }
 _PAGE = {"type": "string", "contentMediaType": MEDIA_TYPE}
@@ -73,12 +90,29 @@ def reserve(call: Call) -> Any:
     """Reserve messages."""
     queue, body = call.queue, call.body
     count, size = body.get("max_messages", MESSAGES_MAX), body.get("max_bytes", BYTES_MAX)
-    name = call.request.parameters["group"]
-    return call.desk.change(
-        lambda core: _told(
-            core.reservations.reserve(queue.core, name, body.get("start"), count, size, _lease_ms(call)), queue
-        )
-    )
+    name, start = call.request.parameters["group"], body.get("start")
+
+    def action(core: Core) -> Response:
+        found = core.reservations.reserve(queue.core, name, start, count, size, _lease_ms(call), call.owner)
+        return _told(found, queue)
+
+    return call.desk.change(action)
+
+
+def list_groups(call: Call) -> Any:
+    """The groups of a queue."""
+    queue = call.queue
+    with queue.guard as core:
+        groups = [
+            {
+                "name": group.name,
+                "user": group.user,
+                "idle_seconds": (core.now_ms - group.used_ms) / 1000,
+                **group.reserved._asdict(),
+            }
+            for group in core.reservations.of(queue.core)
+        ]
+    return json_response({"groups": sorted(groups, key=lambda row: row["name"])})
 
 
 def _group(call: Call, core: Core, queue: Queue) -> ReaderGroup:
@@ -198,6 +232,14 @@ def _cursor(text: str) -> Cursor:
 
 
 OPERATIONS = (
+    Operation(
+        "GET",
+        "/queues/{queue}/reservations",
+        "List the groups that read a queue by reservations",
+        list_groups,
+        Need("read"),
+        {200: ("Groups by name.", _GROUPS)},
+    ),
     Operation(
         "POST",
         "/queues/{queue}/reservations/{group}",

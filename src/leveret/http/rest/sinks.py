@@ -5,17 +5,18 @@ from leveret.http.response import Response, json_response
 from leveret.http.rest.exchanges import check_topic
 from leveret.http.rest.fields import Choice, Flag, Listed, Record, Text, Whole
 from leveret.http.rest.leases import DONE
-from leveret.http.rest.operation import Answer, Call, Operation
+from leveret.http.rest.operation import Answer, Call, Kind, Operation
 from leveret.sink.ledger import Share, Sink
+from leveret.sink.pieces import SHORT_BYTES_MAX
 from leveret.sink.rows import Destination
 from leveret.sink.sinks import Order, Sinks, answer
 from leveret.sink.staging import PIECES_MAX
 
 SINK_CHARS_MAX = 200
 PART_CHARS_MAX = 64
-FOREIGN = "web token: "
 PARTS_MAX = 10_000  # all of them are named in one entry of the journal
 ROWS_MAX = 1 << 40
+KINDS: tuple[Kind, ...] = ("queue", "exchange")
 BATCH_MAX = (1 << 53) - 1  # what JSON can count to everywhere
 
 
@@ -41,6 +42,9 @@ async def commit(call: Call) -> Answer:
     )
     if len({share.part for share in order.shares}) < len(order.shares):
         raise InvalidArgument("a part is named twice: name each once")
+    for kind in KINDS:
+        if kind in body:
+            call.check("write", kind, body[kind])
     batch = await _sinks(call).commit(order, lambda each: _allow(call, each))
     return json_response(answer(batch), 200 if batch.published else 202)
 
@@ -53,7 +57,7 @@ async def abort(call: Call) -> Answer:
 
 def list_all(call: Call) -> Answer:
     """The sinks of the caller."""
-    return json_response({"sinks": list(_sinks(call).described(call.vhost, _owner(call)))})
+    return json_response({"sinks": list(_sinks(call).described(call.vhost, call.owner))})
 
 
 async def delete(call: Call) -> Answer:
@@ -63,6 +67,8 @@ async def delete(call: Call) -> Answer:
 
 
 def _sinks(call: Call) -> Sinks:
+    """The sinks, for a user of the virtual host."""
+    call.identity.check_vhost(call.access.permissions, call.vhost)
     if call.sinks is None:
         raise NotSupported("this broker is in memory and has nowhere to stage batches: give it a data directory")
     return call.sinks
@@ -73,12 +79,7 @@ def sink_of(call: Call) -> Sink:
     name = call.request.parameters["sink"]
     if len(name) > SINK_CHARS_MAX:
         raise InvalidArgument(f"a sink has a name of 1 to {SINK_CHARS_MAX} characters: choose a shorter one")
-    return Sink(call.vhost, _owner(call), name)
-
-
-def _owner(call: Call) -> str:
-    """Whose sinks they are: somebody else's users may have the names of ours."""
-    return call.identity.user if call.identity.local else f"{FOREIGN}{call.identity.user}"
+    return Sink(call.vhost, call.owner, name)
 
 
 def _number(text: str, most: int) -> int:
@@ -147,6 +148,8 @@ OPERATIONS = (
                 "rows": Whole("How many rows they have together.", 0, ROWS_MAX, required=True),
                 "origin": Text("Which query it is: another one is refused the same batch.", SINK_CHARS_MAX),
                 "once": Flag("The sink has no other batch, and may be forgotten after a while."),
+                "queue": Text("The queue or stream of all rows: may be checked without rows.", SHORT_BYTES_MAX, 1),
+                "exchange": Text("The exchange of all rows, likewise.", SHORT_BYTES_MAX, 1),
                 "unroutable": Choice("What to do if a row would reach no queue; default: refuse.", "refuse", "drop"),
             },
         ),
