@@ -73,7 +73,7 @@ class ManagedNode(WebNode):
             lambda change: self.alerts.book.follow(change.kind, change.definition, change.removed)
         )
         verbs = ShardVerbs(self.node)
-        ground = Ground(guard.core, access, alerts=self.alerts, shards=shards, elsewhere=verbs)
+        ground = Ground(guard.core, access, alerts=self.alerts, shards=shards, elsewhere=verbs, audit=self.audit)
         verbs.serve(ground)
         self.ground = ground
         fronts = self.fronts.server

@@ -42,3 +42,14 @@ def test_an_act_is_noted_once_by_the_node_that_was_asked(cluster: ManagedCluster
     expected += ["PUT /api/users/ada", "POST /api/nodes/a/drain"]
     assert acts(cluster, "b") == [("guest", act) for act in expected]
     assert acts(cluster, "a") == []
+
+
+def test_any_node_lists_the_rows_of_all(cluster: ManagedCluster) -> None:
+    cluster.api("a").put("/vhosts/first")
+    cluster.api("b").put("/vhosts/second")
+    rows = cluster.ok("a", "POST /operator/audit.list", {"kind": "administration"})["result"]
+    assert {(row["node"], row["act"]) for row in rows} == {
+        ("a", "PUT /api/vhosts/first"),
+        ("b", "PUT /api/vhosts/second"),
+    }
+    assert len(cluster.ok("b", "POST /operator/audit.list", {"limit": 1})["result"]) == 1

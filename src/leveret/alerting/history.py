@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Iterable
 
 from leveret.alerting.engine import FIRING, RESOLVED, Key
+from leveret.telemetry.chain import Row
 from leveret.telemetry.logs import Log
-from leveret.telemetry.row_file import FILE_BYTES_MAX, Row, RowFile
+from leveret.telemetry.row_file import FILE_BYTES_MAX, RowFile
 
 EVENTS_MAX = 5_000  # in memory: as many as there may be alerts, so that each that is firing can be found again
 SENT, NOT_SENT, SILENCED, UNSILENCED = "sent", "not sent", "silenced", "unsilenced"

@@ -32,6 +32,7 @@ MODULES = {
     "definitions": "definitions",
     "status": "status",
     "cluster": "cluster",
+    "audit": "audit",
     "pipeline": "pipeline",
     "bench": "bench.command",
     "doctor": "doctor.command",

@@ -198,7 +198,7 @@ class NodeServer(Server):
         )
         cluster = Operations(joined, self._drained, shared.told)
         facts, verbs = partial(self._facts, amqp), ShardVerbs(joined.node)
-        ground = Ground(guard.core, access, facts, alerts, shards, cluster, verbs)
+        ground = Ground(guard.core, access, facts, alerts, shards, cluster, verbs, self._audit)
         verbs.serve(ground)
         return ground
 

@@ -13,7 +13,7 @@ import json
 import os
 import socket
 import stat
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from inspect import isawaitable
 from typing import Any
@@ -34,9 +34,21 @@ CONNECTIONS_MAX = 16
 LAST_WORDS_S = 1.0  # for answers that are under way when the server stops
 SHOWN = ("name", "user", "vhost", "exchange", "stream", "section")  # the arguments that the log tells
 # Verbs that change nothing: monitoring asks all the time.
-QUESTIONS = ("list", "show", "lag", "export", "status", "examine", "firing", "silences", "history", "receivers")
+QUESTIONS = (
+    "list",
+    "show",
+    "lag",
+    "export",
+    "status",
+    "examine",
+    "firing",
+    "silences",
+    "history",
+    "receivers",
+    "heads",
+)
 
-SHARDED = frozenset((*streams.VERBS, *groups.VERBS, *journal.VERBS, "alerts.firing", "alerts.history"))
+SHARDED = frozenset((*streams.VERBS, *groups.VERBS, *journal.VERBS, "alerts.firing", "alerts.history", "audit.list"))
 """Verbs on what the shards and nodes of a cluster have for themselves."""
 
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -184,18 +196,23 @@ class ControlServer:
         except Exception as error:
             LOG.error("control request failed", error)
             return {"error": LeveretError.__name__, "message": "the server failed: its log says why"}
-        self._note(str(verb), {name: request[name] for name in SHOWN if name in request})
+        self._note(str(verb), shown(request))
         return {"result": result}
 
-    def _note(self, verb: str, shown: dict[str, Any]) -> None:
+    def _note(self, verb: str, facts: dict[str, Any]) -> None:
         """Tell what was done; a question is nothing to be noted."""
         if verb.endswith(QUESTIONS):
-            LOG.debug("control", verb=verb, **shown)
+            LOG.debug("control", verb=verb, **facts)
             return
-        LOG.info("control", verb=verb, **shown)
+        LOG.info("control", verb=verb, **facts)
         if self._audit is not None:
             # Whoever may open the socket is the one who runs the server.
-            self._audit.note(OPERATOR, verb, **shown)
+            self._audit.note(OPERATOR, verb, **facts)
+
+
+def shown(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a verb that the logs tell."""
+    return {name: arguments[name] for name in SHOWN if name in arguments}
 
 
 def parsed(line: bytes) -> dict[str, Any]:

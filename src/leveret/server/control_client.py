@@ -7,8 +7,9 @@ with connect("data") as operator:
 import json
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any, Protocol
 
 from leveret.core import errors
@@ -17,9 +18,10 @@ from leveret.embedded.broker import Broker, open
 from leveret.journal.disk import LOCK_NAME
 from leveret.journal.meta import META_NAME
 from leveret.security.access import Access
-from leveret.server.administration.site import Site
+from leveret.server.administration.site import OPERATOR, Site
 from leveret.server.administration.verbs import call
-from leveret.server.control import REQUEST_BYTES_MAX, socket_address
+from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, shown, socket_address
+from leveret.telemetry.audit import Audit
 
 ANSWER_S = 60.0
 ANSWER_BYTES_MAX = 256 << 20
@@ -74,11 +76,12 @@ class Remote:
 class Local:
     """A data directory that no server has open."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, audit: Audit) -> None:
         """Work on an open broker; its first user is made by the server, not here."""
         self._broker = broker
+        self._audit = audit
         with broker.guard as core:
-            self._site = Site(core, Access(core, default_user=None))
+            self._site = Site(core, Access(core, default_user=None), audit=audit)
 
     def call(self, verb: str, **arguments: Any) -> Any:
         """See Operator."""
@@ -87,6 +90,8 @@ class Local:
             result = call(self._site, verb, arguments)
             frame = guard.commit()
         guard.wait(frame)
+        if not verb.endswith(QUESTIONS):
+            self._audit.note(OPERATOR, verb, **shown(arguments))
         return result
 
 
@@ -107,8 +112,13 @@ def connect(directory: str, options: Mapping[str, Any] | None = None, store: str
         return
     if store is not None or is_elsewhere(directory):
         raise NotFound(f"no server listens in {directory}, and it has no messages: start it, or name one by --url")
-    with opened(directory, options or {}) as broker:
-        yield Local(broker)
+    with opened(directory, options or {}) as broker, audit_of(broker, directory) as audit:
+        yield Local(broker, audit)
+
+
+def audit_of(broker: Broker, directory: str) -> AbstractContextManager[Audit]:
+    """The audit log of a directory; how large its files may be is for its server to decide, at the next start."""
+    return closing(Audit(broker.guard.clock, directory, bytes_max=sys.maxsize))
 
 
 def check_directory(directory: str) -> None:

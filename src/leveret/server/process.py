@@ -216,7 +216,7 @@ class Server:
             guard.on_durable(amqp.durable)
         audit = self._audit
         alerting = alerting_of(options, guard)
-        ground = Site(core, access, partial(self._facts, amqp), alerting)
+        ground = Site(core, access, partial(self._facts, amqp), alerting, audit=audit)
         sharing = await shared.start(access.users)
         desk = Desk(self._broker)
         api = RestApi(desk, access, audit, sinks_of(options, self._broker, quota_of(options)), shared.idempotency)

@@ -14,7 +14,7 @@ from leveret.http.router import Routes
 from leveret.security.access import ADMINISTRATOR
 from leveret.server.administration.site import Site
 from leveret.server.administration.verbs import VERBS
-from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, SHOWN, Run, perform
+from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, Run, perform, shown
 from leveret.telemetry.audit import Audit
 
 PREFIX = "/operator/"
@@ -43,7 +43,7 @@ class RemoteControl:
         try:
             identity.check_tag(ADMINISTRATOR)
             arguments = arguments_of(request)
-            facts |= {name: arguments[name] for name in SHOWN if name in arguments}
+            facts |= shown(arguments)
             result = await perform(self._run, self._site, verb, arguments)
         except LeveretError as error:
             operation = verb if verb in VERBS else UNKNOWN

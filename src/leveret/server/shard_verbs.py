@@ -4,6 +4,7 @@ of a stream      by its shard; making and deleting one is decided for all nodes
 lists            by all shards, as one list
 the journal      by all shards
 alerts           what is wrong, and what happened: by all nodes, as one list
+the audit log    by all nodes, as one list
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from leveret.http.problem import problem
 from leveret.http.request import Peer, Request
 from leveret.http.response import Response, json_response
 from leveret.node.web.edges import Edge
-from leveret.server.administration import alerts, journal, streams
+from leveret.server.administration import alerts, audit, journal, streams
 from leveret.server.administration.site import Site
 from leveret.server.administration.verbs import call
 from leveret.server.control import durably, refusal
@@ -35,9 +36,11 @@ NOBODY = Peer("", 0)
 OK = 200
 
 Arguments = dict[str, Any]
+LIMITED = {"alerts.history": alerts.EVENTS, "audit.list": audit.ROWS}
 GATHERED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "alerts.firing": lambda row: (row["state"], row["since_ms"]),
     "alerts.history": lambda row: -row["at_ms"],
+    "audit.list": lambda row: -row["at_ms"],
 }
 """What nodes have for themselves, and the order of it: what fires stands before what is pending."""
 
@@ -104,7 +107,7 @@ class ShardVerbs:
         """The rows of all nodes that answer, each with its node."""
         told = await self._node.courier.told_everywhere(EDGE, _request(verb, arguments))
         rows = [{**row, "node": name} for name, body in sorted(told.items()) for row in json.loads(body)]
-        most = max(0, arguments.get("limit", alerts.EVENTS)) if verb == "alerts.history" else len(rows)
+        most = max(0, arguments.get("limit", LIMITED[verb])) if verb in LIMITED else len(rows)
         return sorted(rows, key=GATHERED[verb])[:most]
 
     async def _ask(self, home: str, verb: str, arguments: Arguments) -> Any:

@@ -4,8 +4,9 @@
     audit-clients.jsonl    what all other users did, and every change by AMQP and SQS
     audit-refusals.jsonl   refused operations and failed logins, counted: see refusals.py
 
-Each file has its own bound (see row_file.py), so that rows of one kind never push out those of another: a user without
-permissions can only fill the third file, and one without the tag `administrator` only the last two.
+The lines of each are chained: see chain.py. Each file has its own bound (see row_file.py), so that rows of one kind
+never push out those of another: a user without permissions can only fill the third file, and one without the tag
+`administrator` only the last two.
 
 Rows of the first file are written before the client has its answer. All others are written together: after FLUSH_S, or
 as soon as PENDING_MAX of them wait. Every row is synced to the disk within about FLUSH_S after that. `recent` reads
@@ -23,9 +24,10 @@ from typing import Any, Literal, get_args
 
 from leveret.clock import Clock
 from leveret.core.errors import LeveretError
+from leveret.telemetry.chain import Head, Row
 from leveret.telemetry.logs import HIDDEN, SECRET, Log, around
 from leveret.telemetry.refusals import Key, Refusals
-from leveret.telemetry.row_file import ENDS, FILE_BYTES_MAX, Row, RowFile, sync
+from leveret.telemetry.row_file import ENDS, FILE_BYTES_MAX, RowFile, sync
 
 ACTS_MAX = 1_000  # of each kind, in memory
 FIELD_BYTES_MAX = 512  # as JSON: a queue name of 255 bytes fits, in whatever script
@@ -44,6 +46,9 @@ FILES: dict[Kind, str] = {
     "clients": "audit-clients",
     "refusals": "audit-refusals",
 }
+
+LINKS = frozenset(("seq", "prev"))
+LOST: Row = {"by": "(server)", "act": "write the audit log", "outcome": "the disk did not take rows: see the log"}
 
 LOG = Log("audit")
 
@@ -71,8 +76,20 @@ class Trail:
         self.file = file
         self.rows: deque[tuple[int, int, Row]] = deque(maxlen=ACTS_MAX)
         self.pending: list[Row] = []
+        self.lost = 0
+        """Rows that the disk did not take."""
         for row in file.read(ACTS_MAX):
-            self.rows.append((_time_of(row), -1, row))
+            shown = {name: value for name, value in row.items() if name not in LINKS}
+            self.rows.append((_time_of(row), -1, shown))
+
+    def write(self, rows: list[Row]) -> None:
+        """Write rows; how many the disk has not taken is told by a row as soon as it takes some again."""
+        if not rows:
+            return
+        told = [{**rows[0], **LOST, "count": self.lost}] if self.lost else []
+        written = self.file.append([*told, *rows])
+        left = len(rows) + len(told) - written
+        self.lost = self.lost + len(rows) if written == 0 and self.lost else left
 
 
 class Audit:
@@ -81,7 +98,9 @@ class Audit:
     def __init__(self, clock: Clock, directory: str | None = None, *, bytes_max: int = FILE_BYTES_MAX) -> None:
         """Keep rows in a directory, or in memory only. `bytes_max` is for each file, of which a kind has two."""
         self._clock = clock
-        self._trails = {kind: Trail(RowFile(directory, name, LOG, bytes_max)) for kind, name in FILES.items()}
+        self._trails = {
+            kind: Trail(RowFile(directory, name, LOG, bytes_max, chained=True)) for kind, name in FILES.items()
+        }
         self._refusals = Refusals()
         self._numbers = count()
         self._mutex = Lock()
@@ -161,6 +180,10 @@ class Audit:
         found = merge(*newest, key=lambda each: each[:2], reverse=True)
         return [{**row, "kind": name} for _, _, name, row in islice(found, limit)]
 
+    def heads(self) -> dict[Kind, Head]:
+        """The last line of each log that is in its file."""
+        return {kind: trail.file.head for kind, trail in self._trails.items()}
+
     # The disk
 
     def start(self) -> None:
@@ -197,7 +220,7 @@ class Audit:
             for trail in self._trails.values():
                 with self._mutex:
                     rows, trail.pending = trail.pending, []
-                trail.file.append(rows)
+                trail.write(rows)
 
     def _sync(self) -> None:
         with self._writing:

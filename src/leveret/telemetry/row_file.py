@@ -1,52 +1,104 @@
 """Rows that the next process reads: one JSON object in a line, in a file of bounded size.
 
-When the file is full it becomes `NAME.1.jsonl`, in place of the one before, and a new one is begun.
+When the file is full it becomes `NAME.1.jsonl`, in place of the one before, and a new one is begun. The lines may be
+chained: see chain.py.
 """
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
 
+from leveret.telemetry.chain import Head, Row, head_of, parsed
 from leveret.telemetry.logs import Log
 
 FILE_BYTES_MAX = 8 << 20
 CHUNK_BYTES = 65_536  # written at once
+TAIL_BYTES = 1 << 20  # in which the last whole line is, also behind what a power cut left of a second's rows
 ROW_BYTES = 4_096  # that are read for each of the last rows: few have more
 ENDS = (".1.jsonl", ".jsonl")  # the older file, and the one that is written to
-
-Row = dict[str, Any]
 
 
 class RowFile:
     """The rows of one kind in a directory; without one they are kept nowhere."""
 
-    def __init__(self, directory: str | None, name: str, log: Log, bytes_max: int = FILE_BYTES_MAX) -> None:
+    def __init__(
+        self, directory: str | None, name: str, log: Log, bytes_max: int = FILE_BYTES_MAX, *, chained: bool = False
+    ) -> None:
         """`log` is told when the disk takes nothing."""
         self._log = log
         self._bytes_max = bytes_max
-        self._names = () if directory is None else tuple(os.path.join(directory, name + end) for end in ENDS)
+        self._chained = chained
+        self._names: tuple[str, ...] = () if directory is None else paths(directory, name)
         self._unsynced: set[str] = set()
+        self._torn = False
+        self.head = Head()
+        """The last line of the chain that is in the file."""
+        self._look()
 
-    def append(self, rows: Iterable[Row]) -> None:
-        """Write rows together. A disk that takes none is told in the log: what they tell of must not fail for it."""
+    def _look(self) -> None:
+        """See how the file ends: a crash, or a full disk, may have cut its last line."""
         if not self._names:
             return
-        for chunk in _chunks(rows, min(CHUNK_BYTES, self._bytes_max)):
-            self._write(chunk)
+        older, newest = self._names
+        lines = _last_lines(newest, TAIL_BYTES)
+        self._torn = bool(lines) and lines[-1] != b""
+        if self._chained:
+            has_row = any(parsed(line) is not None for line in reversed(lines))
+            self.head = head_of(lines if has_row else _last_lines(older, TAIL_BYTES))
+
+    def append(self, rows: Sequence[Row]) -> int:
+        """Write rows together; give how many were written.
+
+        A disk that takes none is told in the log: what the rows tell of must not fail for it.
+        """
+        written = 0 if self._names else len(rows)
+        while written < len(rows):
+            count, head, text = self._chunk(rows[written:])
+            try:
+                self._write(text)
+            except OSError as error:
+                self._log.error("rows not written", file=self._names[-1], reason=error)
+                return written + self._taken()
+            self.head = head
+            written += count
+        return written
+
+    def _taken(self) -> int:
+        """How many rows the disk took, with a write that failed; the chain goes on after them."""
+        before = self.head
+        with suppress(OSError):
+            self._look()
+        if self.head.seq < before.seq:  # the file cannot be found now
+            self.head = before
+        return self.head.seq - before.seq
+
+    def _chunk(self, rows: Sequence[Row]) -> tuple[int, Head, bytes]:
+        """As many of the first rows as are written at once, as lines, and the head after them."""
+        bytes_max = min(CHUNK_BYTES, self._bytes_max)
+        lines: list[bytes] = []
+        size, head = 0, self.head
+        for row in rows:
+            line, after = head.line(row) if self._chained else (json.dumps(row).encode(), head)
+            if lines and size + len(line) >= bytes_max:
+                break
+            lines.append(line + b"\n")
+            size += len(line) + 1
+            head = after
+        return len(lines), head, b"".join(lines)
 
     def _write(self, text: bytes) -> None:
         older, newest = self._names
-        try:
-            if os.path.exists(newest) and os.path.getsize(newest) + len(text) > self._bytes_max:
-                os.replace(newest, older)
-                self._unsynced = {older} if newest in self._unsynced else set()
-            with open(os.open(newest, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
-                file.write(text)
-            self._unsynced.add(newest)
-        except OSError as error:
-            self._log.error("rows not written", file=newest, reason=error)
+        if self._torn:
+            text = b"\n" + text
+        if os.path.exists(newest) and os.path.getsize(newest) + len(text) > self._bytes_max:
+            os.replace(newest, older)
+            self._unsynced = {older} if newest in self._unsynced else set()
+        with open(os.open(newest, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab", buffering=0) as file:
+            if file.write(text) != len(text):
+                raise OSError("the disk took a part of them")
+        self._torn = False
+        self._unsynced.add(newest)
 
     def take_unsynced(self) -> set[str]:
         """The files that were written to since this was called last: for `sync`."""
@@ -58,10 +110,15 @@ class RowFile:
         found: list[Row] = []
         for name in reversed(self._names):
             if len(found) < limit:
-                found = [
-                    row for line in _last_lines(name, limit * ROW_BYTES) if (row := _row(line)) is not None
-                ] + found
+                lines = _last_lines(name, limit * ROW_BYTES)
+                found = [row for line in lines if (row := parsed(line)) is not None] + found
         return found[-limit:]
+
+
+def paths(directory: str, name: str) -> tuple[str, str]:
+    """The older file of a kind, and the one that is written to."""
+    older, newest = (os.path.join(directory, name + end) for end in ENDS)
+    return older, newest
 
 
 def sync(names: Iterable[str]) -> None:
@@ -75,23 +132,8 @@ def sync(names: Iterable[str]) -> None:
                 os.close(file)
 
 
-def _chunks(rows: Iterable[Row], bytes_max: int) -> Iterator[bytes]:
-    """Rows as lines, as many at once as fit."""
-    lines: list[bytes] = []
-    size = 0
-    for row in rows:
-        line = json.dumps(row).encode() + b"\n"
-        if lines and size + len(line) > bytes_max:
-            yield b"".join(lines)
-            lines, size = [], 0
-        lines.append(line)
-        size += len(line)
-    if lines:
-        yield b"".join(lines)
-
-
 def _last_lines(name: str, bytes_max: int) -> list[bytes]:
-    """The lines at the end of a file."""
+    """The lines at the end of a file; the last of them is what follows the last line break."""
     try:
         with open(name, "rb") as file:
             start = max(0, os.fstat(file.fileno()).st_size - bytes_max)
@@ -100,12 +142,3 @@ def _last_lines(name: str, bytes_max: int) -> list[bytes]:
     except FileNotFoundError:
         return []
     return lines[1:] if start else lines
-
-
-def _row(line: bytes) -> Row | None:
-    """What a line says, if it can be read."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None

@@ -8,6 +8,7 @@ from leveret.alerting.service import Alerting
 from leveret.core.broker import Broker
 from leveret.embedded.guard import Guard
 from leveret.security.access import Access
+from leveret.telemetry.audit import Audit
 
 OPERATOR = "(operator)"
 """Who does things by verbs, to those who read of it: whoever runs the server."""
@@ -69,3 +70,4 @@ class Site:
     shards: Callable[[], Sequence[Guard]] | None = None
     cluster: Cluster | None = None
     elsewhere: Elsewhere | None = None
+    audit: Audit | None = None

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 from leveret.core.errors import InvalidArgument
 from leveret.server.administration import (
     alerts,
+    audit,
     cluster,
     definitions,
     groups,
@@ -37,6 +38,7 @@ VERBS: dict[str, Verb] = {
     **definitions.VERBS,
     **journal.VERBS,
     **status.VERBS,
+    **audit.VERBS,
     **cluster.VERBS,
 }
 

@@ -1,0 +1,109 @@
+"""`leveret audit`: list the audit log, and check that its files are whole."""
+
+import os
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from leveret.cli import target
+from leveret.cli.command import Command, Word, run_word, worded
+from leveret.cli.output import as_json, print_table
+from leveret.clock import iso_second
+from leveret.core.errors import NotFound
+from leveret.server.control_client import Remote, connected
+from leveret.server.settings import flag, server_options, variable
+from leveret.telemetry.audit import FILES, KINDS, Kind
+from leveret.telemetry.chain import Finding, Head, examine
+from leveret.telemetry.row_file import paths
+
+ROWS = ("at", "kind", "by", "act", "outcome", "peer", "count", "about")
+FINDINGS = ("log", "state", "rows", "since", "unchained", "torn", "head")
+HASH_SHOWN = 16  # characters of a hash in a table; JSON has all of it
+NOT_RUNNING = "No server runs on this directory: rows that were cut off at the end are not noticed."
+
+
+def configure_list(parser: ArgumentParser) -> None:
+    """The arguments of `list`."""
+    parser.add_argument("--kind", choices=KINDS, help="only rows of one log; default: all")
+    parser.add_argument("--limit", type=int, metavar="N", help="how many rows; default: 100")
+    target.add_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def list_rows(given: Namespace) -> int:
+    """Print the newest rows; in a cluster, those of all nodes."""
+    asked = {name: getattr(given, name) for name in ("kind", "limit") if getattr(given, name) is not None}
+    with target.operator(given) as operator:
+        rows = operator.call("audit.list", **asked)
+    if given.json:
+        print(as_json(rows))
+    else:
+        print_table(rows, (*ROWS, *(("node",) if any("node" in row for row in rows) else ())))
+    return 0
+
+
+def configure_verify(parser: ArgumentParser) -> None:
+    """The arguments of `verify`."""
+    parser.add_argument(
+        flag("data"), metavar="DIR", help=f"data directory of the server; default: ${variable('data')}, or data"
+    )
+    parser.add_argument("--config", metavar="FILE", help="configuration file of the server; says where the data is")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def verify(given: Namespace) -> int:
+    """Check every row of every log; fails when one was changed, inserted or removed."""
+    options = server_options({} if given.data is None else {"data": given.data}, os.environ, given.config)
+    if not os.path.isdir(options.data):
+        raise NotFound(f"there is no directory {options.data}: name the data directory of the server by --data")
+    heads = heads_of(options.data)
+    found = [examine(name, *paths(options.data, name), (heads or {}).get(kind)) for kind, name in FILES.items()]
+    if given.json:
+        print(as_json({"compared_with_server": heads is not None, "logs": [each.as_dict() for each in found]}))
+    else:
+        print_table([shown(each) for each in found], FINDINGS)
+        for each in found:
+            if each.broken is not None:
+                print(f"{each.name} is broken at {each.broken}.")
+        if heads is None:
+            print(NOT_RUNNING)
+    return 1 if any(each.broken is not None for each in found) else 0
+
+
+def heads_of(directory: str) -> dict[Kind, Head] | None:
+    """The last rows that the running server has written; None when none runs."""
+    connection = connected(directory)
+    if connection is None:
+        return None
+    server = Remote(connection)
+    try:
+        told = server.call("audit.heads")
+    finally:
+        server.close()
+    return {kind: Head(**told[kind]) for kind in KINDS}
+
+
+def shown(found: Finding) -> dict[str, Any]:
+    """A log as a row of the table."""
+    state = "broken" if found.broken is not None else "whole" if found.rows else "empty"
+    return {
+        "log": found.name,
+        "state": state,
+        "rows": found.rows,
+        "since": None if found.since_ms is None else iso_second(found.since_ms // 1_000) + "Z",
+        "unchained": found.unchained,
+        "torn": found.torn,
+        "head": f"{found.head.seq}:{found.head.hash[:HASH_SHOWN]}" if found.head.seq else None,
+    }
+
+
+WORDS = (
+    Word("list", "list who changed what, the newest first", configure_list, list_rows),
+    Word("verify", "check that no row was changed, inserted or removed", configure_verify, verify),
+)
+COMMAND = Command(
+    "audit",
+    "list and check the audit log",
+    worded(WORDS),
+    run_word,
+    ("leveret audit list --kind refusals", "leveret audit verify --data data"),
+)
