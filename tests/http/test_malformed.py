@@ -12,6 +12,7 @@ from tests.http.world import Client, World
 
 LIMITS = Limits(target_bytes_max=100, headers_max=10, head_bytes_max=1_000, body_bytes_max=1_000)
 POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 MALFORMED: dict[str, tuple[int, bytes]] = {
     "no HTTP": (400, b"hello\r\n\r\n"),
@@ -27,6 +28,8 @@ MALFORMED: dict[str, tuple[int, bytes]] = {
     "zero byte": (400, b"GET / HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n"),
     "bare line feed": (400, b"GET / HTTP/1.1\nHost: x\n\n"),
     "relative target": (400, b"GET a/b HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "target with another host": (400, b"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "many empty lines": (400, b"\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"),
     "tunnel": (405, b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"),
     "length that is no number": (400, POST + b"Content-Length: 1x\r\n\r\n"),
     "negative length": (400, POST + b"Content-Length: -1\r\n\r\n"),
@@ -44,7 +47,21 @@ MALFORMED: dict[str, tuple[int, bytes]] = {
     "one header often": (431, b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 1_000 + b"\r\n"),
     "long body": (413, POST + b"Content-Length: 1001\r\n\r\n"),
     "long body that asks": (413, POST + b"Content-Length: 1001\r\nExpect: 100-continue\r\n\r\n"),
-    "long chunk": (413, POST + b"Transfer-Encoding: chunked\r\n\r\n3e9\r\n" + b"x" * 1_001),
+    "long chunk": (413, CHUNKED + b"3e9\r\n" + b"x" * 1_001),
+    "many trailers": (431, CHUNKED + b"0\r\n" + b"t: v\r\n" * (LIMITS.trailers_max + 1) + b"\r\n"),
+    "long trailer": (431, CHUNKED + b"0\r\nt: " + b"v" * LIMITS.trailer_bytes_max + b"\r\n\r\n"),
+    "long trailer without end": (431, CHUNKED + b"0\r\nt: " + b"v" * LIMITS.trailer_bytes_max),
+    "long name of a trailer without end": (431, CHUNKED + b"0\r\n" + b"t" * (LIMITS.trailer_bytes_max + 1)),
+    "folded trailer": (400, CHUNKED + b"0\r\nt: v\r\n w\r\n\r\n"),
+    "trailer without a colon": (400, CHUNKED + b"0\r\ntrailer\r\n\r\n"),
+    "many extensions": (400, CHUNKED + b"1;a\r\nx\r\n" * (LIMITS.extensions_max + 1) + b"0\r\n\r\n"),
+    "long extension": (400, CHUNKED + b"1;a=" + b"b" * LIMITS.extension_bytes_max + b"\r\nx\r\n0\r\n\r\n"),
+    "long extension without end": (400, CHUNKED + b"1;a=" + b"b" * LIMITS.extension_bytes_max),
+    "long extensions together": (
+        400,
+        CHUNKED + (b"1;a=" + b"b" * (LIMITS.extension_bytes_max // 5) + b"\r\nx\r\n") * 6 + b"0\r\n\r\n",
+    ),
+    "long extension of the last chunk": (400, CHUNKED + b"0;a=" + b"b" * LIMITS.extension_bytes_max + b"\r\n\r\n"),
 }
 
 

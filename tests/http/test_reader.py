@@ -14,6 +14,8 @@ Seen = list[tuple[str, bytes, dict[bytes, bytes], bytes, bool]]
 
 names = st.sampled_from([b"A", b"x-long-name", b"Cookie", b"Accept"])
 values = st.text("abc xyz,;=", max_size=20).map(lambda text: text.strip().encode())
+fields = st.lists(st.tuples(names, values), max_size=5)
+extensions = st.sampled_from([b"", b"", b";a", b';a="b c"; d'])
 bodies = st.binary(max_size=100)
 
 
@@ -24,13 +26,15 @@ def requests(draw: st.DrawFn) -> bytes:
     target = b"/" + draw(st.text("abc/%2F?&=", max_size=20)).encode()
     lines = [
         b"Host: x",
-        *(name + b": " + value for name, value in draw(st.lists(st.tuples(names, values), max_size=5))),
+        *(name + b": " + value for name, value in draw(fields)),
     ]
     body = draw(bodies)
     if draw(st.booleans()):
         lines.append(b"Transfer-Encoding: chunked")
         pieces = draw(st.lists(st.binary(min_size=1, max_size=30), max_size=4))
-        body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+        body = b"".join(b"%x%b\r\n%b\r\n" % (len(piece), draw(extensions), piece) for piece in pieces)
+        trailers = b"".join(name + b": " + value + b"\r\n" for name, value in draw(fields))
+        body += b"0" + draw(extensions) + b"\r\n" + trailers + b"\r\n"
     else:
         lines.append(b"Content-Length: %d" % len(body))
     if draw(st.integers(0, 5)) == 0:

@@ -14,6 +14,14 @@ class Limits:
     """All names and values of the headers: 431."""
     body_bytes_max: int = 16 << 20
     """One body: 413."""
+    trailers_max: int = 20
+    """Trailer fields after a chunked body: 431."""
+    trailer_bytes_max: int = 4_096
+    """All trailer lines of a request: 431."""
+    extensions_max: int = 100
+    """Chunks of a request that have extensions: 400."""
+    extension_bytes_max: int = 4_096
+    """All chunk extensions of a request: 400."""
     bodies_bytes_max: int = 256 << 20
     """The bodies of all requests that are being received or answered: 503."""
     pipelined_max: int = 100

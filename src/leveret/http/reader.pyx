@@ -1,22 +1,40 @@
-"""Bytes to requests: llhttp finds the boundaries, this says what is too much.
+"""Bytes to requests: llhttp reads heads, this finds their ends, reads bodies and says what is too much.
+
+    request = head CRLF CRLF [ body ]       body: as many bytes as Content-Length says, or chunks (chunked.pyx)
 
 llhttp is strict by default: a length that is no number, a request with both a length and chunks, a bare line feed and
-whatever else proxies and servers have understood differently is refused there. Compiled because it is called back for
-each header.
+whatever else proxies and servers have understood differently is refused there. It gets heads only: it would collect an
+unfinished line of chunks and trailers whatever its length. Both sides have to agree on where a head ends; a request
+about which they do not is refused. Compiled because it is called back for each header.
 """
+
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.string cimport memchr
 
 from enum import Enum, auto
 
 import httptools
 
+from leveret.http.chunked cimport ChunkedBody
 from leveret.http.request import Refusal, Request
 
 # Of two values one would be checked and the other one used.
 SINGLE = frozenset(
-    (b"authorization", b"content-encoding", b"content-length", b"content-type", b"expect", b"host", b"x-amz-date")
+    (
+        b"authorization", b"content-encoding", b"content-length", b"content-type", b"expect", b"host",
+        b"transfer-encoding", b"x-amz-date",
+    )
 )
-NOT_KEPT = b"upgrade"
 ABSOLUTE = (b"http://", b"https://")
+
+cdef enum:
+    CR = 13
+    LF = 10
+    HEAD_END = 4                # characters of CRLF CRLF
+    BLANK_BYTES_MAX = 4         # empty lines before a request: some old clients send one after a body
+    LENGTH_DIGITS_MAX = 19      # of a number with 63 bits
+    LINE_BYTES = 4              # a colon, a space and the line end
+    REQUEST_LINE_BYTES = 64     # method, version, spaces and the line end
 
 
 class Phase(Enum):
@@ -36,9 +54,12 @@ cdef class Reader:
     cdef object limits, peer, received, parser, request
     cdef bytes target
     cdef dict headers
-    cdef list parts
-    cdef Py_ssize_t head_bytes, fed_bytes
-    cdef readonly Py_ssize_t body_bytes     # how much of the body of the current request has come
+    cdef ChunkedBody chunked                # None: the body has `length` bytes
+    cdef bytearray collected
+    cdef Py_ssize_t head_bytes_max, headers_max, fed_bytes_max
+    cdef Py_ssize_t blank_bytes, fed_bytes, head_bytes, header_lines, length
+    cdef int matched                        # characters of CRLF CRLF that were read last
+    cdef bint keep_alive, used              # used: the parser waits for a body that it does not get
     cdef readonly object phase
     cdef public bint awaits_continue        # whether the client waits to be told that its body is wanted
 
@@ -48,53 +69,114 @@ cdef class Reader:
         self.peer = peer
         self.received = received
         self.parser = httptools.HttpRequestParser(self)
-        self.target = b""
-        self.headers = {}
-        self.parts = []
+        self.head_bytes_max = limits.head_bytes_max
+        self.headers_max = limits.headers_max
+        lines_bytes = self.head_bytes_max + LINE_BYTES * self.headers_max
+        self.fed_bytes_max = lines_bytes + limits.target_bytes_max + REQUEST_LINE_BYTES
+        self.keep_alive = True
         self.phase = AT_REST
+
+    @property
+    def body_bytes(self) -> int:
+        """How much of the body of the current request has come."""
+        if self.phase is not IN_BODY:
+            return 0
+        return len(self.collected) if self.chunked is None else len(self.chunked.body)
 
     def feed(self, bytes data not None) -> None:
         """Take what came from a socket; raises Refusal for what is no request, and is of no use after that."""
+        cdef Py_ssize_t place = 0, size = len(data)
+        while place < size:
+            if self.phase is AT_REST:
+                place = self.begin(data, place)
+            elif self.phase is IN_HEAD:
+                place = self.read_head(data, place)
+            elif self.chunked is not None:
+                place = self.chunked.read(data, place)
+                if self.chunked.complete:
+                    self.complete(bytes(self.chunked.body))
+            else:
+                place = self.read_length(data, place)
+
+    # Heads
+
+    cdef Py_ssize_t begin(self, bytes data, Py_ssize_t place) except -1:
+        """Begin a request at its first byte; the index of that."""
+        cdef const char* at = PyBytes_AS_STRING(data)
+        while place < len(data) and (at[place] == CR or at[place] == LF):
+            place += 1
+            self.blank_bytes += 1
+            if self.blank_bytes > BLANK_BYTES_MAX:
+                raise Refusal(400, "this is not HTTP/1.1: empty lines: send a request")
+        if place == len(data):
+            return place
+        if not self.keep_alive:
+            raise Refusal(400, "the request before this one has said that it is the last: open a new connection")
+        if self.used:
+            self.parser = httptools.HttpRequestParser(self)
+            self.used = False
+        self.target = b""
+        self.headers = {}
+        self.blank_bytes = self.fed_bytes = self.head_bytes = self.header_lines = 0
+        self.matched = 0
+        self.request = None
+        self.phase = IN_HEAD
+        return place
+
+    cdef Py_ssize_t read_head(self, bytes data, Py_ssize_t start) except -1:
+        """Feed the parser up to the end of the head, or of the data; the index behind that."""
+        cdef Py_ssize_t end = self.find_end(data, start)
+        cdef Py_ssize_t allowed = start + self.fed_bytes_max - self.fed_bytes
+        if end > allowed:
+            self.matched = 0
+            self.parse(data[start:allowed])
+            raise self.too_many_headers()
+        self.fed_bytes += end - start
+        self.parse(data if start == 0 and end == len(data) else data[start:end])
+        if self.matched == HEAD_END:
+            if self.request is None:
+                raise Refusal(400, "this is not HTTP/1.1: an empty line inside of the head")
+            self.begin_body()
+        return end
+
+    cdef Py_ssize_t find_end(self, bytes data, Py_ssize_t start) noexcept:
+        """The index behind the first CRLF CRLF, which may have begun in earlier data, or the end of the data."""
+        cdef const char* at = PyBytes_AS_STRING(data)
+        cdef const char* found
+        cdef Py_ssize_t place = start, size = len(data)
+        while place < size:
+            if self.matched == 0:
+                found = <const char*>memchr(at + place, CR, size - place)
+                if found is NULL:
+                    return size
+                place = found - at
+            if at[place] == CR:
+                self.matched = 3 if self.matched == 2 else 1
+            elif at[place] == LF and self.matched & 1:
+                self.matched += 1
+            else:
+                self.matched = 0
+            place += 1
+            if self.matched == HEAD_END:
+                return place
+        return size
+
+    cdef int parse(self, bytes data) except -1:
+        """Let the parser read some of a head."""
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self.decline_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserUpgrade:
+            self.used = True  # and declined: this goes on in HTTP/1.1, as a server may that is asked for something else
         except httptools.HttpParserCallbackError as error:
             raise error.__context__ or error from None
         except httptools.HttpParserError as error:
             raise Refusal(400, f"this is not HTTP/1.1: {error}") from None
-        if self.phase is IN_HEAD:
-            # The parser collects an unfinished line, however long; each line that is complete is counted below.
-            self.fed_bytes += len(data)
-            if self.fed_bytes > self.limits.head_bytes_max + self.limits.target_bytes_max + len(data):
-                self.check_head(self.fed_bytes)
 
-    cdef int check_head(self, Py_ssize_t size) except -1:
-        """Refuse headers that are too large."""
-        if size > self.limits.head_bytes_max:
-            raise Refusal(431, f"the headers have over {self.limits.head_bytes_max} bytes: send less")
-
-    def decline_upgrade(self, bytes rest) -> None:
-        """Go on in HTTP/1.1, as a server may that is asked for something else.
-
-        The parser has skipped the body of such a request: so let another one read the head again, without the wish.
-        """
-        assert self.request is not None, "it was read to its end"
-        head = [b"%b %b HTTP/1.1\r\n" % (self.request.method.encode(), self.target)]
-        head += [b"%b: %b\r\n" % (name, value) for name, value in self.headers.items() if name != NOT_KEPT]
-        self.parser = httptools.HttpRequestParser(self)
-        self.feed(b"".join(head) + b"\r\n" + rest)
+    def too_many_headers(self):
+        what = f"{self.headers_max} lines or {self.head_bytes_max} bytes"
+        return Refusal(431, f"the headers have over {what}: send less")
 
     # From the parser
-
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        self.target = b""
-        self.headers = {}
-        self.head_bytes = self.fed_bytes = self.body_bytes = 0
-        self.request = None
-        self.parts = []
-        self.phase = IN_HEAD
 
     def on_url(self, bytes part) -> None:
         """The path and query, or some of it."""
@@ -104,67 +186,92 @@ cdef class Reader:
 
     def on_header(self, bytes name, bytes value) -> None:
         """One header."""
-        if self.request is not None:
-            return  # what comes after a chunked body: nobody has checked it, so nobody gets it
         self.head_bytes += len(name) + len(value)
+        self.header_lines += 1
+        if self.header_lines > self.headers_max or self.head_bytes > self.head_bytes_max:
+            raise self.too_many_headers()
         name = name.lower()
         if name not in self.headers:
             self.headers[name] = value
         elif name in SINGLE:
             raise Refusal(400, f"the header {name.decode()} is there twice: send it once")
         else:
-            self.check_head(self.head_bytes)
             self.headers[name] += b", " + value
 
     def on_headers_complete(self) -> None:
         """Everything is known but the body."""
         headers, parser = self.headers, self.parser
-        self.check_head(self.head_bytes)
-        if len(headers) > self.limits.headers_max:
-            raise Refusal(431, f"there are over {self.limits.headers_max} headers: send less")
+        if self.matched != HEAD_END:
+            raise Refusal(400, "this is not HTTP/1.1: a head ends with an empty line, and each line with CRLF")
         version = parser.get_http_version()
         if b"host" not in headers and version != "1.0":
             raise Refusal(400, "the header Host is missing: send it")
         method = parser.get_method().decode()
         if method == "CONNECT":
             raise Refusal(405, "this is no proxy: ask for a path")
-        target = self.target if self.target.startswith(b"/") else _path_of(self.target)
+        target = self.target if self.target.startswith(b"/") else _path_of(self.target, headers.get(b"host", b""))
+        self.keep_alive = parser.should_keep_alive()
         self.request = Request(method, target, headers, self.peer, version)
+
+    # Bodies
+
+    cdef int begin_body(self) except -1:
+        """Decide how long the body is; a request without one is complete."""
+        headers = self.headers
+        cdef bytes length = headers.get(b"content-length")
+        cdef bytes coding = headers.get(b"transfer-encoding")
+        cdef object bytes_max = self.limits.body_bytes_max
         self.phase = IN_BODY
-        length = headers.get(b"content-length")
-        if length is not None and int(length) > self.limits.body_bytes_max:
-            self.too_large()
+        self.chunked = None
+        self.length = 0
+        self.collected = None
+        if coding is not None:
+            if length is not None or coding.lower() != b"chunked" or self.request.version == "1.0":
+                raise Refusal(400, "the only transfer coding is chunked, in HTTP/1.1 and without Content-Length")
+            self.chunked = ChunkedBody(self.limits, bytes_max)
+        elif length is not None:
+            length = length.strip(b" \t")
+            if not length.isdigit() or len(length) > LENGTH_DIGITS_MAX:
+                raise Refusal(400, "Content-Length is not a number of bytes: correct it")
+            self.length = int(length)
+            if self.length > bytes_max:
+                raise Refusal(413, f"the body has over {bytes_max} bytes: send less at a time")
         if b"expect" in headers:
             if headers[b"expect"].lower() != b"100-continue":
                 raise Refusal(417, "the only expectation that is known here is 100-continue")
-            self.awaits_continue = version != "1.0"
+            self.awaits_continue = self.request.version != "1.0"
+        if self.chunked is None and not self.length:
+            self.complete(b"")
+        else:
+            self.used = True
+            self.collected = bytearray()
 
-    def on_body(self, bytes part) -> None:
-        """Some of the body."""
-        self.body_bytes += len(part)
-        if self.body_bytes > self.limits.body_bytes_max:
-            self.too_large()
-        self.parts.append(part)
+    cdef Py_ssize_t read_length(self, bytes data, Py_ssize_t start) except -1:
+        """Take what is missing of a body whose length is known; the index behind it."""
+        cdef Py_ssize_t missing = self.length - len(self.collected)
+        cdef Py_ssize_t end = min(start + missing, <Py_ssize_t>len(data))
+        part = data if start == 0 and end == len(data) else data[start:end]
+        if end - start == self.length:
+            self.complete(part)
+        else:
+            self.collected += part
+            if end - start == missing:
+                self.complete(bytes(self.collected))
+        return end
 
-    def too_large(self) -> None:
-        raise Refusal(413, f"the body has over {self.limits.body_bytes_max} bytes: send less at a time")
-
-    def on_message_complete(self) -> None:
+    cdef int complete(self, bytes body) except -1:
         """A request is complete."""
-        request = self.request
-        assert request is not None, "the headers were complete"
-        if NOT_KEPT in self.headers and self.parser.should_upgrade():
-            return  # it is going to be read again
+        request, self.request = self.request, None
+        self.chunked = None
+        self.collected = None
         self.phase = AT_REST
         self.awaits_continue = False
-        if self.parts:
-            request.body = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
-            self.parts = []
-        self.received(request, self.parser.should_keep_alive())
+        request.body = body
+        self.received(request, self.keep_alive)
 
 
-def _path_of(target: bytes) -> bytes:
-    """The path of a target that is written as for a proxy."""
+def _path_of(target: bytes, host: bytes) -> bytes:
+    """The path of a target that is written as for a proxy; it has to name the host that the header names."""
     if target == b"*":
         return target
     scheme = next((scheme for scheme in ABSOLUTE if target[: len(scheme)].lower() == scheme), None)
@@ -172,5 +279,7 @@ def _path_of(target: bytes) -> bytes:
         raise Refusal(400, "the target of a request begins with a slash")
     rest = target[len(scheme) :]
     start = min((index for index in (rest.find(b"/"), rest.find(b"?")) if index >= 0), default=len(rest))
+    if rest[:start].lower() != host.lower():
+        raise Refusal(400, "the target and the header Host name different hosts: send the same in both")
     path = rest[start:]
     return path if path.startswith(b"/") else b"/" + path
