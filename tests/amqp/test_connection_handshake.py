@@ -25,6 +25,7 @@ from leveret.amqp.methods import (
     Method,
 )
 from leveret.core.tables import encode_table
+from leveret.security.failures import FREE_MAX
 from leveret.security.passwords import hash_password
 from leveret.security.users import User
 from tests.amqp.client import CHEAP, World
@@ -78,7 +79,13 @@ def test_another_protocol_is_answered_with_ours(world: World, header: bytes) -> 
     assert client.connection.finished
 
 
-def test_a_wrong_password_is_refused_after_a_while(world: World) -> None:
+def test_the_first_wrong_passwords_are_refused_at_once_and_further_ones_after_a_while(world: World) -> None:
+    for _ in range(FREE_MAX):
+        client = world.stranger()
+        client.start(password="wrong")
+        client.next(ConnectionStart)
+        assert client.next(ConnectionClose) == ConnectionClose(403, REFUSED)
+        assert client.connection.finished
     client = world.stranger()
     client.start(password="wrong")
     client.next(ConnectionStart)
@@ -94,7 +101,6 @@ def test_who_cannot_take_a_close_is_told_nothing(world: World) -> None:
     client = world.stranger()
     client.start(password="wrong", capabilities={})
     client.next(ConnectionStart)
-    world.pass_ms(1_000)
     assert client.connection.finished
     assert client.nothing()
 
@@ -103,8 +109,32 @@ def test_guest_comes_from_this_machine_only(world: World) -> None:
     client = world.stranger(Peer("192.0.2.7", 1, tls=True))
     client.start()
     client.next(ConnectionStart)
-    world.pass_ms(1_000)
     assert client.next(ConnectionClose).reply_text == REFUSED
+
+
+@pytest.mark.parametrize(("host", "answer"), [("192.0.2.7", ConnectionClose), ("127.0.0.1", ConnectionTune)])
+def test_guest_with_a_certificate_comes_from_this_machine_only(
+    world: World, host: str, answer: type[ConnectionClose | ConnectionTune]
+) -> None:
+    client = world.stranger(Peer(host, 1, tls=True, certificate_name="guest"))
+    client.send_bytes(PROTOCOL_HEADER)
+    client.next(ConnectionStart)
+    properties = {"capabilities": {"authentication_failure_close": True}}
+    client.send(ConnectionStartOk(properties, "EXTERNAL", b"", "en_US"), 0)
+    client.next(answer)
+    assert client.connection.user_name == ("guest" if answer is ConnectionTune else "")
+
+
+def test_a_password_that_was_verified_a_moment_ago_is_not_put_in_line(world: World) -> None:
+    world.client().connection.finish()
+    client = world.stranger()
+    world.jobs.append(lambda: pytest.fail("nothing was put in line"))
+    client.writer.method(0, encode(ConnectionStartOk({}, "PLAIN", b"\0guest\0guest", "en_US")))
+    world.hub.receive(client.connection, PROTOCOL_HEADER + client.writer.take())
+    client.next(ConnectionStart)
+    client.next(ConnectionTune)
+    assert len(world.jobs) == 1
+    world.jobs.clear()
 
 
 def test_a_password_in_clear_from_another_machine_is_not_even_looked_at(world: World) -> None:

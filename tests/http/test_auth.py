@@ -8,7 +8,6 @@ import pytest
 
 import leveret
 from leveret.clock import SystemClock
-from leveret.http import auth as auth_module
 from leveret.http.auth import Auth
 from leveret.http.cors import cross_origin
 from leveret.http.problem import problem
@@ -20,6 +19,7 @@ from leveret.security import failures
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication, Internal
 from leveret.security.identity import BadToken, Identity
+from leveret.security.logins import UNDECIDED_PER_ORIGIN_MAX
 from leveret.security.passwords import Cost, hash_password
 from leveret.security.ratelimit import RateLimit
 from leveret.security.web_tokens import OAuth2, WebTokens
@@ -130,8 +130,8 @@ def test_only_some_logins_of_an_address_are_decided_at_once(access: Access) -> N
         return [outcome.status for outcome in outcomes if isinstance(outcome, Refusal)]
 
     statuses = asyncio.run(flood())
-    assert statuses.count(401) == auth_module.DECIDING_PER_ORIGIN_MAX
-    assert statuses.count(429) == 20 - auth_module.DECIDING_PER_ORIGIN_MAX
+    assert statuses.count(401) == UNDECIDED_PER_ORIGIN_MAX
+    assert statuses.count(429) == 20 - UNDECIDED_PER_ORIGIN_MAX
     assert identify(auth, request(basic("alice:right"))).user == "alice"
 
 

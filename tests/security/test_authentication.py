@@ -9,6 +9,7 @@ import leveret
 from leveret.config import ServerOptions
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication, Credentials, Internal, Login
+from leveret.security.failures import FREE_MAX
 from leveret.security.identity import Identity
 from leveret.security.passwords import Cost, hash_password
 from leveret.server.authentication import authentication_of, backend_names
@@ -66,19 +67,20 @@ def test_backends_are_asked_in_their_order_until_one_accepts(access: Access) -> 
 
 def test_a_login_that_all_refuse_is_counted_once(access: Access) -> None:
     chain = Authentication(access, [Internal(access), Fixed(b"two", Identity("b")), Fixed(b"x", Identity("c"))])
-    delays_ms = [chain.authenticate(WRONG, PEER, NOW_MS).delay_ms for _ in range(3)]
-    assert delays_ms == [1_000, 2_000, 3_000]
+    delays_ms = [chain.authenticate(WRONG, PEER, NOW_MS).delay_ms for _ in range(6)]
+    assert delays_ms == [0, 0, 0, 1_000, 2_000, 3_000]
     assert "wrong name or password" in chain.authenticate(WRONG, PEER, NOW_MS).reason
 
 
 def test_a_token_does_not_make_failures_of_the_given_name_forgotten(access: Access) -> None:
     token = Fixed(b"token", Identity("alice", scopes=(), local=False))
     chain = Authentication(access, [token, Internal(access)])
-    chain.authenticate(WRONG, PEER, NOW_MS)
+    for _ in range(FREE_MAX + 1):
+        chain.authenticate(WRONG, PEER, NOW_MS)
     assert chain.authenticate(Credentials("alice", b"token"), PEER, NOW_MS).identity is not None
     assert chain.authenticate(WRONG, "198.51.100.1", NOW_MS).delay_ms == 2_000
     assert chain.authenticate(RIGHT, PEER, NOW_MS).identity is not None
-    assert chain.authenticate(WRONG, "198.51.100.2", NOW_MS).delay_ms == 1_000
+    assert chain.authenticate(WRONG, "198.51.100.2", NOW_MS).delay_ms == 0
 
 
 def test_api_keys_are_bearer_tokens_and_no_passwords(access: Access) -> None:
@@ -94,9 +96,11 @@ def test_api_keys_are_bearer_tokens_and_no_passwords(access: Access) -> None:
 
 def test_a_certificate_names_a_stored_user(access: Access) -> None:
     chain = Authentication(access)
-    assert chain.certified("alice").identity == Identity("alice", frozenset({"monitoring"}))
-    assert chain.certified("nobody").identity is None
-    assert chain.certified("").identity is None
+    assert chain.certified("alice", PEER).identity == Identity("alice", frozenset({"monitoring"}))
+    assert chain.certified("nobody", PEER).identity is None
+    assert chain.certified("", PEER).identity is None
+    assert chain.certified("guest", "192.0.2.1").identity is None
+    assert chain.certified("guest", "127.0.0.1").identity is not None
 
 
 def test_secrets_are_not_shown() -> None:

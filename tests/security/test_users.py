@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
 from leveret.core.names import NAME_BYTES_MAX
 from leveret.security import failures, passwords, users, verified
-from leveret.security.failures import Failures
+from leveret.security.failures import FREE_MAX, Failures
 from leveret.security.passwords import Cost
 from leveret.security.peers import is_loopback, origin
 from leveret.security.users import TAGS, User, Users
@@ -52,10 +52,10 @@ def test_the_right_password_lets_in(people: Users) -> None:
 
 
 @pytest.mark.parametrize(("name", "password"), [("ada", "byron"), ("ada", ""), ("eve", "lovelace"), ("", "")])
-def test_wrong_names_and_passwords_are_refused_with_a_delay(people: Users, name: str, password: str) -> None:
+def test_wrong_names_and_passwords_are_refused(people: Users, name: str, password: str) -> None:
     login = people.authenticate(name, password, AFAR, NOW_MS)
     assert login.user is None
-    assert login.delay_ms > 0
+    assert login.delay_ms == 0, "the first ones are answered at once"
 
 
 def test_a_user_without_a_password_has_none_that_works(people: Users) -> None:
@@ -128,15 +128,26 @@ def test_an_imported_user_gets_our_hash_when_the_edge_follows_the_hint(people: U
 
 
 def test_delays_grow_with_failures_and_are_bounded(people: Users) -> None:
-    delays_ms = [people.authenticate("ada", "wrong", AFAR, NOW_MS + tries).delay_ms for tries in range(5)]
-    assert delays_ms == [1_000, 2_000, 3_000, 3_000, 3_000]
+    delays_ms = [people.authenticate("ada", "wrong", AFAR, NOW_MS + tries).delay_ms for tries in range(8)]
+    assert delays_ms == [0, 0, 0, 1_000, 2_000, 3_000, 3_000, 3_000]
+
+
+def test_an_address_has_failed_often_until_it_is_forgotten(people: Users) -> None:
+    for _ in range(FREE_MAX):
+        assert not people.failed_often(origin(AFAR), NOW_MS)
+        people.count_failure(AFAR, NOW_MS)
+    assert people.failed_often(origin(AFAR), NOW_MS)
+    assert not people.failed_often(origin(HERE), NOW_MS)
+    assert not people.failed_often(origin(AFAR), NOW_MS + failures.FORGOTTEN_MS)
+    assert people.count_failure(AFAR, NOW_MS) == 1_000
 
 
 def test_failures_count_by_address_whatever_the_name_and_by_name_whatever_the_address(people: Users) -> None:
-    people.authenticate("eve", "wrong", AFAR, NOW_MS)
+    for _ in range(FREE_MAX + 1):
+        people.authenticate("eve", "wrong", AFAR, NOW_MS)
     assert people.authenticate("bob", "wrong", AFAR, NOW_MS).delay_ms == 2_000
     assert people.authenticate("eve", "wrong", "198.51.100.1", NOW_MS).delay_ms == 2_000
-    assert people.authenticate("new", "wrong", "198.51.100.2", NOW_MS).delay_ms == 1_000
+    assert people.authenticate("new", "wrong", "198.51.100.2", NOW_MS).delay_ms == 0
 
 
 def test_the_right_password_is_never_delayed_by_the_failures_of_others(people: Users) -> None:
@@ -146,34 +157,34 @@ def test_the_right_password_is_never_delayed_by_the_failures_of_others(people: U
 
 
 def test_a_success_clears_the_name_but_not_the_address(people: Users) -> None:
-    for _ in range(3):
+    for _ in range(FREE_MAX + 3):
         people.authenticate("ada", "wrong", AFAR, NOW_MS)
     people.authenticate("ada", "lovelace", AFAR, NOW_MS)
-    assert people.authenticate("ada", "wrong", "198.51.100.1", NOW_MS).delay_ms == 1_000
+    assert people.authenticate("ada", "wrong", "198.51.100.1", NOW_MS).delay_ms == 0
     assert people.authenticate("new", "wrong", AFAR, NOW_MS).delay_ms == 3_000
 
 
 def test_failures_are_forgotten_after_a_while() -> None:
     counted = Failures()
-    counted.count("ada", NOW_MS)
-    assert counted.count("ada", NOW_MS + failures.FORGOTTEN_MS) == 1_000
-    assert counted.count("ada", NOW_MS + failures.FORGOTTEN_MS + 1) == 2_000
+    counted.add("ada", NOW_MS)
+    assert counted.add("ada", NOW_MS + failures.FORGOTTEN_MS) == 1
+    assert counted.add("ada", NOW_MS + failures.FORGOTTEN_MS + 1) == 2
     counted.forget("ada")
-    assert counted.count("ada", NOW_MS + failures.FORGOTTEN_MS + 2) == 1_000
+    assert counted.add("ada", NOW_MS + failures.FORGOTTEN_MS + 2) == 1
 
 
 def test_a_clock_that_goes_back_forgets_no_failures() -> None:
     counted = Failures()
-    counted.count("ada", NOW_MS)
-    assert counted.count("ada", NOW_MS - 1) == 2_000
+    counted.add("ada", NOW_MS)
+    assert counted.add("ada", NOW_MS - 1) == 2
 
 
 def test_counted_failures_are_bounded_and_the_oldest_goes_first() -> None:
     counted = Failures(entries_max=2)
     for name in ("a", "b", "a", "c"):
-        counted.count(name, NOW_MS)
+        counted.add(name, NOW_MS)
     assert len(counted) == 2
-    assert counted.count("a", NOW_MS) == 3_000
+    assert counted.add("a", NOW_MS) == 3
 
 
 def test_verified_passwords_are_bounded() -> None:

@@ -12,8 +12,10 @@ from botocore.credentials import Credentials
 
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
 from leveret.http.request import Peer, Request
+from leveret.security import logins
 from leveret.security.access import EVERYTHING
 from leveret.security.access_keys import KEYS_PER_USER_MAX
+from leveret.security.failures import FREE_MAX
 from tests.sqs.world import Answer, World
 
 KEY, SECRET = "AKIAEXAMPLE", "open sesame".replace(" ", "/")
@@ -251,3 +253,24 @@ def test_the_limits_of_keys(signed_world: World) -> None:
             signed_world.access.add_key("ada", f"AKIA{number}", "x")
         with pytest.raises(TooMany):
             signed_world.access.add_key("ada", "AKIALAST", "x")
+
+
+def test_wrong_keys_count_as_failed_logins_of_their_address_and_missing_signatures_do_not(signed_world: World) -> None:
+    users, now_ms = signed_world.access.users, signed_world.clock.now_ms
+    for _ in range(FREE_MAX):
+        assert deliver(signed_world, sign(signed_world, late_s=3_600)).status == 403
+        assert deliver(signed_world, sign(signed_world), without=[b"authorization"]).status == 403
+    assert not users.failed_often("127.0.0.1", now_ms())
+    for key, secret in [(KEY, "guess"), ("AKIAGUESS", SECRET), (KEY, "other")]:
+        assert deliver(signed_world, sign(signed_world, key=key, secret=secret)).status == 403
+    assert users.failed_often("127.0.0.1", now_ms())
+    assert deliver(signed_world, sign(signed_world)).status == 200
+
+
+def test_wrong_keys_beyond_a_number_are_told_to_come_again(
+    signed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "UNDECIDED_PER_ORIGIN_MAX", 0)
+    answer = deliver(signed_world, sign(signed_world, secret="guess"))
+    assert (answer.status, answer.json["__type"].partition("#")[2]) == (403, "RequestThrottled")
+    assert deliver(signed_world, sign(signed_world)).status == 200

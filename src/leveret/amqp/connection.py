@@ -37,6 +37,7 @@ from leveret.core.names import consumer_name
 from leveret.core.topology import Vhost
 from leveret.security.authentication import Login
 from leveret.security.identity import Identity
+from leveret.security.logins import Attempt
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class Connection(Session):
         self.home: Vhost | None = None
         self._holds: set[Hold] = set()
         self.refusal: Refusal | None = None
+        self.attempt: Attempt | None = None  # the login that waits to be decided, or is being decided
         self._postponed: Callable[[], None] | None = None
         self._header_refused = False
         self._released = False
@@ -310,7 +312,7 @@ class Connection(Session):
             control.logged_in(self, login)
 
     def refuse_login(self, login: Login) -> None:
-        """Tell a client that it is not let in, later: whoever tries passwords is to wait."""
+        """Tell a client that it is not let in; after several failures later."""
         told = self.client_capabilities.get("authentication_failure_close") is True
         text = (
             f"ACCESS_REFUSED - Login was refused using authentication mechanism {self.mechanism}. "
@@ -318,7 +320,10 @@ class Connection(Session):
         )
         close = ConnectionClose(Reply.ACCESS_REFUSED, text) if told else None
         self.refusal = Refusal(self.hub.core.now_ms + login.delay_ms, close)
-        self.hold(Hold.LOGIN)
+        if login.delay_ms:
+            self.hold(Hold.LOGIN)
+        else:
+            watch.tell_refusal(self, self.refusal, self.hub.core.now_ms)
 
     def enter(self, vhost: str) -> None:
         """The connection is open."""
@@ -404,6 +409,8 @@ class Connection(Session):
         """Nothing more will be said."""
         self.state = State.CLOSED
         self.finished = True
+        if self.attempt is not None:
+            self.attempt.cancel()
         self.outlet.note()
         self.release()
 

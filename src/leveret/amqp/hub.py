@@ -24,6 +24,7 @@ from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed, StoreUnreachable
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication, Credentials, Login
+from leveret.security.logins import NO_NAME, Attempt
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -67,10 +68,19 @@ class Guard(Protocol):
 
 
 class Elsewhere(Protocol):
-    """Where slow things are done: password hashes, large bodies."""
+    """Where slow things are done: large bodies."""
 
     def __call__(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         """Run a job in some thread, then `done` with its result in the thread of the hub, and not under the guard."""
+
+
+class Decide(Protocol):
+    """Decides login attempts, as leveret.security.logins.Logins.submit does."""
+
+    def __call__(
+        self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
+    ) -> Attempt | None:
+        """Run `decide` in some thread, then `done` with its result or exception in the thread of the hub."""
 
 
 class Hub:
@@ -85,14 +95,19 @@ class Hub:
         limits: Limits,
         cluster_name: str = "leveret",
         authentication: Authentication | None = None,
+        decide: Decide | None = None,
     ) -> None:
-        """Serve the broker of a guard; `wake` makes the loop call `flush` soon, from whatever thread."""
+        """Serve the broker of a guard; `wake` makes the loop call `flush` soon, from whatever thread.
+
+        Logins are decided by `decide`, or elsewhere like everything that is slow.
+        """
         self.guard = guard
         self.core = guard.core
         self.access = access
         self.authentication = authentication or Authentication(access)
         self.keep_password: Callable[[str, str], object] = access.change_password
         self.elsewhere = elsewhere
+        self.decide: Decide = decide or self._decide_elsewhere
         self.limits = limits
         self.quotas = Quotas(self)
         self.bodies = None if guard.large is None else Bodies(self, guard.large)
@@ -263,17 +278,34 @@ class Hub:
     # Slow things
 
     def login(self, connection: Connection, credentials: Credentials) -> None:
-        """Decide a login by password or token, in a worker thread: hashing takes its time."""
-        now_ms = self.core.now_ms
+        """Decide a login by password or token: at once if it was verified lately, else in line for a thread."""
+        now_ms, host = self.core.now_ms, connection.peer.host
+        known = self.authentication.recall(credentials, host, now_ms)
+        if known is not None:
+            connection.logged_in(Login(known))
+            return
 
         def decide() -> Login:
-            return self.authentication.authenticate(credentials, connection.peer.host, now_ms)
+            return self.authentication.authenticate(credentials, host, now_ms)
 
-        def finish(login: Login) -> None:
+        def finish(login: Login | Exception) -> None:
+            if isinstance(login, Exception):
+                LOG.error("login could not be decided", login, **connection.who)
+                login = Login(None, "it could not be decided")
             self._strengthen(login)
             connection.logged_in(login)
 
-        self.elsewhere(decide, lambda login: self.finish(connection, lambda: finish(login)))
+        def done(login: Login | Exception) -> None:
+            if not connection.finished:
+                self.finish(connection, partial(finish, login))
+
+        connection.hold(Hold.LOGIN)
+        connection.attempt = self.decide(host, credentials.name or NO_NAME, now_ms, decide, done)
+
+    def _decide_elsewhere(
+        self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
+    ) -> None:
+        self.elsewhere(partial(tried, decide), done)
 
     def _strengthen(self, login: Login) -> None:
         """Store the better hash of a password, unless the password was changed while this login was decided."""

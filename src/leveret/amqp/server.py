@@ -24,11 +24,12 @@ from leveret.net.admission import Admission
 from leveret.net.listener import Listener
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
+from leveret.security.logins import Attempt
 from leveret.telemetry.logs import Log
 
 READ_BYTES = 262_144
 SWEEP_S = 1.0
-THREADS_MAX = 4  # for password hashes and large bodies: many logins at once must not take the machine from the loop
+THREADS_MAX = 4  # for large bodies
 
 T = TypeVar("T")
 LOG = Log("amqp")
@@ -49,7 +50,9 @@ class AmqpServer:
         """Serve the broker of a guard in the running loop; nothing is listened on yet."""
         self.connect = connect
         self._loop = asyncio.get_running_loop()
-        self.hub = Hub(guard, self._wake, access, self._elsewhere, limits, authentication=authentication)
+        self.hub = Hub(
+            guard, self._wake, access, self._elsewhere, limits, authentication=authentication, decide=self._decide
+        )
         self.limits = limits
         self.admission = admission
         self.buffer = memoryview(bytearray(READ_BYTES))
@@ -161,6 +164,12 @@ class AmqpServer:
         future = self._threads.submit(job)
         self._jobs.add(future)
         future.add_done_callback(lambda _: self._call(self._finish, future, done))
+
+    def _decide(
+        self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
+    ) -> Attempt:
+        """Decide a login in line with those of the other protocols, then `done` in the loop."""
+        return self.hub.access.logins.submit(host, name, now_ms, decide, partial(self._call, done))
 
     def _finish(self, future: Future[T], done: Callable[[T], None]) -> None:
         self._jobs.discard(future)

@@ -32,7 +32,7 @@ def check(connection: Connection, now_ms: int) -> None:
     if connection.blocked and not connection.alarmed and not connection.hub.core.journal.full:
         connection.set_alarm(None)
     if connection.refusal is not None:
-        _tell_refusal(connection, connection.refusal, now_ms)
+        tell_refusal(connection, connection.refusal, now_ms)
     elif connection.state in HANDSHAKE:
         if now_ms - connection.since_ms > connection.hub.limits.handshake_ms:
             LOG.warning("handshake took too long", **connection.who, state=connection.state.value)
@@ -60,7 +60,7 @@ def check_home(connection: Connection) -> None:
         connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - user '{identity.user}' is deleted")
 
 
-def _tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None:
+def tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None:
     """Tell of a refused login when it was held back for long enough."""
     if now_ms >= refused.due_ms:
         if refused.close is not None:

@@ -1,7 +1,7 @@
 """Who asks: a name and a password (Basic), an API key or a JSON Web Token (Bearer), or a browser's session.
 
-A login that was right a moment ago is decided in the loop, everything dear elsewhere. Wrong ones are answered late,
-right ones never; of each address only some are decided at the same time, so that nobody can take the whole machine.
+A login that was right a moment ago is decided in the loop, everything dear in the threads of `security/logins.py`.
+After several failures wrong ones are answered late, right ones never.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import binascii
 from base64 import b64decode
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from leveret.clock import Clock
@@ -18,14 +17,13 @@ from leveret.http.request import Refusal, Request
 from leveret.http.server import Answer, Handler
 from leveret.http.sessions import TOKEN_HEADER, Sessions
 from leveret.security.access import Access
-from leveret.security.authentication import Authentication, Credentials
+from leveret.security.authentication import Authentication, Credentials, Login
 from leveret.security.identity import Identity
+from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.passwords import encoded
-from leveret.security.peers import is_loopback, origin
+from leveret.security.peers import is_loopback
 from leveret.telemetry.logs import Log
 
-DECIDING_MAX = 64  # logins that wait for a hash or a key: each takes a thread, and a hash takes 16 MiB
-DECIDING_PER_ORIGIN_MAX = 8
 CHALLENGES = (("WWW-Authenticate", 'Basic realm="leveret"'), ("WWW-Authenticate", 'Bearer realm="leveret"'))
 
 LOG = Log("http")
@@ -53,10 +51,10 @@ class Auth:
     ) -> None:
         """`secrets_in_clear`: take passwords and tokens from other machines without TLS as well."""
         self.sessions = Sessions(access.users, clock, session_key)
+        self._logins = access.logins
         self._clock = clock
         self._authentication = authentication or Authentication(access)
         self._secrets_in_clear = secrets_in_clear
-        self._deciding: Counter[str] = Counter()
 
     def wrap(self, handler: Handler, open_paths: frozenset[bytes] = frozenset()) -> Handler:
         """A handler whose requests have an `identity`; the open paths (page, documents, health) need none."""
@@ -122,37 +120,24 @@ class Auth:
 
     def _authenticate(self, given: Credentials, host: str) -> Identity | Awaitable[Identity]:
         known = self._authentication.recall(given, host, self._clock.now_ms())
-        return known or self._decide(host, lambda: self._log_in(given, host))
+        return known or self._decide(given, host)
 
-    def _log_in(self, given: Credentials, host: str) -> Identity | int:
-        """Check credentials; the delay of the refusal if they are wrong."""
-        login = self._authentication.authenticate(given, host, self._clock.now_ms())
-        if login.identity is None:
-            LOG.warning("login refused", user=given.name, peer=host, reason=login.reason)
-            return login.delay_ms
-        return login.identity
+    async def _decide(self, given: Credentials, host: str) -> Identity:
+        """Decide in a thread of the logins; hold a refusal back."""
+        now_ms = self._clock.now_ms()
 
-    # What takes time
+        def decide() -> Login:
+            return self._authentication.authenticate(given, host, now_ms)
 
-    async def _decide(self, host: str, decide: Callable[[], Identity | int]) -> Identity:
-        """Decide in another thread; hold a refusal back."""
-        key = origin(host)
-        if self._deciding[key] >= DECIDING_PER_ORIGIN_MAX or self._deciding.total() >= DECIDING_MAX:
-            raise Refusal(429, "too many logins are being decided: try again", (("Retry-After", "1"),))
-        self._deciding[key] += 1
-        deciding = asyncio.get_running_loop().run_in_executor(None, decide)
-        deciding.add_done_callback(lambda _: self._decided(key))
-        # A client that goes does not end the work in the thread: it counts until it is done.
-        decided = await asyncio.shield(deciding)
-        if isinstance(decided, Identity):
-            return decided
-        await asyncio.sleep(decided / 1000)
+        try:
+            login = await self._logins.wait(host, given.name or NO_NAME, now_ms, decide)
+        except TooManyLogins as error:
+            raise Refusal(429, str(error), (("Retry-After", "1"),)) from None
+        if login.identity is not None:
+            return login.identity
+        LOG.warning("login refused", user=given.name, peer=host, reason=login.reason)
+        await asyncio.sleep(login.delay_ms / 1000)
         raise _unauthorized("the credentials are not accepted")
-
-    def _decided(self, key: str) -> None:
-        self._deciding[key] -= 1
-        if not self._deciding[key]:
-            del self._deciding[key]
 
 
 def authorization(request: Request) -> Authorization | None:

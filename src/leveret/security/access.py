@@ -16,6 +16,7 @@ from leveret.core.errors import NotFound, PreconditionFailed
 from leveret.core.topology import Vhost, VhostDetails
 from leveret.security.access_keys import AccessKey, AccessKeys
 from leveret.security.api_keys import ApiKey, ApiKeys
+from leveret.security.logins import Logins
 from leveret.security.passwords import DEFAULT_COST, Cost, hash_password
 from leveret.security.permissions import Permission, Permissions, TopicPermission
 from leveret.security.users import User, Users, tag_set
@@ -33,6 +34,7 @@ class Access:
         """Read what the core has; where it has no user at all, make the default one (name, password), if any."""
         self._core = core
         self.users = Users(cost)
+        self.logins = Logins(self.users)
         self.permissions = Permissions()
         self.access_keys = AccessKeys()
         self.api_keys = ApiKeys(core)

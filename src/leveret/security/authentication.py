@@ -15,7 +15,7 @@ from leveret.security.failures import Failures
 from leveret.security.identity import Identity, tags_within
 from leveret.security.passwords import hash_password
 from leveret.security.peers import origin
-from leveret.security.users import User
+from leveret.security.users import FROM_HERE_ONLY, User
 
 BACKENDS = ("internal", "oauth2")
 
@@ -119,10 +119,12 @@ class Authentication:
             reasons.append(login.reason)
         return Login(None, "; ".join(reasons), self._count_failure(given, peer, now_ms))
 
-    def certified(self, name: str) -> Login:
-        """The stored user that a verified client certificate names."""
+    def certified(self, name: str, peer: str) -> Login:
+        """The stored user that a verified client certificate names, unless it may not come from that address."""
         if name not in self._users:
             return Login(None, f"the certificate names user '{name}', which does not exist: add it first")
+        if not self._users.may_come_from(name, peer):
+            return Login(None, FROM_HERE_ONLY.format(name))
         return Login(identity_of(self._users.get(name)))
 
     def _count_failure(self, given: Credentials, peer: str, now_ms: int) -> int:

@@ -1,11 +1,13 @@
 """Wrong passwords, counted: how long the answer to the next wrong one is held back.
 
-Right ones are never held back, so that nobody can lock somebody else out. Logins are decided by many threads.
+The first ones are answered at once: a client that tries several passwords is no attacker. Right ones are never held
+back, so that nobody can lock somebody else out. Logins are decided by many threads.
 """
 
 from threading import Lock
 
-DELAYS_MS = (1_000, 2_000, 3_000)  # after the first, the second, every further failure
+FREE_MAX = 3  # failures that are answered at once
+DELAYS_MS = (1_000, 2_000, 3_000)  # of the first one after those, the second, every further one
 FORGOTTEN_MS = 300_000
 COUNTED_MAX = 10_000
 
@@ -25,7 +27,13 @@ class Failures:
 
     def count(self, key: str, now_ms: int) -> int:
         """Count one failure and say for how many milliseconds to hold the answer back."""
-        return DELAYS_MS[min(self.add(key, now_ms), len(DELAYS_MS)) - 1]
+        late = self.add(key, now_ms) - FREE_MAX
+        return 0 if late <= 0 else DELAYS_MS[min(late, len(DELAYS_MS)) - 1]
+
+    def exceeded(self, key: str, now_ms: int) -> bool:
+        """Whether the next failure would be held back, by what is known here; counts nothing."""
+        count, at_ms = self._counts.get(key, (0, now_ms))
+        return count >= FREE_MAX and now_ms - at_ms < FORGOTTEN_MS
 
     def add(self, key: str, now_ms: int) -> int:
         """Count one failure and say how many there were until now."""

@@ -14,6 +14,7 @@ from leveret.security.verified import Verified
 
 TAGS = frozenset(("administrator", "impersonator", "management", "monitoring", "policymaker"))
 LOOPBACK_USERS = frozenset(("guest",))  # its password is known to everybody
+FROM_HERE_ONLY = "user {!r} can only connect from this machine"
 USERS_MAX = 10_000
 LIMIT_MAX = 2**31 - 1
 
@@ -154,9 +155,9 @@ class Users:
         """The same without counting: another way to log in may follow."""
         name = name[:NAME_BYTES_MAX]  # no user has a longer one, and it is going to be logged
         user = self._users.get(name)
-        if name in self._loopback_users and not is_loopback(peer):
+        if not self.may_come_from(name, peer):
             # Not even hashed: the rule is public, and the password must not be guessed from afar.
-            return Login(None, f"user {name!r} can only connect from this machine")
+            return Login(None, FROM_HERE_ONLY.format(name))
         if not self._is_password(user, password, now_ms):
             return Login(None, f"wrong name or password for user {name!r}")
         assert user is not None
@@ -177,9 +178,21 @@ class Users:
     def recall(self, name: str, password: str | bytes, peer: str, now_ms: int) -> User | None:
         """The user, if this login was right a minute ago at most; None says nothing. Hashes no password."""
         user = self._users.get(name)
-        if user is None or not user.password_hash or (name in self._loopback_users and not is_loopback(peer)):
+        if user is None or not user.password_hash or not self.may_come_from(name, peer):
             return None
         return user if self._verified.knows(user.password_hash, passwords.encoded(password), now_ms) else None
+
+    def count_failure(self, peer: str, now_ms: int) -> int:
+        """Count a wrong token or signature against its address; for how many milliseconds to hold the answer back."""
+        return self._failures_by_origin.count(origin(peer), now_ms)
+
+    def failed_often(self, origin: str, now_ms: int) -> bool:
+        """Whether so many logins from an address were wrong that refusals are held back."""
+        return self._failures_by_origin.exceeded(origin, now_ms)
+
+    def may_come_from(self, name: str, peer: str) -> bool:
+        """Whether a user is let in from an address: some are from this machine only."""
+        return name not in self._loopback_users or is_loopback(peer)
 
     def _hashed(self, password: str | bytes | None) -> str:
         """What is stored for a password."""

@@ -19,7 +19,7 @@ from leveret.amqp.methods import (
     Method,
 )
 from leveret.amqp.replies import ProtocolError, Reply
-from leveret.amqp.state import Hold, State
+from leveret.amqp.state import State
 from leveret.core.errors import AccessRefused
 from leveret.security.authentication import Login
 from leveret.security.peers import is_loopback
@@ -51,11 +51,11 @@ def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
     connection.mechanism = method.mechanism
     connection.state = State.AUTHENTICATING
     if method.mechanism == greeting.CERTIFICATE_MECHANISM:
-        logged_in(connection, connection.hub.authentication.certified(connection.peer.certificate_name or ""))
+        name = connection.peer.certificate_name or ""
+        logged_in(connection, connection.hub.authentication.certified(name, connection.peer.host))
     elif _in_clear(connection.peer) and not connection.hub.limits.passwords_in_clear:
         logged_in(connection, Login(None, "a password without TLS from another machine is not taken"))
     else:
-        connection.hold(Hold.LOGIN)
         connection.hub.login(connection, credentials)
 
 

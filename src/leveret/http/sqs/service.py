@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from typing import cast
 
@@ -33,11 +34,14 @@ from leveret.http.sqs.errors import SqsError, sqs_error
 from leveret.http.sqs.parameters import check_types, required
 from leveret.http.sqs.queues import SqsQueue
 from leveret.http.throttle import Throttle
+from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.sigv4 import SignatureRefused, SignedRequest, Verifier
 from leveret.telemetry.logs import Log
 
 JSON = cast(Wire, json_protocol)
 QUERY = cast(Wire, query_protocol)
+GUESSES = frozenset(("InvalidClientTokenId", "SignatureDoesNotMatch"))
+"""Refusals that count as failed logins; a missing or expired signature is no guess of a key."""
 REQUEST_IDS = 1 << 48
 CALLERS_KEPT_MAX = 10_000
 
@@ -94,10 +98,24 @@ class Service:
         try:
             answer = self._perform(request, wire, request_id)
         except LeveretError as error:
-            return wire.refuse(sqs_error(error), request_id)
+            refused = sqs_error(error)
+            if refused.kind in GUESSES:
+                return self._refuse_guess(request, wire, request_id, refused)
+            return wire.refuse(refused, request_id)
         if isinstance(answer, Response) or wire is JSON:
             return answer
         return _in_words_of(wire, request_id, answer)
+
+    async def _refuse_guess(self, request: Request, wire: Wire, request_id: str, refused: SqsError) -> Response:
+        """Count a wrong key against its address; after several failures the answer is late."""
+        host, access, now_ms = request.peer.host, self._account.access, self._account.now_ms()
+        try:
+            count = partial(access.users.count_failure, host, now_ms)
+            delay_ms = await access.logins.wait(host, NO_NAME, now_ms, count)
+        except TooManyLogins as error:
+            return wire.refuse(SqsError("RequestThrottled", str(error)), request_id)
+        await asyncio.sleep(delay_ms / 1000)
+        return wire.refuse(refused, request_id)
 
     def refuse(self, error: LeveretError) -> Response:
         """The answer to what is refused before or after a handler has it."""
