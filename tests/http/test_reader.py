@@ -1,12 +1,15 @@
 """Bytes to requests, without sockets: the pieces in which they come change nothing, and nonsense harms nobody."""
 
+import json
 from itertools import pairwise
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.http.limits import Limits
-from leveret.http.reader import Reader
+from leveret.http.reader import Reader, nesting
 from leveret.http.request import Peer, Refusal, Request
 
 LIMITS = Limits(target_bytes_max=200, headers_max=20, head_bytes_max=2_000, body_bytes_max=2_000)
@@ -87,3 +90,34 @@ def test_a_damaged_request_is_read_or_refused(data: bytes, damage: list[tuple[in
 def test_any_bytes_are_read_or_refused(data: bytes, places: list[int]) -> None:
     _, status = read(cut(data, places))
     assert status is None or 400 <= status < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "depth"),
+    [
+        ("", 0),
+        ("1", 0),
+        ("[]", 1),
+        ('{"a": [1, {"b": []}]}', 4),
+        ("[[],[],[[]]]", 3),
+        ('["[[[["]', 1),
+        (r'["\"[[", "\\", [1]]', 2),
+        (r'["\\\"[[", "\\\\"]', 1),
+        ('["no end [[', 1),
+        ('"\\', 0),
+        ("[" * 100_000, 100_000),
+        ("]]][", 0),
+    ],
+)
+def test_the_nesting_of_json(text: str, depth: int) -> None:
+    assert nesting(text.encode()) == depth
+
+
+@given(st.recursive(st.text() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_the_nesting_of_any_json(value: Any) -> None:
+    def depth(each: Any) -> int:
+        inside = each.values() if isinstance(each, dict) else each if isinstance(each, list) else None
+        return 0 if inside is None else 1 + max(map(depth, inside), default=0)
+
+    assert nesting(json.dumps(value).encode()) == depth(value)
+    assert nesting(json.dumps(value, ensure_ascii=False, indent=1).encode()) == depth(value)

@@ -28,11 +28,11 @@ class Api:
     def __init__(self, port: int, user: str = "guest", password: str = "guest", *, token: str | None = None) -> None:
         basic = base64.b64encode(f"{user}:{password}".encode()).decode()
         self.port = port
-        self._authorization = f"Basic {basic}" if token is None else f"Bearer {token}"
+        self.authorization = f"Basic {basic}" if token is None else f"Bearer {token}"
 
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         """One request; a body that is no bytes is sent as JSON."""
-        sent = {"Authorization": self._authorization, "Content-Type": "application/json", **(headers or {})}
+        sent = {"Authorization": self.authorization, "Content-Type": "application/json", **(headers or {})}
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:

@@ -13,6 +13,7 @@ from leveret.core.errors import LeveretError
 from leveret.http.request import Peer, Request
 from leveret.http.sqs.parameters import TYPES
 from leveret.http.sqs.service import ACTIONS, QUEUE_ACTIONS
+from tests.hostile import bodies
 from tests.sqs.world import FORM, World, json_request
 
 SCALARS = st.one_of(
@@ -97,4 +98,49 @@ def test_any_headers_of_other_publishers(shared: World, headers: dict[str, Any],
         )
         assert answer.status == 200
         assert b"Body" in answer.body
+        shared.later(0.001)
+
+
+MESSAGE = {
+    "MessageBody": "b",
+    "DelaySeconds": 0,
+    "MessageAttributes": {"a": {"DataType": "String", "StringValue": "x"}},
+    "MessageSystemAttributes": {"AWSTraceHeader": {"DataType": "String", "StringValue": "x"}},
+}
+GIVEN: dict[str, dict[str, Any]] = {
+    "SendMessage": MESSAGE,
+    "SendMessageBatch": {"Entries": [{**MESSAGE, "Id": "1"}]},
+    "ReceiveMessage": {"AttributeNames": ["All"], "MaxNumberOfMessages": 1, "VisibilityTimeout": 0},
+    "CreateQueue": {"QueueName": "made", "Attributes": {"RedrivePolicy": "{}"}, "tags": {"a": "b"}},
+    "SetQueueAttributes": {"Attributes": {"Policy": "{}", "RedriveAllowPolicy": "{}", "DelaySeconds": "0"}},
+    "TagQueue": {"Tags": {"a": "b"}},
+    "DeleteMessageBatch": {"Entries": [{"Id": "1", "ReceiptHandle": "x"}]},
+    "ListQueues": {"QueueNamePrefix": "o", "MaxResults": 1, "NextToken": "x"},
+}
+
+
+@pytest.mark.parametrize("action", GIVEN)
+def test_hostile_json_is_no_failure(shared: World, action: str) -> None:
+    shared.create("orders")
+    failed = []
+    for name, data in bodies({"QueueUrl": "orders", "WaitTimeSeconds": 0, **GIVEN[action]}):
+        request = json_request(action, {})
+        request.body = data
+        answer = shared.handle(request)[0]
+        if answer.status >= 500:
+            failed.append((name, answer.status, answer.body[:200]))
+    assert not failed
+
+
+def test_properties_of_other_publishers_that_are_no_utf_8(shared: World) -> None:
+    shared.create("orders")
+    raw = "\udcff"
+    texts = ("correlation_id", "reply_to", "message_id", "type", "app_id", "content_type", "content_encoding")
+    shared.broker.queue("orders").send(
+        b"body", headers={raw: 1, "a": raw, "b": {raw: [raw]}}, properties=dict.fromkeys(texts, raw)
+    )
+    for receive in (shared.json, shared.query):
+        answer = receive("ReceiveMessage", QueueUrl="orders", MessageAttributeNames=["All"], VisibilityTimeout=0)
+        assert answer.status == 200
+        assert b"amqp.correlation_id" in answer.body
         shared.later(0.001)

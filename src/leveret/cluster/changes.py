@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind, dumps, key_of
-from leveret.core.jsonable import decode
+from leveret.core.jsonable import canonical, restored
 from leveret.core.names import RESERVED_PREFIX
 from leveret.core.policy import Policy
 from leveret.core.queue import Queue
@@ -106,7 +106,7 @@ def _remove_vhost(broker: Broker, home: Vhost, definition: Definition) -> None:
 
 def _make_exchange(broker: Broker, home: Vhost, definition: Definition) -> None:
     told = {name: definition[name] for name in ("durable", "auto_delete", "internal")}
-    arguments = decode(definition["arguments"])
+    arguments = restored(definition["arguments"])
     broker.declare_exchange(home.name, definition["name"], definition["type"], arguments=arguments, **told)
 
 
@@ -116,13 +116,13 @@ def _remove_exchange(broker: Broker, home: Vhost, definition: Definition) -> Non
 
 def _make_queue(broker: Broker, home: Vhost, definition: Definition) -> None:
     name, stored = definition["name"], definition.get("arguments")
-    arguments = decode(stored) if stored else {}
+    arguments = restored(stored) if stored else {}
     if name not in home.queues or _lifetime(home.queues[name]) != _lifetime_of(definition):
         durable, auto_delete, owner = _lifetime_of(definition)
         reserved = name.startswith(RESERVED_PREFIX)
         lifetime = {"durable": durable, "auto_delete": auto_delete, "server_named": reserved}
         broker.declare_queue(home.name, name, arguments, owner=owner, **lifetime)
-    elif arguments != (home.queues[name].arguments or {}):
+    elif canonical(arguments) != canonical(home.queues[name].arguments or {}):
         broker.change_queue(home.queues[name], arguments)
     broker.pause_queue(home.queues[name], definition.get("paused", False))
 
@@ -130,7 +130,8 @@ def _make_queue(broker: Broker, home: Vhost, definition: Definition) -> None:
 def agrees(queue: Queue, definition: Definition) -> bool:
     """Whether a queue is what a definition says, paused or not."""
     stored = definition.get("arguments")
-    same = (decode(stored) if stored else {}) == (queue.arguments or {})
+    # As text: a NaN among the values is not equal to itself.
+    same = canonical(restored(stored) if stored else {}) == canonical(queue.arguments or {})
     return same and _lifetime(queue) == _lifetime_of(definition)
 
 
@@ -151,7 +152,7 @@ def _remove_queue(broker: Broker, home: Vhost, definition: Definition) -> None:
 
 
 def _ends(definition: Definition) -> tuple[str, str, str, Mapping[str, Any], str]:
-    arguments = decode(definition["arguments"])
+    arguments = restored(definition["arguments"])
     kind, key = definition["destination_type"], definition["routing_key"]
     return definition["source"], definition["destination"], key, arguments, kind
 

@@ -14,7 +14,7 @@ from leveret.cluster.placement import LOCAL, Placements, home_of_owner
 from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import PreconditionFailed, QueueNotFound, ResourceLocked
-from leveret.core.jsonable import decode
+from leveret.core.jsonable import restored
 from leveret.core.names import described
 from leveret.core.ports import Journal
 from leveret.core.queue import Queue
@@ -226,7 +226,7 @@ class Replica:
 
 def _arguments(definition: dict[str, Any]) -> dict[str, Any] | None:
     stored = definition.get("arguments")
-    return decode(stored) if stored else None
+    return restored(stored) if stored else None
 
 
 def in_order(changes: Iterable[Change]) -> list[Change]:

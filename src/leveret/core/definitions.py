@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leveret.core.exchanges import Binding, Exchange
-from leveret.core.jsonable import decode
+from leveret.core.jsonable import restored
 from leveret.core.policy import Policy
 from leveret.core.topology import Removed, Vhost
 
@@ -22,7 +22,7 @@ def restore_exchange(vhost: Vhost, stored: Stored) -> Exchange:
         stored["durable"],
         stored["auto_delete"],
         stored["internal"],
-        decode(stored["arguments"]),
+        restored(stored["arguments"]),
     )
 
 
@@ -45,5 +45,5 @@ def restore_policy(vhost: Vhost, stored: Stored) -> Policy:
 
 def _ends(stored: Stored) -> tuple[str, str, str, dict[str, Any], str]:
     """A binding as bind and unbind take it."""
-    arguments = decode(stored["arguments"])
+    arguments = restored(stored["arguments"])
     return stored["source"], stored["destination"], stored["routing_key"], arguments, stored["destination_type"]

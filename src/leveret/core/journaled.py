@@ -6,7 +6,7 @@ from typing import Any
 from leveret.core.catalog import REMOVED, Catalog, Kind, dumps, key_of
 from leveret.core.declared import Kinds
 from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
-from leveret.core.jsonable import decode
+from leveret.core.jsonable import restored
 from leveret.core.ports import Journal
 from leveret.core.publish import Publisher
 from leveret.core.queue import Queue
@@ -108,7 +108,7 @@ class Journaled(Publisher):
         """Make a queue, or name the one whose messages came before its definition."""
         number, name, vhost = definition["id"], definition["name"], definition["vhost"]
         arguments = definition.get("arguments")
-        kind = self.kinds.of(decode(arguments) if arguments else None, name, vhost)
+        kind = self.kinds.of(restored(arguments) if arguments else None, name, vhost)
         home = self.topology.add_vhost(vhost)
         queue = self.queues.get(number) or self.undefined.pop(number, None)
         if queue is None or not queue.name:

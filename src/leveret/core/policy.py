@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from leveret.core.arguments import ARGUMENTS, Argument, parse, text
 from leveret.core.backoff import Backoff
 from leveret.core.errors import InvalidArgument
-from leveret.core.jsonable import decode, encode
+from leveret.core.jsonable import canonical, encode, restored
 from leveret.core.names import check_name
 
 PATTERN_CHARS_MAX = 1_000  # it is searched in the name of every queue
@@ -112,12 +112,13 @@ class Policy:
     def __post_init__(self) -> None:
         """Check and read everything once."""
         check_name("policy", self.name)
-        if self.apply_to not in _APPLY_TO:
+        if not isinstance(self.apply_to, str) or self.apply_to not in _APPLY_TO:
             raise InvalidArgument(f"apply-to is one of {', '.join(_APPLY_TO)}, not '{self.apply_to}'")
         if type(self.priority) is not int or abs(self.priority) > PRIORITY_MAX:
             raise InvalidArgument(f"the priority of policy '{self.name}' is an integer of at most {PRIORITY_MAX}")
         if not isinstance(self.definition, Mapping):
             raise InvalidArgument(f"the definition of policy '{self.name}' is an object of settings")
+        canonical(self.definition)
         values = {key: self._read(key, value) for key, value in self.definition.items()}
         object.__setattr__(self, "_regex", _compiled(self.pattern))
         object.__setattr__(self, "_values", values)
@@ -150,7 +151,7 @@ class Policy:
             stored["pattern"],
             stored.get("priority", 0),
             stored.get("apply-to", "all"),
-            decode(stored.get("definition", {})),
+            restored(stored.get("definition", {})),
             stored.get("operator", False),
         )
 

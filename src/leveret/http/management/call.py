@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from leveret.core.errors import AccessRefused, InvalidArgument, VhostNotFound
-from leveret.core.jsonable import decode
+from leveret.core.errors import AccessRefused, VhostNotFound
+from leveret.core.jsonable import decode_table
 from leveret.core.topology import Vhost
+from leveret.http.json_reader import read_json
 from leveret.http.management.refusals import BadRequest, Missing
 from leveret.http.request import Request
 from leveret.security.identity import Identity
@@ -118,12 +118,7 @@ class Call:
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of a queue, an exchange or a binding."""
-        given: dict[str, Any] = self.field("arguments", dict, {})
-        try:
-            found: dict[str, Any] = decode(given)
-        except (ValueError, TypeError, ArithmeticError, AttributeError):
-            raise BadRequest("the arguments cannot be read: send names and plain values") from None
-        return found
+        return decode_table("arguments", self.field("arguments", dict, {}))
 
     # The query
 
@@ -151,11 +146,6 @@ def _spelled(text: str, kind: type) -> object:
 def parsed(data: bytes, word: str = "not_json") -> Any:
     """JSON without what JSON does not have."""
     try:
-        return json.loads(data, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+        return read_json(data, bytes_as_text=True)
+    except ValueError:
         raise BadRequest(word) from None
-
-
-def _no_number(name: str) -> NoReturn:
-    """Refuse NaN and infinities."""
-    raise InvalidArgument(f"{name} is not JSON")

@@ -6,7 +6,6 @@ from collections.abc import Awaitable
 
 from leveret.core.broker import Broker
 from leveret.core.parameters import all_parameters, drop_parameter, put_parameter
-from leveret.core.policy import Policy
 from leveret.core.topology import Vhost
 from leveret.http.management import policies
 from leveret.http.management.call import Call
@@ -74,7 +73,7 @@ def put(call: Call) -> Answer | Awaitable[Answer]:
         if component == LIMITS:
             call.site.access.set_vhost_limits(home.name, value)
         elif component == OPERATOR_POLICY:
-            core.set_policy(home.name, Policy.from_dict({**value, "name": call.named("name"), "operator": True}))
+            core.set_policy(home.name, policies.operator_policy(call.named("name"), value))
         else:
             raise BadRequest(f"Validation failed\n\ncomponent {component} not found\n")
         return done(204 if known else 201)

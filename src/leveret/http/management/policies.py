@@ -30,6 +30,12 @@ def rows(home: Vhost, operator: bool) -> list[Row]:
     return [shown(home, policy) for _, policy in sorted(found.items())]
 
 
+def operator_policy(name: str, value: Row) -> Policy:
+    """The policy of an operator that a parameter is."""
+    priority, apply_to = value.get("priority", 0), value.get("apply-to", "all")
+    return Policy(name, value.get("pattern", ""), priority, apply_to, value.get("definition", {}), operator=True)
+
+
 def list_all(operator: bool) -> Ask:
     """Those of every virtual host that the user sees."""
 

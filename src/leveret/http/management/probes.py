@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leveret.core.exchanges import DefaultExchange
-from leveret.core.jsonable import decode
+from leveret.core.jsonable import decode_table
 from leveret.core.names import check_key
 from leveret.core.probe import probe
 from leveret.http.management.bindings import find_exchange, implied, shown
@@ -46,8 +46,4 @@ def _headers(call: Call) -> dict[str, object]:
         raise BadRequest("headers is not an object: send names and values")
     if len(given) > HEADERS_MAX:
         raise BadRequest(f"there are {len(given)} headers, the limit is {HEADERS_MAX}: send fewer")
-    try:
-        found: dict[str, object] = decode(given)
-    except (ValueError, TypeError, ArithmeticError, AttributeError):
-        raise BadRequest("the headers cannot be read: send names and plain values") from None
-    return found
+    return decode_table("headers", given)

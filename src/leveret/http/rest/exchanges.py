@@ -5,7 +5,7 @@ from typing import Any
 
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import AccessRefused
-from leveret.core.jsonable import decode
+from leveret.core.jsonable import decode_table
 from leveret.embedded.exchange import Exchange
 from leveret.embedded.outgoing import Outgoing
 from leveret.http.response import Response, json_response
@@ -43,7 +43,7 @@ def get(call: Call) -> Answer:
 async def declare(call: Call) -> Answer:
     """Make an exchange; the same one again is no error."""
     name, body = call.exchange, dict(call.body)
-    arguments = decode(body.pop("arguments", {}))
+    arguments = decode_table("arguments", body.pop("arguments", {}))
     alternate = arguments.get("alternate-exchange")
     if isinstance(alternate, str):
         call.check("read", "exchange", name)
@@ -112,7 +112,7 @@ def _binding(call: Call) -> tuple[str, str, str, dict[str, Any]]:
     kind, name, key = body.get("destination_type", "queue"), body["destination"], body.get("routing_key", "")
     call.check("write", kind, name)
     check_topic(call, call.exchange, key, "read")
-    return name, kind, key, decode(body.get("arguments", {}))
+    return name, kind, key, decode_table("arguments", body.get("arguments", {}))
 
 
 def _changed(call: Call, change: Callable[[Core], None]) -> Any:

@@ -6,17 +6,16 @@ Written by hand and not with a validation framework: reading a message takes abo
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from leveret.core.errors import InvalidArgument
+from leveret.http.json_reader import read_json
 from leveret.http.request import Request
 
 Schema = dict[str, Any]
 
-DEPTH_ERROR = "the body is nested too deep: flatten it"
 FLAGS = {"true": True, "false": False}
 
 
@@ -79,7 +78,7 @@ class Number(Field):
     def check(self, name: str, value: Any) -> float:
         """See Field."""
         least, most = self._range
-        if type(value) not in (int, float) or not math.isfinite(value) or not least <= value <= most:
+        if type(value) not in (int, float) or not least <= value <= most:  # NaN is in no range
             raise InvalidArgument(f"{name} is a number from {least} to {most}, not {_shown(value)}")
         number: float = value
         return number
@@ -163,7 +162,7 @@ class Listed(Field):
         """So many of them."""
         items = each.schema
         super().__init__(help, type="array", items=items, minItems=count_min, maxItems=count_max, **options)
-        self._each = each
+        self.each = each
         self._range = (count_min, count_max)
 
     def check(self, name: str, value: Any) -> list[Any]:
@@ -171,7 +170,7 @@ class Listed(Field):
         least, most = self._range
         if not isinstance(value, list) or not least <= len(value) <= most:
             raise InvalidArgument(f"{name} is an array of {least} to {most} values: split it up")
-        return [self._each.read(f"{name}[{number}]", each) for number, each in enumerate(value)]
+        return [self.each.read(f"{name}[{number}]", each) for number, each in enumerate(value)]
 
 
 class Record(Field):
@@ -230,32 +229,15 @@ def json_body(request: Request) -> Any:
     body = request.body
     if not body:
         return {}
-    try:
-        value = STRICT_DECODER.decode(body.decode())
-        if b"\\u" in body:
-            # An escaped half of a character is JSON, but no text that could be sent on.
-            json.dumps(value, ensure_ascii=False).encode()
-        return value
-    except RecursionError:
-        raise InvalidArgument(DEPTH_ERROR) from None
-    except ValueError as error:
-        raise InvalidArgument(f"the body is not JSON ({error}): correct it") from None
+    return read_json(body)
 
 
 def parsed_json(name: str, text: str) -> Any:
     """What a field of a query says that is JSON."""
     try:
-        return STRICT_DECODER.decode(text)
-    except (ValueError, RecursionError):
+        return read_json(text.encode())
+    except ValueError:
         raise InvalidArgument(f'{name} is not JSON: send {{"name": "value"}}') from None
-
-
-def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not a number of JSON")
-
-
-STRICT_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-"""Takes nothing that other languages would refuse: NaN and the like."""
 
 
 def _shown(value: Any) -> str:

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from leveret.core.errors import TooMany
-from leveret.core.jsonable import decode, encode
+from leveret.core.jsonable import decode_table, encode
 from leveret.embedded.declare import DAY_S, OPTIONS, changed_arguments
 from leveret.embedded.managed import ManagedQueue
 from leveret.http.request import Refusal
@@ -118,7 +118,7 @@ def list_all(call: Call) -> Answer:
 async def declare(call: Call) -> Answer:
     """Make a queue; one that exists with these settings is no error."""
     name, body = call.request.parameters["queue"], dict(call.body)
-    durable, arguments = body.pop("durable", True), decode(body.pop("arguments", {}))
+    durable, arguments = body.pop("durable", True), decode_table("arguments", body.pop("arguments", {}))
     _check_dead_letter(call, body.get("dead_letter"))
     exchange = arguments.get("x-dead-letter-exchange")
     if isinstance(exchange, str):

@@ -6,7 +6,7 @@ from typing import Any
 from leveret.core.arguments import PARTITIONS_MAX
 from leveret.core.consumer_groups import OFFSET_MAX
 from leveret.core.errors import InvalidArgument
-from leveret.core.jsonable import decode, encode
+from leveret.core.jsonable import decode_table, encode
 from leveret.embedded.outgoing import Prepared
 from leveret.embedded.records import Place, StreamRecord
 from leveret.embedded.stream import Appended, Stream
@@ -61,7 +61,10 @@ def _prepared(stream: Stream, body: dict[str, Any]) -> Prepared:
     properties, headers = properties_of(body), body.get("headers")
     options = {name: body[name] for name in ("key", "producer", "sequence", "filter") if name in body}
     return stream.prepare(
-        body_of(body, properties), headers=decode(headers) if headers else None, properties=properties, **options
+        body_of(body, properties),
+        headers=decode_table("headers", headers) if headers else None,
+        properties=properties,
+        **options,
     )
 
 

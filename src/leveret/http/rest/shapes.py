@@ -18,7 +18,7 @@ from typing import Any
 from leveret.clock import iso_second
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.errors import InvalidArgument
-from leveret.core.jsonable import decode, encode
+from leveret.core.jsonable import decode_table, encode
 from leveret.core.properties import Properties
 from leveret.core.tracing import TRACEPARENT, TRACESTATE
 from leveret.embedded.bodies import JSON_TYPE
@@ -26,8 +26,9 @@ from leveret.embedded.message import Message, Peeked
 from leveret.embedded.outgoing import NAME_CHARS_MAX, Outgoing
 from leveret.embedded.queue import Queue
 from leveret.http.idempotency import KEY_HEADER
+from leveret.http.json_reader import read_json
 from leveret.http.request import Request
-from leveret.http.rest.fields import STRICT_DECODER, Field, Number, Record, Schema, Table, Text, Whole
+from leveret.http.rest.fields import Field, Number, Record, Schema, Table, Text, Whole
 from leveret.telemetry.trace_context import parse
 
 PRIORITY_MAX = 10
@@ -71,7 +72,7 @@ MESSAGE = Record("A message.", MESSAGE_FIELDS)
 
 def outgoing(body: dict[str, Any], key: str | None, context: dict[str, str] | None = None) -> Outgoing:
     """A message to be sent; key and trace context are of the request and count when the message has none of its own."""
-    headers = decode(body["headers"]) if body.get("headers") else None
+    headers = decode_table("headers", body["headers"]) if body.get("headers") else None
     if context is not None and (headers is None or TRACEPARENT not in headers):
         headers = {**(headers or {}), **context}
     properties = properties_of(body)
@@ -188,10 +189,10 @@ def payload(data: bytes, content_type: str | None, raw: bool) -> dict[str, Any]:
     if not raw:
         try:
             if _is_json(content_type):
-                return {"payload": STRICT_DECODER.decode(data.decode())}
+                return {"payload": read_json(data)}
             if content_type is not None and content_type != "application/octet-stream":
                 return {"payload": data.decode()}
-        except (ValueError, RecursionError):
+        except ValueError:
             pass  # it is not what its content type says
     return {"payload_base64": base64.b64encode(data).decode()}
 

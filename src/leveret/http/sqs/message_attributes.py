@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from leveret.core.deadletter import OWNED
 from leveret.core.errors import LeveretError
 from leveret.core.jsonable import encode as jsonable
+from leveret.core.jsonable import plain
 from leveret.core.properties import Properties
 from leveret.core.publish import ORIGIN, RECEIVED
 from leveret.core.tables import KEY_BYTES_MAX
@@ -204,7 +205,7 @@ def load(properties: Properties) -> Values:
     for field in PROPERTIES:
         raw = getattr(properties, field)
         if raw is not None and (field, raw) != ("content_type", TEXT_TYPE):
-            found[PREFIX + field] = Value("Number" if field in NUMBERS else "String", str(raw))
+            found[PREFIX + field] = Value("Number" if field in NUMBERS else "String", plain(str(raw)))
     return found
 
 

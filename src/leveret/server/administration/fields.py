@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from leveret.core.errors import InvalidArgument
-from leveret.core.jsonable import decode
+from leveret.core.jsonable import decode_table
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
@@ -22,9 +22,4 @@ def field(row: Row, name: str, kind: type[T], default: T | None = None) -> T:
 
 def arguments(row: Row) -> dict[str, Any]:
     """The arguments of a queue, an exchange or a binding."""
-    given: dict[str, Any] = field(row, "arguments", dict, {})
-    try:
-        decoded: dict[str, Any] = decode(given)
-    except (ValueError, TypeError, ArithmeticError, AttributeError):
-        raise InvalidArgument("its arguments cannot be read") from None
-    return decoded
+    return decode_table("arguments", field(row, "arguments", dict, {}))
