@@ -49,7 +49,7 @@ def test_a_server_needs_none_of_the_extras(tmp_path: Path) -> None:
 def test_a_node_without_its_extra_is_told_what_to_install(tmp_path: Path) -> None:
     flags = ("--cluster", "c", "--store", "postgresql://db/c", "--etcd", "http://127.0.0.1:1", "--data", str(tmp_path))
     script = WITHOUT_EXTRAS + f"sys.exit(main(['serve', *{flags}]))"
-    environ = {**os.environ, "LEVERET_CLUSTER_SECRET": "s"}
+    environ = {**os.environ, "LEVERET_CLUSTER_SECRET": "a secret that is long enough for a node"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environ)
     assert (done.returncode, TRACEBACK in done.stderr) == (2, False), done.stderr
     assert "pip install 'leveret[cluster]'" in done.stderr

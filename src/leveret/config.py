@@ -89,7 +89,12 @@ class ServerOptions(StoreOptions):
         "host at which others reach this node; default: the first of host, or the machine's name if that is all",
     )
     cluster_port: int = option(25_672, "port at which other nodes are heard; 0 is any free one", at_most=65_535)
-    cluster_secret: str = option("", "what all nodes of a cluster know and nobody else; not a flag", secret=True)
+    cluster_secret: str = option(
+        "", "secret of 32 bytes or more that all nodes of a cluster share; not a flag", secret=True
+    )
+    cluster_secret_previous: str = option(
+        "", "the secret before, which is valid too while nodes get a new one; not a flag", secret=True
+    )
     cluster_tls_cert: str | None = option(None, "file with the certificate that this node shows to others, in PEM")
     cluster_tls_key: str | None = option(None, "file with the key of that certificate")
     cluster_tls_ca: str | None = option(None, "file with the certificates that those of others are checked against")

@@ -18,7 +18,7 @@ from tests.sources import ROOT
 DEPLOY = ROOT / "deploy"
 PINNED = re.compile(r"(?:@sha256:[0-9a-f]{64}|:[^:/@]*\d[^:/@]*)$")
 PROGRAM_S = 100
-EXAMPLE = "any words"
+EXAMPLE = "any words that are long enough for a secret"
 """In the place of a secret."""
 
 Check = Callable[[], Iterator[str]]

@@ -16,7 +16,6 @@ from leveret.http.sessions import (
     cookie,
     cookie_line,
     cookie_name,
-    session_key,
 )
 from leveret.security.access import Access
 from leveret.security.passwords import Cost, hash_password
@@ -116,17 +115,32 @@ def test_what_is_remembered_of_sessions_is_bounded(
 
 
 def test_every_node_with_the_key_takes_the_cookie(access: Access, clock: ManualClock) -> None:
-    here, there = (Sessions(access.users, clock, session_key("between us")) for _ in range(2))
+    here, there = (Sessions(access.users, clock, (b"between us",)) for _ in range(2))
     key, session = here.begin(access.users.get("alice"))
     found = there.identify(asked(key, "DELETE", session.token))
     assert found is not None
     assert found.user == "alice"
-    stranger = Sessions(access.users, clock, session_key("another"))
+    stranger = Sessions(access.users, clock, (b"another",))
     assert stranger.identify(asked(key)) is None
 
 
+def test_a_login_outlives_another_secret(access: Access, clock: ManualClock) -> None:
+    old, both, new = (Sessions(access.users, clock, keys) for keys in ((b"o",), (b"n", b"o"), (b"n",)))
+    for makes, takes in ((old, both), (both, old), (both, both), (both, new), (new, both)):
+        key, session = makes.begin(access.users.get("alice"))
+        assert takes.identify(asked(key, "DELETE", session.token))
+        other, another = makes.begin(access.users.get("guest"))
+        with pytest.raises(Refusal, match="token"):
+            takes.identify(asked(key, "DELETE", another.token))
+        (facts, signatures), forged = (key.split(".")[:4], key.split(".")[4:]), other.split(".")[4:]
+        for more in (forged, ["x", "x", *signatures]):
+            assert takes.find(asked(".".join([*facts, *more]))) is None
+    for makes, takes in ((old, new), (new, old)):
+        assert takes.find(asked(makes.begin(access.users.get("alice"))[0])) is None
+
+
 def test_a_renewed_cookie_tells_others_that_a_session_was_used(access: Access, clock: ManualClock) -> None:
-    here, there = (Sessions(access.users, clock, session_key("between us")) for _ in range(2))
+    here, there = (Sessions(access.users, clock, (b"between us",)) for _ in range(2))
     key, _ = here.begin(access.users.get("alice"))
     clock.advance(IDLE_MS_MAX // 1000 - 1)
     used = here.find(asked(key))

@@ -29,6 +29,7 @@ from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from tests.amqp.client import CHEAP
 from tests.cluster.memory_log import MemoryLog
+from tests.node.peer import KEYS
 from tests.waiting import PATIENCE_S, wait_until
 
 SHARDS = 4
@@ -72,7 +73,7 @@ class OneNode:
         self.catalog = Catalog(cluster.log, name, SHARDS)
         guard = CatalogGuard(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
         self.fronts = Served(connect=self.connect, broker=Broker(guard, options_of({}), b"nobody knows"))
-        self.node = Node(name, "test", b"secret", self.catalog, self.fronts.server.hub, cluster)
+        self.node = Node(name, "test", KEYS, self.catalog, self.fronts.server.hub, cluster)
         self.shards: dict[str, Served] = {}
         self.port = 0
 

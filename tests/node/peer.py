@@ -6,12 +6,15 @@ from typing import Any
 
 from leveret.node.link import Conversation, Link
 
+CLUSTER_SECRET = "between us: a secret for tests that is long enough"
+KEYS: tuple[bytes, ...] = (b"a key of 32 bytes, only for tests",)
+
 
 class Peer:
     """One end; whoever opens a conversation with it, or asks it for something, is wrong here."""
 
     cluster = "shop"
-    secret = b"between us"
+    keys = KEYS
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -10,6 +10,7 @@ import pika
 
 from leveret.server.control_client import connect
 from tests.machine import Machine
+from tests.node.peer import CLUSTER_SECRET
 from tests.server_process import ServerProcess
 from tests.waiting import wait_until
 
@@ -25,23 +26,25 @@ class Nodes:
     ) -> None:
         """None runs yet; `machines` may be filled before one is started, all others run here."""
         self.machines: dict[str, Machine] = {}
+        self.environ = {"LEVERET_CLUSTER_SECRET": CLUSTER_SECRET, "LEVERET_CLUSTER_PLAIN": "true"}
+        """What the environment of nodes has that are started from now on."""
         self._folder = folder
         self._flags = ["--cluster", f"test-{secrets.token_hex(4)}", "--etcd", etcd, "--store", store]
         self._flags += ["--cluster-port", "0", "--cluster-shards", str(shards), "--cluster-lease-s", str(lease_s)]
         self._flags += flags
         self._servers: dict[str, ServerProcess] = {}
 
-    def start(self, *names: str) -> None:
-        """Start nodes, one after the other."""
+    def start(self, *names: str, linked: bool = True) -> None:
+        """Start nodes, one after the other; wait until they are linked to all others, unless they cannot be."""
         for name in names:
             folder = self._folder / name
             folder.mkdir(exist_ok=True)
             machine = self.machines.setdefault(name, Machine(name))
             flags = ["--node", name, "--host", machine.address, *self._flags]
-            environ = {"LEVERET_CLUSTER_SECRET": "between us", "LEVERET_CLUSTER_PLAIN": "true", **machine.environ}
+            environ = {**self.environ, **machine.environ}
             server = ServerProcess(folder, *flags, environ=environ, prefix=machine.prefix, program=machine.program)
             self._servers[name] = server.start()
-        for name in names:
+        for name in names if linked else ():
             self._wait_for_links(name)
 
     def use(self, *flags: str) -> None:

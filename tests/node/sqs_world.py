@@ -21,6 +21,7 @@ from leveret.security.ratelimit import RateLimit
 from leveret.server.node_edges import NodeEdges
 from tests.cluster.memory_log import MemoryLog
 from tests.node.cluster import SHARDS, Served
+from tests.node.peer import KEYS
 from tests.sqs.world import World
 
 
@@ -31,7 +32,7 @@ class Member:
         self.catalog = Catalog(world.log, name, SHARDS)
         guard = CatalogGuard(self.catalog.replica.broker, self.catalog.replica.lock, world.clock)
         self.front = Served(broker=Broker(guard, options_of({}), b"nobody knows"))
-        self.node = Node(name, "test", b"secret", self.catalog, self.front.server.hub, world)
+        self.node = Node(name, "test", KEYS, self.catalog, self.front.server.hub, world)
         told: dict[str, Any] = {f"sqs_{each}": value for each, value in world.told.items()}
         options = ServerOptions(**{"sqs_auth": "off", **told})
         self.edges = NodeEdges(options, self.front.broker, self.front.access, self.node.decide)

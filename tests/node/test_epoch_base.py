@@ -8,6 +8,7 @@ import psycopg
 from leveret.cli.main import main
 from leveret.cluster.keys import REVISION_BITS
 from tests.cluster.etcd_process import EtcdProcess
+from tests.node.peer import CLUSTER_SECRET
 from tests.node.processes import LEASE_S, SHARDS
 from tests.server_process import ServerProcess
 
@@ -17,7 +18,7 @@ def node(folder: Path, etcd: str, store: str, base: int) -> ServerProcess:
     flags = ["--node", "one", "--cluster", "orders", "--etcd", etcd, "--store", store, "--cluster-port", "0"]
     flags += ["--cluster-shards", str(SHARDS), "--cluster-lease-s", str(LEASE_S), "--cluster-epoch-base", str(base)]
     folder.mkdir()
-    return ServerProcess(folder, *flags, environ={"LEVERET_CLUSTER_SECRET": "between us"}).start()
+    return ServerProcess(folder, *flags, environ={"LEVERET_CLUSTER_SECRET": CLUSTER_SECRET}).start()
 
 
 def connect(server: ServerProcess) -> pika.BlockingConnection:

@@ -25,6 +25,7 @@ from leveret.node.hosting import Hosting
 from leveret.node.node import Node
 from leveret.security.access import Access
 from tests.cluster.memory_log import MemoryLog
+from tests.node.peer import KEYS
 from tests.waiting import PATIENCE_S
 
 
@@ -56,7 +57,7 @@ async def hosted(log: MemoryLog, folder: Path) -> AsyncIterator[tuple[Node, Host
     with guard as core:
         access = Access(core, None)
     fronts = AmqpServer(guard, access, Limits(), Admission(1, 1, 1))
-    node = Node("a", "test", b"secret", catalog, fronts.hub, Alone())
+    node = Node("a", "test", KEYS, catalog, fronts.hub, Alone())
     hosting = Hosting(node, access, Limits(), lambda shard, epoch: leveret.open(folder), lambda shard: None)
     try:
         yield node, hosting

@@ -1,33 +1,20 @@
-"""Links under TLS: both ends show a certificate of one authority, and the caller checks whom he has called."""
+"""Links under TLS: both ends show a certificate of one authority, the caller checks the name, and no relay works."""
 
 import asyncio
 import shutil
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
-from leveret.node import neighbours
 from leveret.node.link import Link
-from leveret.node.neighbours import Neighbours
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.tls import BadCertificate
 from tests.node.peer import Peer
 from tests.server.certificates import Authority, Identity
 from tests.waiting import PATIENCE_S
-
-
-class Nobody:
-    """The other nodes, of which there are none."""
-
-    def owner_of(self, home: str) -> str | None:
-        return None
-
-    def address_of(self, node: str) -> tuple[str, int] | None:
-        return None
-
-    def nodes(self) -> list[str]:
-        return []
 
 
 async def linked(accepting: ssl.SSLContext, calling: ssl.SSLContext | None, host: str = "127.0.0.1") -> bytes | None:
@@ -119,31 +106,74 @@ def test_a_renewed_certificate_is_shown_to_the_next_caller(authority: Authority)
     assert asyncio.run(linked(b.accepting, a.calling)) == shown_by(renewed)
 
 
-def test_callers_who_do_not_speak_tls_are_not_at_the_door_for_ever(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_nodes_are_linked_by_tls_1_3_in_every_loop(
+    authority: Authority, loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
-    monkeypatch.setattr(neighbours, "STRANGERS_MAX", 2)
     a, b = (tls_of(authority.issue(None, file=name), authority) for name in "ab")
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert runner.run(linked(b.accepting, a.calling)) is not None
 
-    async def scene() -> None:
-        one, two = Peer("a"), Peer("b")
-        called = Neighbours("b", Nobody(), lambda calls: Link(two, calls))
-        called.tls = b
-        port = await called.listen("127.0.0.1", 0)
-        for _ in range(2):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET /health HTTP/1.1\r\n\r\n")
-            await reader.read()
-            writer.close()
-            await writer.wait_closed()
-        monkeypatch.setattr(neighbours, "HANDSHAKE_S", 0)  # that time has passed
-        loop = asyncio.get_running_loop()
-        _, link = await loop.create_connection(lambda: Link(one, "b"), "127.0.0.1", port, ssl=a.calling)
-        for end in (one, two):
-            await asyncio.wait_for(end.is_up.wait(), PATIENCE_S)
-        link.close()
-        called.hang_up()
-        for end in (one, two):
-            await asyncio.wait_for(end.is_down.wait(), PATIENCE_S)
 
-    asyncio.run(scene())
+@pytest.mark.parametrize("end", ["caller", "acceptor"])
+def test_an_earlier_tls_is_refused(authority: Authority, end: str) -> None:
+    a, b = (tls_of(authority.issue(None, file=name), authority) for name in "ab")
+    context = a.calling if end == "caller" else b.accepting
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert asyncio.run(linked(b.accepting, a.calling)) is None
+    for each in (a.calling, b.accepting):  # without a limit of TLS itself, the handshake of nodes has one
+        each.minimum_version = each.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert asyncio.run(linked(b.accepting, a.calling)) is None
+
+
+class Relay(asyncio.Protocol):
+    """One side of an attacker that ends TLS between two nodes, and passes on what they say."""
+
+    def __init__(self, others: dict[str, asyncio.Transport], name: str, early: list[bytes]) -> None:
+        self._others = others
+        self._name = name
+        self._early = early
+        self._ended = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._others[self._name] = transport
+
+    def data_received(self, data: bytes) -> None:
+        other = self._others.get("acceptor" if self._name == "caller" else "caller")
+        if other is None:
+            self._early.append(data)
+        else:
+            other.write(data)
+
+
+async def relayed(accepting: ssl.SSLContext | None, calling: ssl.SSLContext | None, attacker: MutualTls | None) -> bool:
+    """Whether two nodes are linked through an attacker, with certificates of its own if there is TLS."""
+    loop = asyncio.get_running_loop()
+    one, two = Peer("a"), Peer("b")
+    server = await loop.create_server(lambda: Link(two, None), "127.0.0.1", 0, ssl=accepting)
+    target = server.sockets[0].getsockname()
+    ends: dict[str, asyncio.Transport] = {}
+    early: list[bytes] = []
+    tls = (None, None) if attacker is None else (attacker.accepting, attacker.calling)
+    middle = await loop.create_server(lambda: Relay(ends, "caller", early), "127.0.0.1", 0, ssl=tls[0])
+    await loop.create_connection(lambda: Relay(ends, "acceptor", early), *target, ssl=tls[1])
+    address = middle.sockets[0].getsockname()
+    transport, link = await loop.create_connection(lambda: Link(one, "b"), *address, ssl=calling)
+    is_linked = await asyncio.wait_for(link.introduced(), PATIENCE_S)
+    for each in (transport, *ends.values()):
+        each.abort()
+    for listening in (server, middle):
+        listening.close()
+        await listening.wait_closed()
+    return is_linked and two.is_up.is_set()
+
+
+def test_a_relay_with_certificates_of_the_authority_gets_nowhere(authority: Authority) -> None:
+    """Also if it has stolen the certificate and the key that all nodes share."""
+    shared = tls_of(authority.issue(None, file="shared"), authority)
+    own = tls_of(authority.issue(None, file="own"), authority)
+    for attacker in (own, shared):
+        assert not asyncio.run(relayed(shared.accepting, shared.calling, attacker))
+    # The relay itself works: where nothing binds the handshake to its connection, nodes are linked through it.
+    assert asyncio.run(relayed(None, None, None))

@@ -2,55 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from leveret.core.errors import InvalidArgument
 from leveret.node import link as links
 from leveret.node import wire
 from leveret.node.link import Conversation, Link
 from leveret.node.wire import Kind
-
-
-class Side:
-    """A node, and its end of the wire."""
-
-    cluster = "test"
-    secret = b"between us"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.sent = bytearray()
-        self.hung_up = False
-        self.is_up = False
-
-    # What a link asks of its node
-
-    def up(self, link: Link) -> None:
-        self.is_up = True
-
-    def down(self, link: Link) -> None:
-        self.is_up = False
-
-    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
-        raise InvalidArgument("nothing is here")
-
-    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
-        asked = json.loads(request)
-        answer(b"yes, " + asked["known"].encode())
-
-    # What it asks of its transport
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
-
-    def abort(self) -> None:
-        self.hung_up = True
-
-    def set_write_buffer_limits(self, high: int) -> None:
-        assert high
+from tests.node.wires import Side
 
 
 class Talk:
@@ -77,18 +37,17 @@ class Wire:
     def __init__(self, version: tuple[int, int], calls: str = "b") -> None:
         """One of them speaks another version, or calls another node."""
         self.sides = Side("a"), Side("b")
-        self.links = [Link(self.sides[0], calls), Link(self.sides[1], None)]
         own, wire.VERSION = wire.VERSION, version
         try:
-            self.links[0].connection_made(self.sides[0])  # type: ignore[arg-type]
+            called = self.sides[0].link(calls)
         finally:
             wire.VERSION = own
-        self.links[1].connection_made(self.sides[1])  # type: ignore[arg-type]
+        self.links = [called, self.sides[1].link()]
         self.carry()
 
     def carry(self) -> None:
-        """Bring everything to the other side, until one has hung up."""
-        while any(side.sent for side in self.sides) and not any(side.hung_up for side in self.sides):
+        """Bring everything to the other side."""
+        while any(side.sent for side in self.sides):
             for side, link in zip(self.sides, reversed(self.links), strict=True):
                 data = bytes(side.sent)
                 side.sent.clear()

@@ -12,10 +12,11 @@ from leveret.core.errors import Unreachable
 from leveret.http.problem import problem
 from leveret.http.request import Request
 from leveret.http.response import Response
-from leveret.http.sessions import AGE_MS_MAX, Session, Sessions, session_key
+from leveret.http.sessions import AGE_MS_MAX, Session, Sessions
 from leveret.node.web import logins
 from leveret.node.web.edges import Edge
 from leveret.node.web.logins import EDGE, Logouts, note
+from leveret.security.cluster_secret import CONSOLE, cluster_keys
 from tests.node.managed_cluster import ManagedCluster
 
 
@@ -74,7 +75,7 @@ def test_a_node_that_could_not_be_told_knows_with_the_definitions(
 def test_a_node_that_starts_knows_who_has_logged_out(cluster: ManagedCluster) -> None:
     browser, other, member = Browser(cluster), Browser(cluster), cluster.managed("b")
     browser.ask("a", "DELETE /console/session")
-    sessions = Sessions(member.fronts.access.users, SystemClock(), session_key("between us"))
+    sessions = Sessions(member.fronts.access.users, SystemClock(), cluster_keys(member.options, CONSOLE))
     Logouts(member.node, sessions, member.web.login)
     member.logouts = Logouts(member.node, member.web.sessions, member.web.login)
 

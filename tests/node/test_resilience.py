@@ -1,7 +1,6 @@
 """What a node goes on with although something fails: a client that cannot be let in, a log that is away, a bad peer."""
 
 import asyncio
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
@@ -260,20 +259,3 @@ def test_channels_are_counted_by_the_node_that_a_client_came_to(cluster: Cluster
         second.queue_declare(name)
         with pytest.raises(ConnectionClosedByBroker, match="530"):
             one.channel()
-
-
-def test_strangers_at_the_door_of_a_node_are_few(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "STRANGERS_MAX", 2)
-    address = cluster.addresses["a"]
-    strangers = [socket.create_connection(address, PATIENCE_S) for _ in range(3)]
-    said = [stranger.recv(1) for stranger in strangers]
-    assert said.count(b"") == 1
-    for stranger in strangers:
-        stranger.close()
-    left = cluster.members["a"].node.neighbours._strangers
-    cluster.wait_until(lambda: all(link.is_decided for link in left))
-    with socket.create_connection(address, PATIENCE_S) as other:
-        assert other.recv(1)
-        cluster.remove("a")
-        while other.recv(1_000):
-            pass

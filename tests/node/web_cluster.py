@@ -19,6 +19,7 @@ from leveret.server.sqs import SqsServer
 from leveret.server.web import Web
 from leveret.telemetry.audit import Audit
 from tests.node.cluster import Cluster, OneNode
+from tests.node.peer import CLUSTER_SECRET
 from tests.waiting import PATIENCE_S
 
 KEY, SECRET = "AKIAEXAMPLEEXAMPLE", "secret/with+signs"
@@ -37,7 +38,7 @@ class WebNode(OneNode):
 
     def __init__(self, name: str, cluster: Cluster, furnish: Furnish) -> None:
         super().__init__(name, cluster, furnish)
-        options = self.options = ServerOptions(sqs_guards=False, cluster="test", cluster_secret="between us")
+        options = self.options = ServerOptions(sqs_guards=False, cluster="test", cluster_secret=CLUSTER_SECRET)
         access, clock = self.fronts.access, self.fronts.broker.guard.clock
         edges = self.edges = NodeEdges(options, self.fronts.broker, access, self.node.decide)
         edges.join(self.node)

@@ -8,7 +8,8 @@ from leveret.core.errors import InvalidArgument
 from leveret.server.settings import OPTIONS, broker_options, flag, server_options, variable
 from leveret.server.values import VALUE_CHARACTERS_MAX, parse
 
-NODE = {"cluster": "shop", "store": "postgresql:///x", "etcd": "http://127.0.0.1:1", "cluster_secret": "us"}
+SECRET = "0123456789abcdef" * 2
+NODE = {"cluster": "shop", "store": "postgresql:///x", "etcd": "http://127.0.0.1:1", "cluster_secret": SECRET}
 
 
 def written(tmp_path: Path, text: str) -> str:
@@ -130,6 +131,13 @@ def test_a_file_that_is_missing_or_too_long_is_refused(tmp_path: Path) -> None:
         ({**NODE, "etcd": "http://127.0.0.1:1,ftp://etcd"}, "'ftp://etcd' is no endpoint"),
         ({**NODE, "etcd": "http://me:secret@etcd"}, "give etcd_user"),
         ({**NODE, "etcd_tls_cert": "cert.pem"}, "etcd_tls_key belong together"),
+        ({**NODE, "cluster_secret": SECRET[:-1]}, r"cluster_secret has 31 bytes.*openssl rand -hex 32"),
+        ({**NODE, "cluster_secret": "0" * 64}, r"fewer than 8 different characters.*openssl rand -hex 32"),
+        ({**NODE, "cluster_secret": SECRET * 33}, "cluster_secret has 1056 bytes"),
+        ({**NODE, "cluster_secret_previous": "hare"}, "cluster_secret_previous has 4 bytes"),
+        ({**NODE, "cluster_secret_previous": SECRET}, "the same as cluster_secret"),
+        ({**NODE, "node": "n" * 256}, "node is a name of 1 to 255 bytes"),
+        ({**NODE, "cluster": "a\nb"}, "cluster is a name"),
         ({**NODE, "host": "0.0.0.0"}, "would not be encrypted"),
         ({**NODE, "host": "broker1,127.0.0.1"}, "would not be encrypted"),
     ],

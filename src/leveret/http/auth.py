@@ -47,10 +47,10 @@ class Auth:
         authentication: Authentication | None = None,
         *,
         secrets_in_clear: bool = False,
-        session_key: bytes | None = None,
+        session_keys: tuple[bytes, ...] = (),
     ) -> None:
         """`secrets_in_clear`: take passwords and tokens from other machines without TLS as well."""
-        self.sessions = Sessions(access.users, clock, session_key)
+        self.sessions = Sessions(access.users, clock, session_keys)
         self._logins = access.logins
         self._clock = clock
         self._authentication = authentication or Authentication(access)

@@ -1,9 +1,12 @@
 """Logins of browsers: a cookie that no script can read, and a token that every change must carry beside it.
 
-    user . began_ms . used_ms . id . signature        the first one in base64
+    user . began_ms . used_ms . id . signature [. signature]        the first one in base64
 
-Whoever has the key can tell that a cookie is right: all nodes of a cluster have the same. A session ends when nobody
-used it for a while, when it is old, when it is logged out, and when the password changes.
+Whoever has the key can tell that a cookie is right: all nodes of a cluster have the same. While nodes get another
+secret they have two keys: cookies and tokens are then signed by both, and one signature by one of the keys is enough.
+So a login is valid on nodes with the old secret, with both and with the new one.
+
+A session ends when nobody used it for a while, when it is old, when it is logged out, and when the password changes.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, replace
 from hmac import compare_digest
+from itertools import product
 
 from leveret.clock import Clock
 from leveret.http.request import Refusal, Request
@@ -26,6 +30,7 @@ TOKEN_HEADER = b"x-csrf-token"
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 KEY_BYTES = 32
+SIGNATURES_MAX = 2
 ID_BYTES = 18
 IDLE_MS_MAX = 60 * 60_000
 AGE_MS_MAX = 12 * 60 * 60_000
@@ -54,11 +59,11 @@ class Session:
 class Sessions:
     """Everybody who has logged in: cookies are proof of it, and nothing is kept but what they cannot say."""
 
-    def __init__(self, users: Users, clock: Clock, key: bytes | None = None) -> None:
-        """Take cookies that are signed by a key; without one nobody else has it, and the next process neither."""
+    def __init__(self, users: Users, clock: Clock, keys: tuple[bytes, ...] = ()) -> None:
+        """Take cookies that are signed by one of the keys; without any, by one that only this process has."""
         self._users = users
         self._clock = clock
-        self._key = key or secrets.token_bytes(KEY_BYTES)
+        self._keys = keys[:SIGNATURES_MAX] or (secrets.token_bytes(KEY_BYTES),)
         self._used: dict[str, int] = {}
         self._ended: dict[str, dict[str, None]] = {}
 
@@ -103,24 +108,23 @@ class Sessions:
         session = self.find(request)
         if session is None:
             return None
-        given = request.headers.get(TOKEN_HEADER, b"")
-        if request.method not in SAFE and not compare_digest(given, session.token.encode()):
+        given = request.header(TOKEN_HEADER)
+        if request.method not in SAFE and not _agree(given, session.token):
             raise Refusal(403, "the request does not carry the token of the session: load the page again")
         return Identity(session.user, self._users.get(session.user).tags)
 
     def _read(self, value: str) -> Session | None:
         """The session of a cookie that we have signed, for a user whose password is still the same."""
-        told, _, signature = value.rpartition(".")
         try:
-            encoded, began_ms, used_ms, number = told.split(".")
+            encoded, began_ms, used_ms, number, signature = value.split(".", 4)
             name = urlsafe_b64decode(encoded.encode()).decode()
             if name not in self._users or max(len(began_ms), len(used_ms)) > TIME_CHARS_MAX:
                 return None
             session = Session(name, self._token(number), number, int(began_ms), int(used_ms))
         except ValueError:
             return None
-        right = self._signature(told, self._users.get(name))
-        return session if compare_digest(signature.encode(), right.encode()) else None
+        told = value[: -len(signature) - 1]
+        return session if _agree(signature, self._signature(told, self._users.get(name))) else None
 
     def _token(self, number: str) -> str:
         return self._sign(b"token", number.encode())
@@ -129,14 +133,15 @@ class Sessions:
         return self._sign(b"cookie", told.encode(), user.password_hash.encode())
 
     def _sign(self, *parts: bytes) -> str:
-        """What only those can make who have the key."""
-        digest = hmac.digest(self._key, b"\0".join(parts), hashlib.sha256)
-        return urlsafe_b64encode(digest).decode().rstrip("=")
+        """Signatures by all keys, which only those can make who have them."""
+        digests = [hmac.digest(key, b"\0".join(parts), hashlib.sha256) for key in self._keys]
+        return ".".join(urlsafe_b64encode(digest).decode().rstrip("=") for digest in digests)
 
 
-def session_key(secret: str) -> bytes:
-    """The key of all who share a secret."""
-    return hmac.digest(secret.encode(), b"sessions of the console", hashlib.sha256)
+def _agree(given: str, right: str) -> bool:
+    """Whether one of the given signatures is one of the right ones."""
+    pairs = product(given.split(".", SIGNATURES_MAX)[:SIGNATURES_MAX], right.split("."))
+    return any(compare_digest(one.encode(), other.encode()) for one, other in pairs)
 
 
 def _told(user: str, began_ms: int, used_ms: int, number: str) -> str:

@@ -38,7 +38,8 @@ class Place:
 
     node: str
     cluster: str
-    secret: bytes
+    keys: tuple[bytes, ...]
+    """By which nodes authenticate each other."""
     store: str
     etcd: tuple[str, ...]
     etcd_login: tuple[str, str] = ("", "")
@@ -105,7 +106,7 @@ class Joined:
         self._hints: set[asyncio.Task[None]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """What else has to end before this node leaves."""
-        self.node = Node(place.node, place.cluster, place.secret, catalog, hub, self._view)
+        self.node = Node(place.node, place.cluster, place.keys, catalog, hub, self._view)
         neighbours = self.node.neighbours
         neighbours.tls, neighbours.plain_remote = place.tls, place.plain_remote
         self.node.announce = self._announce

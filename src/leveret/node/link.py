@@ -1,24 +1,22 @@
-"""A link between two nodes: one connection, on which both open conversations; each knows that the other has the secret.
+"""A link between two nodes: one connection, on which both open conversations once they are authenticated.
 
-dial or accept -> HELLO both ways -> PROOF both ways -> up, PING both ways -> ... -> down: every conversation ends
+dial or accept -> handshake (leveret.node.handshake) -> up, PING both ways -> ... -> down: every conversation ends
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-import json
-import secrets
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
-from leveret.core.errors import AccessRefused, InvalidArgument, LeveretError
+from leveret.core.errors import LeveretError
 from leveret.node import wire
+from leveret.node.handshake import REASON_CHARACTERS_MAX, Handshake, Refused
 from leveret.node.wire import Kind, Message
+from leveret.security.mutual_tls import channel_binding
 from leveret.telemetry.logs import Log
 
-NONCE_BYTES = 16
 HANDSHAKE_S = 10.0
 BEAT_S = 1.0
 SILENT_BEATS_MAX = 4  # beats of ours, not seconds: a node that stood still itself hears first what has come meanwhile
@@ -50,7 +48,8 @@ class Peers(Protocol):
 
     name: str
     cluster: str
-    secret: bytes
+    keys: tuple[bytes, ...]
+    """By which nodes prove that they know the cluster's secret, the current one first."""
 
     def up(self, link: Link) -> None:
         """Another node is reached."""
@@ -75,9 +74,9 @@ class Link(asyncio.Protocol):
         self._calls = calls
         self._transport: asyncio.Transport | None = None
         self._reader = wire.Reader()
-        self._nonce = secrets.token_bytes(NONCE_BYTES)
-        self._their_nonce = b""
+        self._handshake: Handshake | None = None
         self._known = False
+        self._refused = False
         self._conversations: dict[int, Conversation] = {}
         self._answers: dict[int, Callable[[bytes | None], None]] = {}
         # Both ends number what they begin, one by odd numbers, the other by even ones.
@@ -110,24 +109,39 @@ class Link(asyncio.Protocol):
     # From the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Introduce ourselves."""
+        """Begin the handshake; it has a deadline."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES_HIGH)
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
-        hello = {"node": self._peers.name, "cluster": self._peers.cluster, "nonce": self._nonce.hex()}
-        self._say(Kind.HELLO, 0, json.dumps({**hello, "version": wire.VERSION}).encode())
+        own = (self._peers.name, self._peers.cluster, self._peers.keys, self._calls)
+        try:
+            binding = channel_binding(self._transport.get_extra_info("ssl_object"))
+            self._handshake = Handshake(*own, binding, lambda kind, payload: self._say(kind, 0, payload))
+        except LeveretError as error:
+            self._refuse(error)
 
     def data_received(self, data: bytes) -> None:
         """Do what the other node says; what it should not have said ends the link."""
+        if self._refused:
+            return
         self.received_bytes += len(data)
         self._silent_beats = 0
         try:
             for message in self._reader.feed(data):
                 self._handle(message)
         except LeveretError as error:
-            LOG.warning("link refused", peer=self.peer, reason=error)
-            self.why_down = str(error)
+            self._refuse(error)
+
+    def _refuse(self, error: LeveretError) -> None:
+        """End the link; tell the other node why if it does not know. The deadline ends one that does not go."""
+        LOG.warning("link refused", peer=self.peer or self._calls, reason=error)
+        self.why_down = str(error)
+        self._refused = True
+        if self._known or isinstance(error, Refused) or self._transport is None:
             self.close()
+            return
+        self._say(Kind.CLOSE, 0, str(error)[:REASON_CHARACTERS_MAX].encode(errors="replace"))
+        self._transport.close()
 
     def pause_writing(self) -> None:
         """The other node is slow."""
@@ -250,7 +264,7 @@ class Link(asyncio.Protocol):
 
     def _handle(self, message: Message) -> None:
         if not self._known:
-            self._introduce(message)
+            self._authenticate(message)
         elif message.kind is Kind.OPEN:
             self._open(message.number, message.payload)
         elif message.kind is Kind.ASK:
@@ -304,38 +318,18 @@ class Link(asyncio.Protocol):
                 LOG.error("conversation refused", error, peer=self.peer)
             self._say(Kind.CLOSE, number, str(error).encode())
 
-    # Who is there
+    # The handshake
 
-    def _introduce(self, message: Message) -> None:
-        """Two words of each: who it is, and that it knows the secret."""
-        if message.kind is Kind.HELLO and not self.peer:
-            self._hello(message.payload)
-        elif message.kind is Kind.PROOF and self.peer:
-            self._check(message.payload)
-        else:
-            raise InvalidArgument(f"{message.kind.name} before the introduction")
-
-    def _hello(self, payload: bytes) -> None:
+    def _authenticate(self, message: Message) -> None:
+        """Go on with the handshake; when it is done, let the node use the link."""
+        assert self._handshake is not None, "nothing is received before there is a connection"
         try:
-            told = json.loads(payload)
-            cluster, self.peer = str(told["cluster"]), str(told["node"])
-            self._their_nonce = bytes.fromhex(told["nonce"])
-            wire.check_version(told.get("version"), self.peer)
-        except (ValueError, KeyError, TypeError) as error:
-            raise InvalidArgument(f"no introduction: {error}") from None
-        if cluster != self._peers.cluster:
-            raise AccessRefused(f"node '{self.peer}' is of the cluster '{cluster}', not of '{self._peers.cluster}'")
-        if self.peer == self._peers.name or len(self._their_nonce) != NONCE_BYTES or self._their_nonce == self._nonce:
-            raise AccessRefused(f"another node that calls itself '{self.peer}'")
-        if self._calls not in (None, self.peer):  # it has the address of one who is gone, and a link of its own
-            raise AccessRefused(f"node '{self.peer}' answers in the place of '{self._calls}'")
-        self._say(Kind.PROOF, 0, wire.proof(self._peers.secret, self._peers.name, self._nonce, self._their_nonce))
-
-    def _check(self, theirs: bytes) -> None:
-        expected = wire.proof(self._peers.secret, self.peer, self._their_nonce, self._nonce)
-        if not hmac.compare_digest(theirs, expected):
-            raise AccessRefused(f"node '{self.peer}' has another cluster_secret")
-        self._known = True
+            self._handshake.receive(message)
+        finally:
+            self.peer = self._handshake.peer
+        if not self._handshake.is_done:
+            return
+        self._known, self._handshake = True, None
         self._decided.set()
         self._reader.bytes_max = wire.MESSAGE_BYTES_MAX
         if self._timer is not None:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from leveret.node.link import HANDSHAKE_S, Link
+from leveret.node.link import Link
+from leveret.node.peer_listener import PeerListener
 from leveret.security.peers import is_loopback
 from leveret.telemetry.logs import Log
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from leveret.security.mutual_tls import MutualTls
 
 DIAL_S = 2.0
-STRANGERS_MAX = 256  # at the door at the same time: each has a socket, and seconds to say who he is
 PAUSE_S, PAUSE_S_MAX = 0.1, 1.0  # before a node is called again that could not be reached, the first time and later
 REFUSED = "it refuses connections"
 LATE = f"it has not taken a connection for {DIAL_S:g} s"
@@ -39,14 +39,6 @@ class Owners(Protocol):
         """Who is there."""
 
 
-class Crowd(asyncio.Protocol):
-    """What one more stranger meets."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Hang up."""
-        transport.close()
-
-
 class Neighbours:
     """Those of one node."""
 
@@ -66,33 +58,15 @@ class Neighbours:
         self._whys: dict[str, str] = {}
         """What was last in the way of those that are not reached."""
         self._loop = asyncio.get_running_loop()
-        self._server: asyncio.Server | None = None
-        self._strangers: dict[Link, float] = {}
-        """Who is at the door, and since when."""
+        self.listener: PeerListener | None = None
 
     # Coming and going
 
-    async def listen(self, host: str, port: int) -> int:
-        """Hear other nodes; gives the port."""
+    def listen(self, host: str, port: int) -> int:
+        """Listen for other nodes; gives the port."""
         accepting = None if self.tls is None else self.tls.accepting
-        patience_s = None if accepting is None else HANDSHAKE_S
-        self._server = await self._loop.create_server(
-            self._accept, host, port, ssl=accepting, ssl_handshake_timeout=patience_s
-        )
-        return int(self._server.sockets[0].getsockname()[1])
-
-    def _accept(self) -> asyncio.Protocol:
-        """The end of a link for whoever has come, unless too many have not said who they are."""
-        now_s = self._loop.time()
-        # One with whom TLS is not agreed upon is never heard of again.
-        since_s = now_s - 2 * HANDSHAKE_S
-        waiting = {link: came_s for link, came_s in self._strangers.items() if came_s > since_s and not link.is_decided}
-        self._strangers = waiting
-        if len(waiting) >= STRANGERS_MAX:
-            return Crowd()
-        link = self._link(None)
-        waiting[link] = now_s
-        return link
+        self.listener = PeerListener(host, port, accepting, lambda: self._link(None))
+        return self.listener.port
 
     async def leave(self) -> None:
         """Call nobody any more."""
@@ -103,9 +77,9 @@ class Neighbours:
 
     def hang_up(self) -> None:
         """Hear nobody any more."""
-        if self._server is not None:
-            self._server.close()
-        for link in (*self.links.values(), *self._strangers):
+        if self.listener is not None:
+            self.listener.close()
+        for link in self.links.values():
             link.close()
 
     # Calling

@@ -51,11 +51,16 @@ LOG = Log("node")
 class Node:
     """One node of a cluster."""
 
-    def __init__(self, name: str, cluster: str, secret: bytes, catalog: Catalog, hub: Hub, owners: Owners) -> None:
-        """Serve nothing yet; `hub` is that of the fronts, over the broker of the catalog's copy."""
+    def __init__(
+        self, name: str, cluster: str, keys: tuple[bytes, ...], catalog: Catalog, hub: Hub, owners: Owners
+    ) -> None:
+        """Serve nothing yet; `hub` is that of the fronts, over the broker of the catalog's copy.
+
+        `keys` are those by which nodes authenticate each other: see leveret.node.handshake.
+        """
         self.name = name
         self.cluster = cluster
-        self.secret = secret
+        self.keys = keys
         self.catalog = catalog
         self.hub = hub
         self.announce: Callable[[int], None] = lambda version: None
@@ -94,7 +99,7 @@ class Node:
 
     async def start(self, host: str, port: int) -> int:
         """Listen for other nodes, and learn what there is; gives the port."""
-        bound = await self.neighbours.listen(host, port)
+        bound = self.neighbours.listen(host, port)
         self.catalog.listeners.append(self._follow)
         self.catalog.on_leap = self._leap
         self.catalog.replica.followers.append(self._know)

@@ -2,8 +2,8 @@
 
     | u32 size of what follows | u8 kind | u32 conversation | payload |
 
-HELLO   node, cluster, nonce, version (JSON)        the first words of both
-PROOF   HMAC-SHA256 of both nonces by the secret    the second ones: whoever does not know the secret gets no further
+HELLO   version, cluster, role, node, to, nonce (JSON)   the handshake: see leveret.node.handshake
+PROOF   one or two HMAC-SHA256                      that the sender knows the cluster's secret; nothing else before it
 OPEN    shard, caller (JSON)                        a client of the sender's wants something of a shard of the other
         edge, request (JSON)                        the same by HTTP: see leveret.node.web.parcels
 DATA    frames of AMQP, and those of claims.py, either way; bodies of requests and answers
@@ -13,11 +13,11 @@ ASK, ANSWER                                         one message there and one ba
 PING                                                still there
 
 The version is two numbers. Nodes with the same first one talk to each other, so that they can be upgraded one by one:
-what is new in a later minor version is ignored, or refused in an answer, by those who do not know it.
+what is new in a later minor version is ignored, or refused in an answer, by those who do not know it. A node with
+another first number is refused, whatever it could prove: version 3 has another handshake, and no proof of version 2 is
+accepted.
 """
 
-import hashlib
-import hmac
 import json
 import struct
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ import orjson
 
 from leveret.core.errors import AccessRefused, InvalidArgument
 
-VERSION = (2, 0)
+VERSION = (3, 0)
 MESSAGE_BYTES_MAX = 64 << 20  # of a payload: a batch of SQS or REST with the largest bodies
-STRANGER_BYTES_MAX = 4_096  # before the proof
+STRANGER_BYTES_MAX = 2_048  # before the proof: three names of 255 bytes and a nonce in JSON
 NUMBERS = 1 << 32  # of conversations
 _HEAD = struct.Struct(">IBI")
 _SIZE_BYTES = 4
@@ -137,10 +137,5 @@ def check_version(told: object, peer: str) -> None:
     if not isinstance(told, list) or not told or told[0] != VERSION[0]:
         raise AccessRefused(
             f"node '{peer}' speaks version {told} between nodes, and this one {list(VERSION)}: stop all nodes of the "
-            "earlier release first"
+            "earlier release, then start them with the later one"
         )
-
-
-def proof(secret: bytes, speaker: str, nonce: bytes, other: bytes) -> bytes:
-    """That the speaker knows the secret: he signs the nonce of the other one with his own, and his name."""
-    return hmac.digest(secret, speaker.encode() + b"\0" + nonce + other, hashlib.sha256)

@@ -33,6 +33,7 @@ from leveret.node.operations import Operations
 from leveret.node.web.logins import Logouts
 from leveret.security.access import Access
 from leveret.security.client_tls import ClientTls
+from leveret.security.cluster_secret import PEERS, cluster_keys
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.passwords import hash_password
 from leveret.security.tls import Certificates
@@ -81,7 +82,7 @@ def place_of(options: ServerOptions) -> Place:
     return Place(
         node=options.node or socket.gethostname(),
         cluster=options.cluster,
-        secret=options.cluster_secret.encode(),
+        keys=cluster_keys(options, PEERS),
         store=options.store,
         etcd=tuple(each.strip() for each in options.etcd.split(",")),
         etcd_login=(options.etcd_user or "", options.etcd_password),

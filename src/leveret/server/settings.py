@@ -12,7 +12,9 @@ from leveret.core.errors import InvalidArgument
 from leveret.embedded.options import options_of, unknown_name
 from leveret.journal.store_url import is_url
 from leveret.net.addresses import can_be_called
+from leveret.node.handshake import check_name
 from leveret.node.wire import MESSAGE_BYTES_MAX
+from leveret.security.cluster_secret import check_secrets
 from leveret.security.peers import is_loopback
 from leveret.server import values
 from leveret.server.authentication import backend_names
@@ -135,6 +137,10 @@ def _check_node(options: ServerOptions) -> None:
         raise InvalidArgument(
             f"cluster needs store, etcd and cluster_secret, the same on every node: give {', '.join(missing)}"
         )
+    check_secrets(options)
+    for name in ("cluster", "node"):
+        if getattr(options, name) is not None:
+            check_name(name, getattr(options, name))
     assert options.etcd is not None, "it is not missing"
     for endpoint in options.etcd.split(","):
         Endpoint.parse(endpoint.strip())

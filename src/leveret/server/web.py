@@ -27,10 +27,11 @@ from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Answer, Router
 from leveret.http.server import Context, Handler, HttpServer
-from leveret.http.sessions import Sessions, session_key
+from leveret.http.sessions import Sessions
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
+from leveret.security.cluster_secret import CONSOLE, cluster_keys
 from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.server.shared import Shared
 from leveret.sink.elsewhere import Elsewhere
@@ -64,7 +65,7 @@ class Web:
             clock,
             authentication,
             secrets_in_clear=options.plain_auth_remote,
-            session_key=session_key(options.cluster_secret) if options.cluster else None,
+            session_keys=cluster_keys(options, CONSOLE) if options.cluster else (),
         )
         self.login = Login(self._auth, access, audit)
         self._shared = shared
