@@ -46,6 +46,13 @@ class ServerRule(NamedTuple):
 
 
 SERVER_RULES = (
+    ServerRule(
+        "revocation_list_expiry",
+        "leveret_tls_revocation_list_expiry_timestamp_seconds - time() < 21600",
+        0,
+        "critical",
+        "a revocation list expires within hours: every certificate that it is about will be refused",
+    ),
     ServerRule("server_down", 'up{job="leveret"} == 0', 60, "critical", "the server cannot be scraped"),
     ServerRule(
         "memory_alarm",

@@ -98,6 +98,9 @@ class ServerOptions(StoreOptions):
     cluster_tls_cert: str | None = option(None, "file with the certificate that this node shows to others, in PEM")
     cluster_tls_key: str | None = option(None, "file with the key of that certificate")
     cluster_tls_ca: str | None = option(None, "file with the certificates that those of others are checked against")
+    cluster_tls_crl: str | None = option(
+        None, "file with revocation lists (PEM) of the authority of nodes; read again when it changes"
+    )
     cluster_plain: bool = option(False, "let nodes on several machines speak with each other without TLS")
     cluster_shards: int = option(32, "parts that queues are spread over; never changes", at_least=1, at_most=1_024)
     cluster_lease_s: int = option(4, "time after which the shards of a silent node are taken", at_least=1, at_most=60)
@@ -144,6 +147,15 @@ class ServerOptions(StoreOptions):
     tls_key: str | None = option(None, "file with the key of the certificate; default: it is in the same file")
     tls_client_ca: str | None = option(None, "file with the certificates that those of clients are checked against")
     tls_verify_client: bool = option(False, "refuse TLS clients that have no certificate")
+    tls_crl: str | None = option(
+        None, "file with revocation lists (PEM) of every authority of client certificates; read again when it changes"
+    )
+    tls_cert_login_from: Literal["common_name", "distinguished_name", "subject_alternative_name"] = option(
+        "common_name", "which name of a client certificate is the user name"
+    )
+    tls_cert_login_san_type: Literal["dns", "email", "uri", "ip"] = option(
+        "dns", "type of the subject alternative name that is the user name, if one is"
+    )
     heartbeat_s: int = option(60, "seconds between heartbeats that clients are asked for; 0 is none", at_most=65_535)
     frame_bytes_max: int = option(131_072, "largest AMQP frame", at_least=8_192, at_most=MIB)
     channels_max: int = option(2_047, "channels of one AMQP connection", at_least=1, at_most=65_535)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from leveret.cli.doctor.advice import OLD_MS, advice
 from leveret.cli.doctor.examination import Examination, examine
 from leveret.cli.doctor.sizes import kind_of
 from leveret.journal.options import JournalOptions
+from tests.server.certificates import Authority
 
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "segment_bytes": 1 << 20, "blob_bytes": 200_000}
 BODY = b"x" * 50_000
@@ -195,3 +197,34 @@ def test_a_directory_that_is_none_of_ours_is_refused(
 )
 def test_files_are_of_a_kind(name: str, kind: str) -> None:
     assert kind_of(name) == kind
+
+
+@pytest.mark.parametrize(
+    ("hours", "advice"),
+    [(48, "nothing needs to be done"), (2, "expires in 2"), (-1, "has expired: put a new one there")],
+)
+def test_revocation_lists_that_expire(
+    hours: int,
+    advice: str,
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    authority = Authority(tmp_path)
+    crl = authority.revoke(ends=timedelta(hours=hours, minutes=1), age=timedelta(days=3))
+    options = {"TLS_CERT": authority.cert, "TLS_CLIENT_CA": authority.cert, "TLS_CRL": crl}
+    for name, path in options.items():
+        monkeypatch.setenv(f"LEVERET_{name}", str(path))
+    assert main.main(["doctor", str(data), "--quick", "--json"]) == 0
+    assert any(advice in sentence for sentence in json.loads(capsys.readouterr().out)["advice"])
+
+
+def test_a_revocation_list_that_is_none(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cert = str(Authority(tmp_path).cert)
+    for name in ("TLS_CERT", "TLS_CLIENT_CA", "TLS_CRL"):
+        monkeypatch.setenv(f"LEVERET_{name}", cert)
+    assert main.main(["doctor", str(data), "--quick"]) == 0
+    assert "there is no revocation list in" in capsys.readouterr().out

@@ -9,6 +9,7 @@ import pytest
 from leveret.http.limits import Limits
 from leveret.http.request import Peer, Refusal, Request
 from leveret.http.response import Response, json_response
+from leveret.security.server_tls import ServerTls
 from leveret.security.tls import Certificates
 from tests.http.world import Client, World
 from tests.server.certificates import Authority
@@ -146,7 +147,7 @@ def test_the_handler_learns_who_comes_by_tls(authority: Authority) -> None:
     def tell(request: Request) -> Response:
         return json_response([request.peer.tls, request.peer.certificate_name])
 
-    with World(tell, context=certificates.context) as world:
+    with World(tell, tls=ServerTls(certificates)) as world:
         assert world.connect(context).request("GET /").body == b'[true,"alice"]'
 
 

@@ -17,6 +17,7 @@ from leveret.http.response import Response
 from leveret.http.server import Handler, HttpServer
 from leveret.net.admission import Admission
 from leveret.net.listener import bind
+from leveret.security.server_tls import ServerTls
 from tests.waiting import PATIENCE_S
 
 
@@ -100,12 +101,12 @@ class World:
         handler: Handler = hello,
         limits: Limits | None = None,
         admission: Admission | None = None,
-        context: Callable[[], ssl.SSLContext] | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
         self._handler = handler
         self._limits = limits or Limits()
         self._admission = admission or Admission(1_000, 1_000, 1_000)
-        self._context = context
+        self._tls = tls
         self._clients: list[Client] = []
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -145,7 +146,7 @@ class World:
         self.server = HttpServer(self._handler, self._limits, self._admission, SystemClock())
         bound = bind("127.0.0.1", 0)
         self.port = bound.getsockname()[1]
-        self.server.listen(bound, self._context)
+        self.server.listen(bound, self._tls)
         self._ready.set()
         await self._stopping.wait()
         self.server.stop_listening()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.metrics.scene import Scrape, busy, scrape
+from tests.server.certificates import Authority
 from tests.server_process import ServerProcess
 
 NOBODY = "redis://:hush@127.0.0.1:1/0"
@@ -13,7 +14,11 @@ NOBODY = "redis://:hush@127.0.0.1:1/0"
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("metrics")
-    flags = ["--archive-dir", str(folder / "archive"), "--redis", NOBODY]
+    authority = Authority(folder)
+    own = authority.issue("localhost")
+    tls = {"cert": own.cert, "key": own.key, "client-ca": authority.cert, "crl": authority.revoke()}
+    flags = ["--archive-dir", str(folder / "archive"), "--redis", NOBODY, "--amqps-port", "0"]
+    flags += [word for name, path in tls.items() for word in (f"--tls-{name}", str(path))]
     with ServerProcess(folder, *flags) as running, busy(running):
         yield running
 

@@ -48,6 +48,7 @@ LAG = 'leveret_stream_group_lag{job="leveret",instance="a",vhost="/",stream="cli
 SERVER = '{job="leveret",instance="a"}'
 LINK = 'leveret_cluster_link_up{job="leveret",instance="a",peer="b"}'
 SYNC = 'leveret_journal_sync_seconds_bucket{job="leveret",instance="a",le='
+LISTS = 'leveret_tls_revocation_list_expiry_timestamp_seconds{job="leveret",instance="a",of="clients"}'
 FIRES: list[tuple[str, dict[str, str]]] = [
     ("queue_depth", {metric("messages"): "10001x120"}),
     ("message_age", {metric("oldest_message_age_seconds"): "301x120"}),
@@ -57,6 +58,7 @@ FIRES: list[tuple[str, dict[str, str]]] = [
     ("processing_time", times(slow=1, quick=9)),
     ("no_consumers", waiting(1)),
     ("stream_lag", {LAG: "1001x120"}),
+    ("revocation_list_expiry", {LISTS: "22000x120"}),
     ("server_down", {f"up{SERVER}": "0x120"}),
     ("memory_alarm", {f"rabbitmq_alarms_memory_used_watermark{SERVER}": MINUTES}),
     ("disk_alarm", {f"rabbitmq_alarms_free_disk_space_watermark{SERVER}": MINUTES}),
@@ -86,6 +88,7 @@ QUIET: list[tuple[str, dict[str, str]]] = [
     ("no_consumers", waiting(0)),
     ("no_consumers", waiting(1) | GRAVEYARD),
     ("stream_lag", {LAG: "1000x120"}),
+    ("revocation_list_expiry", {LISTS: "23000x120"}),
     ("server_down", {f"up{SERVER}": MINUTES}),
     ("link_down", {LINK: MINUTES}),
     ("slow_syncs", {SYNC + '"0.004096"}': "0+9x120", SYNC + '"+Inf"}': "0+9x120"}),

@@ -16,6 +16,7 @@ from leveret.server.control import perform
 from leveret.server.management import management_site
 from leveret.server.remote_control import RemoteControl
 from leveret.server.shard_verbs import ShardVerbs
+from leveret.server.tls_files import TlsFiles
 from tests.management.scene import Api
 from tests.node.cluster import Cluster
 from tests.node.web_cluster import WebCluster, WebNode
@@ -77,7 +78,9 @@ class ManagedNode(WebNode):
         verbs.serve(ground)
         self.ground = ground
         fronts = self.fronts.server
-        alone = management_site(options, self.edges.desk, ground, self.alerts, fronts, {}, None, self.audit, name)
+        alone = management_site(
+            options, self.edges.desk, ground, self.alerts, fronts, {}, TlsFiles(None, guard.clock), self.audit, name
+        )
         self.site: Site = self.edges.management.join(self.node, alone, self.operator)
         self.web.manage(self.site)
         self.web.operate(RemoteControl(self.decided, ground, self.audit))

@@ -1,6 +1,7 @@
 """Links under TLS: both ends show a certificate of one authority, the caller checks the name, and no relay works."""
 
 import asyncio
+import datetime
 import shutil
 import ssl
 from collections.abc import Callable
@@ -9,12 +10,16 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from leveret.node.joined import View
 from leveret.node.link import Link
+from leveret.node.neighbours import Neighbours
+from leveret.security.der import BadCertificate
 from leveret.security.mutual_tls import MutualTls
-from leveret.security.tls import BadCertificate
 from tests.node.peer import Peer
 from tests.server.certificates import Authority, Identity
 from tests.waiting import PATIENCE_S
+
+HOUR = datetime.timedelta(hours=1)
 
 
 async def linked(accepting: ssl.SSLContext, calling: ssl.SSLContext | None, host: str = "127.0.0.1") -> bytes | None:
@@ -177,3 +182,59 @@ def test_a_relay_with_certificates_of_the_authority_gets_nowhere(authority: Auth
         assert not asyncio.run(relayed(shared.accepting, shared.calling, attacker))
     # The relay itself works: where nothing binds the handshake to its connection, nodes are linked through it.
     assert asyncio.run(relayed(None, None, None))
+
+
+def test_a_node_whose_certificate_is_revoked_is_refused_on_both_sides(authority: Authority) -> None:
+    one, two = authority.issue(None, file="a"), authority.issue(None, file="b")
+    crl = str(authority.revoke(age=3 * HOUR))
+    a, b = (MutualTls(str(each.cert), str(each.key), str(authority.cert), crl) for each in (one, two))
+    assert asyncio.run(linked(b.accepting, a.calling)) == shown_by(two)
+    authority.revoke([two], age=2 * HOUR)
+    for each in (a, b):
+        each.reload()
+    assert asyncio.run(linked(b.accepting, a.calling)) is None  # the caller sees that it called a revoked node
+    assert asyncio.run(linked(a.accepting, b.calling)) is None  # a revoked node calls
+    authority.revoke([one])
+    for each in (a, b):
+        each.reload()
+    assert asyncio.run(linked(a.accepting, b.calling)) is None
+
+
+def test_no_session_of_a_link_can_be_resumed(authority: Authority) -> None:
+    """It would have no certificate checked."""
+    a, b = (tls_of(authority.issue(None, file=name), authority) for name in "ab")
+    assert a.accepting.num_tickets == 0
+    assert a.accepting.minimum_version == ssl.TLSVersion.TLSv1_3
+    assert asyncio.run(linked(b.accepting, a.calling)) is not None
+
+
+def test_links_to_a_revoked_node_are_closed(authority: Authority) -> None:
+    one, two = authority.issue(None, file="a"), authority.issue(None, file="b")
+    crl = str(authority.revoke(age=2 * HOUR))
+    a, b = (MutualTls(str(each.cert), str(each.key), str(authority.cert), crl) for each in (one, two))
+
+    async def scene() -> None:
+        loop, ours, theirs = asyncio.get_running_loop(), Peer("a"), Peer("b")
+        accepted: list[Link] = []
+
+        def link(calls: str | None) -> Link:
+            accepted.append(Link(theirs, calls))
+            return accepted[-1]
+
+        called = Neighbours("b", View(), link)
+        called.tls = b
+        port = called.listen("127.0.0.1", 0)
+        await loop.create_connection(lambda: Link(ours, "b"), "127.0.0.1", port, ssl=a.calling)
+        for end in (ours, theirs):
+            await asyncio.wait_for(end.is_up.wait(), PATIENCE_S)
+        called.up(accepted[0])
+        called.close_revoked()
+        assert not theirs.is_down.is_set()
+        authority.revoke([one])
+        b.reload()
+        called.close_revoked()
+        for end in (ours, theirs):
+            await asyncio.wait_for(end.is_down.wait(), PATIENCE_S)
+        called.hang_up()
+
+    asyncio.run(scene())

@@ -28,8 +28,7 @@ class Listening:
     def __init__(self, tls: MutualTls | None = None) -> None:
         self.node = Peer("b")
         self.tls = tls
-        accepting = None if tls is None else tls.accepting
-        self.listener = PeerListener("127.0.0.1", 0, accepting, lambda: Link(self.node, None))
+        self.listener = PeerListener("127.0.0.1", 0, tls, lambda: Link(self.node, None))
         self._streams: list[Stream] = []
 
     async def stranger(self, host: str = HOSTS[0]) -> asyncio.StreamReader:

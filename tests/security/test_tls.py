@@ -2,8 +2,10 @@ import ssl
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
-from leveret.security.tls import BadCertificate, Certificates, certificate_name
+from leveret.security.der import BadCertificate
+from leveret.security.tls import AlternativeType, CertificateNames, Certificates
 from tests.server.certificates import Authority
 
 
@@ -37,18 +39,64 @@ def subject(*names: str) -> dict[str, object]:
     return {"subject": ((("organizationName", "Test"),), *((("commonName", name),) for name in names))}
 
 
+def alternative(*names: tuple[str, str]) -> dict[str, object]:
+    return {"subjectAltName": names}
+
+
 @pytest.mark.parametrize(
     ("certificate", "name"),
     [
         (None, None),
         ({}, None),
         (subject("alice"), "alice"),
-        (subject("alice") | {"subjectAltName": (("DNS", "bob"),)}, "alice"),
-        (subject() | {"subjectAltName": (("DNS", "bob"), ("IP Address", "127.0.0.1"))}, "bob"),
-        (subject() | {"subjectAltName": (("email", "bob@example.org"),)}, "bob@example.org"),
+        (subject("alice") | alternative(("DNS", "bob")), "alice"),
+        (subject() | alternative(("DNS", "bob"), ("IP Address", "127.0.0.1")), "bob"),
+        (subject() | alternative(("email", "bob@example.org")), "bob@example.org"),
         (subject("alice", "admin"), None),
-        (subject() | {"subjectAltName": (("DNS", "bob"), ("DNS", "admin"))}, None),
+        (subject("alice", "admin") | alternative(("DNS", "bob")), None),
+        (subject() | alternative(("DNS", "bob"), ("DNS", "admin")), None),
+        (subject("alice\0.example.org"), "alice\0.example.org"),
     ],
 )
 def test_a_certificate_stands_for_its_one_name(certificate: dict[str, object] | None, name: str | None) -> None:
-    assert certificate_name(certificate) == name
+    assert CertificateNames().name(certificate) == name
+
+
+SEVERAL = subject("alice") | alternative(
+    ("DNS", "bob"), ("email", "bob@example.org"), ("URI", "spiffe://example/bob"), ("IP Address", "192.0.2.7")
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("dns", "bob"), ("email", "bob@example.org"), ("uri", "spiffe://example/bob"), ("ip", "192.0.2.7")],
+)
+def test_an_alternative_name_of_one_type(kind: AlternativeType, name: str) -> None:
+    names = CertificateNames("subject_alternative_name", kind)
+    assert names.name(SEVERAL) == name
+    assert names.name(subject("alice")) is None
+    assert names.name(SEVERAL | {"subjectAltName": (("DNS", "a"), ("email", "a"), ("URI", "a")) * 2}) is None
+
+
+def test_the_distinguished_name_is_written_as_in_rfc_4514() -> None:
+    names = CertificateNames("distinguished_name")
+    certificate = {
+        "subject": (
+            (("countryName", "DE"),),
+            (("organizationName", "Sue, Grabbit and Runn"),),
+            (("commonName", " #alice+x "), ("userId", 'a"<>;\\b')),
+            (("emailAddress", "a@example.org"),),
+        )
+    }
+    written = 'emailAddress=a@example.org,CN=\\ #alice\\+x\\ +UID=a\\"\\<\\>\\;\\\\b,O=Sue\\, Grabbit and Runn,C=DE'
+    assert names.name(certificate) == written
+    assert names.name(subject("#1\0")) == "CN=\\#1\\00,O=Test"
+    assert names.name({"subject": ()}) is None
+
+
+def test_the_distinguished_name_is_what_cryptography_reads(tmp_path: Path) -> None:
+    """Python gives the parts of a name as OpenSSL has them: the same text comes out as from another parser."""
+    identity = Authority(tmp_path).issue("Lučić, A.", file="named")
+    certificate = x509.load_pem_x509_certificate(identity.cert.read_bytes())
+    decoded = ssl._ssl._test_decode_cert(str(identity.cert))  # type: ignore[attr-defined]
+    assert CertificateNames("distinguished_name").name(decoded) == certificate.subject.rfc4514_string()

@@ -1,6 +1,7 @@
 """Certificates for tests: an authority, and what it signed."""
 
 import datetime
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,6 +20,10 @@ class Identity:
     cert: Path
     key: Path
 
+    @property
+    def serial(self) -> int:
+        return x509.load_pem_x509_certificate(self.cert.read_bytes()).serial_number
+
 
 class Authority:
     """Signs certificates."""
@@ -31,6 +36,30 @@ class Authority:
         own = own.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.cert = folder / f"{name.replace(' ', '-').lower()}.pem"
         self.cert.write_bytes(self._signed(own))
+
+    def revoke(
+        self,
+        revoked: Iterable[Identity | int] = (),
+        file: str = "revoked.crl",
+        *,
+        ends: datetime.timedelta = DAY,
+        age: datetime.timedelta = datetime.timedelta(hours=1),
+    ) -> Path:
+        """A revocation list of this authority; written under another name first, as an operator should."""
+        now = datetime.datetime.now(datetime.UTC)
+        builder = x509.CertificateRevocationListBuilder().issuer_name(self._name).last_update(now - age)
+        builder = builder.next_update(now + ends)
+        for each in revoked:
+            serial = each if isinstance(each, int) else each.serial
+            entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - DAY)
+            reason = x509.CRLReason(x509.ReasonFlags.key_compromise)
+            builder = builder.add_revoked_certificate(entry.add_extension(reason, critical=False).build())
+        builder = builder.add_extension(x509.CRLNumber(int(now.timestamp() * 1_000)), critical=False)
+        signed = builder.sign(self._key, hashes.SHA256())
+        path = self._folder / file
+        (self._folder / f"{file}.new").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+        (self._folder / f"{file}.new").rename(path)
+        return path
 
     def issue(self, common_name: str | None, alternatives: tuple[str, ...] = (), file: str = "issued") -> Identity:
         """A certificate for a name, or for alternative names only."""

@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.hub import Guard, Hub
 from leveret.amqp.limits import Limits
-from leveret.amqp.sockets import Context, Socket
+from leveret.amqp.sockets import Socket
 from leveret.core.errors import JournalFailed
 from leveret.net.admission import Admission
 from leveret.net.listener import Listener
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.logins import Attempt
+from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import Log
 
 READ_BYTES = 262_144
@@ -67,11 +68,11 @@ class AmqpServer:
 
     # Coming and going
 
-    def listen(self, bound: socket.socket, context: Context | None = None) -> None:
-        """Accept connections; with a context, by TLS."""
-        self._listeners.append(Listener(bound, partial(self._accepted, context)))
+    def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
+        """Accept connections; by TLS if it is given."""
+        self._listeners.append(Listener(bound, partial(self._accepted, tls)))
 
-    def _accepted(self, context: Context | None, client: socket.socket, host: str, port: int) -> None:
+    def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
         """Let a client in, or send it away."""
         peer = Peer(host, port)
         reason = self.admission.refusal(host)
@@ -81,8 +82,8 @@ class AmqpServer:
             return
         self.admission.enter(host)
         self._idle.clear()
-        accepted = Socket(self, peer)
-        opening = self._loop.create_task(accepted.open(client, context))
+        accepted = Socket(self, peer, tls)
+        opening = self._loop.create_task(accepted.open(client))
         opening.add_done_callback(partial(self._opened, accepted, client))
         self.sockets[accepted] = opening
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
-from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from leveret.amqp.connection import Connection, Peer
-from leveret.security.tls import certificate_name
+from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -23,16 +21,16 @@ if TYPE_CHECKING:
 OUTPUT_BYTES_HIGH = 1 << 20  # what waits in the buffer of a socket before its consumers get no more
 LINGER_S = 10.0  # for a client that was told to go to do so; who never does would keep its place for ever
 
-Context = Callable[[], ssl.SSLContext]
 LOG = Log("amqp")
 
 
 class Socket(asyncio.BufferedProtocol):
     """One accepted socket."""
 
-    def __init__(self, server: AmqpServer, peer: Peer) -> None:
+    def __init__(self, server: AmqpServer, peer: Peer, tls: ServerTls | None = None) -> None:
         """Of a client that was let in; it is known better after TLS."""
         self.peer = peer
+        self._tls = tls
         self.known = False
         """Whether the client has logged in."""
         self._server = server
@@ -43,13 +41,13 @@ class Socket(asyncio.BufferedProtocol):
         self._linger: asyncio.TimerHandle | None = None
         self._reading = True
 
-    async def open(self, accepted: socket.socket, context: Context | None) -> None:
+    async def open(self, accepted: socket.socket) -> None:
         """Shake hands if it is TLS, then begin to talk."""
         loop = asyncio.get_running_loop()
-        tls = context() if context else None
+        context = self._tls.context if self._tls else None
         timeout_s = self._server.limits.handshake_ms / 1_000 if context else None
         try:
-            await loop.connect_accepted_socket(lambda: self, accepted, ssl=tls, ssl_handshake_timeout=timeout_s)
+            await loop.connect_accepted_socket(lambda: self, accepted, ssl=context, ssl_handshake_timeout=timeout_s)
         except (OSError, TimeoutError) as error:
             LOG.info("tls handshake failed", peer=self.peer, reason=str(error) or "it took too long")
 
@@ -64,9 +62,8 @@ class Socket(asyncio.BufferedProtocol):
         """The client is there, and its certificate was verified if it has one."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
-        tls = transport.get_extra_info("ssl_object") is not None
-        name = certificate_name(transport.get_extra_info("peercert"))
-        self.peer = self.peer._replace(tls=tls, certificate_name=name)
+        if self._tls is not None:
+            self.peer = self.peer._replace(tls=True, certificate_name=self._tls.name(self, transport))
         self._connection = self._server.connect(self._hub, self.peer)
         self._connection.socket = self
         self._connection.local = transport.get_extra_info("sockname")[:2]

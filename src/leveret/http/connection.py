@@ -19,7 +19,7 @@ from leveret.http.pending import Pending
 from leveret.http.reader import Phase, Reader
 from leveret.http.request import Peer, Refusal, Request
 from leveret.http.response import NO_BODY, Headers, Response, Stream, field_lines
-from leveret.security.tls import certificate_name
+from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import AROUND, Log
 
 if TYPE_CHECKING:
@@ -44,12 +44,13 @@ Answer = Response | Stream
 class Connection(asyncio.Protocol):
     """A client that was let in."""
 
-    def __init__(self, server: HttpServer, host: str, port: int) -> None:
+    def __init__(self, server: HttpServer, host: str, port: int, tls: ServerTls | None = None) -> None:
         """Nothing has been said yet."""
         self.host = host
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._server = server
         self._port = port
+        self._tls = tls
         self._transport: asyncio.Transport | None = None
         self._reader = Reader(server.limits, Peer(host, port), self._received)
         self._pending: deque[tuple[Request, bool]] = deque()
@@ -79,9 +80,8 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
         self._since_s = self._server.now_s
-        if transport.get_extra_info("ssl_object") is not None:
-            name = certificate_name(transport.get_extra_info("peercert"))
-            peer = Peer(self.host, self._port, True, name)
+        if self._tls is not None:
+            peer = Peer(self.host, self._port, True, self._tls.name(self, transport))
             self._reader = Reader(self._server.limits, peer, self._received)
 
     def data_received(self, data: bytes) -> None:

@@ -29,6 +29,7 @@ from leveret.http.request import Request
 from leveret.http.response import Response, Stream, status_line
 from leveret.net.admission import Admission
 from leveret.net.listener import Listener
+from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import Log
 
 SWEEP_S = 1.0
@@ -36,7 +37,6 @@ SWEEP_S = 1.0
 Answer = Response | Stream
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
 Refuse = Callable[[LeveretError], Response]
-Context = Callable[[], ssl.SSLContext]
 LOG = Log("http")
 
 
@@ -73,18 +73,18 @@ class HttpServer:
 
     # Coming and going
 
-    def listen(self, bound: socket.socket, context: Context | None = None) -> None:
-        """Accept connections; with a context, by TLS."""
-        self._listeners.append(Listener(bound, partial(self._accepted, context)))
+    def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
+        """Accept connections; by TLS if it is given."""
+        self._listeners.append(Listener(bound, partial(self._accepted, tls)))
 
-    def _accepted(self, context: Context | None, client: socket.socket, host: str, port: int) -> None:
+    def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
         """Let a client in, or send it away."""
         reason = self._admission.refusal(host)
         if reason is not None or self.draining:
             LOG.warning("connection refused", peer=host, reason=reason or "the server is stopping")
             client.close()
             return
-        connection = Connection(self, host, port)
+        connection = Connection(self, host, port, tls)
         self._admission.enter(host)
         self._admission.log_in()
         self._half_open[connection] = None
@@ -92,7 +92,7 @@ class HttpServer:
             # Not the new one: whoever means well has sent its request long before it is the oldest.
             self._close(next(iter(self._half_open)))
         self._idle.clear()
-        opening = self._loop.create_task(self._open(connection, client, context))
+        opening = self._loop.create_task(self._open(connection, client, tls.context if tls else None))
         opening.add_done_callback(partial(self._opened, connection, client))
         self._connections[connection] = opening
 
@@ -106,13 +106,12 @@ class HttpServer:
             client.close()
             self.leave(connection)
 
-    async def _open(self, connection: Connection, client: socket.socket, context: Context | None) -> None:
+    async def _open(self, connection: Connection, client: socket.socket, context: ssl.SSLContext | None) -> None:
         """Shake hands if it is TLS, then begin to talk."""
         timeout_s = self.limits.handshake_s if context else None
-        tls = context() if context else None
         try:
             await self._loop.connect_accepted_socket(
-                lambda: connection, client, ssl=tls, ssl_handshake_timeout=timeout_s
+                lambda: connection, client, ssl=context, ssl_handshake_timeout=timeout_s
             )
         except (OSError, TimeoutError) as error:
             LOG.info("tls handshake failed", peer=connection.peer, reason=str(error) or "it took too long")

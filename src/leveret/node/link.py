@@ -106,6 +106,12 @@ class Link(asyncio.Protocol):
         """Whether the other node is who it says it is, and can be talked to."""
         return self._known and self._transport is not None
 
+    @property
+    def certificate(self) -> bytes | None:
+        """The certificate (DER) that the other node has shown; None: none, or the link is down."""
+        tls = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        return None if tls is None else tls.getpeercert(binary_form=True)
+
     # From the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -64,8 +64,7 @@ class Neighbours:
 
     def listen(self, host: str, port: int) -> int:
         """Listen for other nodes; gives the port."""
-        accepting = None if self.tls is None else self.tls.accepting
-        self.listener = PeerListener(host, port, accepting, lambda: self._link(None))
+        self.listener = PeerListener(host, port, self.tls, lambda: self._link(None))
         return self.listener.port
 
     async def leave(self) -> None:
@@ -74,6 +73,15 @@ class Neighbours:
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
+
+    def close_revoked(self) -> None:
+        """Close the links to nodes whose certificates are revoked."""
+        crl = None if self.tls is None else self.tls.crl
+        for link in list(self.links.values()):
+            certificate = link.certificate
+            if crl is not None and certificate is not None and crl.revokes(certificate):
+                LOG.warning("link closed", peer=link.peer, reason="the certificate of the node is revoked")
+                link.close()
 
     def hang_up(self) -> None:
         """Hear nobody any more."""
@@ -147,6 +155,7 @@ class Neighbours:
         self.links[link.peer] = link
         if previous is not None:
             previous.close()
+        self._loop.call_soon(self.close_revoked)  # its handshake may have begun before a list was there
 
     def down(self, link: Link) -> None:
         """Another node is not reached any more."""

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.net.listener import Listener, bind
 from leveret.node.link import HANDSHAKE_S, Link
 from leveret.security.peers import origin
 from leveret.telemetry.logs import Log
+
+if TYPE_CHECKING:
+    from leveret.security.mutual_tls import MutualTls
 
 STRANGERS_MAX = 256  # at the same time: each has a socket
 STRANGERS_PER_ADDRESS_MAX = 32  # so that one machine cannot make all others wait; nodes behind one address are fewer
@@ -43,7 +45,7 @@ class Stranger(NamedTuple):
 class PeerListener:
     """Listens for other nodes until it is closed."""
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, link: Callable[[], Link]) -> None:
+    def __init__(self, host: str, port: int, tls: MutualTls | None, link: Callable[[], Link]) -> None:
         """Listen; `link` makes the acceptor's end of a link. Raises OSError if the address cannot be had."""
         bound = bind(host, port)
         self.port = int(bound.getsockname()[1])
@@ -97,11 +99,12 @@ class PeerListener:
 
     async def _authenticate(self, link: Link, client: socket.socket, host: str) -> None:
         """Wait until a stranger is a node, or gone; it has one deadline for TLS and the handshake together."""
-        timeout_s = None if self._tls is None else HANDSHAKE_S
+        context = None if self._tls is None else self._tls.accepting
+        timeout_s = None if context is None else HANDSHAKE_S
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 await self._loop.connect_accepted_socket(
-                    lambda: link, client, ssl=self._tls, ssl_handshake_timeout=timeout_s
+                    lambda: link, client, ssl=context, ssl_handshake_timeout=timeout_s
                 )
                 await link.introduced()
         except (OSError, TimeoutError) as error:

@@ -18,31 +18,39 @@ import ssl
 
 from leveret.core.errors import AccessRefused
 from leveret.security.client_tls import ClientTls
+from leveret.security.revocation import check_revocation
+from leveret.security.revocation_file import RevocationFile
 from leveret.security.tls import Certificates, read
 
 
 class MutualTls:
-    """Both sides of one peer."""
+    """Both sides of one node."""
 
-    def __init__(self, cert: str, key: str, authority: str) -> None:
+    def __init__(self, cert: str, key: str, authority: str, crl: str | None = None) -> None:
         """Read the files, in PEM; raises BadCertificate for what cannot be used."""
-        self._cert, self._key = cert, key
-        self._accepting = Certificates(cert, key, authority, verify_client=True)
-        self.accepting = self._accepting.context()
-        self._calling = ClientTls(authority, cert, key)
-        self.calling = self._calling.context
-        for context in (self.accepting, self.calling):
-            context.minimum_version = ssl.TLSVersion.TLSv1_3
-        self.accepting.num_tickets = 0  # nodes do not resume sessions
+        self._files = Certificates(cert, key, authority, verify_client=True, crl=crl)
+        self._authority = authority
+        self.crl = None if crl is None else RevocationFile(crl)
+        self.accepting, self.calling = self._contexts()
 
     def reload(self) -> None:
-        """Show the certificate that the files have now, from the next handshake on; a bad one changes nothing.
+        """Read the files again, for the next handshake; a bad one changes nothing."""
+        version = None if self.crl is None else self.crl.load()
+        self.accepting, self.calling = self._contexts()
+        if self.crl is not None and version is not None:
+            self.crl.use(version)
 
-        Whom to trust stays as it was.
-        """
-        self._accepting.context()
-        read(lambda: self.accepting.load_cert_chain(self._cert, self._key), f"the certificate {self._cert}")
-        self._calling.reload()
+    def _contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        """For connections from other nodes, and to them."""
+        accepting = self._files.context()
+        calling = ClientTls(self._authority, self._files.cert, self._files.key).context
+        for context in (accepting, calling):
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+        accepting.num_tickets = 0  # a session that is resumed would outlive the certificate that began it
+        crl = self._files.crl
+        if crl is not None:
+            read(lambda: check_revocation(calling, crl), f"the revocation lists of {crl}")
+        return accepting, calling
 
 
 def channel_binding(tls: ssl.SSLObject | None) -> bytes:

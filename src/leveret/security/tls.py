@@ -4,17 +4,18 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
-from leveret.core.errors import InvalidArgument
+from leveret.security import der
+from leveret.security.der import BadCertificate
+from leveret.security.distinguished_names import written
+from leveret.security.revocation import VERSION, check_revocation
 
-ALTERNATIVES = ("DNS", "email", "URI")
-VERSION, GENERALIZED_TIME = 0xA0, 0x18  # tags of DER
+LoginFrom = Literal["common_name", "distinguished_name", "subject_alternative_name"]
+AlternativeType = Literal["dns", "email", "uri", "ip"]
 
-
-class BadCertificate(InvalidArgument):
-    """A certificate or its key cannot be read, or they do not belong together."""
+ALTERNATIVES = {"dns": "DNS", "email": "email", "uri": "URI", "ip": "IP Address"}
+"""Types of alternative names, and what OpenSSL calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Certificates:
     key: str | None = None
     client_ca: str | None = None
     verify_client: bool = False
+    crl: str | None = None
 
     def context(self) -> ssl.SSLContext:
         """What handshakes use; made anew to read the files again."""
@@ -34,9 +36,11 @@ class Certificates:
         context.options |= ssl.OP_NO_RENEGOTIATION
         read(lambda: context.load_cert_chain(self.cert, self.key), f"the certificate {self.cert}")
         if self.client_ca is not None:
-            client_ca = self.client_ca
+            client_ca, crl = self.client_ca, self.crl
             read(lambda: context.load_verify_locations(client_ca), f"the certificates of {client_ca}")
             context.verify_mode = ssl.CERT_REQUIRED if self.verify_client else ssl.CERT_OPTIONAL
+            if crl is not None:
+                read(lambda: check_revocation(context, crl), f"the revocation lists of {crl}")
         return context
 
     def ends_ms(self) -> int | None:
@@ -50,27 +54,11 @@ def _text(path: str) -> str:
         return file.read()
 
 
-def _validity_ms(der: bytes) -> int:
+def _validity_ms(certificate: bytes) -> int:
     """The second time of the validity: of what is signed, after version, serial number, algorithm and issuer."""
-    body = _parts(_parts(der)[0][1])[0][1]
-    fields = [value for tag, value in _parts(body) if tag != VERSION]
-    tag, text = _parts(fields[3])[1]
-    years = "" if tag == GENERALIZED_TIME else "20" if text[:2] < b"50" else "19"
-    ends = datetime.strptime(years + text.decode("ascii"), "%Y%m%d%H%M%SZ")
-    return int(ends.replace(tzinfo=UTC).timestamp() * 1_000)
-
-
-def _parts(data: bytes) -> list[tuple[int, bytes]]:
-    """The tags and values that lie side by side in DER."""
-    found, at = [], 0
-    while at < len(data):
-        tag, size, start = data[at], data[at + 1], at + 2
-        if size & 0x80:
-            start += size & 0x7F
-            size = int.from_bytes(data[at + 2 : start])
-        found.append((tag, data[start : start + size]))
-        at = start + size
-    return found
+    body = der.parts(der.parts(certificate)[0][1])[0][1]
+    fields = [value for tag, value in der.parts(body) if tag != VERSION]
+    return der.time_ms(*der.parts(fields[3])[1])
 
 
 def read(load: Any, what: str) -> None:
@@ -83,11 +71,31 @@ def read(load: Any, what: str) -> None:
         raise BadCertificate(f"{what} or its key cannot be read: {error.strerror}") from None
 
 
-def certificate_name(certificate: Mapping[str, Any] | None) -> str | None:
-    """Whom a verified certificate stands for: its one common name, or else its one alternative name."""
-    if not certificate:
-        return None
-    common = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
-    others = [value for key, value in certificate.get("subjectAltName", ()) if key in ALTERNATIVES]
-    # Of two names it would be chance, or the client, that decides which one counts.
-    return next((names[0] for names in (common, others) if len(names) == 1), None)
+@dataclass(frozen=True, slots=True)
+class CertificateNames:
+    """Which name of a client's certificate is the name of its user."""
+
+    login_from: LoginFrom = "common_name"
+    alternative: AlternativeType = "dns"
+    """The type of alternative names that counts, if these do."""
+
+    def name(self, certificate: Mapping[str, Any] | None) -> str | None:
+        """The user name in a verified certificate; None when it has none, or several.
+
+        Of two names it would be chance, or the client, that decides which one counts.
+        """
+        if not certificate:
+            return None
+        subject = certificate.get("subject", ())
+        if self.login_from == "distinguished_name":
+            return written(subject) or None
+        alternatives = certificate.get("subjectAltName", ())
+        if self.login_from == "subject_alternative_name":
+            return _only([value for kind, value in alternatives if kind == ALTERNATIVES[self.alternative]])
+        common = [value for part in subject for kind, value in part if kind == "commonName"]
+        # Without any common name, whatever else names one client and no machine's address.
+        return _only(common or [value for kind, value in alternatives if kind in ("DNS", "email", "URI")])
+
+
+def _only(names: list[str]) -> str | None:
+    return names[0] if len(names) == 1 else None

@@ -19,7 +19,7 @@ from leveret.clock import SystemClock
 from leveret.cluster.catalog import Catalog, Verb
 from leveret.cluster.postgres_log import PostgresLog
 from leveret.config import ServerOptions
-from leveret.core.errors import InvalidArgument, LeveretError
+from leveret.core.errors import InvalidArgument
 from leveret.embedded.broker import Broker
 from leveret.embedded.options import options_of
 from leveret.http.management.site import Site
@@ -36,7 +36,7 @@ from leveret.security.client_tls import ClientTls
 from leveret.security.cluster_secret import PEERS, cluster_keys
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.passwords import hash_password
-from leveret.security.tls import Certificates
+from leveret.security.server_tls import ServerTls
 from leveret.server.addresses import Sockets, announced, bound_sockets
 from leveret.server.administration.site import Site as Ground
 from leveret.server.alerting import alerting_of
@@ -44,7 +44,7 @@ from leveret.server.authentication import authentication_of
 from leveret.server.control import ControlServer
 from leveret.server.management import management_site
 from leveret.server.node_edges import NodeEdges
-from leveret.server.process import LOG, Server, audit_of, certificates_of, held, limits_of, noticed, raise_file_limit
+from leveret.server.process import LOG, Server, audit_of, held, limits_of, noticed, raise_file_limit, tls_of
 from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
 from leveret.server.shard_verbs import ShardVerbs
@@ -59,7 +59,7 @@ def serve_node(options: ServerOptions) -> int:
     """Serve until a signal comes; gives the exit code. Raises what keeps it from starting."""
     handler = start_logging(options.log_level, options.log_format)
     try:
-        certificates = certificates_of(options)
+        tls = tls_of(options)
         loop = uvloop.new_event_loop
         with (
             bound_sockets(options) as sockets,
@@ -67,7 +67,7 @@ def serve_node(options: ServerOptions) -> int:
             audit_of(options, SystemClock()) as audit,
             asyncio.Runner(loop_factory=loop) as runner,
         ):
-            runner.run(NodeServer(options, certificates, sockets, audit).run())
+            runner.run(NodeServer(options, tls, sockets, audit).run())
         LOG.info("stopped")
     finally:
         stop_logging(handler)
@@ -90,7 +90,7 @@ def place_of(options: ServerOptions) -> Place:
         host=host,
         announce=options.announce or announced_host(host),
         port=options.cluster_port,
-        tls=tls_of(options),
+        tls=link_tls_of(options),
         plain_remote=options.cluster_plain,
         shards=options.cluster_shards,
         ttl_s=options.cluster_lease_s,
@@ -98,10 +98,10 @@ def place_of(options: ServerOptions) -> Place:
     )
 
 
-def tls_of(options: ServerOptions) -> MutualTls | None:
+def link_tls_of(options: ServerOptions) -> MutualTls | None:
     """What nodes speak with each other under, if there are certificates."""
-    files = (options.cluster_tls_cert, options.cluster_tls_key, options.cluster_tls_ca)
-    return MutualTls(*(str(each) for each in files)) if all(files) else None
+    cert, key, authority = options.cluster_tls_cert, options.cluster_tls_key, options.cluster_tls_ca
+    return MutualTls(cert, key, authority, options.cluster_tls_crl) if cert and key and authority else None
 
 
 def etcd_tls_of(options: ServerOptions) -> ClientTls | None:
@@ -113,33 +113,28 @@ def etcd_tls_of(options: ServerOptions) -> ClientTls | None:
 class NodeServer(Server):
     """Everything that runs while a node serves clients; its broker is the copy of the catalog, without messages."""
 
-    def __init__(
-        self, options: ServerOptions, certificates: Certificates | None, sockets: Sockets, audit: Audit
-    ) -> None:
+    def __init__(self, options: ServerOptions, tls: ServerTls | None, sockets: Sockets, audit: Audit) -> None:
         """Nothing runs yet."""
         self._place = place_of(options)
         self._log = PostgresLog(self._place.store)
         self._catalog = Catalog(self._log, self._place.node, self._place.shards, self._place.ttl_s)
         replica = self._catalog.replica
         guard = CatalogGuard(replica.broker, replica.lock, SystemClock())
-        super().__init__(options, Broker(guard, options_of({}), secrets.token_bytes(32)), certificates, sockets, audit)
+        super().__init__(options, Broker(guard, options_of({}), secrets.token_bytes(32)), tls, sockets, audit)
         self._joined: Joined | None = None
+        if self._place.tls is not None:
+            self._tls_files.add("links", self._place.tls, self._place.tls.crl, self._close_revoked)
+        if self._place.etcd_tls is not None:
+            self._tls_files.add("etcd", self._place.etcd_tls, None, lambda: None)
 
     def _connect(self, hub: Hub, peer: Peer) -> FrontConnection:
         assert self._joined is not None, "nobody is let in before"
         return self._joined.node.connect(peer)
 
-    def _reload(self) -> None:
-        """Read the certificates of links again, too."""
-        super()._reload()
-        for name, tls in {"links": self._place.tls, "etcd": self._place.etcd_tls}.items():
-            if tls is not None:
-                try:
-                    tls.reload()
-                except LeveretError as error:
-                    LOG.error("certificates not read again", of=name, reason=error)
-                else:
-                    LOG.info("certificates read again", of=name)
+    def _close_revoked(self) -> None:
+        """Close the links to nodes whose certificates are on a new revocation list."""
+        if self._joined is not None:
+            self._joined.node.neighbours.close_revoked()
 
     async def run(self) -> None:
         """Serve until a signal comes."""
@@ -173,8 +168,8 @@ class NodeServer(Server):
         self._listen(amqp, web, sqs)
         self._announce()
         alerts = site.alerts.run(options.alerts_every_s)
-        running = (self._watch(amqp, edges, joined.node), self._stay_alive(), site.rates.run(), alerts, *sharing)
-        background = [noticed(asyncio.create_task(each)) for each in running]
+        running = (self._watch(amqp, edges, joined.node), self._stay_alive(), site.rates.run(), alerts)
+        background = [noticed(asyncio.create_task(each)) for each in (*running, *sharing, self._tls_files.run())]
         await self._stopping.wait()
         self._stop_listening(amqp, web, sqs)
         await control.stop()
@@ -207,7 +202,7 @@ class NodeServer(Server):
         """Let the node answer management, console, scrapes and verbs."""
         assert ground.alerts is not None, "a node has alerts"
         assert isinstance(ground.cluster, Operations), "and a cluster"
-        files = self._sockets, self._certificates
+        files = self._sockets, self._tls_files
         alone = management_site(self._options, edges.desk, ground, ground.alerts, amqp, *files, audit, node.name)
         site = edges.management.join(node, alone, ground.cluster)
         web.doubt = node.doubts.wait

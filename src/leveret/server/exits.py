@@ -2,7 +2,7 @@
 
 from leveret.core import errors
 from leveret.journal.commit import EXIT_FAILED, EXIT_FENCED
-from leveret.security.tls import BadCertificate
+from leveret.security.der import BadCertificate
 
 
 class CannotListen(errors.LeveretError):

@@ -15,12 +15,12 @@ from leveret.http.desk import Desk
 from leveret.http.management.rates import Rates
 from leveret.http.management.site import Listening, Process, Row, Site
 from leveret.http.reports import Reports
-from leveret.security.tls import Certificates
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets
 from leveret.server.administration import definitions
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.site import Site as Ground
+from leveret.server.tls_files import TlsFiles
 from leveret.telemetry.audit import Audit
 from leveret.version import version
 
@@ -49,7 +49,7 @@ def management_site(
     alerts: Alerting,
     amqp: AmqpServer,
     sockets: Sockets,
-    certificates: Certificates | None,
+    tls_files: TlsFiles,
     audit: Audit,
     node: str | None = None,
 ) -> Site:
@@ -69,7 +69,8 @@ def management_site(
         free_bytes=lambda: shutil.disk_usage(options.data).free,
         alarm=lambda: amqp.hub.alarm,
         listening=lambda: listening(sockets),
-        certificate_ends_ms=lambda: None if certificates is None else certificates.ends_ms(),
+        certificate_ends_ms=tls_files.certificate_ends_ms,
+        lists_end_ms=tls_files.lists_end_ms,
         cluster=options.cluster or "leveret",
     )
     return Site(

@@ -7,7 +7,6 @@ import asyncio
 import os
 import resource
 import signal
-import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from leveret.amqp.replies import Reply
 from leveret.amqp.server import AmqpServer
 from leveret.clock import Clock
 from leveret.config import ServerOptions
-from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker, open
 from leveret.http.desk import Desk
 from leveret.http.rest.api import RestApi
@@ -33,7 +31,8 @@ from leveret.journal.store import Store
 from leveret.journal.store_url import shown
 from leveret.net.admission import Admission
 from leveret.security.access import Access
-from leveret.security.tls import Certificates
+from leveret.security.server_tls import ServerTls
+from leveret.security.tls import CertificateNames, Certificates
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets
 from leveret.server.administration.site import Site
@@ -47,6 +46,7 @@ from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
 from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer, settings_of
+from leveret.server.tls_files import TlsFiles
 from leveret.server.web import Web, quota_of, sinks_of
 from leveret.telemetry.audit import FILES_OF_KIND, Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
@@ -63,13 +63,13 @@ def serve(options: ServerOptions) -> int:
     """Serve until a signal comes; gives the exit code. Raises what keeps it from starting."""
     handler = start_logging(options.log_level, options.log_format)
     try:
-        certificates = certificates_of(options)
+        tls = tls_of(options)
         with (
             bound_sockets(options) as sockets,
             opened(options) as broker,
             audit_of(options, broker.guard.clock) as audit,
         ):
-            server = Server(options, broker, certificates, sockets, audit)
+            server = Server(options, broker, tls, sockets, audit)
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(server.run())
         LOG.info("stopped")
@@ -78,11 +78,13 @@ def serve(options: ServerOptions) -> int:
     return 0
 
 
-def certificates_of(options: ServerOptions) -> Certificates | None:
-    """The files for TLS, if there are any."""
+def tls_of(options: ServerOptions) -> ServerTls | None:
+    """TLS for clients, if there is a certificate."""
     if options.tls_cert is None:
         return None
-    return Certificates(options.tls_cert, options.tls_key, options.tls_client_ca, options.tls_verify_client)
+    client = options.tls_client_ca, options.tls_verify_client, options.tls_crl
+    names = CertificateNames(options.tls_cert_login_from, options.tls_cert_login_san_type)
+    return ServerTls(Certificates(options.tls_cert, options.tls_key, *client), names)
 
 
 @contextmanager
@@ -185,15 +187,15 @@ class Server:
         self,
         options: ServerOptions,
         broker: Broker,
-        certificates: Certificates | None,
+        tls: ServerTls | None,
         sockets: Sockets,
         audit: Audit,
     ) -> None:
         """Nothing runs yet."""
         self._options = options
         self._broker = broker
-        self._certificates = certificates
-        self._context = certificates.context() if certificates else None
+        self._tls = tls
+        self._tls_files = TlsFiles(tls, broker.guard.clock)
         self._sockets = sockets
         self._audit = audit
         self._supervisor = Supervisor()
@@ -221,7 +223,7 @@ class Server:
         desk = Desk(self._broker)
         api = RestApi(desk, access, audit, sinks_of(options, self._broker, quota_of(options)), shared.idempotency)
         web = Web(options, desk, api, access, admission, audit, guard.clock, shared, authentication)
-        site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._certificates, audit)
+        site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._tls_files, audit)
         web.manage(site)
         web.operate(RemoteControl(durably(guard), ground, audit))
         control = ControlServer(durably(guard), ground, options.data, audit)
@@ -232,7 +234,7 @@ class Server:
         await control.start()
         self._announce()
         running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run(), alerting.run(options.alerts_every_s))
-        background = [noticed(asyncio.create_task(each)) for each in (*running, *sharing)]
+        background = [noticed(asyncio.create_task(each)) for each in (*running, *sharing, self._tls_files.run())]
         await self._stopping.wait()
         self._stop_listening(amqp, web, sqs)
         await self._send_away(amqp, web, sqs)
@@ -246,7 +248,7 @@ class Server:
         for name, sockets in self._sockets.items():
             edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
             for bound in sockets:
-                edge.listen(bound, self._current_context if name in WITH_TLS else None)
+                edge.listen(bound, self._tls if name in WITH_TLS else None)
 
     def _default_user(self) -> tuple[str, str] | None:
         """The first user of an empty broker."""
@@ -276,7 +278,7 @@ class Server:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._interrupt, number)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGHUP, self._tls_files.reload)
 
     def _interrupt(self, number: int) -> None:
         """The first signal stops in order, the second at once: nothing that was confirmed is lost by that."""
@@ -285,21 +287,6 @@ class Server:
             os._exit(EXIT_SIGNALLED + number)
         self._signal = signal.Signals(number).name
         self._stopping.set()
-
-    def _reload(self) -> None:
-        """Read the certificates again; those that cannot be used are not."""
-        if self._certificates is None:
-            return
-        try:
-            self._context = self._certificates.context()
-        except LeveretError as error:
-            LOG.error("certificates not read again", reason=error)
-        else:
-            LOG.info("certificates read again")
-
-    def _current_context(self) -> ssl.SSLContext:
-        assert self._context is not None, "there is a port for TLS only with a certificate"
-        return self._context
 
     # In the background
 

@@ -109,6 +109,8 @@ def _check(options: ServerOptions) -> None:
             raise InvalidArgument(f"{name} is given without tls_cert: give both")
     if options.tls_verify_client and not options.tls_client_ca:
         raise InvalidArgument("tls_verify_client needs tls_client_ca, which says whom to trust")
+    if options.tls_crl and not options.tls_client_ca:
+        raise InvalidArgument("tls_crl needs tls_client_ca, whose certificates it revokes")
     if options.amqp_port is None and (options.amqps_port is None or not options.tls_cert):
         raise InvalidArgument("there is no port to listen on: give amqp_port, or tls_cert with amqps_port")
     if bool(options.jwt_issuer) != bool(options.jwt_keys):
@@ -156,6 +158,8 @@ def _check_node(options: ServerOptions) -> None:
     files = (options.cluster_tls_cert, options.cluster_tls_key, options.cluster_tls_ca)
     if any(files) and not all(files):
         raise InvalidArgument("cluster_tls_cert, cluster_tls_key and cluster_tls_ca belong together: give all, or none")
+    if options.cluster_tls_crl and not all(files):
+        raise InvalidArgument("cluster_tls_crl needs cluster_tls_ca, whose certificates it revokes")
     host = options.host.split(",")[0].strip()
     if not (all(files) or options.cluster_plain or is_loopback(host)):
         raise InvalidArgument(

@@ -4,11 +4,12 @@ import socket
 
 from leveret.config import ServerOptions
 from leveret.http.limits import Limits
-from leveret.http.server import Context, HttpServer
+from leveret.http.server import HttpServer
 from leveret.http.sqs.account import Account
 from leveret.http.sqs.service import Service
 from leveret.http.sqs.settings import Settings
 from leveret.net.admission import Admission
+from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import Log
 
 BODY_BYTES_MAX = 8 << 20  # a form with ten messages of together 1 MiB, each byte percent-encoded, and the rest
@@ -38,9 +39,9 @@ class SqsServer:
         limits = Limits(body_bytes_max=BODY_BYTES_MAX, half_open_max=options.half_open_max)
         self._http = HttpServer(service, limits, admission, account.guard.clock, service.refuse)
 
-    def listen(self, bound: socket.socket, context: Context | None = None) -> None:
-        """Accept connections; with a context, by TLS."""
-        self._http.listen(bound, context)
+    def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
+        """Accept connections; by TLS if it is given."""
+        self._http.listen(bound, tls)
 
     def set_alarm(self, reason: str | None) -> None:
         """Refuse sends for a reason, or take them again."""

@@ -26,12 +26,13 @@ from leveret.http.problem import problem
 from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
 from leveret.http.router import Answer, Router
-from leveret.http.server import Context, Handler, HttpServer
+from leveret.http.server import Handler, HttpServer
 from leveret.http.sessions import Sessions
 from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
+from leveret.security.server_tls import ServerTls
 from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.server.shared import Shared
 from leveret.sink.elsewhere import Elsewhere
@@ -127,9 +128,9 @@ class Web:
         """Answer the verbs of operators too."""
         self._operator = self._auth.wrap(self._throttle.wrap(Router(control.routes())))
 
-    def listen(self, bound: socket.socket, context: Context | None = None) -> None:
-        """Accept connections; with a context, by TLS."""
-        self.server.listen(bound, context)
+    def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
+        """Accept connections; by TLS if it is given."""
+        self.server.listen(bound, tls)
 
     def stop_listening(self) -> None:
         """Accept no more, and let nobody wait for messages any longer."""

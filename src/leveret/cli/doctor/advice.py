@@ -1,6 +1,6 @@
 """What to do about what was found: a table of questions, the most pressing ones first."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from leveret.cli.doctor.examination import Examination
 from leveret.cli.doctor.log import Holder
@@ -102,7 +102,8 @@ def little_room(found: Examination) -> Iterator[str]:
 QUESTIONS: tuple[Question, ...] = (damaged, little_room, held, blobs, slow_start, sparse, leftovers)
 
 
-def advice(found: Examination) -> list[str]:
-    """Everything that can be said; in use figures move, so nothing is said about crashes then."""
+def advice(found: Examination, more: Iterable[str] = ()) -> list[str]:
+    """Everything that can be said, and more; in use figures move, so nothing is said about crashes then."""
     questions = QUESTIONS if found.holder is None else (little_room, held, slow_start)
-    return [sentence for question in questions for sentence in question(found)] or ["nothing needs to be done"]
+    about = [sentence for question in questions for sentence in question(found)]
+    return [*about, *more] or ["nothing needs to be done"]

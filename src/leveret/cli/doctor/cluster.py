@@ -1,6 +1,6 @@
 """A cluster, asked of the node that has a data directory: how it is, what it would not survive, what to do about it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,14 @@ Told = dict[str, Any]
 Question = Callable[[Told], Iterator[str]]
 
 
-def examine(path: Path) -> Told:
-    """What the node of a directory finds out."""
+def examine(path: Path, more: Iterable[str] = ()) -> Told:
+    """What the node of a directory finds out; with more advice."""
     try:
         with connect(str(path)) as operator:
             told: Told = operator.call("cluster.examine")
     except NotFound:
         raise NotFound(f"{path} is that of a node, which does not run: start it, or ask on another one") from None
-    return {**told, "advice": [sentence for question in QUESTIONS for sentence in question(told)]}
+    return {**told, "advice": [sentence for question in QUESTIONS for sentence in question(told)] + [*more]}
 
 
 def is_well(told: Told) -> bool:

@@ -10,9 +10,11 @@ from leveret.cli.doctor.advice import advice
 from leveret.cli.doctor.examination import bytes_to_read, examine
 from leveret.cli.doctor.report import report
 from leveret.cli.doctor.sizes import sizes
+from leveret.cli.doctor.tls import advice_on_lists
 from leveret.cli.output import as_json
 from leveret.cli.progress import Progress
 from leveret.cli.units import in_bytes
+from leveret.clock import SystemClock
 from leveret.embedded.options import options_of
 from leveret.embedded.storage import journal_options
 from leveret.server.control_client import is_elsewhere
@@ -34,19 +36,19 @@ def run(given: Namespace) -> int:
     settings = server_options({} if given.data is None else {"data": given.data}, os.environ, given.config)
     path, check = Path(settings.data), not given.quick
     if is_elsewhere(settings.data):
-        return run_cluster(path, given.json)
+        return run_cluster(path, given.json, list(advice_on_lists(settings, SystemClock().now_ms())))
     options = journal_options(options_of(broker_options(settings)))
     total = bytes_to_read(sizes(path), check)
     with Progress("reading", total, in_bytes) as progress:
         found = examine(path, options, check, progress.add)
-    found.advice = advice(found)
+    found.advice = advice(found, advice_on_lists(settings, found.examined_ms))
     print(as_json(found.as_dict()) if given.json else report(found))
     return 0 if found.sound or found.holder is not None else 1
 
 
-def run_cluster(path: Path, json: bool) -> int:
-    """Explain a cluster; fails when not all of it is at work."""
-    told = cluster.examine(path)
+def run_cluster(path: Path, json: bool, more: list[str]) -> int:
+    """Explain a cluster, with more advice if there is any; fails when not all of it is at work."""
+    told = cluster.examine(path, more)
     print(as_json(told) if json else cluster.report(told))
     return 0 if cluster.is_well(told) else 1
 

@@ -10,6 +10,7 @@ from leveret.core.queue import Queue
 from leveret.http.management.call import Call
 from leveret.http.management.overview import protocol_of
 from leveret.http.management.refusals import BadRequest, answer
+from leveret.http.management.site import Row
 from leveret.http.router import Answer
 
 UNITS_MS = {"days": 86_400_000, "weeks": 604_800_000, "months": 2_592_000_000, "years": 31_536_000_000}
@@ -73,13 +74,16 @@ def certificate_expiration(call: Call) -> Answer:
     within, unit = call.named("within"), call.named("unit")
     if unit not in UNITS_MS or not (within.isascii() and within.isdigit() and len(within) <= 4):
         raise BadRequest(f"Invalid expiration: a number and one of {', '.join(UNITS_MS)}")
-    ends_ms = call.site.process.certificate_ends_ms()
+    process = call.site.process
     with call.site.desk.guard as core:
         last_ms = core.now_ms + int(within) * UNITS_MS[unit]
-    if ends_ms is None or ends_ms > last_ms:
+    ends_ms = process.certificate_ends_ms()
+    expired: list[Row] = [] if ends_ms is None or ends_ms > last_ms else [{"expires_on": ends_ms}]
+    lists = {name: at_ms for name, at_ms in process.lists_end_ms().items() if at_ms <= last_ms}
+    expired += [{"revocation_list": name, "expires_on": at_ms} for name, at_ms in lists.items()]
+    if not expired:
         return ok()
-    expired = [{"node": call.site.process.node, "expires_on": ends_ms}]
-    return failed("Certificates expiring", expired=expired)
+    return failed("Certificates expiring", expired=[{"node": process.node, **row} for row in expired])
 
 
 def test_queue(call: Call, core: Broker) -> Queue:

@@ -178,6 +178,8 @@ class Process:
     alarm: Callable[[], str | None]
     listening: Callable[[], list[Listening]]
     certificate_ends_ms: Callable[[], int | None]
+    lists_end_ms: Callable[[], Mapping[str, int]] = dict
+    """When revocation lists of certificates expire, by what they are about."""
     cluster: str = "leveret"
     """What the cluster is called as long as nobody calls it otherwise."""
 

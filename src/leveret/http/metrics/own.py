@@ -56,6 +56,11 @@ def stored(facts: Facts, name: str) -> Told:
     return told
 
 
+def lists_end(facts: Facts) -> Told:
+    """When revocation lists expire, if there are any."""
+    return {labels(of=name): at_ms / 1_000 for name, at_ms in facts.process.lists_end_ms().items()} or None
+
+
 MESSAGES = (
     figure("leveret_messages_ready_by_priority", "gauge", "Messages that wait, by priority", by_priority),
     figure("leveret_messages_scheduled", "gauge", "Messages that are not due yet", lambda f: f.sum("scheduled")),
@@ -146,4 +151,12 @@ ALERTS = (
         lambda f: {labels(rule=rule): count for rule, count in f.alerts.items()},
     ),
 )
-OWN = MESSAGES + STORAGE + STREAMS + ALERTS
+SECURITY = (
+    figure(
+        "leveret_tls_revocation_list_expiry_timestamp_seconds",
+        "gauge",
+        "When the first revocation list of certificates expires (clients, links), in seconds since 1970",
+        lists_end,
+    ),
+)
+OWN = MESSAGES + STORAGE + STREAMS + ALERTS + SECURITY
