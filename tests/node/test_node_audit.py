@@ -53,3 +53,22 @@ def test_any_node_lists_the_rows_of_all(cluster: ManagedCluster) -> None:
         ("b", "PUT /api/vhosts/second"),
     }
     assert len(cluster.ok("b", "POST /operator/audit.list", {"limit": 1})["result"]) == 1
+
+
+def test_a_change_by_amqp_is_noted_once_by_the_node_of_the_client(cluster: ManagedCluster) -> None:
+    with cluster.connect("b") as connection:
+        channel = connection.channel()
+        expected: list[str] = []
+        for name in NAMES:
+            for _ in range(2):  # the second one changes nothing
+                channel.exchange_declare("events", "topic")
+                channel.queue_declare(name)
+                channel.queue_bind(name, "events", "a.*")
+            channel.confirm_delivery()
+            channel.basic_publish("", name, b"x", mandatory=True)
+            channel.queue_purge(name)
+            channel.queue_unbind(name, "events", "a.*")
+            channel.queue_delete(name)
+            expected += ["queue.declare", "queue.bind", "queue.purge", "queue.unbind", "queue.delete"]
+    assert acts(cluster, "b") == [("guest", act) for act in ["exchange.declare", *expected]]
+    assert acts(cluster, "a") == []

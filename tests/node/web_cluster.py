@@ -43,7 +43,7 @@ class WebNode(OneNode):
         edges = self.edges = NodeEdges(options, self.fronts.broker, access, self.node.decide)
         edges.join(self.node)
         self.furnish = edges.furnish
-        self.audit = Audit(clock)
+        self.audit = self.fronts.server.hub.audit = Audit(clock)
         shared, admission = Shared(options, clock), Admission(1_000, 1_000, 1_000)
         authentication = authentication_of(options, access, shared.failures("token"))
         api = edges.api(self.node, self.audit, shared.idempotency)

@@ -93,7 +93,7 @@ def blotted(lines: list[bytes]) -> list[bytes]:
 
 
 def renumbered(lines: list[bytes]) -> list[bytes]:
-    return [*lines[:4], lines[4].replace(b'"seq": 5', b'"seq": "5"'), *lines[5:]]
+    return [*lines[:4], lines[4].replace(b'"seq":5', b'"seq":"5"'), *lines[5:]]
 
 
 def beheaded(lines: list[bytes]) -> list[bytes]:

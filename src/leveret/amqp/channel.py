@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.amqp.bodies import tried
+from leveret.amqp.changes import told_of
 from leveret.amqp.codec import encode
 from leveret.amqp.contents import delivered_content
 from leveret.amqp.handlers import access, basic, channel, confirm, exchange, queue, tx
@@ -29,8 +30,8 @@ from leveret.amqp.stream_subscriber import StreamSubscriber
 from leveret.amqp.traffic import Route, Traffic
 from leveret.amqp.transaction import Transaction
 from leveret.core import browse, dispatch
-from leveret.core.changes import Change
-from leveret.core.errors import DiskFull, QueueNotFound
+from leveret.core.changes import Change, Tracked
+from leveret.core.errors import AccessRefused, DiskFull, QueueNotFound
 from leveret.core.exchanges import Exchange
 from leveret.core.filters import BLOB
 from leveret.core.held import Held
@@ -119,7 +120,17 @@ class Channel(Traffic):
         """Refuse what the user may not do."""
         identity = self.connection.identity
         assert identity is not None, "a channel is opened after the login"
-        authorize(self.hub.access.permissions, identity, self.vhost, verb, names, topic_key)
+        try:
+            authorize(self.hub.access.permissions, identity, self.vhost, verb, names, topic_key)
+        except AccessRefused as error:
+            self._note_refusal(verb, error)
+            raise
+
+    def _note_refusal(self, verb: str, error: AccessRefused) -> None:
+        audit, connection = self.hub.audit, self.connection
+        if audit is not None:
+            facts: dict[str, object] = {"peer": connection.peer.host, "vhost": self.vhost}
+            audit.refused(connection.user_name, verb, str(error), f"AMQP {verb}", type(error).__name__, **facts)
 
     def topic_key(self, exchange: str, key: str) -> str | None:
         """The key, if the exchange is one whose keys have permissions of their own."""
@@ -149,7 +160,22 @@ class Channel(Traffic):
 
     def change(self, change: Change[T], then: Callable[[T], None]) -> None:
         """Change a definition, then go on with what that gives."""
-        then(change.apply(self.core))
+        tracked = Tracked(change)
+        result = tracked.apply(self.core)
+        self.note_change(tracked)
+        then(result)
+
+    def note_change(self, tracked: Tracked[Any]) -> None:
+        """Note a change that was made, unless it changed nothing."""
+        told = told_of(tracked.change) if tracked.changed and self.hub.audit is not None else None
+        if told is not None:
+            self.note(told[0], told[1])
+
+    def note(self, method: str, facts: dict[str, object]) -> None:
+        """Note what a method of the client changed."""
+        audit, connection = self.hub.audit, self.connection
+        if audit is not None:
+            audit.changed(connection.user_name, method, peer=connection.peer.host, vhost=self.vhost, **facts)
 
     # Publishing: see Traffic
 

@@ -25,6 +25,7 @@ from leveret.core.errors import BrokerClosed, JournalFailed, StoreUnreachable
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication, Credentials, Login
 from leveret.security.logins import NO_NAME, Attempt
+from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class Hub:
         self.access = access
         self.authentication = authentication or Authentication(access)
         self.keep_password: Callable[[str, str], object] = access.change_password
+        self.audit: Audit | None = None
+        """Where changes by clients are noted; None: the node that the client has come to notes them."""
         self.elsewhere = elsewhere
         self.decide: Decide = decide or self._decide_elsewhere
         self.limits = limits

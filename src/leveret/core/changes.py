@@ -23,6 +23,26 @@ class Change(ABC, Generic[T]):
         """Do it; raises what the verb refuses."""
 
 
+class Tracked(Change[T]):
+    """A change, and whether it changed anything: declaring what is there again does not."""
+
+    __slots__ = ("change", "changed", "vhost")
+
+    def __init__(self, change: Change[T]) -> None:
+        """Not applied yet."""
+        self.change = change
+        self.vhost = change.vhost
+        self.changed = False
+
+    def apply(self, core: Broker) -> T:
+        """Apply the change; the last time counts."""
+        vhost = core.topology.vhost(self.vhost)
+        before = vhost.generation
+        result = self.change.apply(core)
+        self.changed = vhost.generation != before
+        return result
+
+
 @dataclass(frozen=True, slots=True)
 class DeclareQueue(Change[Queue]):
     """A queue, made if need be."""

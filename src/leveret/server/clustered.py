@@ -147,6 +147,7 @@ class NodeServer(Server):
         admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
         amqp = AmqpServer(guard, access, limits_of(options), admission, self._connect, authentication)
         guard.on_durable(amqp.durable)
+        amqp.hub.audit = self._audit
         shards = moving(self._place, **broker_options(options))
         edges = NodeEdges(options, self._broker, access, self._decide)
         limits = limits_of(options)

@@ -216,7 +216,7 @@ class Server:
             # Under the lock: no frame becomes durable between what the hub knows and what it is told.
             amqp = AmqpServer(guard, access, limits_of(options), admission, authentication=authentication)
             guard.on_durable(amqp.durable)
-        audit = self._audit
+        amqp.hub.audit = audit = self._audit
         alerting = alerting_of(options, guard)
         ground = Site(core, access, partial(self._facts, amqp), alerting, audit=audit)
         sharing = await shared.start(access.users)

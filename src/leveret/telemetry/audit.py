@@ -17,6 +17,7 @@ import json
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from heapq import merge
 from itertools import count, islice
 from threading import Event, Lock, Thread
@@ -31,7 +32,7 @@ from leveret.telemetry.row_file import ENDS, FILE_BYTES_MAX, RowFile, sync
 
 ACTS_MAX = 1_000  # of each kind, in memory
 FIELD_BYTES_MAX = 512  # as JSON: a queue name of 255 bytes fits, in whatever script
-CHARACTER_BYTES_MAX = 12  # "\\ud83d\\udc07", for one outside of the basic plane
+SHORT_CHARACTERS = FIELD_BYTES_MAX // 12  # one outside of the basic plane has 12 bytes as JSON, all others fewer
 PENDING_MAX = 512  # rows that wait for the disk: more are written at once, by the thread that has the next one
 FLUSH_S = 1.0
 FILES_OF_KIND = len(ENDS)
@@ -151,10 +152,11 @@ class Audit:
             self.refused(by, act, noted.outcome, operation, noted.cause, **facts)
 
     def _row(self, by: str, act: str, outcome: str, facts: Mapping[str, object]) -> Row:
-        known = {**facts, **around()}
-        told = {name: HIDDEN if SECRET.search(name) else clipped(value) for name, value in known.items()}
-        own = {"by": clipped(by), "act": clipped(act), "outcome": clipped(outcome)}
-        return {"at_ms": self._clock.now_ms(), **told, **own}
+        row: Row = {"at_ms": self._clock.now_ms()}
+        for name, value in (*facts.items(), *around().items()):
+            row[name] = clipped(value) if is_shown(name) else HIDDEN
+        row["by"], row["act"], row["outcome"] = clipped(by), clipped(act), clipped(outcome)
+        return row
 
     def _keep(self, kind: Kind, *rows: Row) -> None:
         """Show rows at once, and write them later."""
@@ -228,6 +230,12 @@ class Audit:
         sync(unsynced)
 
 
+@cache
+def is_shown(name: str) -> bool:
+    """Whether a field has nothing that lets somebody in."""
+    return name == "routing_key" or not SECRET.search(name)
+
+
 def kind_of(tags: frozenset[str]) -> Kind:
     """Where the changes of a user with these tags are noted."""
     return "administration" if ADMINISTRATOR in tags else "clients"
@@ -235,11 +243,11 @@ def kind_of(tags: frozenset[str]) -> Kind:
 
 def clipped(value: object) -> object:
     """A value fit for a row: numbers as they are, everything else as text of at most FIELD_BYTES_MAX as JSON."""
+    if type(value) is str and len(value) <= SHORT_CHARACTERS:
+        return value
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else str(value)
-    if len(text) * CHARACTER_BYTES_MAX <= FIELD_BYTES_MAX:
-        return text
     if len(text) <= FIELD_BYTES_MAX and _size(text) <= FIELD_BYTES_MAX:
         return text
     left, kept = FIELD_BYTES_MAX - len("..."), []

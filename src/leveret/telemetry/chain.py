@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import IO, Any
 
+import orjson
+
 NO_LINE = "0" * 64  # the `prev` of the first line
 LINE_BYTES_MAX = 1 << 20  # more is no line of ours: it is read in pieces
 OPENINGS_MAX = 10  # tries to open two files between which none is rotated
@@ -36,8 +38,17 @@ class Head:
 
     def line(self, row: Row) -> tuple[bytes, "Head"]:
         """The next line, and the head after it."""
-        line = json.dumps({**row, "seq": self.seq + 1, "prev": self.hash}).encode()
-        return line, Head(self.seq + 1, hash_of(line))
+        seq = self.seq + 1
+        line = text_of({**row, "seq": seq, "prev": self.hash})
+        return line, Head(seq, hash_of(line))
+
+
+def text_of(row: Row) -> bytes:
+    """A row as a line, without its line break."""
+    try:
+        return orjson.dumps(row)
+    except TypeError:  # half of a surrogate pair, a number of more than 64 bits
+        return json.dumps(row).encode()
 
 
 def hash_of(line: bytes) -> str:

@@ -4,12 +4,11 @@ When the file is full it becomes `NAME.1.jsonl`, in place of the one before, and
 chained: see chain.py.
 """
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from leveret.telemetry.chain import Head, Row, head_of, parsed
+from leveret.telemetry.chain import Head, Row, head_of, parsed, text_of
 from leveret.telemetry.logs import Log
 
 FILE_BYTES_MAX = 8 << 20
@@ -79,7 +78,7 @@ class RowFile:
         lines: list[bytes] = []
         size, head = 0, self.head
         for row in rows:
-            line, after = head.line(row) if self._chained else (json.dumps(row).encode(), head)
+            line, after = head.line(row) if self._chained else (text_of(row), head)
             if lines and size + len(line) >= bytes_max:
                 break
             lines.append(line + b"\n")

@@ -108,7 +108,15 @@ def purge(channel: Channel, method: QueuePurge) -> None:
     name = channel.queue_name(method.queue)
     channel.authorize("queue.purge", {"queue": name})
     queue = channel.queue(name)
-    channel.answer(method.nowait, QueuePurgeOk(browse.purge(queue)), durable=queue.durable)
+    count = browse.purge(queue)
+    note_purge(channel, name, count)
+    channel.answer(method.nowait, QueuePurgeOk(count), durable=queue.durable)
+
+
+def note_purge(channel: Channel, name: str, count: int) -> None:
+    """Note that messages were purged, if there were any."""
+    if count:
+        channel.note("queue.purge", {"queue": name, "count": count})
 
 
 def delete(channel: Channel, method: QueueDelete) -> None:
@@ -122,6 +130,7 @@ def delete(channel: Channel, method: QueueDelete) -> None:
     with channel.cancels() as cancels:
         ready = channel.core.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
     count = ready if queue.recorder is None else 0  # records do not wait for anybody: RabbitMQ counts none
+    channel.note("queue.delete", {"queue": name, "count": count})
     channel.answer(method.nowait, QueueDeleteOk(count), durable=queue.durable)
     # Clients fail that hear of their consumer's end while they wait for the answer.
     for cancel in cancels:

@@ -21,7 +21,7 @@ from leveret.amqp.methods import (
     QueueDeclareOk,
 )
 from leveret.amqp.replies import ProtocolError, Reply
-from leveret.core.changes import Change, RenewQueue
+from leveret.core.changes import Change, RenewQueue, Tracked
 from leveret.core.errors import QueueNotFound
 from leveret.core.names import described
 from leveret.core.queue import Queue
@@ -93,10 +93,13 @@ class FrontChannel(Channel, Relay):
         """Change a definition on every node; the channel is not heard until that is done."""
         self.front.wait(self.number)
         node = self.front.node
-        node.soon(lambda: node.change(change, lambda result: self._changed(result, then)))
+        tracked = Tracked(change)
+        node.soon(lambda: node.change(tracked, lambda result: self._changed(tracked, result, then)))
 
-    def _changed(self, result: T | Exception, then: Callable[[T], None]) -> None:
+    def _changed(self, tracked: Tracked[T], result: T | Exception, then: Callable[[T], None]) -> None:
         """Go on after a change, or refuse it."""
+        if not isinstance(result, Exception):
+            self.note_change(tracked)
 
         def finish() -> None:
             self.front.go_on(self.number)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from leveret.amqp.channel import HANDLERS as SINGLE
 from leveret.amqp.handlers import basic
+from leveret.amqp.handlers.queue import note_purge
 from leveret.amqp.methods import (
     BasicCancel,
     BasicCancelOk,
@@ -24,6 +25,7 @@ from leveret.amqp.methods import (
     QueueDelete,
     QueueDeleteOk,
     QueuePurge,
+    QueuePurgeOk,
     TxCommit,
     TxCommitOk,
     TxSelect,
@@ -94,7 +96,12 @@ def purge(channel: FrontChannel, method: QueuePurge) -> None:
     name = channel.queue_name(method.queue)
     channel.authorize("queue.purge", {"queue": name})
     channel.queue(name)
-    channel.ask(channel.branch(name), QueuePurge(name), lambda answer: channel.answer(method.nowait, answer))
+
+    def purged(answer: QueuePurgeOk) -> None:
+        note_purge(channel, name, answer.message_count)
+        channel.answer(method.nowait, answer)
+
+    channel.ask(channel.branch(name), QueuePurge(name), purged)
 
 
 def delete(channel: FrontChannel, method: QueueDelete) -> None:
@@ -107,6 +114,7 @@ def delete(channel: FrontChannel, method: QueueDelete) -> None:
     channel.queue(name)
 
     def deleted(answer: QueueDeleteOk) -> None:
+        channel.note("queue.delete", {"queue": name, "count": answer.message_count})
         channel.change(DeleteQueue(channel.vhost, name), lambda _: channel.answer(method.nowait, answer))
 
     channel.ask(channel.branch(name), QueueDelete(name, method.if_unused, method.if_empty), deleted)
