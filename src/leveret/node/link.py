@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
-from leveret.core.errors import LeveretError
+from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.node import wire
 from leveret.node.handshake import REASON_CHARACTERS_MAX, Handshake, Refused
 from leveret.node.wire import Kind, Message
@@ -317,6 +317,8 @@ class Link(asyncio.Protocol):
 
     def _open(self, number: int, payload: bytes) -> None:
         """Begin a conversation, unless it is refused, or nobody here understands what it is about."""
+        if number in self._conversations:
+            raise InvalidArgument(f"node '{self.peer}' opens conversation {number} twice")
         try:
             self._begin(number, self._peers.opened(self, number, wire.unpacked(payload)))
         except Exception as error:  # whatever is wrong with it: others talk on this link, too
