@@ -116,6 +116,9 @@ class ServerOptions(StoreOptions):
     https_port: int | None = port(15671, "port for HTTP with TLS, opened when there is a certificate")
     http_rate_max: int = option(0, "requests a second that one user may send over HTTP on average; 0 is no limit")
     http_burst_max: int = option(1_000, "requests that one user may send over HTTP at once", at_least=1)
+    http_cert_login: bool = option(
+        False, "let a verified client certificate be the user of HTTP requests that have no other credentials"
+    )
     http_origins: str | None = option(None, "origins of web pages that may use HTTP from a browser; by commas")
     metrics_public: bool = option(False, "let every machine scrape /metrics without a login")
     auth_backends: str | None = option(

@@ -214,3 +214,90 @@ def test_an_answer_that_is_used_again_keeps_its_headers() -> None:
 
 def test_without_origins_nothing_is_said() -> None:
     assert cross_origin(whoami, problem, frozenset()) is whoami
+
+
+# Client certificates
+
+ANNS = Peer("192.0.2.7", 1, tls=True, certificate_name="alice")
+ALICE = Identity("alice", frozenset({"monitoring"}))
+CHROME = {"user_agent": "Mozilla/5.0 (X11; Linux x86_64)", "host": "broker:15671"}
+
+
+def certified(access: Access, on: bool = True) -> Auth:
+    return Auth(access, SystemClock(), certificates=on)
+
+
+def changing(**headers: str) -> Request:
+    asked = request(None, ANNS, **headers)
+    asked.method = "POST"
+    return asked
+
+
+def test_a_verified_certificate_is_its_user_if_nothing_else_is_sent(access: Access) -> None:
+    auth = certified(access)
+    assert identify(auth, request(None, ANNS)) == ALICE
+    assert identify(auth, changing()) == ALICE
+    access.add_user("bob", hash_password("builder", CHEAP))
+    assert identify(auth, request(basic("bob:builder"), ANNS)).user == "bob"
+    assert refusal(auth, request(basic("bob:wrong"), ANNS)) == 401
+    assert refusal(auth, request("Bearer made.up.token", ANNS)) == 401
+
+
+def test_certificates_are_no_identity_unless_an_option_says_so(access: Access) -> None:
+    assert refusal(certified(access, on=False), request(None, ANNS)) == 401
+
+
+@pytest.mark.parametrize(
+    "peer",
+    [
+        Peer("192.0.2.7", 1, tls=True),
+        Peer("192.0.2.7", 1, tls=True, certificate_name="mallory"),
+        Peer("192.0.2.7", 1, tls=True, certificate_name=""),
+        Peer("192.0.2.7", 1, tls=True, certificate_name="guest"),
+    ],
+)
+def test_certificates_of_no_user_and_of_guest_from_elsewhere_are_refused(access: Access, peer: Peer) -> None:
+    assert refusal(certified(access), request(None, peer)) == 401
+
+
+def test_the_certificate_of_guest_counts_on_this_machine(access: Access) -> None:
+    here = Peer("127.0.0.1", 1, tls=True, certificate_name="guest")
+    assert identify(certified(access), request(None, here)).user == "guest"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec_fetch_site": "same-origin"},
+        {"sec_fetch_site": "none"},
+        {"sec_fetch_site": "same-origin", "origin": "https://broker:15671"},
+        {},
+    ],
+)
+def test_a_browser_may_use_its_certificate_on_pages_of_this_server(access: Access, headers: dict[str, str]) -> None:
+    assert identify(certified(access), request(None, ANNS, **CHROME, **headers)) == ALICE
+
+
+FOREIGN = [
+    {"sec_fetch_site": "cross-site"},
+    {"sec_fetch_site": "same-site"},
+    {"sec_fetch_site": "cross-site", "origin": "https://broker:15671"},
+    {"origin": "https://evil.example"},
+    {"origin": "https://broker:15671.evil.example"},
+    {"origin": "null"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_a_page_of_another_site_does_not_get_to_use_the_certificate(access: Access, headers: dict[str, str]) -> None:
+    """The browser sends it along by itself, whatever page asks."""
+    auth = certified(access)
+    assert refusal(auth, request(None, ANNS, **CHROME, **headers)) == 403
+    assert refusal(auth, changing(**CHROME, **headers)) == 403
+
+
+def test_a_browser_that_does_not_say_which_page_asks_changes_nothing_by_certificate(access: Access) -> None:
+    auth = certified(access)
+    assert refusal(auth, changing(**CHROME)) == 403
+    assert identify(auth, changing(**CHROME, origin="https://broker:15671")) == ALICE
+    assert identify(auth, changing(user_agent="curl/8.5.0", host="broker:15671")) == ALICE

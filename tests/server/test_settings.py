@@ -120,6 +120,7 @@ def test_a_file_that_is_missing_or_too_long_is_refused(tmp_path: Path) -> None:
     [
         ({"tls_key": "key.pem"}, "without tls_cert"),
         ({"tls_cert": "cert.pem", "tls_verify_client": "true"}, "needs tls_client_ca"),
+        ({"http_cert_login": "on"}, "http_cert_login needs tls_client_ca"),
         ({"tls_cert": "cert.pem", "tls_crl": "revoked.crl"}, "tls_crl needs tls_client_ca"),
         ({**NODE, "cluster_tls_crl": "revoked.crl"}, "cluster_tls_crl needs cluster_tls_ca"),
         ({"default_user": "admin"}, "default_password of its own"),

@@ -1,4 +1,4 @@
-"""Who asks: a name and a password (Basic), an API key or a JSON Web Token (Bearer), or a browser's session.
+"""Who asks: a name and a password (Basic), an API key or a JSON Web Token (Bearer), a browser's session, a certificate.
 
 A login that was right a moment ago is decided in the loop, everything dear in the threads of `security/logins.py`.
 After several failures wrong ones are answered late, right ones never.
@@ -13,6 +13,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from leveret.clock import Clock
+from leveret.http.origins import is_of_this_site
 from leveret.http.request import Refusal, Request
 from leveret.http.server import Answer, Handler
 from leveret.http.sessions import TOKEN_HEADER, Sessions
@@ -48,13 +49,18 @@ class Auth:
         *,
         secrets_in_clear: bool = False,
         session_keys: tuple[bytes, ...] = (),
+        certificates: bool = False,
     ) -> None:
-        """`secrets_in_clear`: take passwords and tokens from other machines without TLS as well."""
+        """`secrets_in_clear`: take passwords and tokens from other machines without TLS as well.
+
+        `certificates`: a verified client certificate is its user in requests without other credentials.
+        """
         self.sessions = Sessions(access.users, clock, session_keys)
         self._logins = access.logins
         self._clock = clock
         self._authentication = authentication or Authentication(access)
         self._secrets_in_clear = secrets_in_clear
+        self._certificates = certificates
 
     def wrap(self, handler: Handler, open_paths: frozenset[bytes] = frozenset()) -> Handler:
         """A handler whose requests have an `identity`; the open paths (page, documents, health) need none."""
@@ -79,7 +85,7 @@ class Auth:
         """Who sends a request; refuses with 401."""
         given = authorization(request)
         if given is None:
-            return self._by_session(request)
+            return self._by_session(request) or self._by_certificate(request)
         self.check_secrecy(request)
         peer = request.peer
         if given.scheme == "basic":
@@ -93,15 +99,33 @@ class Auth:
         if not (request.peer.tls or self._secrets_in_clear or is_loopback(request.peer.host)):
             raise Refusal(403, "passwords and tokens are taken from other machines by TLS only: use https")
 
-    def _by_session(self, request: Request) -> Identity:
+    def _by_session(self, request: Request) -> Identity | None:
         found = self.sessions.identify(request)
-        if found is None and TOKEN_HEADER in request.headers:
+        if found is not None:
+            self.check_secrecy(request)
+        return found
+
+    # Certificates
+
+    def _by_certificate(self, request: Request) -> Identity:
+        login = self.certified(request)
+        if login is not None and login.identity is not None:
+            if not is_of_this_site(request):
+                raise Refusal(403, "a page of another site may not use a client certificate: send a token")
+            return login.identity
+        if login is not None:
+            LOG.warning("login refused", peer=request.peer.host, reason=login.reason)
+        if TOKEN_HEADER in request.headers:
             # Our page: without a challenge, on which the browser would ask for a password itself.
             raise Refusal(401, "nobody is logged in, or the session has ended: log in")
-        if found is None:
-            raise _unauthorized("the request has no credentials")
-        self.check_secrecy(request)
-        return found
+        raise _unauthorized("the request has no credentials" if login is None else "the certificate is of no user")
+
+    def certified(self, request: Request) -> Login | None:
+        """What the client certificate of a request is good for; None: there is none, or it does not count here."""
+        name = request.peer.certificate_name
+        if name is None or not self._certificates:
+            return None
+        return self._authentication.certified(name, request.peer.host)
 
     # Passwords
 

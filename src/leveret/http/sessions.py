@@ -32,6 +32,7 @@ SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 KEY_BYTES = 32
 SIGNATURES_MAX = 2
 ID_BYTES = 18
+CERTIFIED = "cert~"  # what ids of sessions begin with that a certificate has begun
 IDLE_MS_MAX = 60 * 60_000
 AGE_MS_MAX = 12 * 60 * 60_000
 USED_MAX = 10_000  # sessions of which is known when they were used last; of others their cookie says it
@@ -67,9 +68,9 @@ class Sessions:
         self._used: dict[str, int] = {}
         self._ended: dict[str, dict[str, None]] = {}
 
-    def begin(self, user: User) -> tuple[str, Session]:
-        """A new session, and the value of its cookie."""
-        now_ms, number = self._clock.now_ms(), secrets.token_urlsafe(ID_BYTES)
+    def begin(self, user: User, *, certified: bool = False) -> tuple[str, Session]:
+        """A new session, and the value of its cookie; `certified`: it needs the client certificate that began it."""
+        now_ms, number = self._clock.now_ms(), CERTIFIED * certified + secrets.token_urlsafe(ID_BYTES)
         session = Session(user.name, self._token(number), number, now_ms, now_ms)
         return self.cookie_of(session), session
 
@@ -84,6 +85,8 @@ class Sessions:
         session, now_ms = self._read(cookie(request)), self._clock.now_ms()
         if session is None or session.id in self._ended.get(session.user, ()):
             return None
+        if session.id.startswith(CERTIFIED) and request.peer.certificate_name != session.user:
+            return None  # else a session would outlive the certificate, which may be revoked by now
         used_ms = max(session.used_ms, self._used.pop(session.id, 0))
         if replace(session, used_ms=used_ms).ended(now_ms):
             return None

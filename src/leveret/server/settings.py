@@ -109,6 +109,8 @@ def _check(options: ServerOptions) -> None:
             raise InvalidArgument(f"{name} is given without tls_cert: give both")
     if options.tls_verify_client and not options.tls_client_ca:
         raise InvalidArgument("tls_verify_client needs tls_client_ca, which says whom to trust")
+    if options.http_cert_login and not options.tls_client_ca:
+        raise InvalidArgument("http_cert_login needs tls_client_ca, which verifies the certificates")
     if options.tls_crl and not options.tls_client_ca:
         raise InvalidArgument("tls_crl needs tls_client_ca, whose certificates it revokes")
     if options.amqp_port is None and (options.amqps_port is None or not options.tls_cert):

@@ -66,6 +66,7 @@ class Web:
             clock,
             authentication,
             secrets_in_clear=options.plain_auth_remote,
+            certificates=options.http_cert_login,
             session_keys=cluster_keys(options, CONSOLE) if options.cluster else (),
         )
         self.login = Login(self._auth, access, audit)

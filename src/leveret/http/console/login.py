@@ -9,6 +9,7 @@ from typing import Any, get_args
 from leveret.core.errors import AccessRefused
 from leveret.http.auth import Auth
 from leveret.http.management.rules import MANAGERS
+from leveret.http.origins import is_of_this_site
 from leveret.http.problem import problem
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
@@ -56,10 +57,18 @@ class Login:
         """Who is logged in; nobody is an answer too, which the page asks for when it is opened."""
         session = self._auth.sessions.find(request)
         if session is None:
-            return json_response({"user": None}, 200, NO_STORE)
+            return self._certified(request)
         # Whoever else takes the cookie knows by it that the session was used.
         renewed = cookie_line(self._auth.sessions.cookie_of(session), request)
         return json_response(self._shown(session), 200, (renewed, *NO_STORE))
+
+    def _certified(self, request: Request) -> Answer:
+        """Begin a session for the certificate that the browser has shown, if it is an operator's."""
+        login = self._auth.certified(request)
+        who = None if login is None or not is_of_this_site(request) else login.identity
+        if who is None or who.tags.isdisjoint(MANAGERS):
+            return json_response({"user": None}, 200, NO_STORE)
+        return self._begin(request, who, 200, certified=True)
 
     def log_in(self, request: Request) -> Answer | Awaitable[Answer]:
         """Check a password and begin a session; wrong ones are answered late."""
@@ -79,9 +88,12 @@ class Login:
             return problem(Refusal(401, "the name or the password is wrong: try again"))
         if identity.tags.isdisjoint(MANAGERS):
             raise Refusal(403, f"'{identity.user}' has none of the tags of operators: ask an administrator for one")
-        key, session = self._auth.sessions.begin(self._access.users.get(identity.user))
+        return self._begin(request, identity, 201)
+
+    def _begin(self, request: Request, identity: Identity, status: int, *, certified: bool = False) -> Answer:
+        key, session = self._auth.sessions.begin(self._access.users.get(identity.user), certified=certified)
         self._audit.note(identity.user, "log in", kind=kind_of(identity.tags), peer=request.peer.host)
-        return json_response(self._shown(session), 201, (cookie_line(key, request), *NO_STORE))
+        return json_response(self._shown(session), status, (cookie_line(key, request), *NO_STORE))
 
     async def log_out(self, request: Request) -> Answer:
         """End the session, on every node."""
