@@ -166,9 +166,16 @@ class ServerOptions(StoreOptions):
     consumer_timeout_s: int = option(
         1_800, "time in which an AMQP client has to settle a delivery, if its queue has no x-consumer-timeout; 0 is any"
     )
-    connections_max: int = option(16_000, "connections at the same time", at_least=1)
-    connections_per_ip_max: int = option(10_000, "connections of one address at the same time", at_least=1)
-    half_open_max: int = option(1_000, "connections that have not logged in yet", at_least=1)
+    connections_max: int = option(16_000, "connections at the same time, of AMQP, of HTTP and of SQS each", at_least=1)
+    connections_per_ip_max: int = option(
+        10_000, "connections of one address (IPv6: of a /64) at the same time, of each of the three", at_least=1
+    )
+    half_open_max: int = option(
+        1_000, "connections that have not authenticated, of each of the three; a new one closes the oldest", at_least=1
+    )
+    half_open_per_ip_max: int = option(
+        500, "the same for one address: a new one closes its oldest connection that has not authenticated", at_least=1
+    )
     memory_limit: float = option(
         0.6, "memory above which publishers are blocked: a share of what the process may have, or a size"
     )

@@ -144,7 +144,7 @@ def test_a_client_that_says_nothing_is_closed() -> None:
 
 
 def test_slow_clients_make_room_for_good_ones() -> None:
-    with World(limits=Limits(half_open_max=20)) as world:
+    with World(admission=Admission(1_000, 1_000, 20)) as world:
         slow = [world.connect() for _ in range(60)]
         for client in slow:
             client.send(b"GET / HTTP/1.1\r\nX: ")
@@ -158,20 +158,9 @@ def test_a_connection_that_is_closed_while_it_opens_is_gone(monkeypatch: pytest.
 
     def made_too_late(connection: Connection, transport: asyncio.BaseTransport) -> None:
         made(connection, transport)
-        world.server._close(connection)
+        world.server.close(connection)
 
     with World() as world:
         monkeypatch.setattr(Connection, "connection_made", made_too_late)
         assert world.connect().is_closed()
         world.until(lambda: len(world.server) == 0)
-
-
-def test_one_address_cannot_take_all_connections() -> None:
-    admission = Admission(100, 3, 100)
-    with World(admission=admission) as world:
-        inside = [world.connect() for _ in range(3)]
-        assert all(client.request("GET /").status == 200 for client in inside)
-        assert world.connect().is_closed()
-        inside[0].close()
-        world.until(lambda: admission.connections < 3)
-        assert world.connect().request("GET /").status == 200

@@ -102,11 +102,13 @@ class World:
         limits: Limits | None = None,
         admission: Admission | None = None,
         tls: ServerTls | None = None,
+        is_health: Callable[[Request], bool] = lambda request: False,
     ) -> None:
         self._handler = handler
         self._limits = limits or Limits()
         self._admission = admission or Admission(1_000, 1_000, 1_000)
         self._tls = tls
+        self._is_health = is_health
         self._clients: list[Client] = []
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -143,7 +145,7 @@ class World:
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        self.server = HttpServer(self._handler, self._limits, self._admission, SystemClock())
+        self.server = HttpServer(self._handler, self._limits, self._admission, SystemClock(), is_health=self._is_health)
         bound = bind("127.0.0.1", 0)
         self.port = bound.getsockname()[1]
         self.server.listen(bound, self._tls)

@@ -2,6 +2,7 @@ import asyncio
 import errno
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ class Exhausted:
         return getattr(self._real, name)
 
 
-async def accepted_after(number: int) -> bool:
+async def accepted_after(number: int, make_room: Callable[[], bool] = lambda: False) -> bool:
     """Whether a client is accepted though the first try fails with an error."""
     bound = bind("127.0.0.1", 0)
     came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -36,7 +37,7 @@ async def accepted_after(number: int) -> bool:
         client.close()
         came.set_result(host)
 
-    listening = Listener(Exhausted(bound, number), accepted)  # type: ignore[arg-type]
+    listening = Listener(Exhausted(bound, number), accepted, make_room)  # type: ignore[arg-type]
     with socket.create_connection(bound.getsockname()):
         host = await asyncio.wait_for(came, PATIENCE_S)
     listening.close()
@@ -58,3 +59,18 @@ def test_accepted_sockets_notice_a_peer_whose_machine_is_gone() -> None:
                 assert client.getpeername() == server.getsockname()
                 assert server.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
                 assert server.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize(("number", "asked"), [(errno.EMFILE, True), (errno.ENFILE, True), (errno.ENOBUFS, False)])
+def test_room_is_made_when_no_file_descriptor_is_left(
+    number: int, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "RETRY_S", PATIENCE_S if asked else 0.01)
+    closed: list[bool] = []
+
+    def make_room() -> bool:
+        closed.append(not closed)
+        return closed[-1]
+
+    assert asyncio.run(accepted_after(number, make_room))
+    assert any(closed) is asked

@@ -37,8 +37,11 @@ def is_refused(server: ServerProcess) -> bool:
 
 def test_strangers_are_limited(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--half-open-max", "2", "--handshake-timeout-s", str(PATIENCE_S)) as server:
-        with pika.BlockingConnection(pika.URLParameters(server.url)), client(server), client(server):
-            assert is_refused(server)
+        with pika.BlockingConnection(pika.URLParameters(server.url)), client(server) as first, client(server):
+            with client(server) as third:
+                third.sendall(PROTOCOL_HEADER)
+                assert third.recv(100), "a new one is heard"
+            assert first.recv(100) == b"", "the oldest makes room for it"
         server.wait_for('reason="half_open_max (2) is reached"')
 
 

@@ -5,7 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from leveret.telemetry.logs import AROUND, HIDDEN, VALUE_CHARACTERS_MAX, Log, start_logging, stop_logging
+from leveret.telemetry.logs import (
+    AROUND,
+    HIDDEN,
+    LIMITED_S,
+    VALUE_CHARACTERS_MAX,
+    LimitedEvent,
+    Log,
+    start_logging,
+    stop_logging,
+)
 
 
 @pytest.fixture
@@ -115,3 +124,30 @@ def test_what_happens_around_an_event_is_part_of_it(objects: io.StringIO) -> Non
     first, second = map(json.loads, objects.getvalue().splitlines())
     assert (first["peer"], first["request"], first["trace_id"]) == ("::1", "r1", "t1")
     assert second.keys() == {"time", "level", "event", "peer"}
+
+
+def test_an_event_that_clients_cause_at_will_is_a_line_a_second_with_the_number_of_others() -> None:
+    now_s, written = [10.0], list[dict[str, object]]()
+    event = LimitedEvent(written.append, lambda: now_s[0])
+    for number in range(5):
+        event.note(number=number)
+    assert written == [{"number": 0}]
+    now_s[0] += LIMITED_S
+    event.note(number=5)
+    assert written[1:] == [{"number": 5, "suppressed": 4}]
+    event.note(number=6)
+    event.flush()
+    assert len(written) == 2
+    now_s[0] += LIMITED_S
+    LimitedEvent.flush_all()
+    LimitedEvent.flush_all()
+    assert written[2:] == [{"number": 6}]
+    assert event.count == 7
+
+
+def test_a_limited_event_has_its_level_and_fields(text: io.StringIO) -> None:
+    event = Log("net").limited("connection refused", logging.ERROR, listener="amqp")
+    for _ in range(3):
+        event.note(peer="::1")
+    (line,) = text.getvalue().splitlines()
+    assert line.split(maxsplit=1)[1] == "ERROR   connection refused listener=amqp peer=::1"

@@ -50,6 +50,7 @@ NO_ROOM = "low on disk"  # the journal says so before the alarm does
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
 
 LOG = Log("amqp")
+STRANGER_FAILED = LOG.limited("connection failed")
 
 
 class Peer(NamedTuple):
@@ -383,10 +384,12 @@ class Connection(Session):
 
     def fail(self, refused: ProtocolError, class_id: int = 0, method_id: int = 0) -> None:
         """End the connection with an error; who has not logged in yet is told nothing."""
-        LOG.warning("connection failed", **self.who, user=self.user_name, reason=refused.text)
         if self.state in UNKNOWN:
+            STRANGER_FAILED.note(**self.who, reason=refused.text)
             self.finish()
-        elif self.state is not State.CLOSING:
+            return
+        LOG.warning("connection failed", **self.who, user=self.user_name, reason=refused.text)
+        if self.state is not State.CLOSING:
             self._close(ConnectionClose(refused.code, refused.text, class_id, method_id))
 
     def ask_close(self, code: int, text: str) -> None:
@@ -422,7 +425,10 @@ class Connection(Session):
             self.outlet.close()
             self.socket = None
             self.hub.connections.discard(self)
-            LOG.info("connection closed", **self.who, user=self.user_name)
+            if self.identity is not None:
+                LOG.info("connection closed", **self.who, user=self.user_name)
+            else:  # costs a client nothing: a flood of them must not fill the log
+                LOG.debug("connection closed", **self.who)
 
     def release(self) -> None:
         """Give back what the channels hold, and delete the exclusive queues; once."""

@@ -26,7 +26,7 @@ from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.logins import Attempt
 from leveret.security.server_tls import ServerTls
-from leveret.telemetry.logs import Log
+from leveret.telemetry.logs import LimitedEvent, Log
 
 READ_BYTES = 262_144
 SWEEP_S = 1.0
@@ -70,19 +70,17 @@ class AmqpServer:
 
     def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
         """Accept connections; by TLS if it is given."""
-        self._listeners.append(Listener(bound, partial(self._accepted, tls)))
+        self._listeners.append(Listener(bound, partial(self._accepted, tls), self.admission.make_room))
 
     def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
         """Let a client in, or send it away."""
-        peer = Peer(host, port)
-        reason = self.admission.refusal(host)
-        if reason is not None:
-            LOG.warning("connection refused", peer=peer, reason=reason)
+        slot = self.admission.enter(host, port)
+        if slot is None:
             client.close()
             return
-        self.admission.enter(host)
         self._idle.clear()
-        accepted = Socket(self, peer, tls)
+        accepted = Socket(self, Peer(host, port), slot, tls)
+        slot.evict = partial(self._close, accepted)
         opening = self._loop.create_task(accepted.open(client))
         opening.add_done_callback(partial(self._opened, accepted, client))
         self.sockets[accepted] = opening
@@ -99,10 +97,9 @@ class AmqpServer:
 
     def leave(self, closed: Socket) -> None:
         """A socket is gone."""
-        if self.sockets.pop(closed, None) is not None:
-            self.admission.leave(closed.peer.host, closed.known)
-            if not self.sockets:
-                self._idle.set()
+        closed.slot.leave()
+        if self.sockets.pop(closed, None) is not None and not self.sockets:
+            self._idle.set()
 
     def _close(self, accepted: Socket) -> None:
         """Close a socket at once, also one that is not open yet."""
@@ -148,6 +145,7 @@ class AmqpServer:
     def _tick(self) -> None:
         """Look at every connection, once a second."""
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
+        LimitedEvent.flush_all()
         with suppress(JournalFailed):  # a shard that has another owner is about to be given up
             self.hub.sweep()
 

@@ -8,10 +8,12 @@ flush    -> one write
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from typing import TYPE_CHECKING, cast
 
 from leveret.amqp.connection import Connection, Peer
+from leveret.net.admission import Slot
 from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import Log
 
@@ -22,17 +24,17 @@ OUTPUT_BYTES_HIGH = 1 << 20  # what waits in the buffer of a socket before its c
 LINGER_S = 10.0  # for a client that was told to go to do so; who never does would keep its place for ever
 
 LOG = Log("amqp")
+HANDSHAKE_FAILED = LOG.limited("tls handshake failed", logging.INFO)
 
 
 class Socket(asyncio.BufferedProtocol):
     """One accepted socket."""
 
-    def __init__(self, server: AmqpServer, peer: Peer, tls: ServerTls | None = None) -> None:
+    def __init__(self, server: AmqpServer, peer: Peer, slot: Slot, tls: ServerTls | None = None) -> None:
         """Of a client that was let in; it is known better after TLS."""
         self.peer = peer
+        self.slot = slot
         self._tls = tls
-        self.known = False
-        """Whether the client has logged in."""
         self._server = server
         self._hub = server.hub
         self._buffer = server.buffer
@@ -49,7 +51,7 @@ class Socket(asyncio.BufferedProtocol):
         try:
             await loop.connect_accepted_socket(lambda: self, accepted, ssl=context, ssl_handshake_timeout=timeout_s)
         except (OSError, TimeoutError) as error:
-            LOG.info("tls handshake failed", peer=self.peer, reason=str(error) or "it took too long")
+            HANDSHAKE_FAILED.note(peer=self.peer, reason=str(error) or "it took too long")
 
     @property
     def opened(self) -> bool:
@@ -122,9 +124,8 @@ class Socket(asyncio.BufferedProtocol):
         elif connection.wants_input is not self._reading:
             self._reading = connection.wants_input
             (transport.resume_reading if self._reading else transport.pause_reading)()
-        if not self.known and connection.identity is not None:
-            self.known = True
-            self._server.admission.log_in()
+        if not self.slot.authenticated and connection.identity is not None:
+            self.slot.authenticate()
 
     def _end(self, connection: Connection, transport: asyncio.Transport) -> None:
         """Say no more, and hear the client out: input left unread would reset the socket, and lose our last words."""

@@ -22,6 +22,7 @@ UNREADABLE_MS = 3_000  # how long a client has to read why, when we could not un
 HEARTBEATS_MISSED = 2
 
 LOG = Log("amqp")
+TOO_SLOW = LOG.limited("handshake took too long")
 
 
 def check(connection: Connection, now_ms: int) -> None:
@@ -35,7 +36,7 @@ def check(connection: Connection, now_ms: int) -> None:
         tell_refusal(connection, connection.refusal, now_ms)
     elif connection.state in HANDSHAKE:
         if now_ms - connection.since_ms > connection.hub.limits.handshake_ms:
-            LOG.warning("handshake took too long", **connection.who, state=connection.state.value)
+            TOO_SLOW.note(**connection.who, state=connection.state.value)
             connection.finish()
     elif connection.state is State.CLOSING:
         if now_ms - connection.since_ms > (UNREADABLE_MS if connection.unreadable else CLOSING_MS):

@@ -71,6 +71,7 @@ class Auth:
             who = self.identify(request)
             if isinstance(who, Identity):
                 request.identity = who
+                request.peer.authenticated()
                 return handler(request)
             return self._identified_later(request, who, handler)
 
@@ -78,6 +79,7 @@ class Auth:
 
     async def _identified_later(self, request: Request, who: Awaitable[Identity], handler: Handler) -> Answer:
         request.identity = await who
+        request.peer.authenticated()
         answer = handler(request)
         return await answer if isinstance(answer, Awaitable) else answer
 

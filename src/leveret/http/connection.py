@@ -19,6 +19,7 @@ from leveret.http.pending import Pending
 from leveret.http.reader import Phase, Reader
 from leveret.http.request import Peer, Refusal, Request
 from leveret.http.response import NO_BODY, Headers, Response, Stream, field_lines
+from leveret.net.admission import Slot
 from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import AROUND, Log
 
@@ -44,15 +45,16 @@ Answer = Response | Stream
 class Connection(asyncio.Protocol):
     """A client that was let in."""
 
-    def __init__(self, server: HttpServer, host: str, port: int, tls: ServerTls | None = None) -> None:
+    def __init__(self, server: HttpServer, host: str, port: int, slot: Slot, tls: ServerTls | None = None) -> None:
         """Nothing has been said yet."""
         self.host = host
+        self.slot = slot
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._server = server
         self._port = port
         self._tls = tls
         self._transport: asyncio.Transport | None = None
-        self._reader = Reader(server.limits, Peer(host, port), self._received)
+        self._reader = Reader(server.limits, Peer(host, port, slot=slot), self._received)
         self._pending: deque[tuple[Request, bool]] = deque()
         self._work: asyncio.Future[object] | Pending[Answer] | None = None
         self._current: tuple[Request, bool] | None = None
@@ -81,7 +83,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
         self._since_s = self._server.now_s
         if self._tls is not None:
-            peer = Peer(self.host, self._port, True, self._tls.name(self, transport))
+            peer = Peer(self.host, self._port, True, self._tls.name(self, transport), self.slot)
             self._reader = Reader(self._server.limits, peer, self._received)
 
     def data_received(self, data: bytes) -> None:
@@ -165,9 +167,7 @@ class Connection(asyncio.Protocol):
 
     def _received(self, request: Request, keep_alive: bool) -> None:
         """A request is complete: answer it now, or after those before it."""
-        if not self._served:
-            self._served = True
-            self._server.known(self)
+        self._served = True
         size = len(request.body)
         if size:
             self._bodies_bytes += size
@@ -422,14 +422,19 @@ class Connection(asyncio.Protocol):
 
     def drain(self) -> None:
         """Close if nothing is being done; otherwise the next answer is the last one."""
-        if (
-            self._work is None
-            and not self._pending
-            and self._reader.phase is Phase.IDLE
-            and self._transport is not None
-        ):
+        if self.is_idle and self._transport is not None:
             self._flush()
             self._transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the client has no request here."""
+        return self._work is None and not self._pending and self._reader.phase is Phase.IDLE
+
+    @property
+    def since_s(self) -> float:
+        """When something happened last."""
+        return self._since_s
 
     def check(self, now_s: float) -> None:
         """Look whether the client takes too long."""

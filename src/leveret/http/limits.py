@@ -26,8 +26,6 @@ class Limits:
     """The bodies of all requests that are being received or answered: 503."""
     pipelined_max: int = 100
     """Requests of one connection that wait for the answer to an earlier one: 429."""
-    half_open_max: int = 1_000
-    """Connections that have not sent a request yet; one more, and the one that waits longest is closed."""
     handshake_s: float = 10
     """TLS."""
     head_s: float = 10

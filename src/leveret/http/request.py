@@ -3,11 +3,12 @@
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from leveret.core.errors import LeveretError
+from leveret.net.admission import Slot
 from leveret.security.identity import Identity
 from leveret.telemetry.trace_context import parse
 
@@ -35,6 +36,13 @@ class Peer:
     tls: bool = False
     certificate_name: str | None = None
     """Of a client certificate that was verified."""
+    slot: Slot | None = field(default=None, compare=False, repr=False)
+    """The place of the connection in the budget of its protocol."""
+
+    def authenticated(self) -> None:
+        """A request of the connection has passed authentication: it is not evicted for a new one any more."""
+        if self.slot is not None:
+            self.slot.authenticate()
 
 
 class Request:

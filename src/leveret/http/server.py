@@ -13,6 +13,7 @@ When the client goes, what is awaited is cancelled.
 """
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -26,11 +27,12 @@ from leveret.http.connection import Connection
 from leveret.http.limits import Limits
 from leveret.http.problem import problem
 from leveret.http.request import Request
+from leveret.http.reserved import DEADLINE_S, ReservedConnection
 from leveret.http.response import Response, Stream, status_line
 from leveret.net.admission import Admission
 from leveret.net.listener import Listener
 from leveret.security.server_tls import ServerTls
-from leveret.telemetry.logs import Log
+from leveret.telemetry.logs import LimitedEvent, Log
 
 SWEEP_S = 1.0
 
@@ -38,30 +40,41 @@ Answer = Response | Stream
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
 Refuse = Callable[[LeveretError], Response]
 LOG = Log("http")
+HANDSHAKE_FAILED = LOG.limited("tls handshake failed", logging.INFO)
 
 
 class HttpServer:
     """Listeners of one handler, and the connections that they accepted."""
 
     def __init__(
-        self, handler: Handler, limits: Limits, admission: Admission, clock: Clock, refuse: Refuse = problem
+        self,
+        handler: Handler,
+        limits: Limits,
+        admission: Admission,
+        clock: Clock,
+        refuse: Refuse = problem,
+        is_health: Callable[[Request], bool] = lambda request: False,
     ) -> None:
-        """Serve in the running loop; nothing is listened on yet. `admission` may be shared with other servers."""
+        """Serve in the running loop; nothing is listened on yet.
+
+        `is_health` tells which requests are answered on connections beyond the budget.
+        """
         self._loop = asyncio.get_running_loop()
         self.call_soon = self._loop.call_soon
         self.handler = handler
         self.limits = limits
         self.refuse = refuse
+        self.is_health = is_health
         self.draining = False
         self.bodies_bytes = 0
         """Of all requests that have come and are not answered yet."""
         self.now_s = self._loop.time()
         self.tells_requests = LOG.is_debugging
         self._admission = admission
+        admission.close_idle = self._close_idle
         self._clock = clock
         self._listeners: list[Listener] = []
         self._connections: dict[Connection, asyncio.Task[None]] = {}
-        self._half_open: dict[Connection, None] = {}
         self._heads: dict[int, bytes] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -75,22 +88,17 @@ class HttpServer:
 
     def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
         """Accept connections; by TLS if it is given."""
-        self._listeners.append(Listener(bound, partial(self._accepted, tls)))
+        self._listeners.append(Listener(bound, partial(self._accepted, tls), self._admission.make_room))
 
     def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
         """Let a client in, or send it away."""
-        reason = self._admission.refusal(host)
-        if reason is not None or self.draining:
-            LOG.warning("connection refused", peer=host, reason=reason or "the server is stopping")
+        slot = None if self.draining else self._admission.enter(host, port)
+        if slot is None:
             client.close()
             return
-        connection = Connection(self, host, port, tls)
-        self._admission.enter(host)
-        self._admission.log_in()
-        self._half_open[connection] = None
-        if len(self._half_open) > self.limits.half_open_max:
-            # Not the new one: whoever means well has sent its request long before it is the oldest.
-            self._close(next(iter(self._half_open)))
+        kind = ReservedConnection if slot.reserved else Connection
+        connection = kind(self, host, port, slot, tls)
+        slot.evict = partial(self.close, connection)
         self._idle.clear()
         opening = self._loop.create_task(self._open(connection, client, tls.context if tls else None))
         opening.add_done_callback(partial(self._opened, connection, client))
@@ -108,31 +116,35 @@ class HttpServer:
 
     async def _open(self, connection: Connection, client: socket.socket, context: ssl.SSLContext | None) -> None:
         """Shake hands if it is TLS, then begin to talk."""
-        timeout_s = self.limits.handshake_s if context else None
+        handshake_s = DEADLINE_S if connection.slot.reserved else self.limits.handshake_s
+        timeout_s = handshake_s if context else None
         try:
             await self._loop.connect_accepted_socket(
                 lambda: connection, client, ssl=context, ssl_handshake_timeout=timeout_s
             )
         except (OSError, TimeoutError) as error:
-            LOG.info("tls handshake failed", peer=connection.peer, reason=str(error) or "it took too long")
+            HANDSHAKE_FAILED.note(peer=connection.peer, reason=str(error) or "it took too long")
 
-    def _close(self, connection: Connection) -> None:
+    def close(self, connection: Connection) -> None:
         """Close a connection at once, also one that is not open yet."""
-        self._half_open.pop(connection, None)
         self._connections[connection].cancel()
         connection.abort()
 
-    def known(self, connection: Connection) -> None:
-        """A connection has sent its first request."""
-        self._half_open.pop(connection, None)
+    def _close_idle(self) -> bool:
+        """Close the connection that was idle longest, because no file descriptor is left."""
+        idle = [each for each in self._connections if each.is_idle and each.slot.is_held]
+        oldest = min(idle, key=lambda each: each.since_s, default=None)
+        if oldest is None:
+            return False
+        oldest.slot.leave()
+        self.close(oldest)
+        return True
 
     def leave(self, connection: Connection) -> None:
         """A connection is gone."""
-        if self._connections.pop(connection, None) is not None:
-            self._half_open.pop(connection, None)
-            self._admission.leave(connection.host, True)
-            if not self._connections:
-                self._idle.set()
+        connection.slot.leave()
+        if self._connections.pop(connection, None) is not None and not self._connections:
+            self._idle.set()
 
     def stop_listening(self) -> None:
         """Accept no more."""
@@ -148,7 +160,7 @@ class HttpServer:
             await asyncio.wait_for(self._idle.wait(), timeout_s)
         left = list(self._connections)
         for connection in left:
-            self._close(connection)
+            self.close(connection)
         await self._idle.wait()
         self._sweep.cancel()
         return len(left)
@@ -160,6 +172,7 @@ class HttpServer:
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
         self.now_s = self._loop.time()
         self.tells_requests = LOG.is_debugging
+        LimitedEvent.flush_all()
         self._heads.clear()
         for connection in list(self._connections):
             connection.check(self.now_s)

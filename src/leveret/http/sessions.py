@@ -93,6 +93,7 @@ class Sessions:
         self._used[session.id] = now_ms
         if len(self._used) > USED_MAX:
             del self._used[next(iter(self._used))]
+        request.peer.authenticated()
         return replace(session, used_ms=now_ms)
 
     def end(self, session: Session) -> None:

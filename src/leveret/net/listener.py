@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import socket
 from collections.abc import Callable
 
@@ -10,6 +11,9 @@ from leveret.telemetry.logs import Log
 BACKLOG = 1_024
 ACCEPTS_PER_TURN = 64  # a flood of new clients does not stop the traffic of those that are here
 RETRY_S = 1.0
+ROOM_S = 0.01  # until the descriptors of connections that were closed to make room are free
+ROOM_COUNT = 8  # connections that are closed at once
+EXHAUSTED = (errno.EMFILE, errno.ENFILE)
 # What is wrong with the one client, and what the next one need not suffer from.
 GONE = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
 # Accepted sockets have the options of the one that listens. A peer whose machine is gone is noticed within two minutes.
@@ -45,11 +49,16 @@ def bind(host: str, port: int) -> socket.socket:
 class Listener:
     """Accepts by itself, not by the loop: who is one too many is to be sent away before TLS costs anything."""
 
-    def __init__(self, bound: socket.socket, accepted: Accepted) -> None:
-        """Listen on a bound socket; `accepted` is called with each client's socket and address."""
+    def __init__(self, bound: socket.socket, accepted: Accepted, make_room: Callable[[], bool] = lambda: False) -> None:
+        """Listen on a bound socket; `accepted` is called with each client's socket and address.
+
+        `make_room` closes another connection when no file descriptor is left; False when none can be spared.
+        """
         self._loop = asyncio.get_running_loop()
         self._socket = bound
         self._accepted = accepted
+        self._make_room = make_room
+        self._trouble = LOG.limited("cannot accept", logging.ERROR)
         self._retry: asyncio.TimerHandle | None = None
         bound.setblocking(False)
         bound.listen(BACKLOG)
@@ -79,6 +88,8 @@ class Listener:
 
     def _pause(self, error: OSError) -> None:
         """Try again later: the reason, mostly too many open files, does not go away by asking all the time."""
-        LOG.error("cannot accept", reason=error, advice="raise the limit on open files, or lower connections_max")
+        self._trouble.note(reason=error, advice="raise the limit on open files, or lower connections_max")
         self._loop.remove_reader(self._socket)
-        self._retry = self._loop.call_later(RETRY_S, self._loop.add_reader, self._socket, self._readable)
+        room = [self._make_room() for _ in range(ROOM_COUNT)] if error.errno in EXHAUSTED else []
+        again_s = ROOM_S if any(room) else RETRY_S
+        self._retry = self._loop.call_later(again_s, self._loop.add_reader, self._socket, self._readable)

@@ -24,7 +24,7 @@ from leveret.embedded.broker import Broker
 from leveret.embedded.options import options_of
 from leveret.http.management.site import Site
 from leveret.net.addresses import announced_host
-from leveret.net.admission import Admission
+from leveret.net.admission import Admissions
 from leveret.node.catalog_guard import CatalogGuard
 from leveret.node.front.connection import FrontConnection
 from leveret.node.joined import Joined, Place, moving
@@ -139,13 +139,13 @@ class NodeServer(Server):
     async def run(self) -> None:
         """Serve until a signal comes."""
         options, guard = self._options, self._broker.guard
-        raise_file_limit(options.connections_max)
+        admissions = Admissions.of(options)
+        raise_file_limit(admissions)
         with guard as core:
             access = Access(core, None)
         shared = Shared(options, guard.clock)
         authentication = authentication_of(options, access, shared.failures("token"))
-        admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
-        amqp = AmqpServer(guard, access, limits_of(options), admission, self._connect, authentication)
+        amqp = AmqpServer(guard, access, limits_of(options), admissions.amqp, self._connect, authentication)
         guard.on_durable(amqp.durable)
         amqp.hub.audit = self._audit
         shards = moving(self._place, **broker_options(options))
@@ -160,12 +160,12 @@ class NodeServer(Server):
         audit = self._audit
         ground = self._ground(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)
-        web = Web(options, edges.desk, api, access, admission, audit, guard.clock, shared, authentication)
+        web = Web(options, edges.desk, api, access, admissions.http, audit, guard.clock, shared, authentication)
         site = self._manage(web, joined.node, ground, amqp, edges, audit)
         joined.closing.append(Logouts(joined.node, web.sessions, web.login).close)
         control = ControlServer(partial(_decided, joined.node), ground, options.data, audit)
         await control.start()
-        sqs = SqsServer(options, edges.account, edges.service(joined.node, shared.throttle), admission)
+        sqs = SqsServer(options, edges.account, edges.service(joined.node, shared.throttle), admissions.sqs)
         self._listen(amqp, web, sqs)
         self._announce()
         alerts = site.alerts.run(options.alerts_every_s)

@@ -71,6 +71,7 @@ def management_site(
         listening=lambda: listening(sockets),
         certificate_ends_ms=tls_files.certificate_ends_ms,
         lists_end_ms=tls_files.lists_end_ms,
+        budgets=amqp.admission.siblings,
         cluster=options.cluster or "leveret",
     )
     return Site(

@@ -29,7 +29,7 @@ from leveret.http.sqs.service import Service
 from leveret.journal.disk import Disk
 from leveret.journal.store import Store
 from leveret.journal.store_url import shown
-from leveret.net.admission import Admission
+from leveret.net.admission import Admissions
 from leveret.security.access import Access
 from leveret.security.server_tls import ServerTls
 from leveret.security.tls import CertificateNames, Certificates
@@ -54,7 +54,7 @@ from leveret.telemetry.logs import Log, start_logging, stop_logging
 CLOSE_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
 ALARM_CHECK_S = 1.0
 EXIT_SIGNALLED = 128
-SPARE_FILES = 100  # of the journal, of listeners, of Python itself
+SPARE_FILES = 400  # of the journal, of listeners, of Python itself, and of connections that are about to be closed
 
 LOG = Log("server")
 
@@ -141,15 +141,20 @@ def limits_of(options: ServerOptions) -> Limits:
     )
 
 
-def raise_file_limit(connections_max: int) -> None:
-    """Ask for as many open files as there may be connections; say so when the machine allows less."""
-    wanted = connections_max + SPARE_FILES
+def raise_file_limit(admissions: Admissions) -> None:
+    """Ask for as many open files as there may be connections; where the machine allows less, have fewer connections.
+
+    A journal that cannot open its next file ends the process: connections never take the last descriptors.
+    """
+    wanted = admissions.files_max + SPARE_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
         if allowed < wanted:
-            LOG.warning("few open files", allowed=allowed, connections_max=connections_max, advice="raise LimitNOFILE")
+            admissions.share(allowed - min(SPARE_FILES, allowed // 2))
+            advice = "raise LimitNOFILE, or lower connections_max"
+            LOG.warning("few open files", allowed=allowed, wanted=wanted, advice=advice)
 
 
 def noticed(task: asyncio.Task[None]) -> asyncio.Task[None]:
@@ -205,16 +210,16 @@ class Server:
     async def run(self) -> None:
         """Serve until a signal comes."""
         options, guard = self._options, self._broker.guard
-        raise_file_limit(options.connections_max)
+        admissions = Admissions.of(options)
+        raise_file_limit(admissions)
         with guard as core:
             access = Access(core, self._default_user())
         self._broker.flush()
         shared = Shared(options, guard.clock)
         authentication = authentication_of(options, access, shared.failures("token"))
-        admission = Admission(options.connections_max, options.connections_per_ip_max, options.half_open_max)
         with guard:
             # Under the lock: no frame becomes durable between what the hub knows and what it is told.
-            amqp = AmqpServer(guard, access, limits_of(options), admission, authentication=authentication)
+            amqp = AmqpServer(guard, access, limits_of(options), admissions.amqp, authentication=authentication)
             guard.on_durable(amqp.durable)
         amqp.hub.audit = audit = self._audit
         alerting = alerting_of(options, guard)
@@ -222,13 +227,13 @@ class Server:
         sharing = await shared.start(access.users)
         desk = Desk(self._broker)
         api = RestApi(desk, access, audit, sinks_of(options, self._broker, quota_of(options)), shared.idempotency)
-        web = Web(options, desk, api, access, admission, audit, guard.clock, shared, authentication)
+        web = Web(options, desk, api, access, admissions.http, audit, guard.clock, shared, authentication)
         site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._tls_files, audit)
         web.manage(site)
         web.operate(RemoteControl(durably(guard), ground, audit))
         control = ControlServer(durably(guard), ground, options.data, audit)
         account = Account(self._broker, access, Desk(self._broker), settings_of(options))
-        sqs = SqsServer(options, account, Service(account, shared.throttle), admission)
+        sqs = SqsServer(options, account, Service(account, shared.throttle), admissions.sqs)
         self._handle_signals()
         self._listen(amqp, web, sqs)
         await control.start()
@@ -261,7 +266,7 @@ class Server:
 
     def _facts(self, amqp: AmqpServer) -> dict[str, Any]:
         """What `leveret status` tells about the process."""
-        connections = amqp.admission.connections
+        connections = sum(each.connections for each in amqp.admission.siblings)
         usage = {"connections": connections, "memory_bytes": memory.resident_bytes(), "alarm": amqp.hub.alarm}
         tracer = self._broker.guard.tracer
         spans = {} if tracer is None else {f"spans_{name}": count for name, count in tracer.counts.items()}

@@ -36,7 +36,7 @@ class SqsServer:
         if not account.settings.auth and options.sqs_port is not None:
             LOG.warning("signatures not checked", advice="sqs_auth is off: everybody who can connect may do everything")
         self._account = account
-        limits = Limits(body_bytes_max=BODY_BYTES_MAX, half_open_max=options.half_open_max)
+        limits = Limits(body_bytes_max=BODY_BYTES_MAX, handshake_s=options.handshake_timeout_s)
         self._http = HttpServer(service, limits, admission, account.guard.clock, service.refuse)
 
     def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:

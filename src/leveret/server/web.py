@@ -83,7 +83,9 @@ class Web:
         self._rest = self._auth.wrap(throttle.wrap(Router(api.routes())), OPEN_PATHS)
         origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
         handler = own_pages_only(self._answer_surely, origins)
-        self.server = HttpServer(cross_origin(handler, problem, origins), limits_of(options), admission, clock)
+        self.server = HttpServer(
+            cross_origin(handler, problem, origins), limits_of(options), admission, clock, is_health=health.owns
+        )
 
     def _answer_surely(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer when nothing is in doubt; who looks after the server is answered anyway."""
@@ -148,7 +150,6 @@ def limits_of(options: ServerOptions) -> Limits:
     """What one client may ask for: a message of the largest size fits, in base64 with something around it."""
     return Limits(
         body_bytes_max=int(options.message_bytes_max * BASE64_GROWTH) + MIB,
-        half_open_max=options.half_open_max,
         handshake_s=options.handshake_timeout_s,
     )
 

@@ -15,12 +15,15 @@ import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO
+from time import monotonic
+from typing import Any, ClassVar, Literal, TextIO
+from weakref import WeakSet
 
 ROOT = "leveret"
 VALUE_CHARACTERS_MAX = 256
 EVENT_CHARACTERS_MAX = 512
 TRACEBACK_CHARACTERS_MAX = 8_192
+LIMITED_S = 1.0  # between two lines of an event that clients can cause at will
 HIDDEN = "(hidden)"
 SECRET = re.compile(r"password|secret|token|response|key$")
 PLAIN = re.compile(r"[\w.,:;/@+*#%(){}\[\]<>|~^!?$&'-]+", re.ASCII)
@@ -64,6 +67,10 @@ class Log:
         record = self._logger.makeRecord(name, logging.INFO, "", 0, event, (), None, extra={"fields": fields})
         self._logger.callHandlers(record)
 
+    def limited(self, event: str, level: int = logging.WARNING, **fields: object) -> "LimitedEvent":
+        """An event that clients can cause at will: it is written once a second at most."""
+        return LimitedEvent(lambda more: self._log(level, event, {**fields, **more}))
+
     @property
     def is_debugging(self) -> bool:
         """Whether `debug` writes anything."""
@@ -72,6 +79,47 @@ class Log:
     def _log(self, level: int, event: str, fields: dict[str, object], error: BaseException | None = None) -> None:
         if self._logger.isEnabledFor(level):
             self._logger.log(level, event, extra={"fields": {**fields, **around()}}, exc_info=error)
+
+
+class LimitedEvent:
+    """An event that is written once a second at most; the others are counted, and the next line tells how many.
+
+    Without it a flood of connections fills the disk with lines. Used by the thread of an event loop.
+    """
+
+    _all: ClassVar["WeakSet[LimitedEvent]"] = WeakSet()
+
+    def __init__(self, write: Callable[[dict[str, object]], None], seconds: Callable[[], float] = monotonic) -> None:
+        """Nothing was written yet."""
+        self._write = write
+        self._seconds = seconds
+        self._written_s = -LIMITED_S
+        self._last: dict[str, object] = {}
+        self._unwritten = 0
+        self.count = 0
+        """How often it happened."""
+        self._all.add(self)
+
+    def note(self, **fields: object) -> None:
+        """It happens once more."""
+        self.count += 1
+        self._unwritten += 1
+        self._last = fields
+        self.flush()
+
+    def flush(self) -> None:
+        """Write a line for what happened since the last one, if that was a second ago."""
+        now_s = self._seconds()
+        if self._unwritten and now_s - self._written_s >= LIMITED_S:
+            others = {"suppressed": self._unwritten - 1} if self._unwritten > 1 else {}
+            self._written_s, self._unwritten = now_s, 0
+            self._write({**self._last, **others})
+
+    @classmethod
+    def flush_all(cls) -> None:
+        """The same for all of them; called about once a second, so that the end of a flood is told, too."""
+        for each in list(cls._all):
+            each.flush()
 
 
 def clipped(value: object, characters_max: int = VALUE_CHARACTERS_MAX) -> object:

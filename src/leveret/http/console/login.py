@@ -91,6 +91,7 @@ class Login:
         return self._begin(request, identity, 201)
 
     def _begin(self, request: Request, identity: Identity, status: int, *, certified: bool = False) -> Answer:
+        request.peer.authenticated()
         key, session = self._auth.sessions.begin(self._access.users.get(identity.user), certified=certified)
         self._audit.note(identity.user, "log in", kind=kind_of(identity.tags), peer=request.peer.host)
         return json_response(self._shown(session), status, (cookie_line(key, request), *NO_STORE))

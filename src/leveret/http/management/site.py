@@ -16,6 +16,7 @@ from leveret.http.management.rates import Rates
 from leveret.http.reports import Reports
 from leveret.http.request import Request
 from leveret.http.router import Answer
+from leveret.net.admission import Admission
 from leveret.security.access import Access
 from leveret.telemetry.audit import Audit
 
@@ -180,6 +181,8 @@ class Process:
     certificate_ends_ms: Callable[[], int | None]
     lists_end_ms: Callable[[], Mapping[str, int]] = dict
     """When revocation lists of certificates expire, by what they are about."""
+    budgets: Sequence[Admission] = ()
+    """Of connections, for each protocol."""
     cluster: str = "leveret"
     """What the cluster is called as long as nobody calls it otherwise."""
 

@@ -1,8 +1,11 @@
 """Figures of the whole broker that RabbitMQ does not have."""
 
+from collections.abc import Callable
+
 from leveret.core.histogram import Histogram
 from leveret.http.metrics.facts import Facts
 from leveret.http.metrics.figure import Times, Told, figure
+from leveret.net.admission import Admission
 from leveret.telemetry.exposition import EDGES_OF_COUNTS, EDGES_S_OF_MS, EDGES_S_OF_US, Labels, labels
 from leveret.telemetry.statistics import DEATHS
 
@@ -60,6 +63,38 @@ def lists_end(facts: Facts) -> Told:
     """When revocation lists expire, if there are any."""
     return {labels(of=name): at_ms / 1_000 for name, at_ms in facts.process.lists_end_ms().items()} or None
 
+
+def by_listener(of: Callable[[Admission], int]) -> Callable[[Facts], Told]:
+    """A figure of the budget of each protocol."""
+    return lambda facts: {labels(listener=each.listener): of(each) for each in facts.process.budgets}
+
+
+CONNECTIONS = (
+    figure(
+        "leveret_listener_connections",
+        "gauge",
+        "Connections of a protocol, counted against connections_max",
+        by_listener(lambda budget: budget.connections),
+    ),
+    figure(
+        "leveret_listener_connections_half_open",
+        "gauge",
+        "Connections that have not authenticated, counted against half_open_max",
+        by_listener(lambda budget: budget.half_open),
+    ),
+    figure(
+        "leveret_listener_connections_evicted_total",
+        "counter",
+        "Connections that had not authenticated and were closed for a newer one",
+        by_listener(lambda budget: budget.evicted.count),
+    ),
+    figure(
+        "leveret_listener_connections_refused_total",
+        "counter",
+        "Connections that were refused because a limit was reached",
+        by_listener(lambda budget: budget.refused.count),
+    ),
+)
 
 MESSAGES = (
     figure("leveret_messages_ready_by_priority", "gauge", "Messages that wait, by priority", by_priority),
@@ -159,4 +194,4 @@ SECURITY = (
         lists_end,
     ),
 )
-OWN = MESSAGES + STORAGE + STREAMS + ALERTS + SECURITY
+OWN = MESSAGES + CONNECTIONS + STORAGE + STREAMS + ALERTS + SECURITY

@@ -46,6 +46,7 @@ REQUEST_IDS = 1 << 48
 CALLERS_KEPT_MAX = 10_000
 
 LOG = Log("sqs")
+REFUSED = LOG.limited("signature refused")
 
 QUEUE_ACTIONS: dict[str, Callable[[Call, SqsQueue], Answer]] = {
     "AddPermission": permissions.add_permission,
@@ -166,14 +167,16 @@ class Service:
         """Who sent a request, by its signature."""
         peer = request.peer
         if not self._account.settings.auth:
+            peer.authenticated()  # as well as anybody can be
             return self._known_caller(None, peer.host, peer.tls)
         signed = SignedRequest(request.method, request.raw_path, request.raw_query, request.headers, request.body)
         try:
             key = self._verifier.verify(signed, self._account.now_ms())
         except SignatureRefused as error:
             throttle.admit(peer.host, None)
-            LOG.warning("signature refused", peer=peer.host, reason=error.reason)
+            REFUSED.note(peer=peer.host, reason=error.reason)
             raise SqsError(error.reason, str(error)) from None
+        peer.authenticated()
         return self._known_caller(key.user, peer.host, peer.tls)
 
 
