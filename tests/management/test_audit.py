@@ -69,3 +69,28 @@ def test_refused_requests_push_out_no_change(server: ServerProcess, api: Api) ->
     changes = (server.data / "audit.jsonl").read_text()
     assert "/api/vhosts/kept" in changes
     assert "mallory" not in changes.replace("/api/users/mallory", "")
+
+
+def last(api: Api) -> dict[str, Any]:
+    """The newest row."""
+    connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=PATIENCE_S)
+    try:
+        basic = base64.b64encode(b"guest:guest").decode()
+        connection.request("GET", "/audit?limit=1", headers={"Authorization": f"Basic {basic}"})
+        row: dict[str, Any] = json.loads(connection.getresponse().read())["acts"][0]
+    finally:
+        connection.close()
+    return row
+
+
+def test_what_is_done_to_many_messages_is_noted_with_its_count(api: Api) -> None:
+    for name in ("from", "to"):
+        api.put(f"/queues/%2F/audit-{name}", {"durable": True})
+    for _ in range(3):
+        publish = {"routing_key": "audit-from", "payload": "x", "payload_encoding": "string", "properties": {}}
+        api.post("/exchanges/%2F/amq.default/publish", publish)
+    api.post("/queues/%2F/audit-from/move", {"destination": "audit-to", "limit": 2})
+    told = {"destination": "audit-to", "limit": 2, "matched": 2, "moved": 2, "outcome": "done"}
+    assert told.items() <= last(api).items()
+    api.delete("/queues/%2F/audit-to/contents")
+    assert {"purged": 2, "outcome": "done"}.items() <= last(api).items()

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from leveret.telemetry.audit import Audit
 from tests.node.cluster import SHARDS, name_in
 from tests.node.managed_cluster import ManagedCluster
+from tests.node.sqs_world import NodeWorld
+from tests.sqs.test_audit import check_changes
 
 NAMES = [name_in(shard, "orders") for shard in range(SHARDS)]
 
@@ -72,3 +75,25 @@ def test_a_change_by_amqp_is_noted_once_by_the_node_of_the_client(cluster: Manag
             expected += ["queue.declare", "queue.bind", "queue.purge", "queue.unbind", "queue.delete"]
     assert acts(cluster, "b") == [("guest", act) for act in ["exchange.declare", *expected]]
     assert acts(cluster, "a") == []
+
+
+def test_what_a_shard_does_to_many_messages_is_noted_with_its_count(cluster: ManagedCluster) -> None:
+    first, second = NAMES[:2]
+    for name in (first, second):
+        cluster.ok("b", f"PUT /queues/{name}", {})
+        cluster.ok("b", f"POST /queues/{name}/messages", {"payload": "x"})
+    cluster.ok("b", f"POST /queues/{first}/redrive", {"to": second, "dry_run": True})
+    told = cluster.managed("b").audit.recent(1)[0]
+    assert {"to": second, "dry_run": True, "matched": 1, "moved": 0}.items() <= told.items()
+    for name in (first, second):
+        cluster.api("b").delete(f"/queues/%2F/{name}/contents")
+        assert cluster.managed("b").audit.recent(1)[0]["purged"] == 1
+
+
+def test_a_change_by_sqs_is_noted_once_by_the_node_of_the_client() -> None:
+    world = NodeWorld(guards=False)
+    try:
+        world.service.audit = Audit(world.clock)
+        check_changes(world)
+    finally:
+        world.end()

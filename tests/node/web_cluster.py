@@ -49,7 +49,7 @@ class WebNode(OneNode):
         api = edges.api(self.node, self.audit, shared.idempotency)
         self.web = Web(options, edges.desk, api, access, admission, self.audit, clock, shared, authentication)
         self.web.doubt = self.node.doubts.wait
-        self.sqs = SqsServer(options, edges.account, edges.service(self.node, shared.throttle), admission)
+        self.sqs = SqsServer(options, edges.account, edges.service(self.node, shared.throttle, self.audit), admission)
         self.token = ""
 
     async def start(self) -> None:

@@ -156,6 +156,26 @@ def test_only_administrators_see_the_audit_log(world: RestWorld) -> None:
     ]
 
 
+def test_what_is_done_to_many_messages_is_noted_with_filter_preview_and_count(world: RestWorld) -> None:
+    for name in ("from", "to"):
+        world.ok(f"PUT /queues/{name}", {})
+    for number in range(5):
+        world.ok("POST /queues/from/messages", {"payload": f"message {number}"})
+    world.ok("POST /queues/from/redrive", {"to": "to", "dry_run": True, "filter": {"contains": "message 1"}})
+    row = world.audit.recent(1)[0]
+    assert (row["to"], row["dry_run"], row["filter"], row["matched"], row["moved"]) == (
+        "to", True, "{'contains': 'message 1'}", 1, 0,
+    )  # fmt: skip
+    world.ok("POST /queues/from/redrive", {"to": "to", "limit": 2})
+    assert {"to": "to", "limit": 2, "matched": 2, "moved": 2}.items() <= world.audit.recent(1)[0].items()
+    world.ok("POST /queues/from/discard", {"filter": {"contains": "message 3"}})
+    assert {"matched": 1, "filter": "{'contains': 'message 3'}"}.items() <= world.audit.recent(1)[0].items()
+    world.ok("POST /queues/to/purge")
+    assert world.audit.recent(1)[0]["purged"] == 2
+    assert world.call("POST /queues/from/redrive", {"to": "to", "limit": 0}).status == 400
+    assert {"kind": "refusals", "limit": 0}.items() <= world.audit.recent(1)[0].items()
+
+
 def test_acts_survive_a_restart_in_bounded_files(tmp_path: Path) -> None:
     clock = leveret.ManualClock()
     audit = Audit(clock, str(tmp_path), bytes_max=1_000)

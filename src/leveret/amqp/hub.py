@@ -299,11 +299,18 @@ class Hub:
             connection.logged_in(login)
 
         def done(login: Login | Exception) -> None:
+            if not isinstance(login, Exception):
+                self.note_login(connection, credentials.name, login)
             if not connection.finished:
                 self.finish(connection, partial(finish, login))
 
         connection.hold(Hold.LOGIN)
         connection.attempt = self.decide(host, credentials.name or NO_NAME, now_ms, decide, done)
+
+    def note_login(self, connection: Connection, name: str | None, login: Login) -> None:
+        """Note a login that was refused, also when the client has gone meanwhile."""
+        if login.identity is None and self.audit is not None:
+            self.audit.login_failed("AMQP", name, connection.peer.host, login.reason)
 
     def _decide_elsewhere(
         self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]

@@ -23,9 +23,12 @@ from leveret.security.identity import Identity
 from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.passwords import encoded
 from leveret.security.peers import is_loopback
+from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log
 
 CHALLENGES = (("WWW-Authenticate", 'Basic realm="leveret"'), ("WWW-Authenticate", 'Bearer realm="leveret"'))
+
+PROTOCOL = "HTTP"
 
 LOG = Log("http")
 
@@ -61,6 +64,8 @@ class Auth:
         self._authentication = authentication or Authentication(access)
         self._secrets_in_clear = secrets_in_clear
         self._certificates = certificates
+        self.audit: Audit | None = None
+        """Where failed logins are noted."""
 
     def wrap(self, handler: Handler, open_paths: frozenset[bytes] = frozenset()) -> Handler:
         """A handler whose requests have an `identity`; the open paths (page, documents, health) need none."""
@@ -117,6 +122,7 @@ class Auth:
             return login.identity
         if login is not None:
             LOG.warning("login refused", peer=request.peer.host, reason=login.reason)
+            self._note_failure(PROTOCOL, request.peer.certificate_name, request.peer.host, login)
         if TOKEN_HEADER in request.headers:
             # Our page: without a challenge, on which the browser would ask for a password itself.
             raise Refusal(401, "nobody is logged in, or the session has ended: log in")
@@ -140,20 +146,23 @@ class Auth:
             raise _unauthorized("the credentials have no colon")
         return self.by_name(name, password, host)
 
-    def by_name(self, name: str, password: str, host: str) -> Identity | Awaitable[Identity]:
-        """Who has this name and password."""
-        return self._authenticate(Credentials(name, encoded(password)), host)
+    def by_name(self, name: str, password: str, host: str, protocol: str = PROTOCOL) -> Identity | Awaitable[Identity]:
+        """Who has this name and password; `protocol` is for the audit log."""
+        return self._authenticate(Credentials(name, encoded(password)), host, protocol)
 
-    def _authenticate(self, given: Credentials, host: str) -> Identity | Awaitable[Identity]:
+    def _authenticate(self, given: Credentials, host: str, protocol: str = PROTOCOL) -> Identity | Awaitable[Identity]:
         known = self._authentication.recall(given, host, self._clock.now_ms())
-        return known or self._decide(given, host)
+        return known or self._decide(given, host, protocol)
 
-    async def _decide(self, given: Credentials, host: str) -> Identity:
+    async def _decide(self, given: Credentials, host: str, protocol: str) -> Identity:
         """Decide in a thread of the logins; hold a refusal back."""
         now_ms = self._clock.now_ms()
 
         def decide() -> Login:
-            return self._authentication.authenticate(given, host, now_ms)
+            login = self._authentication.authenticate(given, host, now_ms)
+            if login.identity is None:  # noted also when the client has gone meanwhile
+                self._note_failure(protocol, given.name, host, login)
+            return login
 
         try:
             login = await self._logins.wait(host, given.name or NO_NAME, now_ms, decide)
@@ -164,6 +173,10 @@ class Auth:
         LOG.warning("login refused", user=given.name, peer=host, reason=login.reason)
         await asyncio.sleep(login.delay_ms / 1000)
         raise _unauthorized("the credentials are not accepted")
+
+    def _note_failure(self, protocol: str, name: str | None, host: str, login: Login) -> None:
+        if self.audit is not None:
+            self.audit.login_failed(protocol, name, host, login.reason)
 
 
 def authorization(request: Request) -> Authorization | None:

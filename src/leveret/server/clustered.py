@@ -165,7 +165,7 @@ class NodeServer(Server):
         joined.closing.append(Logouts(joined.node, web.sessions, web.login).close)
         control = ControlServer(partial(_decided, joined.node), ground, options.data, audit)
         await control.start()
-        sqs = SqsServer(options, edges.account, edges.service(joined.node, shared.throttle), admissions.sqs)
+        sqs = SqsServer(options, edges.account, edges.service(joined.node, shared.throttle, audit), admissions.sqs)
         self._listen(amqp, web, sqs)
         self._announce()
         alerts = site.alerts.run(options.alerts_every_s)

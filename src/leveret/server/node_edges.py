@@ -68,9 +68,11 @@ class NodeEdges:
         node.edges[ROWS] = Edge(made.rows.answer, problem)
         return made
 
-    def service(self, node: Node, throttle: Throttle) -> NodeService:
+    def service(self, node: Node, throttle: Throttle, audit: Audit) -> NodeService:
         """SQS for clients of the node."""
-        return NodeService(self.account, throttle, node)
+        made = NodeService(self.account, throttle, node)
+        made.audit = audit
+        return made
 
     def set_alarm(self, reason: str | None) -> None:
         """Refuse sends of SQS into shards of this node for a reason, or take them again."""

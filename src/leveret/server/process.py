@@ -233,7 +233,9 @@ class Server:
         web.operate(RemoteControl(durably(guard), ground, audit))
         control = ControlServer(durably(guard), ground, options.data, audit)
         account = Account(self._broker, access, Desk(self._broker), settings_of(options))
-        sqs = SqsServer(options, account, Service(account, shared.throttle), admissions.sqs)
+        service = Service(account, shared.throttle)
+        service.audit = audit
+        sqs = SqsServer(options, account, service, admissions.sqs)
         self._handle_signals()
         self._listen(amqp, web, sqs)
         await control.start()

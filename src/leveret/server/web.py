@@ -69,6 +69,7 @@ class Web:
             certificates=options.http_cert_login,
             session_keys=cluster_keys(options, CONSOLE) if options.cluster else (),
         )
+        self._auth.audit = audit
         self.login = Login(self._auth, access, audit)
         self._shared = shared
         self._throttle = throttle = shared.throttle

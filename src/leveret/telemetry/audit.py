@@ -39,6 +39,8 @@ FILES_OF_KIND = len(ENDS)
 DONE = "done"
 UNFINISHED = "failed, or was given up by the client: look whether it was done"
 ADMINISTRATOR = "administrator"
+LOG_IN = "log in"
+TOKEN = "(token)"
 
 Kind = Literal["administration", "clients", "refusals"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -133,6 +135,10 @@ class Audit:
         if is_first:
             self._keep("refusals", row)
             _log(row)
+
+    def login_failed(self, protocol: str, user: str | None, peer: str, reason: str) -> None:
+        """Count a failed login; those of one user from one address by one protocol together. A token has no user."""
+        self.refused(user or TOKEN, LOG_IN, reason, f"{LOG_IN} by {protocol}", peer, protocol=protocol, peer=peer)
 
     @contextmanager
     def noting(self, by: str, act: str, operation: str, kind: Kind, /, **facts: object) -> Iterator[Act]:

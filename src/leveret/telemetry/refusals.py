@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """What is counted together. `operation` and `cause` are words of ours, never text that a client chose."""
+    """What is counted together. `operation` is a word of ours, never text that a client chose."""
 
     by: str
     operation: str

@@ -52,9 +52,13 @@ def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
     connection.state = State.AUTHENTICATING
     if method.mechanism == greeting.CERTIFICATE_MECHANISM:
         name = connection.peer.certificate_name or ""
-        logged_in(connection, connection.hub.authentication.certified(name, connection.peer.host))
+        login = connection.hub.authentication.certified(name, connection.peer.host)
+        connection.hub.note_login(connection, name, login)
+        logged_in(connection, login)
     elif _in_clear(connection.peer) and not connection.hub.limits.passwords_in_clear:
-        logged_in(connection, Login(None, "a password without TLS from another machine is not taken"))
+        login = Login(None, "a password without TLS from another machine is not taken")
+        connection.hub.note_login(connection, credentials.name, login)
+        logged_in(connection, login)
     else:
         connection.hub.login(connection, credentials)
 

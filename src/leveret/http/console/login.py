@@ -20,7 +20,7 @@ from leveret.security.access import Access
 from leveret.security.identity import Identity
 from leveret.security.permissions import Access as Verb
 from leveret.security.permissions import Resource
-from leveret.telemetry.audit import Audit, kind_of
+from leveret.telemetry.audit import LOG_IN, Audit, kind_of
 
 BODY_BYTES_MAX = 4_096
 NOTHING = frozenset(("", "^$"))  # patterns by which operators say that a user may make nothing
@@ -76,7 +76,9 @@ class Login:
             raise Refusal(413, f"a login has at most {BODY_BYTES_MAX} bytes: send a name and a password")
         self._auth.check_secrecy(request)
         given = LOGIN.read("the body", json_body(request))
-        return self._decided(request, self._auth.by_name(given["user"], given["password"], request.peer.host))
+        return self._decided(
+            request, self._auth.by_name(given["user"], given["password"], request.peer.host, "console")
+        )
 
     async def _decided(self, request: Request, who: Identity | Awaitable[Identity]) -> Answer:
         try:
@@ -93,7 +95,7 @@ class Login:
     def _begin(self, request: Request, identity: Identity, status: int, *, certified: bool = False) -> Answer:
         request.peer.authenticated()
         key, session = self._auth.sessions.begin(self._access.users.get(identity.user), certified=certified)
-        self._audit.note(identity.user, "log in", kind=kind_of(identity.tags), peer=request.peer.host)
+        self._audit.note(identity.user, LOG_IN, kind=kind_of(identity.tags), peer=request.peer.host)
         return json_response(self._shown(session), status, (cookie_line(key, request), *NO_STORE))
 
     async def log_out(self, request: Request) -> Answer:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from leveret.core.errors import LeveretError
 from leveret.http.auth import Auth
+from leveret.http.bulk import asked_for, came_of
 from leveret.http.management import gets, publishes
 from leveret.http.management.call import Call
 from leveret.http.management.refusals import reason_of, refused
@@ -21,6 +22,9 @@ from leveret.telemetry.audit import kind_of
 PREFIX = "/api"
 REFUSED = 400
 READING = frozenset(("GET", "HEAD", "OPTIONS"))
+BULK = frozenset(
+    (f"POST {PREFIX}/queues/{{vhost}}/{{queue}}/move", f"DELETE {PREFIX}/queues/{{vhost}}/{{queue}}/contents")
+)
 MESSAGES: frozenset[Endpoint] = frozenset((publishes.publish, gets.get))
 
 
@@ -72,13 +76,16 @@ class Management:
         request = call.request
         act = f"{request.method} {request.raw_path.decode('latin-1')}"
         kind = kind_of(call.identity.tags)
-        with self._site.audit.noting(call.user, act, operation, kind, peer=request.peer.host) as noted:
+        facts = {"peer": request.peer.host, **(asked_for(request) if operation in BULK else {})}
+        with self._site.audit.noting(call.user, act, operation, kind, **facts) as noted:
             check(call, rule)
             answer = ask(call)
             if isinstance(answer, Awaitable):
                 answer = await answer
             if isinstance(answer, Response) and answer.status >= REFUSED:
                 noted.refuse(answer.status, reason_of(answer))
+            elif isinstance(answer, Response) and operation in BULK:
+                noted.facts = came_of(answer)
             return answer
 
 

@@ -18,6 +18,7 @@ from leveret.core.queue_types import Lifetime, check_delete, check_lifetime
 from leveret.core.streams import Recorder
 from leveret.core.topology import Vhost
 from leveret.embedded.guard import Guard
+from leveret.http.bulk import PURGED
 from leveret.http.management.bindings import bindings_to
 from leveret.http.management.call import Call
 from leveret.http.management.listing import Key, listed, one, range_of
@@ -278,7 +279,7 @@ def purge(call: Call) -> Answer | Awaitable[Answer]:
         queue = call.queue(core)
         call.authorize("queue.purge", {"queue": queue.name})
         core.check_owner(queue, None)
-        return done(headers=(("X-Messages-Deleted", str(browse.purge(queue))),))
+        return done(headers=((PURGED, str(browse.purge(queue))),))
 
     return call.change(empty)
 

@@ -7,6 +7,7 @@ from functools import cache, partial
 from importlib.resources import files
 
 from leveret.embedded.broker import VHOST
+from leveret.http.bulk import asked_for, came_of
 from leveret.http.desk import Desk
 from leveret.http.idempotency import KEY_HEADER, Idempotency
 from leveret.http.problem import detail_of
@@ -160,7 +161,9 @@ class RestApi:
 
     async def _audited(self, audit: Audit, operation: Operation, call: Call) -> Answer:
         """Do something that is noted, whether it is allowed or not."""
-        facts = {"path": call.request.path, "vhost": call.vhost, "peer": call.request.peer.host}
+        facts: dict[str, object] = {"path": call.request.path, "vhost": call.vhost, "peer": call.request.peer.host}
+        if operation.bulk:
+            facts |= asked_for(call.request)
         act = f"{operation.method} {operation.path}"
         with audit.noting(call.identity.user, act, act, kind_of(call.identity.tags), **facts) as noted:
             answer = self.perform(operation, call)
@@ -168,6 +171,8 @@ class RestApi:
                 answer = await answer
             if isinstance(answer, Response) and answer.status >= REFUSED:
                 noted.refuse(answer.status, detail_of(answer))
+            elif isinstance(answer, Response) and operation.bulk:
+                noted.facts = came_of(answer)
             return answer
 
 

@@ -116,6 +116,7 @@ OPERATIONS = (
             },
         ),
         audited=True,
+        bulk=True,
     ),
     Operation(
         "POST",
@@ -126,5 +127,6 @@ OPERATIONS = (
         {200: ("How many met them.", {"type": "object"})},
         body=Record("Which ones.", {"limit": LIMIT, "dry_run": DRY_RUN, "filter": FILTER}),
         audited=True,
+        bulk=True,
     ),
 )

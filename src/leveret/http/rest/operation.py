@@ -53,6 +53,8 @@ class Operation(NamedTuple):
     query: Record | None = None
     headers: Mapping[str, str] = {}
     audited: bool = False
+    bulk: bool = False
+    """Whether the audit log says which messages were meant, and how many there were."""
     upload: str | None = None
     """What the body is, when it is bytes and no JSON."""
     keyed: bool = False

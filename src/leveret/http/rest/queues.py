@@ -315,6 +315,7 @@ OPERATIONS = (
         {200: ("How many messages it were.", _COUNT)},
         body=NOTHING,
         audited=True,
+        bulk=True,
     ),
     Operation(
         "POST",

@@ -28,6 +28,7 @@ from leveret.http.sqs import (
     send_message,
 )
 from leveret.http.sqs.account import Account
+from leveret.http.sqs.audited import CHANGES, audited, claimed_key
 from leveret.http.sqs.authorization import authorize, authorize_name
 from leveret.http.sqs.call import Answer, Call, Caller, Wire
 from leveret.http.sqs.errors import SqsError, sqs_error
@@ -36,6 +37,7 @@ from leveret.http.sqs.queues import SqsQueue
 from leveret.http.throttle import Throttle
 from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.sigv4 import SignatureRefused, SignedRequest, Verifier
+from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log
 
 JSON = cast(Wire, json_protocol)
@@ -85,6 +87,8 @@ class Service:
         """Serve an account; without a throttle, requests whose senders are known already and may ask."""
         self._account = account
         self._throttle = throttle
+        self.audit: Audit | None = None
+        """Where changes and refused signatures are noted; None: the node that the client has asked notes them."""
         self._verifier = Verifier("sqs", account.access.access_keys.find)
         self._nobody = account.settings.user_arn("anonymous")
         self._known_caller = lru_cache(maxsize=CALLERS_KEPT_MAX)(self._caller_of)
@@ -137,7 +141,10 @@ class Service:
         check_types(parameters)
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
             parameters["QueueUrl"] = request.raw_path.decode("latin-1")
-        return self.perform(Call(self._account, wire, request_id, action, parameters, caller, request))
+        call = Call(self._account, wire, request_id, action, parameters, caller, request)
+        if self.audit is not None and action in CHANGES:
+            return audited(self.audit, call, partial(self.perform, call))
+        return self.perform(call)
 
     def perform(self, call: Call) -> Answer:
         """Do what a call asks for."""
@@ -175,6 +182,8 @@ class Service:
         except SignatureRefused as error:
             throttle.admit(peer.host, None)
             REFUSED.note(peer=peer.host, reason=error.reason)
+            if self.audit is not None:
+                self.audit.login_failed("SQS", claimed_key(request), peer.host, error.reason)
             raise SqsError(error.reason, str(error)) from None
         peer.authenticated()
         return self._known_caller(key.user, peer.host, peer.tls)
