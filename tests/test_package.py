@@ -10,7 +10,7 @@ import pytest
 
 import leveret
 from leveret.config import ServerOptions
-from leveret.server.authentication import web_tokens_of
+from leveret.server.authentication import oauth_of
 from tests.server_process import TRACEBACK, ServerProcess
 
 
@@ -57,10 +57,10 @@ def test_a_node_without_its_extra_is_told_what_to_install(tmp_path: Path) -> Non
 
 def test_who_wants_web_tokens_is_told_which_library_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jwt", None)
-    for name in ("web_tokens", "jwks"):
+    for name in ("web_tokens", "jwks", "oidc"):
         monkeypatch.delitem(sys.modules, f"leveret.security.{name}", raising=False)
-    with pytest.raises(leveret.InvalidArgument, match=r"pip install 'leveret\[jwt\]'"):
-        web_tokens_of(ServerOptions(jwt_issuer="https://id.example", jwt_keys="keys.json"))
+    with pytest.raises(leveret.InvalidArgument, match=r"pip install 'leveret\[oauth\]'"):
+        oauth_of(ServerOptions(oauth_issuer="https://id.example", oauth_keys="keys.json"))
 
 
 def test_importing_the_package_imports_nothing_of_it() -> None:

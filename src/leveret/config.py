@@ -124,11 +124,33 @@ class ServerOptions(StoreOptions):
     auth_backends: str | None = option(
         None,
         "what decides logins: internal (stored users), oauth2 (web tokens); asked in this order, by commas; "
-        "default: internal, after oauth2 if there is a jwt_issuer",
+        "default: internal, after oauth2 if there is an oauth_issuer",
     )
-    jwt_issuer: str | None = option(None, "issuer whose JSON Web Tokens are taken, as passwords too; default: none")
-    jwt_audience: str = option("leveret", "audience that they have to be meant for")
-    jwt_keys: str | None = option(None, "file or URL of the JWK set that they are signed with")
+    oauth_issuer: str | None = option(
+        None, "issuer whose web tokens are taken, as passwords too; a URL unless oauth_keys is given; default: none"
+    )
+    oauth_resource_server_id: str = option("leveret", "audience of tokens for this server; begins their scopes")
+    oauth_keys: str | None = option(
+        None, "file or URL of the JWK set that tokens are signed with; default: as the issuer says at its URL"
+    )
+    oauth_ca: str | None = option(
+        None, "file with the certificates that those of the issuer are checked against; default: the machine's"
+    )
+    oauth_username_claims: str | None = option(
+        None, "claims that have the name of the user, by commas; then sub and client_id are tried"
+    )
+    oauth_scope_prefix: str | None = option(None, "what scopes begin with; default: oauth_resource_server_id and a dot")
+    oauth_scope_aliases: str | None = option(None, "scopes that a role stands for: role=scope scope;other=scope")
+    oauth_additional_scopes_key: str | None = option(
+        None, "claims that have scopes or roles beside the claim scope, like realm_access.roles; by commas"
+    )
+    oauth_client_id: str | None = option(None, "client that the console logs people in at the issuer as; default: none")
+    oauth_client_secret: str = option("", "secret of that client, if it has one; not a flag", secret=True)
+    oauth_scopes: str = option("openid profile", "scopes that the console asks the issuer for")
+    oauth_label: str = option("single sign-on", "what the console calls the issuer")
+    oauth_redirect_url: str | None = option(
+        None, "URL of /console/oauth/callback as browsers see it; default: by the host that they ask"
+    )
     staging_bytes_max: int = option(8192 * MIB, "bytes that batches of all sinks may have staged", at_least=MIB)
     staging_sink_bytes_max: int = option(2048 * MIB, "bytes that one sink may have staged", at_least=MIB)
     staging_user_bytes_max: int = option(4096 * MIB, "bytes that all sinks of one user may have staged", at_least=MIB)

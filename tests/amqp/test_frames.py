@@ -114,7 +114,7 @@ def test_a_stranger_may_send_small_frames_only() -> None:
     assert read_all(FrameReader(), frame(METHOD, 0, bytes(FRAME_MAX_UNTUNED))) == [
         (METHOD, 0, bytes(FRAME_MAX_UNTUNED))
     ]
-    assert refused(FrameReader(), b"\x01\x00\x00\x00\x00\x10\x01") == Reply.FRAME_ERROR
+    assert refused(FrameReader(), frame(METHOD, 0, bytes(FRAME_MAX_UNTUNED + 1))[:7]) == Reply.FRAME_ERROR
 
 
 def test_a_payload_may_be_as_long_as_frame_max_and_no_longer() -> None:

@@ -150,6 +150,10 @@ class FrontWorld(World):
         self.callers[backend] = caller
         self._connect(backend)
 
+    def renew(self, backend: Backend, caller: Caller) -> None:
+        if backend in self.callers:
+            self.callers[backend] = caller
+
     def reattach(self) -> None:
         """Every shard that has lost its owner has another one."""
         for backend in list(self.callers):

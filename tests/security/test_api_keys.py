@@ -9,10 +9,11 @@ import leveret
 from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, TooMany
 from leveret.security import api_keys
 from leveret.security.access import Access
-from leveret.security.identity import Identity, covers, parse_scopes, tags_within
+from leveret.security.identity import Identity, tags_within
 from leveret.security.passwords import Cost
 from leveret.security.permissions import Access as Verb
 from leveret.security.permissions import Resource
+from leveret.security.scopes import parse_scopes, scope_of
 
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0}
 CHEAP = Cost(n=2, r=1, p=1)
@@ -131,11 +132,12 @@ def test_scopes_that_mean_nothing_are_refused(scopes: object) -> None:
     ],
 )
 def test_what_a_scope_covers(scope: str, verb: Verb, name: str, allowed: bool) -> None:
-    assert covers(parse_scopes(scope), verb, name) is allowed
+    (parsed,) = parse_scopes(scope)
+    assert scope_of(parsed).covers(verb, name, "/", everywhere=False) is allowed
 
 
 def test_a_pattern_of_many_stars_is_not_slow() -> None:
-    assert not covers(("read:" + "a*" * 140 + "c",), "read", "a" * 255 + "b")
+    assert not scope_of("read:" + "a*" * 140 + "c").covers("read", "a" * 255 + "b", "/", everywhere=False)
 
 
 def test_a_token_allows_what_both_its_scopes_and_its_user_do(access: Access) -> None:

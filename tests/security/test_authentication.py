@@ -108,7 +108,7 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_the_option_names_the_backends() -> None:
-    jwt: dict[str, Any] = {"jwt_issuer": "https://id.example", "jwt_keys": "keys.json"}
+    jwt: dict[str, Any] = {"oauth_issuer": "https://id.example"}
     assert backend_names(ServerOptions()) == ("internal",)
     assert backend_names(ServerOptions(**jwt)) == ("oauth2", "internal")
     assert backend_names(ServerOptions(**jwt, auth_backends="internal, oauth2")) == ("internal", "oauth2")

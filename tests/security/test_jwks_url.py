@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from leveret.security import jwks
+from leveret.security import fetch, jwks
 from leveret.security.identity import BadToken
 from leveret.security.jwks import Jwks
 from leveret.security.web_tokens import Issuer, WebTokens
@@ -97,7 +97,7 @@ def key_set(*keys: Key) -> bytes:
 def test_keys_are_fetched_and_rotated(issuer: IssuerServer) -> None:
     old, new = Key("old"), Key("new")
     issuer.serve = answering(key_set(old))
-    tokens = WebTokens(Issuer(issuer="me", audience="leveret", keys=issuer.url))
+    tokens = WebTokens(Issuer(issuer="me"), Jwks(issuer.url))
     assert tokens.verify(old.sign(), NOW_MS).user == "ada"
     issuer.serve = answering(key_set(old, new))
     with pytest.raises(BadToken, match="a key that its issuer does not have"):
@@ -115,7 +115,7 @@ def test_keys_are_fetched_and_rotated(issuer: IssuerServer) -> None:
         answering(b"<html>"),
         answering(b"", 500),
         answering(b"", 302, Location="http://127.0.0.1:1/keys"),
-        answering(b" " * (jwks.SET_BYTES_MAX + 1)),
+        answering(b" " * (fetch.ANSWER_BYTES_MAX + 1)),
         answering(b"{}", 200, Content_Length="10"),
         raw(b"nonsense\r\n\r\n"),
         raw(b"HTTP/1.1 200 OK\r\n" + b"X: " + b"x" * 70_000),
@@ -145,7 +145,7 @@ def test_a_server_that_takes_its_time_is_not_waited_for(
         """Waits until bytes come, and not much longer: a socket alone would wait for the next one for ever."""
 
         def result(self, timeout: float | None = None) -> bytes:
-            assert timeout == jwks.FETCH_S
+            assert timeout == fetch.FETCH_S
             assert dripping.wait(PATIENCE_S)
             return super().result(0.05)
 
@@ -155,7 +155,7 @@ def test_a_server_that_takes_its_time_is_not_waited_for(
             request.wfile.write(b"X")
             dripping.set()
 
-    monkeypatch.setattr(jwks, "Future", Impatient)
+    monkeypatch.setattr(fetch, "Future", Impatient)
     issuer.serve = drip
     keys = Jwks(issuer.url)
     for later_ms in (0, jwks.REFRESH_MS):

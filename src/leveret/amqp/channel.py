@@ -23,7 +23,7 @@ from leveret.amqp.methods import (
 )
 from leveret.amqp.names import REPLY_TO, stripped
 from leveret.amqp.publishing import Publish
-from leveret.amqp.replies import ProtocolError, Reply
+from leveret.amqp.replies import ProtocolError, Reply, refusal
 from leveret.amqp.replying import ReplyConsumer
 from leveret.amqp.state import Hold
 from leveret.amqp.stream_subscriber import StreamSubscriber
@@ -57,6 +57,7 @@ HANDLERS: Handlers = {
     **tx.HANDLERS,
 }
 PUBLISH_IDS = (60, 40)
+CONSUME_IDS = (60, 20)
 
 T = TypeVar("T")
 
@@ -131,6 +132,14 @@ class Channel(Traffic):
         if audit is not None:
             facts: dict[str, object] = {"peer": connection.peer.host, "vhost": self.vhost}
             audit.refused(connection.user_name, verb, str(error), f"AMQP {verb}", type(error).__name__, **facts)
+
+    def check_consumers(self) -> None:
+        """Close the channel if it consumes what the user may not read any more."""
+        try:
+            for subscriber in self.subscribers.values():
+                self.authorize("basic.consume", {"queue": subscriber.queue.name})
+        except AccessRefused as error:
+            self.fail(refusal(error), *CONSUME_IDS)
 
     def topic_key(self, exchange: str, key: str) -> str | None:
         """The key, if the exchange is one whose keys have permissions of their own."""

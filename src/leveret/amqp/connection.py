@@ -94,6 +94,7 @@ class Connection(Session):
         self.id = secrets.token_hex(6)
         self.state = State.HEADER
         self.identity: Identity | None = None
+        self._renewals = 0
         self.vhost = ""
         self.mechanism = ""
         self.client_properties: dict[str, Any] = {}
@@ -183,7 +184,9 @@ class Connection(Session):
 
     def current_stamp(self) -> int:
         """A number that changes whenever a route may lead elsewhere, or be forbidden."""
-        return 0 if self.home is None else self.home.generation << 32 | self.hub.access.generation
+        if self.home is None:
+            return 0
+        return (self.home.generation + self._renewals) << 32 | self.hub.access.generation
 
     def on_frame(self, kind: int, number: int, payload: bytes) -> None:
         """A frame came before the connection was open, or on a channel that is not."""
@@ -311,6 +314,23 @@ class Connection(Session):
         if not self.finished:
             self.let_go(Hold.LOGIN)
             control.logged_in(self, login)
+
+    def renewed(self, login: Login) -> None:
+        """Go on with what was decided about a new token; called by the hub, under the guard."""
+        if not self.finished:
+            self.let_go(Hold.LOGIN)
+            control.renewed(self, login)
+
+    def renew(self, identity: Identity) -> None:
+        """Go on with a new token of the same user: what it does not allow any more ends."""
+        self.identity = identity
+        self._renewals += 1
+        for channel in tuple(self.channels.values()):
+            channel.check_consumers()
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether the token that the client came with has expired."""
+        return self.identity is not None and self.identity.has_expired(now_ms)
 
     def refuse_login(self, login: Login) -> None:
         """Tell a client that it is not let in; after several failures later."""

@@ -5,7 +5,7 @@ cpdef enum:
     HEADER = 2
     BODY = 3
     HEARTBEAT = 8
-    FRAME_MAX_UNTUNED = 4_096       # nobody has logged in yet: a stranger gets no more memory than this
+    FRAME_MAX_UNTUNED = 24_576      # before the login: a web token (sasl.RESPONSE_BYTES_MAX) and the client's properties
     FRAME_MAX_MIN = 4_096           # a smaller one would have a body of megabytes cut into millions of frames
     FRAME_MAX_MAX = 1_048_576
 

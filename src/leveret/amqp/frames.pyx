@@ -144,7 +144,7 @@ cdef class FrameWriter:
     """Frames in, bytes out."""
 
     def __cinit__(self):
-        self.frame_max = FRAME_MAX_UNTUNED
+        self.frame_max = FRAME_MAX_MIN
 
     def __dealloc__(self):
         free(self.buffer.data)

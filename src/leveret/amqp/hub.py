@@ -281,11 +281,19 @@ class Hub:
     # Slow things
 
     def login(self, connection: Connection, credentials: Credentials) -> None:
-        """Decide a login by password or token: at once if it was verified lately, else in line for a thread."""
+        """Decide a login by password or token."""
+        self._authenticate(connection, credentials, connection.logged_in)
+
+    def renew(self, connection: Connection, token: bytes) -> None:
+        """Decide about another token for a connection."""
+        self._authenticate(connection, Credentials(None, token), connection.renewed)
+
+    def _authenticate(self, connection: Connection, credentials: Credentials, then: Callable[[Login], None]) -> None:
+        """Decide credentials: at once if they were verified lately, else in line for a thread."""
         now_ms, host = self.core.now_ms, connection.peer.host
         known = self.authentication.recall(credentials, host, now_ms)
         if known is not None:
-            connection.logged_in(Login(known))
+            then(Login(known))
             return
 
         def decide() -> Login:
@@ -296,7 +304,7 @@ class Hub:
                 LOG.error("login could not be decided", login, **connection.who)
                 login = Login(None, "it could not be decided")
             self._strengthen(login)
-            connection.logged_in(login)
+            then(login)
 
         def done(login: Login | Exception) -> None:
             if not isinstance(login, Exception):

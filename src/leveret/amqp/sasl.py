@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.core.tables import MalformedTable, decode_table
-from leveret.security.authentication import Credentials
+from leveret.security.authentication import TOKEN_BYTES_MAX, Credentials
 
-# Nobody has logged in yet: what we keep and hash for a stranger is small. A signed token fits.
-RESPONSE_BYTES_MAX = 4096
 NAME_BYTES_MAX = 255
+RESPONSE_BYTES_MAX = TOKEN_BYTES_MAX + NAME_BYTES_MAX + 64
+"""Before the login a client gets little memory; but a web token, with a name and what is around them, has to fit."""
 
 
 def parse(mechanism: str, response: bytes) -> Credentials:

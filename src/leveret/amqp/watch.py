@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CLOSING_MS = 30_000  # how long we wait for connection.close-ok
 UNREADABLE_MS = 3_000  # how long a client has to read why, when we could not understand its answer anyway
 HEARTBEATS_MISSED = 2
+EXPIRED = "credential expired"  # as RabbitMQ says it where it closes connections
 
 LOG = Log("amqp")
 TOO_SLOW = LOG.limited("handshake took too long")
@@ -50,7 +51,7 @@ def check(connection: Connection, now_ms: int) -> None:
 
 
 def check_home(connection: Connection) -> None:
-    """Ask a client to go whose virtual host was deleted, or who is no user any more."""
+    """Close the connection of a deleted user, in a deleted virtual host, or with an expired token."""
     if connection.state is not State.RUNNING:
         return
     hub, vhost, identity = connection.hub, connection.vhost, connection.identity
@@ -59,6 +60,9 @@ def check_home(connection: Connection) -> None:
         connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - vhost '{vhost}' is deleted")
     elif identity.local and identity.user not in hub.access.users:
         connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - user '{identity.user}' is deleted")
+    elif identity.expires_ms is not None and connection.has_expired(hub.core.now_ms):
+        LOG.info("token expired", **connection.who, user=identity.user)
+        connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - {EXPIRED}")
 
 
 def tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None:

@@ -10,25 +10,26 @@ from leveret.cli.command import Command
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.server.exits import exit_code
-from leveret.server.settings import OPTIONS, flag, server_options
+from leveret.server.settings import OPTIONS, RENAMED, flag, server_options
 from leveret.server.values import choices, is_switch, shown
 
 EXTRA = {"psycopg", "redis"}
 """Modules that the extra `cluster` brings."""
 GROUPS = {
-    "who is heard, and where": "host amqp amqps http https sqs tls plain default jwt metrics",
+    "who is heard, and where": "host amqp amqps http https sqs tls plain default auth oauth metrics",
     "messages": "data store sync interval message blob blobs archive encryption salvage disk spare",
     "the log": "segment cache checkpoint",
     "a node of a cluster": "cluster node etcd announce redis",
     "limits": "memory connections half handshake heartbeat frame channels consumer drain",
-    "logs, traces and alerts": "log tracing alerts",
+    "logs, traces and alerts": "log audit tracing alerts",
     "Spark": "staging sink reports",
 }
 """The order of the help text: by the first words of options."""
 EVERY_OPTION = """\
 Each option is also a variable (LEVERET_AMQP_PORT) and a key of the file
 (amqp_port). Secrets are only that: LEVERET_CLUSTER_SECRET,
-LEVERET_REDIS_PASSWORD and LEVERET_DEFAULT_PASSWORD."""
+LEVERET_REDIS_PASSWORD, LEVERET_OAUTH_CLIENT_SECRET and
+LEVERET_DEFAULT_PASSWORD."""
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -40,6 +41,8 @@ def configure(parser: ArgumentParser) -> None:
         group = parser.add_argument_group(title)
         for name, option in ((name, OPTIONS[name]) for word in words.split() for name in names_of(word)):
             group.add_argument(flag(name), dest=name, default=SUPPRESS, **explained(option))
+    for old, name in RENAMED.items():
+        parser.add_argument(flag(old), dest=name, default=SUPPRESS, help=SUPPRESS)
 
 
 def names_of(word: str) -> list[str]:

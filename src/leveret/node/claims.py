@@ -8,6 +8,7 @@ So a client keeps what it holds when the shard changes its owner. These are meth
     MARK      u64 number, u8 urgent           front: it wants to know when all before this is durable; 1: soon
     DURABLE   u64 number                      shard: all before that mark is
     VERSION   u64 version                     front: what follows is for one who knows this version of the catalog
+    IDENTITY  JSON                            front: the token of its client was renewed, and allows this from now on
 
 Queue and consumer tag are short strings; the record of a delivery is drawn in amqp/unacked.pyx. CLAIM is for the
 channel that had the deliveries, when it is opened again; they keep their tags.
@@ -15,15 +16,17 @@ channel that had the deliveries, when it is opened again; they keep their tags.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from typing import NamedTuple, NewType, TypeVar
 
 from leveret.core.errors import InvalidArgument
+from leveret.security.identity import Identity
 
 CLASS = b"\x6c\x76"
-NAMES, CLAIM, SETTLE, MARK, DURABLE, VERSION = (CLASS + number.to_bytes(2, "big") for number in range(1, 7))
+NAMES, CLAIM, SETTLE, MARK, DURABLE, VERSION, IDENTITY = (CLASS + number.to_bytes(2, "big") for number in range(1, 8))
 RECORDS_MAX = 64  # in one method: it fits the smallest frame
 
 T = TypeVar("T")
@@ -46,6 +49,19 @@ class Delivered(NamedTuple):
     group: int
     deliveries: int
     priority: int
+
+
+def identity(given: Identity) -> bytes:
+    """IDENTITY."""
+    return IDENTITY + json.dumps(given.to_list(), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def identity_of(payload: bytes) -> Identity:
+    """The reverse."""
+    try:
+        return Identity.from_list(json.loads(payload[_METHOD_BYTES:]))
+    except (ValueError, TypeError) as error:
+        raise unknown(str(error)) from None
 
 
 def mark(number: int, *, urgent: bool) -> bytes:

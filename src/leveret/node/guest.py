@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from leveret.node.shard import Shard
 
 
+EXPIRED_MS = 60_000  # after the end of a token, in which the front of a client says what becomes of it
+
+
 class Listener(Protocol):
     """Who hears what a shard says to a client."""
 
@@ -105,6 +108,10 @@ class GuestConnection(Connection):
         self._takes = True  # whether the client does
         self._unsafe = 0  # how much of what it is to be told may be forgotten yet
 
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether the token has expired some time ago: until then it is the front that closes or renews it."""
+        return super().has_expired(now_ms - EXPIRED_MS)
+
     def check_channel(self) -> None:
         """Refuse nothing: the front has counted, and a client that comes back may be here twice for a moment."""
 
@@ -125,6 +132,8 @@ class GuestConnection(Connection):
             super().on_frame(kind, number, payload)
         elif payload.startswith(claims.SETTLE):
             self._settle(payload)
+        elif payload.startswith(claims.IDENTITY):
+            self.renew(claims.identity_of(payload))
         elif payload.startswith(claims.VERSION):
             if not self.shard.knows(claims.number_of(payload), self._learnt):
                 self.hold(Hold.SHARD)

@@ -242,6 +242,11 @@ class Node:
         self._callers[backend] = caller
         self._find(backend)
 
+    def renew(self, backend: Backend, caller: Caller) -> None:
+        """Attach it from now on for a client that may do something else."""
+        if backend in self._callers:
+            self._callers[backend] = caller
+
     def detach(self, backend: Backend) -> None:
         """Nobody needs that way any more."""
         self._callers.pop(backend, None)

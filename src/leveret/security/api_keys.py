@@ -18,7 +18,7 @@ from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
 from leveret.core.errors import InvalidArgument, NotFound, TooMany
 from leveret.core.names import check_name
-from leveret.security.identity import parse_scopes
+from leveret.security.scopes import parse_scopes
 
 PREFIX = "lvk_"
 NUMBER_BYTES = 8

@@ -18,6 +18,7 @@ from leveret.security.peers import origin
 from leveret.security.users import FROM_HERE_ONLY, User
 
 BACKENDS = ("internal", "oauth2")
+TOKEN_BYTES_MAX = 16_384  # of a token in the place of a password: with many roles in it one has some KiB
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,119 +1,97 @@
-"""Who asks, and what the token that he came with allows.
+"""The identity of a client: a user, its tags, and what the token that it came with allows.
 
-A scope is `verb:pattern`: a verb of permissions (configure, write, read, or * for all of them) and a pattern of names
-in which * stands for anything. The scope `manage` lets a token use the tags of its user; without it a token has none.
+Every protocol asks the same methods. A stored user ("local") has the permissions that are stored for it; the scopes of
+an API key can only take away from them. Any other user has the scopes of its token, and nothing else.
 """
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from leveret.core.errors import AccessRefused, InvalidArgument
+from leveret.core.errors import AccessRefused
+from leveret.core.names import described
 from leveret.security.permissions import Access, Permissions, Resource
-
-VERBS = frozenset(get_args(Access))
-ANY = "*"
-MANAGE = "manage"
-DEFAULT_VHOST = "/"
-SCOPES_MAX = 100  # of one token: each is tried for each request
-SCOPE_CHARS_MAX = 300
+from leveret.security.scopes import MANAGE, scope_of
 
 
 class BadToken(AccessRefused):
-    """A token that proves nothing: forged, ended, or meant for somebody else."""
+    """A token that proves nothing: forged, expired, or issued for another server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks. Scopes of None are those of somebody with a password: they take nothing away."""
+    """A client that has proved who it is. Scopes of None take nothing away."""
 
     user: str
     tags: frozenset[str] = frozenset()
     scopes: tuple[str, ...] | None = field(default=None)
     local: bool = True
-    """Whether the user is one of ours, with permissions that count as well; otherwise the scopes are all there is."""
+    """Whether the user is stored, with permissions that count as well; otherwise the scopes are all there is."""
+    expires_ms: int | None = None
+    """When the proof ends; None: never."""
 
     def check(self, permissions: Permissions, vhost: str, resource: Resource, access: Access) -> None:
         """Refuse an access that is not allowed."""
-        if self.scopes is not None and not covers(self.scopes, access, resource.name):
-            raise AccessRefused(
-                f"{access} access to {resource.kind} '{resource.name}' in vhost '{vhost}' refused: "
-                f"the token of '{self.user}' has no scope {access}:{resource.name}"
-            )
         if self.local:
             permissions.check(self.user, vhost, resource, access)
-        else:
-            self.check_vhost(permissions, vhost)
+        if self.scopes is None and self.local:
+            return
+        name = resource.checked_name
+        if not any(scope_of(each).covers(access, name, vhost, self.local) for each in self.scopes or ()):
+            what = described(resource.kind, name, vhost)
+            raise AccessRefused(
+                f"{access} access to {what} refused for user '{self.user}': its token has no scope for it"
+            )
 
     def check_topic(
         self, permissions: Permissions, vhost: str, exchange: str, key: str, access: Literal["write", "read"]
     ) -> None:
-        """Refuse a key that is not allowed on a topic exchange."""
+        """Refuse a routing key that is not allowed on a topic exchange."""
         if self.local:
             permissions.check_topic(self.user, vhost, exchange, key, access)
+        elif not any(scope_of(each).covers_key(access, exchange, key, vhost, False) for each in self.scopes or ()):
+            what = described("exchange", exchange, vhost)
+            refused = f"{access} access to topic '{key}' in {what} refused for user '{self.user}'"
+            raise AccessRefused(f"{refused}: its token has no scope for it")
 
     def may_enter(self, permissions: Permissions, vhost: str) -> bool:
         """Whether it may open the virtual host."""
-        return permissions.may_enter(self.user, vhost) if self.local else vhost == DEFAULT_VHOST
+        if self.local:
+            return permissions.may_enter(self.user, vhost)
+        return any(scope_of(each).covers_vhost(vhost, False) for each in self.scopes or ())
+
+    def may_configure_in(self, permissions: Permissions, vhost: str) -> bool:
+        """Whether there may be a name in the virtual host that it may configure."""
+        if self.local:
+            return permissions.may_configure_in(self.user, vhost)
+        scopes = [scope_of(each) for each in self.scopes or ()]
+        return any(each.access in ("configure", "*") and each.covers_vhost(vhost, False) for each in scopes)
 
     def check_vhost(self, permissions: Permissions, vhost: str) -> None:
-        """Refuse who may do nothing in a virtual host, whether it is there or not."""
-        if self.local:
-            permissions.check_vhost(self.user, vhost)
-        elif vhost != DEFAULT_VHOST:
-            raise AccessRefused(f"access to vhost '{vhost}' refused: web tokens are for '{DEFAULT_VHOST}' only")
+        """Refuse a virtual host that it may not open, whether there is such a virtual host or not."""
+        if not self.may_enter(permissions, vhost):
+            raise AccessRefused(f"access to vhost '{vhost}' refused for user '{self.user}'")
+
+    def check_tag(self, *tags: str) -> None:
+        """Refuse a user that has none of these tags."""
+        if self.tags.isdisjoint(tags):
+            raise AccessRefused(f"'{self.user}' has none of the tags {', '.join(tags)}: ask an administrator")
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether the proof has ended."""
+        return self.expires_ms is not None and now_ms >= self.expires_ms
 
     def to_list(self) -> list[Any]:
-        """The form in which nodes forward it, fit for JSON."""
-        return [self.user, sorted(self.tags), self.scopes, self.local]
+        """The form in which nodes forward it and sessions keep it, fit for JSON."""
+        return [self.user, sorted(self.tags), self.scopes, self.local, self.expires_ms]
 
     @classmethod
     def from_list(cls, given: list[Any]) -> "Identity":
         """The reverse of to_list."""
-        user, tags, scopes, local = given
-        return cls(str(user), frozenset(tags), None if scopes is None else tuple(scopes), bool(local))
-
-    def check_tag(self, *tags: str) -> None:
-        """Refuse who has none of these tags."""
-        if self.tags.isdisjoint(tags):
-            raise AccessRefused(f"'{self.user}' has none of the tags {', '.join(tags)}: ask an administrator")
+        user, tags, scopes, local, expires_ms = given
+        scopes = None if scopes is None else tuple(str(each) for each in scopes)
+        return cls(str(user), frozenset(tags), scopes, bool(local), None if expires_ms is None else int(expires_ms))
 
 
 def tags_within(tags: frozenset[str], scopes: tuple[str, ...]) -> frozenset[str]:
     """The tags of a user that a token with these scopes may use."""
     return tags if MANAGE in scopes else frozenset()
-
-
-def parse_scopes(given: object) -> tuple[str, ...]:
-    """Checked scopes, from a list or from words separated by spaces."""
-    scopes = tuple(given.split()) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else None
-    if scopes is None or not all(isinstance(scope, str) for scope in scopes):
-        raise InvalidArgument("scopes are a list of words like write:orders.*")
-    if len(scopes) > SCOPES_MAX:
-        raise InvalidArgument(f"a token has at most {SCOPES_MAX} scopes, not {len(scopes)}: use patterns")
-    for scope in scopes:
-        verb, colon, pattern = scope.partition(":")
-        known = scope == MANAGE or (verb in VERBS | {ANY} and colon and pattern)
-        if not known or len(scope) > SCOPE_CHARS_MAX:
-            raise InvalidArgument(f"the scope {scope!r} is not {MANAGE} or like write:orders.*, {SCOPE_CHARS_MAX} long")
-    return scopes
-
-
-def covers(scopes: tuple[str, ...], access: Access, name: str) -> bool:
-    """Whether one of the scopes allows an access."""
-    for scope in scopes:
-        verb, _, pattern = scope.partition(":")
-        if verb in (access, ANY) and (pattern == ANY or _compiled(pattern).fullmatch(name)):
-            return True
-    return False
-
-
-@lru_cache(maxsize=10_000)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Repeated stars would make the search slow, and mean no more than one."""
-    parts = [re.escape(part) for part in re.split(r"\*+", pattern)]
-    # Each part at the first place where it is found, for good: there is nothing to gain by trying another one.
-    middle = "".join(f"(?>.*?{part})" for part in parts[1:-1])
-    return re.compile(parts[0] if len(parts) == 1 else f"{parts[0]}{middle}.*{parts[-1]}", re.DOTALL)

@@ -162,6 +162,11 @@ class Permissions:
         """Whether a user may open the virtual host: any entry will do, even one that allows nothing in it."""
         return (user, vhost) in self._rows
 
+    def may_configure_in(self, user: str, vhost: str) -> bool:
+        """Whether there may be a name in the virtual host that a user may configure."""
+        row = self._rows.get((user, vhost))
+        return row is not None and row.configure not in _NOTHING
+
     def check_vhost(self, user: str, vhost: str) -> None:
         """Refuse who may not open the virtual host."""
         if not self.may_enter(user, vhost):

@@ -1,32 +1,36 @@
-"""JSON Web Tokens of an OAuth2 issuer: whom they name, and what they allow.
+"""JSON Web Tokens of an OAuth2 issuer: verified here, and turned into an Identity by claims.py.
 
-Issuer, audience, subject and end have to be there. The scopes of a token are all that it allows: its user need not be
-one of ours. A token that was checked is remembered until it ends: checking a signature takes 50 to 100 us.
+Issuer, audience and end have to be there. The scopes of a token are all that it allows: its user need not be stored. A
+token that was verified is remembered until it ends: checking a signature takes 50 to 100 us.
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
 import jwt
 
 from leveret.core.errors import InvalidArgument
-from leveret.core.names import check_name
-from leveret.security.authentication import Credentials, Login
-from leveret.security.identity import BadToken, Identity, parse_scopes, tags_within
+from leveret.security.authentication import TOKEN_BYTES_MAX, Credentials, Login
+from leveret.security.claims import ClaimRules
+from leveret.security.identity import BadToken, Identity
 from leveret.security.jwks import Jwks
-from leveret.security.users import TAGS, tag_set
 
 REMEMBERED_MAX = 10_000
 REMEMBERED_MS = 60_000  # at most: so long it takes until a key that its issuer has withdrawn is not accepted any more
-TOKEN_CHARS_MAX = 16_384
 TOKEN_DOTS = 2  # header.claims.signature
+TYPES = frozenset(("jwt", "at+jwt", "application/at+jwt"))
+"""The header `typ` of access tokens, if there is one: others are for logouts, requests, proofs."""
+TOKEN_TYPES = frozenset(("bearer", "jwt", "at+jwt"))
+"""The claim `typ` of Keycloak: its ID and refresh tokens are signed by the same key."""
+NUMBER_MAX = 2**40  # seconds; more is no time
 _SIGNATURE_ONLY = {
     "verify_exp": False,
     "verify_nbf": False,
     "verify_iat": False,
-    "require": ["exp", "iss", "aud", "sub"],
+    "require": ["exp", "iss", "aud"],
 }
 
 
@@ -35,81 +39,79 @@ class Issuer:
     """Whose tokens are taken, and how they are read."""
 
     issuer: str
-    audience: str
-    keys: str
-    """File or URL of the JWK set."""
+    rules: ClaimRules = field(default_factory=ClaimRules)
     skew_s: int = 30
     """How far the clocks of the issuer and of this machine may differ."""
-    user_claim: str = "sub"
-    scope_claim: str = "scope"
-    tags_claim: str = "tags"
 
 
 class WebTokens:
     """The tokens of one issuer."""
 
-    def __init__(self, issuer: Issuer, keys: Jwks | None = None) -> None:
+    def __init__(self, issuer: Issuer, keys: Jwks) -> None:
         """Nothing is remembered, and no key was read."""
-        if not issuer.issuer or not issuer.audience:
-            raise InvalidArgument("tokens are taken for an issuer and an audience: give both")
+        if not issuer.issuer or not issuer.rules.resource_server_id:
+            raise InvalidArgument("tokens are taken for an issuer and a resource server: give both")
         self._issuer = issuer
-        self._keys = keys or Jwks(issuer.keys)
+        self._keys = keys
         self._remembered: dict[bytes, tuple[Identity, int]] = {}
         self._mutex = Lock()
 
+    @property
+    def audience(self) -> str:
+        """Whom access tokens are issued for: this server."""
+        return self._issuer.rules.resource_server_id
+
     def recall(self, token: str, now_ms: int) -> Identity | None:
-        """Whom a token names if it was checked lately; None says nothing."""
+        """Whom a token names if it was verified lately; None says nothing."""
         with self._mutex:
             known = self._remembered.get(_digest(token))
         return known[0] if known is not None and now_ms < known[1] else None
 
     def verify(self, token: str, now_ms: int) -> Identity:
         """Whom a token names; BadToken for one that proves nothing. May wait for the keys of the issuer."""
-        claims = self._claims(token, now_ms)
-        expires_ms = self._check_times(claims, now_ms)
-        user = claims.get(self._issuer.user_claim)
-        try:
-            if not isinstance(user, str) or not user:
-                raise InvalidArgument(f"the token has no {self._issuer.user_claim}")
-            check_name("user", user)
-            scopes = parse_scopes(claims.get(self._issuer.scope_claim, ""))
-            tags = tag_set(claims.get(self._issuer.tags_claim, ())) & TAGS
-        except InvalidArgument as error:
-            raise BadToken(f"the token cannot be used: {error}") from None
-        identity = Identity(user, tags_within(tags, scopes), scopes, local=False)
+        claims, expires_ms = self.claims(token, self.audience, now_ms)
+        if str(claims.get("typ", "bearer")).lower() not in TOKEN_TYPES:
+            raise BadToken("the token is no access token: send that, not the ID token or the refresh token")
+        identity = self._issuer.rules.identity(claims, expires_ms)
         self._remember(token, identity, min(expires_ms, now_ms + REMEMBERED_MS))
         return identity
 
-    def _claims(self, token: str, now_ms: int) -> dict[str, Any]:
-        """What a token says, if its issuer has signed it for us."""
-        if len(token) > TOKEN_CHARS_MAX:
-            raise BadToken(f"the token has over {TOKEN_CHARS_MAX} characters")
+    def claims(self, token: str, audience: str, now_ms: int) -> tuple[Mapping[str, Any], int]:
+        """What a token says, if the issuer has signed it for an audience, and when it ends."""
+        if len(token) > TOKEN_BYTES_MAX:
+            raise BadToken(f"the token has over {TOKEN_BYTES_MAX} characters")
         try:
-            name = jwt.get_unverified_header(token).get("kid")
-            key = self._keys.key(name, now_ms)
+            header = jwt.get_unverified_header(token)
+            if str(header.get("typ", "JWT")).lower() not in TYPES:
+                raise BadToken(f"the token is of the type {str(header['typ'])[:40]!r}, which is no access token")
+            if "crit" in header:
+                raise BadToken("the token asks for extensions that are not known here")
+            key = self._keys.key(header.get("kid"), now_ms)
             claims: dict[str, Any] = jwt.decode(
                 token,
-                key,
-                algorithms=[key.algorithm_name],
-                audience=self._issuer.audience,
+                key.key,
+                algorithms=key.algorithms,
+                audience=audience,
                 issuer=self._issuer.issuer,
                 options=_SIGNATURE_ONLY,  # type: ignore[arg-type]
             )
-        except (jwt.PyJWTError, ValueError, TypeError) as error:
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise BadToken(f"the token proves nothing: {error}") from None
-        return claims
+        return claims, self._check_times(claims, now_ms)
 
     def _check_times(self, claims: dict[str, Any], now_ms: int) -> int:
-        """Refuse a token whose time is over or has not come; gives the end, with what clocks may differ."""
+        """Refuse a token that has ended or has not begun; gives the end, with what clocks may differ."""
         skew_ms = self._issuer.skew_s * 1000
-        times = [claims["exp"], claims.get("nbf", 0)]
+        times = [claims["exp"], claims.get("nbf", 0), claims.get("iat", 0)]
         if any(isinstance(each, bool) or not isinstance(each, int | float) for each in times):
             raise BadToken("the token has times that are no numbers")
-        expires_ms = int(min(times[0], 2**40) * 1000) + skew_ms
+        if any(not 0 <= each <= NUMBER_MAX for each in times[1:]) or not times[0] >= 0:
+            raise BadToken("the token has times that are no times")
+        expires_ms = int(min(times[0], NUMBER_MAX) * 1000) + skew_ms
         if now_ms >= expires_ms:
-            raise BadToken("the token has ended: get another one")
-        if now_ms < times[1] * 1000 - skew_ms:
-            raise BadToken("the token is not good yet")
+            raise BadToken("the token has expired: get another one")
+        if now_ms < max(times[1:]) * 1000 - skew_ms:
+            raise BadToken("the token is not valid yet: are the clocks of the issuer and of this machine right?")
         return expires_ms
 
     def _remember(self, token: str, identity: Identity, until_ms: int) -> None:

@@ -28,6 +28,12 @@ FILE_BYTES_MAX = 1 << 20
 NODE_MESSAGE_BYTES_MAX = MESSAGE_BYTES_MAX // 2  # in a request of REST it is larger by a third, and has headers
 
 OPTIONS: dict[str, "Field[Any]"] = {each.name: each for each in fields(ServerOptions)}
+RENAMED = {
+    "jwt_issuer": "oauth_issuer",
+    "jwt_audience": "oauth_resource_server_id",
+    "jwt_keys": "oauth_keys",
+}
+"""Old names of options, which go on working."""
 
 
 def variable(name: str) -> str:
@@ -51,12 +57,14 @@ def server_options(flags: Mapping[str, Any], environ: Mapping[str, str], config:
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """What the environment says."""
-    names = {variable(name): name for name in OPTIONS}
+    names = {variable(name): RENAMED.get(name, name) for name in (*OPTIONS, *RENAMED)}
     found = {}
     for key, value in environ.items():
         if key.startswith(PREFIX) and key not in NOT_OPTIONS:
             if key not in names:
                 raise unknown_name("environment variable", key, list(names))
+            if names[key] in found:
+                raise InvalidArgument(f"{names[key]} is in the environment twice, by an old name too: keep one")
             found[names[key]] = value
     return found
 
@@ -64,11 +72,14 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def from_file(path: str) -> dict[str, Any]:
     """What a configuration file says; a section is the first word of the names in it."""
     found: dict[str, Any] = {}
-    for name, value in _flattened(_table(path)):
+    for given, value in _flattened(_table(path)):
+        name = RENAMED.get(given, given)
         if name not in OPTIONS:
             raise unknown_name(f"option in {Path(path).name}", name, list(OPTIONS))
         if name in found:
-            raise InvalidArgument(f"{name} is in {path} twice, with its section and without: keep one")
+            raise InvalidArgument(
+                f"{name} is in {path} twice, with its section and without, or by an old name: keep one"
+            )
         found[name] = value
     return found
 
@@ -115,8 +126,6 @@ def _check(options: ServerOptions) -> None:
         raise InvalidArgument("tls_crl needs tls_client_ca, whose certificates it revokes")
     if options.amqp_port is None and (options.amqps_port is None or not options.tls_cert):
         raise InvalidArgument("there is no port to listen on: give amqp_port, or tls_cert with amqps_port")
-    if bool(options.jwt_issuer) != bool(options.jwt_keys):
-        raise InvalidArgument("jwt_issuer and jwt_keys belong together: give both, or none")
     backend_names(options)
     if options.store is not None and not is_url(options.store):
         raise InvalidArgument("store is a URL such as postgresql://user@host/database: correct it")

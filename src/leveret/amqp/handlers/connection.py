@@ -28,6 +28,8 @@ from leveret.telemetry.logs import Log
 if TYPE_CHECKING:
     from leveret.amqp.connection import Connection, Peer
 
+UPDATE_IDS = (10, 70)
+
 LOG = Log("amqp")
 
 
@@ -104,7 +106,32 @@ def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
 
 
 def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> None:
-    """Take another secret of the same user: a password does not expire, so there is nothing to renew or to check."""
+    """Take another token of the same user; a password does not expire, so there is nothing to renew or to check."""
+    identity = connection.identity
+    assert identity is not None, "a running connection has logged in"
+    if identity.expires_ms is None:
+        connection.say(ConnectionUpdateSecretOk())
+    else:
+        connection.hub.renew(connection, method.new_secret)
+
+
+def renewed(connection: Connection, login: Login) -> None:
+    """Go on after a new token was verified: it has to be one of the same user, for the same virtual host."""
+    before, after = connection.identity, login.identity
+    assert before is not None, "a running connection has logged in"
+    if connection.state is not State.RUNNING:
+        return
+    if after is None or (after.user, after.local) != (before.user, before.local):
+        reason = login.reason if after is None else f"it is one of user '{after.user}'"
+        LOG.warning("token refused", **connection.who, user=before.user, reason=reason)
+        connection.fail(ProtocolError(Reply.NOT_ALLOWED, "New secret was refused by one of the backends"), *UPDATE_IDS)
+        return
+    try:
+        after.check_vhost(connection.hub.access.permissions, connection.vhost)
+    except AccessRefused as error:
+        connection.fail(ProtocolError(Reply.NOT_ALLOWED, str(error)), *UPDATE_IDS)
+        return
+    connection.renew(after)
     connection.say(ConnectionUpdateSecretOk())
 
 

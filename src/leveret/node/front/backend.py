@@ -23,6 +23,7 @@ from leveret.node.claims import (
     DURABLE,
     NAMES,
     VERSION,
+    identity,
     mark,
     number_of,
     numbered,
@@ -33,6 +34,7 @@ from leveret.node.front.relay import Conduit
 
 if TYPE_CHECKING:
     from leveret.node.front.connection import FrontConnection
+    from leveret.security.identity import Identity
 
 BODY_SIZE_AT = 4
 HAS_CONTENT = frozenset((b"\0\x3c\0\x32", b"\0\x3c\0\x3c", b"\0\x3c\0\x47"))  # basic.return, deliver and get-ok
@@ -133,6 +135,11 @@ class Backend(Conduit):
         self._is_marked = True
         self.last_mark += 1
         self.writer.method(0, mark(self.last_mark, urgent=urgent))
+
+    def renew(self, renewed: Identity) -> None:
+        """Let the shard know what the client may do from now on."""
+        self.writer.method(0, identity(renewed))
+        self.note()
 
     def hurry(self) -> int:
         """Let what was settled be durable soon; gives the mark that will say so, 0: it is."""

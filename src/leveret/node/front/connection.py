@@ -75,6 +75,9 @@ class Node(Protocol):
     def attach(self, backend: Backend, caller: Caller) -> None:
         """Find a way to the owner of a shard, now and whenever it changes; `FrontConnection.attached` is told."""
 
+    def renew(self, backend: Backend, caller: Caller) -> None:
+        """Attach it from now on for a client that may do something else."""
+
     def detach(self, backend: Backend) -> None:
         """Nobody needs that way any more."""
 
@@ -151,11 +154,22 @@ class FrontConnection(Connection):
         found = self.backends.get(home)
         if found is None:
             found = self.backends[home] = Backend(self, home)
-            assert self.identity is not None, "nobody opens a channel without logging in"
-            came = self.local, self.hub.replies.node
-            caller = Caller(self.peer, self.identity, self.vhost, self._introduction, *came)
-            self.node.soon(lambda: self.node.attach(found, caller))
+            self.node.soon(lambda: self.node.attach(found, self._caller))
         return found
+
+    @property
+    def _caller(self) -> Caller:
+        """What a shard has to know of the client."""
+        assert self.identity is not None, "nobody opens a channel without logging in"
+        came = self.local, self.hub.replies.node
+        return Caller(self.peer, self.identity, self.vhost, self._introduction, *came)
+
+    def renew(self, identity: Identity) -> None:
+        """Go on with a new token, here and in shards, and wherever those are served next."""
+        super().renew(identity)
+        for backend in self.backends.values():
+            self.node.renew(backend, self._caller)
+            backend.renew(identity)
 
     @property
     def _introduction(self) -> dict[str, object]:
