@@ -28,7 +28,7 @@ class Requests:
     def __init__(self, port: int, token: str) -> None:
         self.port = port
         self.token = token
-        self._head = f" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        self._head = f" HTTP/1.1\r\nHost: [::1]\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
 
     def request(self, line: str, body: Any = None) -> bytes:
         data = b"" if body is None else json.dumps(body).encode()

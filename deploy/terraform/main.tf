@@ -13,6 +13,7 @@ module "manifests" {
   redis         = var.redis
   blobs         = var.blobs
   epoch_base    = var.epoch_base
+  hosts         = var.hosts
   storage_class = var.storage_class
   extra_options = var.extra_options
 }

@@ -54,6 +54,12 @@ variable "storage_class" {
   default     = null
 }
 
+variable "hosts" {
+  description = "More names of the server, without TLS: that of an ingress, for example; *.name is all below one."
+  type        = list(string)
+  default     = []
+}
+
 variable "extra_options" {
   description = "More options of nodes, as environment variables."
   type        = map(string)

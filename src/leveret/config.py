@@ -119,6 +119,11 @@ class ServerOptions(StoreOptions):
     http_cert_login: bool = option(
         False, "let a verified client certificate be the user of HTTP requests that have no other credentials"
     )
+    http_hosts: str | None = option(
+        None,
+        "names of the server in the header Host, by commas; *.name is all below one, * is any; addresses, localhost "
+        "and, unless host is loopback, names without a dot are always taken",
+    )
     http_origins: str | None = option(None, "origins of web pages that may use HTTP from a browser; by commas")
     metrics_public: bool = option(False, "let every machine scrape /metrics without a login")
     auth_backends: str | None = option(

@@ -15,7 +15,7 @@ from tests.metrics.scene import fetch, scrape
 from tests.server_process import ServerProcess
 from tests.waiting import wait_until
 
-FROM_AFAR = {"X_Forwarded_For": "192.0.2.1"}
+FROM_AFAR = {"X_Forwarded_For": "192.0.2.1", "X_Forwarded_Proto": "https"}
 
 
 def login(name: str, password: str = "secret") -> dict[str, str]:

@@ -90,7 +90,7 @@ def test_what_a_deleted_user_sent_in_doubt_does_not_count(world: FrontWorld) -> 
 def asked(nodes: Nodes, node: str, path: str, authorization: str) -> socket.socket:
     """A request that was sent, and need not have been read."""
     sent = socket.create_connection(("127.0.0.1", nodes.http_port(node)), PATIENCE_S)
-    sent.sendall(f"GET {path} HTTP/1.1\r\nHost: here\r\nAuthorization: {authorization}\r\n\r\n".encode())
+    sent.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\n\r\n".encode())
     return sent
 
 

@@ -239,7 +239,7 @@ def test_a_page_of_a_named_origin_may_change_something(clock: leveret.ManualCloc
 def test_a_slow_body_does_not_hold_up_others(world: RestWorld, orders: leveret.Queue) -> None:
     async def scenario() -> list[int]:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
-        head = f"POST /queues/orders/messages HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.token}\r\n"
+        head = f"POST /queues/orders/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {world.token}\r\n"
         body = json.dumps({"payload": "slow"}).encode()
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
         statuses = []

@@ -20,6 +20,9 @@ locals {
     LEVERET_ETCD               = join(",", var.etcd)
     LEVERET_REDIS              = var.redis
     LEVERET_BLOBS              = var.blobs
+    LEVERET_HTTP_HOSTS = join(",", concat(
+      [for suffix in ["", ".svc", ".svc.cluster.local"] : "*.${var.namespace}${suffix}"], ["*.leveret-nodes"], var.hosts
+    ))
   }, var.extra_options)
 
   storage = var.storage_class == null ? {} : { storageClassName = var.storage_class }

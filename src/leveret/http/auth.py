@@ -22,7 +22,6 @@ from leveret.security.authentication import Authentication, Credentials, Login
 from leveret.security.identity import Identity
 from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.passwords import encoded
-from leveret.security.peers import is_loopback
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import Log
 
@@ -94,16 +93,15 @@ class Auth:
         if given is None:
             return self._by_session(request) or self._by_certificate(request)
         self.check_secrecy(request)
-        peer = request.peer
         if given.scheme == "basic":
-            return self._by_password(given.value, peer.host)
+            return self._by_password(given.value, request.sender)
         if given.scheme == "bearer":
-            return self._authenticate(Credentials(None, given.value.encode()), peer.host)
+            return self._authenticate(Credentials(None, given.value.encode()), request.sender)
         raise _unauthorized("the scheme of the credentials is not known here")
 
     def check_secrecy(self, request: Request) -> None:
         """Refuse what proves somebody and can be read on its way."""
-        if not (request.peer.tls or self._secrets_in_clear or is_loopback(request.peer.host)):
+        if not (request.is_local or request.is_encrypted or self._secrets_in_clear):
             raise Refusal(403, "passwords and tokens are taken from other machines by TLS only: use https")
 
     def _by_session(self, request: Request) -> Identity | None:
@@ -133,7 +131,7 @@ class Auth:
         name = request.peer.certificate_name
         if name is None or not self._certificates:
             return None
-        return self._authentication.certified(name, request.peer.host)
+        return self._authentication.certified(name, request.sender)
 
     # Passwords
 

@@ -10,9 +10,13 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from leveret.core.errors import LeveretError
 from leveret.net.admission import Slot
 from leveret.security.identity import Identity
+from leveret.security.peers import is_loopback, through_proxy
 from leveret.telemetry.trace_context import parse
 
 REQUEST_ID = b"x-request-id"
+FORWARDED_PROTO = b"x-forwarded-proto"
+FORWARDED = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", FORWARDED_PROTO, b"x-real-ip"))
+"""What proxies add to a request."""
 _ID = re.compile(rb"[A-Za-z0-9._~+/=:-]{1,128}")  # nothing that could forge a line of a log or of an answer
 FIELDS_MAX = 1_000  # of a query or a form: each costs a string and a place in a dictionary
 
@@ -67,6 +71,24 @@ class Request:
     def header(self, name: bytes) -> str:
         """The value of a header as text, "" when it is not there."""
         return self.headers.get(name, b"").decode("latin-1")
+
+    @property
+    def sender(self) -> str:
+        """The address that logins and rights of loopback are decided by: one of a proxy is marked as such."""
+        host = self.peer.host
+        return host if FORWARDED.isdisjoint(self.headers) else through_proxy(host)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it was sent on this machine, and not by a proxy for a client that may be anywhere."""
+        return is_loopback(self.sender)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it came by TLS: up to here, or to a proxy on this machine that says so."""
+        if self.peer.tls:
+            return True
+        return self.header(FORWARDED_PROTO).lower() == "https" and is_loopback(self.peer.host)
 
     @cached_property
     def id(self) -> str:

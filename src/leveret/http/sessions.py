@@ -171,5 +171,5 @@ def cookie(request: Request) -> str:
 def cookie_line(key: str, request: Request) -> tuple[str, str]:
     """The header that makes a browser keep a session; "" makes it forget."""
     age_s = AGE_MS_MAX // 1000 if key else 0
-    secure = "; Secure" if request.peer.tls else ""
+    secure = "; Secure" if request.is_encrypted else ""
     return "Set-Cookie", f"{cookie_name(request)}={key}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}"

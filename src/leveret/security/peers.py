@@ -6,6 +6,14 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 _IPV6_PREFIX_BITS = 64  # one customer has a whole /64: counting single addresses would count nothing
 
 
+_PROXIED = " through a proxy"
+
+
+def through_proxy(peer: str) -> str:
+    """The address of a proxy that stands for a client which is somewhere else: never loopback."""
+    return peer + _PROXIED
+
+
 @lru_cache(maxsize=10_000)  # it is asked for each request of HTTP, and reading an address takes longer than the rest
 def is_loopback(peer: str) -> bool:
     """Whether the address is of this machine; what is not an address is not."""
@@ -15,7 +23,7 @@ def is_loopback(peer: str) -> bool:
 
 def origin(peer: str) -> str:
     """The address under which failures are counted."""
-    address = _address(peer)
+    address = _address(peer.removesuffix(_PROXIED))
     if isinstance(address, IPv6Address):
         return str(IPv6Network((int(address), _IPV6_PREFIX_BITS), strict=False))
     return "" if address is None else str(address)

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from leveret.config import ServerOptions
-from leveret.net.addresses import with_port
+from leveret.http.hosts import Hosts
+from leveret.net.addresses import announced_host, host_names, with_port
 from leveret.net.listener import bind
+from leveret.security.peers import is_loopback
 from leveret.server.exits import CannotListen
 
 Sockets = dict[str, list[socket.socket]]
@@ -25,7 +27,7 @@ def bound_sockets(options: ServerOptions) -> Iterator[Sockets]:
         "sqs": options.sqs_port,
         "sqs+tls": options.sqs_tls_port if options.tls_cert else None,
     }
-    hosts = [host.strip() for host in options.host.split(",")]
+    hosts = listened_on(options)
     sockets: Sockets = {}
     try:
         for name, port in ports.items():
@@ -57,3 +59,17 @@ def address(bound: socket.socket) -> str:
 def announced(sockets: Sockets, host: str) -> dict[str, str]:
     """Where clients of other machines come to, by protocol."""
     return {name: with_port(host, bound[0].getsockname()[1]) for name, bound in sockets.items()}
+
+
+def listened_on(options: ServerOptions) -> list[str]:
+    """The addresses of the option `host`."""
+    return [host.strip() for host in options.host.split(",")]
+
+
+def hosts_of(options: ServerOptions) -> Hosts:
+    """The names that clients without TLS may call the server by."""
+    listening = listened_on(options)
+    names = [announced_host(host) for host in listening] + host_names(options.http_hosts)
+    if options.announce is not None:
+        names.append(options.announce)
+    return Hosts(names, undotted=not all(is_loopback(host) for host in listening))

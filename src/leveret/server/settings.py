@@ -11,7 +11,7 @@ from leveret.config import ServerOptions, StoreOptions
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.options import options_of, unknown_name
 from leveret.journal.store_url import is_url
-from leveret.net.addresses import can_be_called
+from leveret.net.addresses import can_be_called, host_names
 from leveret.node.handshake import check_name
 from leveret.node.wire import MESSAGE_BYTES_MAX
 from leveret.security.cluster_secret import check_secrets
@@ -127,6 +127,7 @@ def _check(options: ServerOptions) -> None:
     if options.amqp_port is None and (options.amqps_port is None or not options.tls_cert):
         raise InvalidArgument("there is no port to listen on: give amqp_port, or tls_cert with amqps_port")
     backend_names(options)
+    host_names(options.http_hosts)
     if options.store is not None and not is_url(options.store):
         raise InvalidArgument("store is a URL such as postgresql://user@host/database: correct it")
     if options.cluster is not None:

@@ -4,12 +4,15 @@ import socket
 
 from leveret.config import ServerOptions
 from leveret.http.limits import Limits
+from leveret.http.origins import parse_origins, refuse_pages
+from leveret.http.request import Request
 from leveret.http.server import HttpServer
 from leveret.http.sqs.account import Account
 from leveret.http.sqs.service import Service
 from leveret.http.sqs.settings import Settings
 from leveret.net.admission import Admission
 from leveret.security.server_tls import ServerTls
+from leveret.server.addresses import hosts_of
 from leveret.telemetry.logs import Log
 
 BODY_BYTES_MAX = 8 << 20  # a form with ten messages of together 1 MiB, each byte percent-encoded, and the rest
@@ -36,8 +39,15 @@ class SqsServer:
         if not account.settings.auth and options.sqs_port is not None:
             LOG.warning("signatures not checked", advice="sqs_auth is off: everybody who can connect may do everything")
         self._account = account
+        self._hosts = hosts_of(options)
+        self._origins = parse_origins(options.http_origins)
+        service.check_sender = self._check_sender
         limits = Limits(body_bytes_max=BODY_BYTES_MAX, handshake_s=options.handshake_timeout_s)
         self._http = HttpServer(service, limits, admission, account.guard.clock, service.refuse)
+
+    def _check_sender(self, request: Request) -> None:
+        self._hosts.check(request)
+        refuse_pages(request, self._origins)
 
     def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
         """Accept connections; by TLS if it is given."""

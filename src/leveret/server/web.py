@@ -21,7 +21,7 @@ from leveret.http.management.routes import ROUTES
 from leveret.http.management.site import Site
 from leveret.http.metrics import handler as metrics
 from leveret.http.metrics.exporter import Exporter
-from leveret.http.origins import own_pages_only
+from leveret.http.origins import own_pages_only, parse_origins
 from leveret.http.problem import problem
 from leveret.http.request import Request
 from leveret.http.rest.api import OPEN_PATHS, RestApi
@@ -33,6 +33,7 @@ from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
 from leveret.security.server_tls import ServerTls
+from leveret.server.addresses import hosts_of
 from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.server.shared import Shared
 from leveret.sink.elsewhere import Elsewhere
@@ -82,7 +83,8 @@ class Web:
         """What has to be waited for before anything is answered by what users and queues there are."""
         self._console = throttle.wrap(console.Console(self.login))
         self._rest = self._auth.wrap(throttle.wrap(Router(api.routes())), OPEN_PATHS)
-        origins = frozenset(each.strip() for each in (options.http_origins or "").split(",") if each.strip())
+        self._hosts = hosts_of(options)
+        origins = parse_origins(options.http_origins)
         handler = own_pages_only(self._answer_surely, origins)
         self.server = HttpServer(
             cross_origin(handler, problem, origins), limits_of(options), admission, clock, is_health=health.owns
@@ -90,7 +92,10 @@ class Web:
 
     def _answer_surely(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer when nothing is in doubt; who looks after the server is answered anyway."""
-        doubt = None if health.owns(request) or metrics.owns(request) else self.doubt()
+        is_health = health.owns(request)
+        if not is_health:
+            self._hosts.check(request)  # balancers ask after the health by any name, and learn nothing else
+        doubt = None if is_health or metrics.owns(request) else self.doubt()
         return self._answer(request) if doubt is None else self._answer_after(doubt, request)
 
     async def _answer_after(self, doubt: Awaitable[None], request: Request) -> Answer:

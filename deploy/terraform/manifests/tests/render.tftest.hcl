@@ -25,6 +25,10 @@ run "values_are_put_in" {
     error_message = "the base of epochs is not put in"
   }
   assert {
+    condition     = strcontains(output.objects["configmap"].data["LEVERET_HTTP_HOSTS"], "*.messaging.svc,")
+    error_message = "nodes do not answer to the names of their services"
+  }
+  assert {
     condition     = output.objects["horizontalpodautoscaler"].spec.minReplicas == 5
     error_message = "there may be fewer nodes than asked for"
   }

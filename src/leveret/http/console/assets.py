@@ -5,6 +5,7 @@ from hashlib import blake2b
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from leveret.http.page_headers import page_headers
 from leveret.http.request import Request
 from leveret.http.response import Response
 
@@ -16,22 +17,8 @@ TYPES = {
     "svg": "image/svg+xml",
     "txt": "text/plain; charset=utf-8",
 }
-POLICY = "; ".join(
-    (
-        "default-src 'self'",
-        "img-src 'self' data:",
-        "object-src 'none'",
-        "base-uri 'none'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-    )
-)
 HEADERS = (
-    ("Content-Security-Policy", POLICY),
-    ("X-Frame-Options", "DENY"),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
+    *page_headers(),
     # A browser asks each time whether it has the newest: a server that was upgraded meets no old page.
     ("Cache-Control", "no-cache"),
 )

@@ -76,9 +76,7 @@ class Login:
             raise Refusal(413, f"a login has at most {BODY_BYTES_MAX} bytes: send a name and a password")
         self._auth.check_secrecy(request)
         given = LOGIN.read("the body", json_body(request))
-        return self._decided(
-            request, self._auth.by_name(given["user"], given["password"], request.peer.host, "console")
-        )
+        return self._decided(request, self._auth.by_name(given["user"], given["password"], request.sender, "console"))
 
     async def _decided(self, request: Request, who: Identity | Awaitable[Identity]) -> Answer:
         try:

@@ -7,17 +7,13 @@ import asyncio
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed
 from leveret.http.management.refusals import NO_CACHE, answer
+from leveret.http.page_headers import page_headers
 from leveret.http.response import Response
 from leveret.http.router import Answer
 
 # Of an origin of its own and without scripts: it is a file, and may say anything.
-POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
-HEADERS = (
-    ("Content-Security-Policy", POLICY),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    *NO_CACHE,
-)
+POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+HEADERS = (*page_headers(POLICY, framed=True), *NO_CACHE)
 
 
 async def list_all(call: Call) -> Answer:

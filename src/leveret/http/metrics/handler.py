@@ -16,11 +16,9 @@ from leveret.http.request import FIELDS_MAX, Refusal, Request
 from leveret.http.response import Response, Stream
 from leveret.http.router import Answer, Router
 from leveret.http.server import Handler
-from leveret.security.peers import is_loopback
 from leveret.telemetry.exposition import Format, wanted
 
 PATH = b"/metrics"
-FORWARDED = (b"forwarded", b"x-forwarded-for", b"via")
 LONG_ONES_MAX = 4  # at the same time: each may be of a hundred thousand queues, a second of work
 NO_STORE = (("Cache-Control", "no-store"), ("Vary", "Accept"))
 
@@ -49,7 +47,7 @@ class Metrics:
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request."""
-        if is_local(request):
+        if request.is_local:
             return self._open(request)
         return self._limited(request) if self._public else self._guarded(request)
 
@@ -100,11 +98,6 @@ def query(request: Request) -> list[tuple[str, str]]:
         raise Refusal(
             400, f"the query has over {FIELDS_MAX} fields, or bytes that are no percent-encoded UTF-8: correct it"
         ) from None
-
-
-def is_local(request: Request) -> bool:
-    """Whether a request comes from this machine, and not only through it."""
-    return is_loopback(request.peer.host) and not any(name in request.headers for name in FORWARDED)
 
 
 def owns(request: Request) -> bool:

@@ -10,6 +10,7 @@ from leveret.embedded.broker import VHOST
 from leveret.http.bulk import asked_for, came_of
 from leveret.http.desk import Desk
 from leveret.http.idempotency import KEY_HEADER, Idempotency
+from leveret.http.page_headers import page_headers
 from leveret.http.problem import detail_of
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
@@ -39,7 +40,8 @@ REFUSED = 400
 ACTS = 100  # that are told unless others are asked for
 PAGE = "docs.html"
 SCRIPT = "docs.js"
-OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js"))
+STYLE = "docs.css"
+OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js", b"/docs/docs.css"))
 """What needs no login: it says nothing about the server but what is public anyway."""
 
 
@@ -112,6 +114,7 @@ class RestApi:
             ("GET", "/openapi.json"): lambda request: _described(),
             ("GET", "/docs"): partial(_asset, PAGE, "text/html; charset=utf-8"),
             ("GET", "/docs/docs.js"): partial(_asset, SCRIPT, "text/javascript; charset=utf-8"),
+            ("GET", "/docs/docs.css"): partial(_asset, STYLE, "text/css; charset=utf-8"),
         }
 
     def _run(self, operation: Operation, request: Request) -> Answer | Awaitable[Answer]:
@@ -185,5 +188,4 @@ def _described() -> Response:
 def _asset(name: str, content_type: str, request: Request) -> Response:
     """A file of the page; it asks no other server for anything."""
     body = (files("leveret.http.rest") / "page" / name).read_bytes()
-    policy = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'"
-    return Response(200, body, content_type, (("Content-Security-Policy", policy),))
+    return Response(200, body, content_type, page_headers())

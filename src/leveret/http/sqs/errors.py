@@ -115,6 +115,8 @@ FAULTS: dict[str, Fault] = {
         403,
         "User: {user} is not authorized to perform: sqs:{action} on resource: {resource}",
     ),
+    "CrossSite": Fault("AccessDeniedException", "AccessDenied", 403),
+    "MisdirectedRequest": Fault("MisdirectedRequestException", "MisdirectedRequest", 421),
     "ServiceUnavailable": Fault("ServiceUnavailable", "ServiceUnavailable", 503),
     "InternalFailure": Fault("InternalFailure", "InternalFailure", 500, "The server failed; its log says how."),
     "PayloadTooLarge": Fault("RequestEntityTooLargeException", "RequestEntityTooLarge", 413),
@@ -150,7 +152,13 @@ KINDS: dict[type[errors.LeveretError], str] = {
     errors.DamagedJournal: "InternalFailure",
     errors.WrongKey: "InternalFailure",
 }
-STATUSES = {413: "PayloadTooLarge", 429: "RequestThrottled", 503: "ServiceUnavailable"}
+STATUSES = {
+    403: "CrossSite",
+    413: "PayloadTooLarge",
+    421: "MisdirectedRequest",
+    429: "RequestThrottled",
+    503: "ServiceUnavailable",
+}
 
 
 class SqsError(errors.LeveretError):

@@ -95,12 +95,15 @@ class Service:
         chance = secrets.token_hex(10)
         self._prefix = f"{chance[:8]}-{chance[8:12]}-4{chance[12:15]}-8{chance[15:18]}-"
         self._numbers = count(secrets.randbelow(REQUEST_IDS))
+        self.check_sender: Callable[[Request], None] = lambda request: None
+        """Refuses requests for other servers, and of web pages."""
 
     def __call__(self, request: Request) -> Answer:
         """Answer a request."""
         wire = JSON if b"x-amz-target" in request.headers else QUERY
         request_id = self._request_id()
         try:
+            self.check_sender(request)
             answer = self._perform(request, wire, request_id)
         except LeveretError as error:
             refused = sqs_error(error)
