@@ -208,8 +208,15 @@ class ServerOptions(StoreOptions):
     )
     disk_alarm_bytes: int = option(512 * MIB, "free disk space below which publishers are blocked")
     plain_auth_remote: bool = option(False, "let passwords come from other machines without TLS")
-    default_user: str | None = option("guest", "administrator of a server that has no user at all; off is none")
-    default_password: str = option("guest", "its password; not a flag", secret=True)
+    default_user: str | None = option(
+        "guest",
+        "administrator that is made when there is no user; guest with a random password is called admin; off is none",
+    )
+    default_password: str = option(
+        "",
+        "its password; not a flag; default: guest for guest on loopback, else a random one, printed once",
+        secret=True,
+    )
     audit_bytes_max: int = option(
         32 * MIB, "bytes that each of the three audit logs keeps: administration, clients, refusals", at_least=MIB
     )

@@ -123,7 +123,7 @@ def test_a_file_that_is_missing_or_too_long_is_refused(tmp_path: Path) -> None:
         ({"http_cert_login": "on"}, "http_cert_login needs tls_client_ca"),
         ({"tls_cert": "cert.pem", "tls_crl": "revoked.crl"}, "tls_crl needs tls_client_ca"),
         ({**NODE, "cluster_tls_crl": "revoked.crl"}, "cluster_tls_crl needs cluster_tls_ca"),
-        ({"default_user": "admin"}, "default_password of its own"),
+        ({"default_user": "admin", "default_password": "guest"}, "choose another, or leave it out"),
         ({"amqp_port": "off"}, "no port to listen on"),
         ({"blob_bytes": "0"}, "blob_bytes must be positive"),
         ({"cluster": "shop"}, "cluster needs store"),

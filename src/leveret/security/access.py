@@ -55,11 +55,13 @@ class Access:
                 (dropped if removed else taken)(self, definition)
         self.generation += 1
 
-    def add_default_user(self, name: str, password_hash: str) -> None:
-        """The first user, who may do everything, unless there is one."""
-        if not len(self.users):
-            self.add_user(name, password_hash, [ADMINISTRATOR])
-            self.set_permission(name, "/", EVERYTHING, EVERYTHING, EVERYTHING)
+    def add_default_user(self, name: str, password_hash: str) -> bool:
+        """Add the first user, who may do everything; False when there is one already."""
+        if len(self.users):
+            return False
+        self.add_user(name, password_hash, [ADMINISTRATOR])
+        self.set_permission(name, "/", EVERYTHING, EVERYTHING, EVERYTHING)
+        return True
 
     # Users
 

@@ -35,13 +35,13 @@ from leveret.security.access import Access
 from leveret.security.client_tls import ClientTls
 from leveret.security.cluster_secret import PEERS, cluster_keys
 from leveret.security.mutual_tls import MutualTls
-from leveret.security.passwords import hash_password
 from leveret.security.server_tls import ServerTls
 from leveret.server.addresses import Sockets, announced, bound_sockets
 from leveret.server.administration.site import Site as Ground
 from leveret.server.alerting import alerting_of
 from leveret.server.authentication import authentication_of
 from leveret.server.control import ControlServer
+from leveret.server.first_user import make_first_user
 from leveret.server.management import management_site
 from leveret.server.node_edges import NodeEdges
 from leveret.server.process import LOG, Server, audit_of, held, limits_of, noticed, raise_file_limit, tls_of
@@ -156,7 +156,7 @@ class NodeServer(Server):
         self._handle_signals()
         sharing = await shared.start(access.users)
         await joined.start(announced(self._sockets, self._place.announce))
-        await self._add_default_user(joined.node, access)
+        await make_first_user(options, self._sockets, access, lambda verb: joined.node.decide(lambda core: verb()))
         audit = self._audit
         ground = self._ground(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)
@@ -225,13 +225,6 @@ class NodeServer(Server):
         """An operator wants this node to go, and others have its shards."""
         self._signal = "drain"
         self._stopping.set()
-
-    async def _add_default_user(self, node: Node, access: Access) -> None:
-        """Make the first user of the cluster, if nobody has."""
-        default = self._default_user()
-        if default is not None and not len(access.users):
-            stored = await asyncio.to_thread(hash_password, default[1])
-            await node.decide(lambda core: access.add_default_user(default[0], stored))
 
 
 async def _decided(node: Node, verb: Callable[[], Any]) -> Any:

@@ -40,6 +40,7 @@ from leveret.server.alarms import Alarms, gauges
 from leveret.server.alerting import alerting_of
 from leveret.server.authentication import authentication_of
 from leveret.server.control import ControlServer, durably
+from leveret.server.first_user import make_first_user
 from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
 from leveret.server.remote_control import RemoteControl
@@ -213,8 +214,8 @@ class Server:
         admissions = Admissions.of(options)
         raise_file_limit(admissions)
         with guard as core:
-            access = Access(core, self._default_user())
-        self._broker.flush()
+            access = Access(core, None)
+        await make_first_user(options, self._sockets, access, durably(guard))
         shared = Shared(options, guard.clock)
         authentication = authentication_of(options, access, shared.failures("token"))
         with guard:
@@ -256,11 +257,6 @@ class Server:
             edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
             for bound in sockets:
                 edge.listen(bound, self._tls if name in WITH_TLS else None)
-
-    def _default_user(self) -> tuple[str, str] | None:
-        """The first user of an empty broker."""
-        name = self._options.default_user
-        return None if name is None else (name, self._options.default_password)
 
     def _addresses(self) -> dict[str, str]:
         """Where clients can come to, by protocol."""

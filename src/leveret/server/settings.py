@@ -14,6 +14,7 @@ from leveret.journal.store_url import is_url
 from leveret.net.addresses import can_be_called, host_names
 from leveret.node.handshake import check_name
 from leveret.node.wire import MESSAGE_BYTES_MAX
+from leveret.security.access import GUEST
 from leveret.security.cluster_secret import check_secrets
 from leveret.security.peers import is_loopback
 from leveret.server import values
@@ -134,13 +135,9 @@ def _check(options: ServerOptions) -> None:
         _check_node(options)
     if options.redis is not None:
         check_redis_url(options.redis)
-    default = ServerOptions()
-    if (
-        options.default_user not in (None, default.default_user)
-        and options.default_password == default.default_password
-    ):
+    if options.default_password == GUEST[1] and options.default_user not in (None, GUEST[0]):
         # The well-known password is harmless only with the name that is let in from this machine alone.
-        raise InvalidArgument("default_user needs a default_password of its own")
+        raise InvalidArgument("default_password is a well-known one: choose another, or leave it out for a random one")
     options_of(broker_options(options))
 
 

@@ -24,7 +24,7 @@ KINDS = {
     "spare room": re.compile(SPARE_NAME),
     "audit log": re.compile(r"audit(-\w+)?(\.1)?\.jsonl"),
     "past alerts": re.compile(r"alerts(\.1)?\.jsonl"),
-    "about itself": re.compile(rf"{META_NAME}|{LOCK_NAME}|control\.sock"),
+    "about itself": re.compile(rf"{META_NAME}|{LOCK_NAME}|control\.sock|first-password"),
     LEFTOVERS: re.compile(rf".*{re.escape(TEMPORARY)}"),
 }
 """By the path below the directory; the first that fits."""
