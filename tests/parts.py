@@ -17,6 +17,7 @@ DEBIAN_PACKAGES = {
     "amqp-publish": "amqp-tools",
     "chromium": "chromium",
     "etcd": "etcd-server",
+    "haproxy": "haproxy",
     "initdb": "postgresql",
     "ip": "iproute2",
     "java": "default-jre-headless",

@@ -203,6 +203,15 @@ class ServerOptions(StoreOptions):
     half_open_per_ip_max: int = option(
         500, "the same for one address: a new one closes its oldest connection that has not authenticated", at_least=1
     )
+    proxy_protocol: str | None = option(
+        None,
+        "listeners (amqp, amqps, http, https, sqs, sqs+tls) whose connections come from load balancers that tell the "
+        "client's address by PROXY protocol version 2; by commas",
+    )
+    proxy_protocol_from: str = option(
+        "127.0.0.0/8,::1",
+        "addresses and networks of those load balancers, by commas; connections of others are refused",
+    )
     memory_limit: float = option(
         0.6, "memory above which publishers are blocked: a share of what the process may have, or a size"
     )

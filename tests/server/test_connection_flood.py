@@ -73,7 +73,7 @@ def test_sockets_that_never_authenticate_keep_nobody_out(tmp_path: Path, name: s
 
 
 def test_requests_without_a_login_do_not_keep_a_connection(tmp_path: Path) -> None:
-    request = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    request = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with ServerProcess(tmp_path, *LIMITS) as server:
         earlier = pika.BlockingConnection(pika.URLParameters(server.url))
         with earlier, flooded(server.ports["http"], request):

@@ -1,8 +1,10 @@
 import dataclasses
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
 
+from leveret.cli.serve import configure
 from leveret.config import MIB, ServerOptions
 from leveret.core.errors import InvalidArgument
 from leveret.server.settings import OPTIONS, broker_options, flag, server_options, variable
@@ -126,6 +128,8 @@ def test_a_file_that_is_missing_or_too_long_is_refused(tmp_path: Path) -> None:
         ({"default_user": "admin", "default_password": "guest"}, "choose another, or leave it out"),
         ({"amqp_port": "off"}, "no port to listen on"),
         ({"blob_bytes": "0"}, "blob_bytes must be positive"),
+        ({"proxy_protocol": "amqp,smtp"}, "proxy_protocol is a list by commas of amqp, amqps,"),
+        ({"proxy_protocol": "amqp", "proxy_protocol_from": "10.0.0.1/8"}, "addresses and networks by commas"),
         ({"cluster": "shop"}, "cluster needs store"),
         ({**NODE, "message_bytes_max": "33MiB"}, "message_bytes_max of a node is at most"),
         ({**NODE, "announce": "10.0.0.1:5672"}, "announce is a host"),
@@ -170,6 +174,14 @@ def test_every_default_can_be_written_down() -> None:
 
 def test_names_derive_from_the_option() -> None:
     assert (flag("amqp_port"), variable("amqp_port")) == ("--amqp-port", "LEVERET_AMQP_PORT")
+
+
+def test_every_option_that_is_no_secret_is_a_flag() -> None:
+    parser = ArgumentParser()
+    configure(parser)
+    flags = {each for action in parser._actions for each in action.option_strings}
+    public = {flag(name) for name, option in OPTIONS.items() if not option.metadata["secret"]}
+    assert public <= flags
 
 
 def test_the_broker_gets_its_own_options_only() -> None:

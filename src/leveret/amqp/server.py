@@ -22,6 +22,7 @@ from leveret.amqp.sockets import Socket
 from leveret.core.errors import JournalFailed
 from leveret.net.admission import Admission
 from leveret.net.listener import Listener
+from leveret.net.proxy_protocol import Proxies
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.logins import Attempt
@@ -68,9 +69,9 @@ class AmqpServer:
 
     # Coming and going
 
-    def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
-        """Accept connections; by TLS if it is given."""
-        self._listeners.append(Listener(bound, partial(self._accepted, tls), self.admission.make_room))
+    def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
+        """Accept connections; by TLS if it is given, from load balancers if these are given."""
+        self._listeners.append(Listener(bound, partial(self._accepted, tls), self.admission.make_room, proxies))
 
     def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
         """Let a client in, or send it away."""

@@ -31,6 +31,7 @@ from leveret.http.reserved import DEADLINE_S, ReservedConnection
 from leveret.http.response import Response, Stream, status_line
 from leveret.net.admission import Admission
 from leveret.net.listener import Listener
+from leveret.net.proxy_protocol import Proxies
 from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import LimitedEvent, Log
 
@@ -86,9 +87,9 @@ class HttpServer:
 
     # Coming and going
 
-    def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
-        """Accept connections; by TLS if it is given."""
-        self._listeners.append(Listener(bound, partial(self._accepted, tls), self._admission.make_room))
+    def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
+        """Accept connections; by TLS if it is given, from load balancers if these are given."""
+        self._listeners.append(Listener(bound, partial(self._accepted, tls), self._admission.make_room, proxies))
 
     def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
         """Let a client in, or send it away."""

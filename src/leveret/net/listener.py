@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 
+from leveret.net.proxy_protocol import Accepted, Proxies, ProxyProtocol
 from leveret.telemetry.logs import Log
 
 BACKLOG = 1_024
@@ -26,7 +27,6 @@ OPTIONS = {
     (socket.IPPROTO_TCP, socket.TCP_NODELAY): 1,
 }
 
-Accepted = Callable[[socket.socket, str, int], None]
 LOG = Log("net")
 
 
@@ -49,14 +49,22 @@ def bind(host: str, port: int) -> socket.socket:
 class Listener:
     """Accepts by itself, not by the loop: who is one too many is to be sent away before TLS costs anything."""
 
-    def __init__(self, bound: socket.socket, accepted: Accepted, make_room: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        bound: socket.socket,
+        accepted: Accepted,
+        make_room: Callable[[], bool] = lambda: False,
+        proxies: Proxies | None = None,
+    ) -> None:
         """Listen on a bound socket; `accepted` is called with each client's socket and address.
 
-        `make_room` closes another connection when no file descriptor is left; False when none can be spared.
+        `make_room` closes another connection when no file descriptor is left; False when none can be spared. With
+        `proxies`, each connection begins with a header that tells the address.
         """
         self._loop = asyncio.get_running_loop()
         self._socket = bound
-        self._accepted = accepted
+        self._proxy = None if proxies is None else ProxyProtocol(proxies, accepted)
+        self._accepted = accepted if self._proxy is None else self._proxy.accept
         self._make_room = make_room
         self._trouble = LOG.limited("cannot accept", logging.ERROR)
         self._retry: asyncio.TimerHandle | None = None
@@ -69,6 +77,8 @@ class Listener:
         self._loop.remove_reader(self._socket)
         if self._retry is not None:
             self._retry.cancel()
+        if self._proxy is not None:
+            self._proxy.close()
         self._socket.close()
 
     def _readable(self) -> None:

@@ -17,19 +17,19 @@ def through_proxy(peer: str) -> str:
 @lru_cache(maxsize=10_000)  # it is asked for each request of HTTP, and reading an address takes longer than the rest
 def is_loopback(peer: str) -> bool:
     """Whether the address is of this machine; what is not an address is not."""
-    address = _address(peer)
+    address = address_of(peer)
     return address is not None and address.is_loopback
 
 
 def origin(peer: str) -> str:
     """The address under which failures are counted."""
-    address = _address(peer.removesuffix(_PROXIED))
+    address = address_of(peer.removesuffix(_PROXIED))
     if isinstance(address, IPv6Address):
         return str(IPv6Network((int(address), _IPV6_PREFIX_BITS), strict=False))
     return "" if address is None else str(address)
 
 
-def _address(peer: str) -> IPv4Address | IPv6Address | None:
+def address_of(peer: str) -> IPv4Address | IPv6Address | None:
     """The address, with IPv4 in IPv6 taken out of its wrapping."""
     try:
         address = ip_address(peer)

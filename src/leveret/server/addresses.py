@@ -5,14 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from leveret.config import ServerOptions
+from leveret.core.errors import InvalidArgument
 from leveret.http.hosts import Hosts
 from leveret.net.addresses import announced_host, host_names, with_port
 from leveret.net.listener import bind
+from leveret.net.proxy_protocol import Proxies
 from leveret.security.peers import is_loopback
 from leveret.server.exits import CannotListen
 
 Sockets = dict[str, list[socket.socket]]
 
+LISTENERS = ("amqp", "amqps", "http", "https", "sqs", "sqs+tls")
 WITH_TLS = ("amqps", "https", "sqs+tls")
 
 
@@ -41,6 +44,19 @@ def bound_sockets(options: ServerOptions) -> Iterator[Sockets]:
         for each in sockets.values():
             for bound in each:
                 bound.close()
+
+
+def proxies_of(options: ServerOptions) -> dict[str, Proxies]:
+    """The load balancers whose headers tell addresses, by the listeners that they connect to."""
+    if options.proxy_protocol is None:
+        return {}
+    names = [name.strip() for name in options.proxy_protocol.split(",")]
+    if not set(names) <= set(LISTENERS):
+        raise InvalidArgument(
+            f"proxy_protocol is a list by commas of {', '.join(LISTENERS)}, not {options.proxy_protocol!r}"
+        )
+    timeout_s = options.handshake_timeout_s
+    return {name: Proxies.parse(name, options.proxy_protocol_from, timeout_s) for name in names}
 
 
 def _bound(host: str, port: int) -> socket.socket:

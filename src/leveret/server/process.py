@@ -34,7 +34,7 @@ from leveret.security.access import Access
 from leveret.security.server_tls import ServerTls
 from leveret.security.tls import CertificateNames, Certificates
 from leveret.server import memory
-from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets
+from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets, proxies_of
 from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.alerting import alerting_of
@@ -253,10 +253,11 @@ class Server:
 
     def _listen(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
         """Let clients in."""
+        proxies = proxies_of(self._options)
         for name, sockets in self._sockets.items():
             edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
             for bound in sockets:
-                edge.listen(bound, self._tls if name in WITH_TLS else None)
+                edge.listen(bound, self._tls if name in WITH_TLS else None, proxies.get(name))
 
     def _addresses(self) -> dict[str, str]:
         """Where clients can come to, by protocol."""

@@ -18,6 +18,7 @@ from leveret.security.access import GUEST
 from leveret.security.cluster_secret import check_secrets
 from leveret.security.peers import is_loopback
 from leveret.server import values
+from leveret.server.addresses import proxies_of
 from leveret.server.authentication import backend_names
 from leveret.shared.redis_url import check_redis_url
 
@@ -135,6 +136,7 @@ def _check(options: ServerOptions) -> None:
         _check_node(options)
     if options.redis is not None:
         check_redis_url(options.redis)
+    proxies_of(options)
     if options.default_password == GUEST[1] and options.default_user not in (None, GUEST[0]):
         # The well-known password is harmless only with the name that is let in from this machine alone.
         raise InvalidArgument("default_password is a well-known one: choose another, or leave it out for a random one")

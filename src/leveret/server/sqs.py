@@ -11,6 +11,7 @@ from leveret.http.sqs.account import Account
 from leveret.http.sqs.service import Service
 from leveret.http.sqs.settings import Settings
 from leveret.net.admission import Admission
+from leveret.net.proxy_protocol import Proxies
 from leveret.security.server_tls import ServerTls
 from leveret.server.addresses import hosts_of
 from leveret.telemetry.logs import Log
@@ -49,9 +50,9 @@ class SqsServer:
         self._hosts.check(request)
         refuse_pages(request, self._origins)
 
-    def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
-        """Accept connections; by TLS if it is given."""
-        self._http.listen(bound, tls)
+    def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
+        """Accept connections; by TLS if it is given, from load balancers if these are given."""
+        self._http.listen(bound, tls, proxies)
 
     def set_alarm(self, reason: str | None) -> None:
         """Refuse sends for a reason, or take them again."""

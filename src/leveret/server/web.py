@@ -29,6 +29,7 @@ from leveret.http.router import Answer, Router
 from leveret.http.server import Handler, HttpServer
 from leveret.http.sessions import Sessions
 from leveret.net.admission import Admission
+from leveret.net.proxy_protocol import Proxies
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
@@ -137,9 +138,9 @@ class Web:
         """Answer the verbs of operators too."""
         self._operator = self._auth.wrap(self._throttle.wrap(Router(control.routes())))
 
-    def listen(self, bound: socket.socket, tls: ServerTls | None = None) -> None:
-        """Accept connections; by TLS if it is given."""
-        self.server.listen(bound, tls)
+    def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
+        """Accept connections; by TLS if it is given, from load balancers if these are given."""
+        self.server.listen(bound, tls, proxies)
 
     def stop_listening(self) -> None:
         """Accept no more, and let nobody wait for messages any longer."""
