@@ -91,8 +91,8 @@ def test_transaction_numbers_that_run_out_leave_no_doubt(store_url: str, source:
 def test_a_store_of_a_newer_version_is_left_to_it(postgres: PostgresServer, store_url: str) -> None:
     newer = TableWorld(PostgresTable(store_url))
     with psycopg.connect(store_url) as other:
-        other.execute("""update leveret_shard set meta = replace(meta, '"format": 1', '"format": 2')""")
-    with pytest.raises(UnknownFormat, match="the data has format 2"):
+        other.execute("""update leveret_shard set meta = replace(meta, '"format": 1', '"format": 3')""")
+    with pytest.raises(UnknownFormat, match="the data has format 3"):
         TableWorld(PostgresTable(store_url))
     assert newer.store.is_owner()
     newer.kill()

@@ -183,10 +183,10 @@ def test_a_segment_of_a_newer_version_is_named(tmp_path: Path) -> None:
     killed(tmp_path)
     segment = segments(tmp_path)[0]
     data = bytearray(segment.read_bytes())
-    data[4:6] = (2).to_bytes(2, "little")
+    data[4:6] = (3).to_bytes(2, "little")
     data[60:64] = crc32c(bytes(data[:60])).to_bytes(4, "little")
     segment.write_bytes(data)
-    with pytest.raises(UnknownFormat, match="version 2"):
+    with pytest.raises(UnknownFormat, match="version 3"):
         World(tmp_path)
 
 
@@ -224,8 +224,8 @@ def test_an_entry_that_points_outside_of_its_frame_is_refused(tmp_path: Path, fi
 def test_a_newer_format_of_the_directory_is_refused(tmp_path: Path) -> None:
     killed(tmp_path)
     meta = json.loads((tmp_path / "META").read_text())
-    (tmp_path / "META").write_text(json.dumps({**meta, "format": 2, "more": "than we know"}))
-    with pytest.raises(UnknownFormat, match="format 2"):
+    (tmp_path / "META").write_text(json.dumps({**meta, "format": 3, "more": "than we know"}))
+    with pytest.raises(UnknownFormat, match="format 3"):
         World(tmp_path)
 
 

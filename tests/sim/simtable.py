@@ -128,6 +128,9 @@ class SimTable:
     def shard(self) -> Shard:
         return self._database.content.shard
 
+    def set_meta(self, meta: str) -> bool:
+        return self._run_owned(lambda content: content.changed(meta=meta)) is not None
+
     def begin(self, row: Row) -> bool:
         def change(content: Content) -> Content | None:
             if content.shard.segment != row.segment - 1:

@@ -132,12 +132,12 @@ def test_a_user_has_a_limit_of_bytes_that_leaves_room_for_others(tmp_path: Path)
     found = staging(tmp_path)
     found.put(sink("a"), "p", 0, b"x" * 500, 0)
     with pytest.raises(TooMany, match="staging_user_bytes_max"):
-        found.put(sink("a", "t"), "p", 0, b"x" * 300, 0)
-    found.put(sink("b"), "p", 0, b"x" * 300, 0)
+        found.put(sink("a", "t"), "p", 0, b"x" * 290, 0)
+    found.put(sink("b"), "p", 0, b"x" * 290, 0)
     with pytest.raises(TooMany, match="staging_bytes_max"):
-        found.put(sink("b"), "p", 1, b"x" * 300, 0)
+        found.put(sink("b"), "p", 1, b"x" * 290, 0)
     with pytest.raises(TooMany, match="staging_user_bytes_max"):
-        staging(tmp_path).put(sink("a", "t"), "p", 0, b"x" * 300, 0)
+        staging(tmp_path).put(sink("a", "t"), "p", 0, b"x" * 290, 0)
 
 
 def test_pieces_of_no_bytes_have_a_limit_too(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from leveret.core.errors import WrongKey
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import Keys
 from leveret.journal.records import crc32c
+from leveret.stream.blocks import HEAD_BYTES, block_bytes
 from leveret.stream.options import StreamOptions
+from leveret.stream.segments import HEADER_BYTES
 from leveret.stream.starts import Start
 from tests.stream.world import HEADER, World, numbered
 
@@ -82,3 +84,63 @@ def test_a_block_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
         reader.read()
     reader.close()
     world.log.abandon()
+
+
+def sealed_heads(path: Path) -> dict[str, list[tuple[bytes, bytes, bytes]]]:
+    """By segment: the key id, the key salt and the nonce of each block that a derived key encrypts."""
+    found: dict[str, list[tuple[bytes, bytes, bytes]]] = {}
+    for file in sorted(path.glob("*.log")):
+        data, at = file.read_bytes(), HEADER_BYTES
+        rows = found[file.name] = []
+        while at < len(data):
+            flags, sealed = int.from_bytes(data[at + 52 : at + 56], "little"), data[at + HEAD_BYTES :]
+            assert flags & 12 in (0, 4, 12)
+            if flags & 8:
+                rows.append((sealed[:16], sealed[16:28], sealed[28:40]))
+            at += block_bytes(data, at)
+    return found
+
+
+def test_each_segment_and_each_process_has_a_key_of_its_own(tmp_path: Path) -> None:
+    world = opened(tmp_path, OLD)
+    world.fill(30)
+    world.restart()
+    world.fill(3)
+    world.log.close(0)
+    found = sealed_heads(tmp_path)
+    assert len(found) > 3
+    salts = [{salt for _, salt, _ in rows} for rows in found.values()]
+    assert [len(each) for each in salts[:-1]] == [1] * (len(salts) - 1)
+    assert len(set().union(*salts)) == sum(map(len, salts)) > len(salts) - 1
+    blocks = [row for rows in found.values() for row in rows]
+    assert len(set(blocks)) == len(blocks) > 20
+    assert {key_id for key_id, _, _ in blocks} == {Keys(OLD).writing}
+
+
+def test_another_master_key_begins_a_new_segment(tmp_path: Path) -> None:
+    world = opened(tmp_path)
+    for keys in ((), (OLD,), (OLD,), (NEW, OLD), (OLD, NEW)):
+        with_keys(world, *keys)
+        world.append(b"body")
+        world.commit()
+    world.log.close(0)
+    found = [{key_id for key_id, _, _ in rows} for rows in sealed_heads(tmp_path).values()]
+    old, new = Keys(OLD).writing, Keys(NEW).writing
+    assert found == [set(), {old}, {new}, {old}]
+
+
+def test_a_block_does_not_decrypt_with_the_key_of_another_segment(tmp_path: Path) -> None:
+    world = opened(tmp_path, OLD)
+    world.fill(30)
+    world.log.close(0)
+    first, second = sorted(tmp_path.glob("*.log"))[:2]
+    data, salt = bytearray(first.read_bytes()), second.read_bytes()[HEADER_BYTES + HEAD_BYTES + 16 :][:12]
+    size = block_bytes(bytes(data), HEADER_BYTES)
+    data[HEADER_BYTES + HEAD_BYTES + 16 : HEADER_BYTES + HEAD_BYTES + 28] = salt
+    checked = bytes(data[HEADER_BYTES + 8 : HEADER_BYTES + size])
+    data[HEADER_BYTES + 4 : HEADER_BYTES + 8] = crc32c(checked).to_bytes(4, "little")
+    first.write_bytes(data)
+    world = opened(tmp_path, OLD)
+    with pytest.raises(WrongKey, match="tampered"):
+        world.bodies()
+    world.log.close(0)

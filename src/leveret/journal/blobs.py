@@ -1,7 +1,10 @@
 """Large bodies: kept beside the log, in a directory or an object store; the log has a pointer in their stead.
 
     pointer = {"key": "20260131-<uuid>", "size": bytes, "sha256": hex digits}      JSON, the body of a BLOB message
-    encrypted: the pointer has a "key_id" too, and the blob is | nonce 12 | body | tag 16 |, bound to its key
+    encrypted      the blob is a sealed box (encryption.py), whose key is derived for the key of the blob; the pointer
+                   has a "key_id" too
+    before that    | nonce 12 | body | tag 16 |, by the master key with the id in the pointer, bound to its key
+    How long a blob is says which of the three it is, so that it can be encrypted anew in its place.
 
 A blob is durable before its pointer is journaled, and it is deleted after the last settling is durable. A crash between
 the two leaves an orphan, which `sweep` removes at the next start. Keys are never used twice.
@@ -17,7 +20,6 @@ A blob that cannot be stored harms nobody but the one who sends it: no pointer t
 import hashlib
 import json
 import re
-import secrets
 import time
 import uuid
 from collections import deque
@@ -28,7 +30,7 @@ from typing import NamedTuple, Protocol
 
 from leveret.core.errors import BlobStoreFailed, DamagedJournal, DiskFull, InvalidArgument, MessageNotFound
 from leveret.journal.disk import NO_ROOM, TEMPORARY, Bytes, Disk, replace_file
-from leveret.journal.encryption import NONCE_BYTES, PLAIN, TAG_BYTES, Keys
+from leveret.journal.encryption import BOX_BYTES, NONCE_BYTES, PLAIN, TAG_BYTES, KeyRef, Keys, seal, unseal
 
 POINTER_BYTES_MAX = 1024
 RETRIES = 3
@@ -166,9 +168,8 @@ class Blobs:
         key = f"{day}-{uuid.uuid4().hex}"
         facts = {"key": key, "size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
         if self._keys:
-            nonce = secrets.token_bytes(NONCE_BYTES)
             facts["key_id"] = self._keys.writing.hex()
-            body = nonce + self._keys.encrypt(nonce, body, key.encode())
+            body = seal(self._keys, _info(key), body)
         self._store.put(key, body)
         return json.dumps(facts).encode()
 
@@ -179,14 +180,22 @@ class Blobs:
             body = self._store.get(found.key)
         except FileNotFoundError:
             raise MessageNotFound(f"blob {found.key} is missing: restore it, or drop the message") from None
-        overhead_bytes = 0 if found.key_id == PLAIN else NONCE_BYTES + TAG_BYTES
-        if len(body) != found.size + overhead_bytes:
-            raise DamagedJournal(f"blob {found.key} is damaged: restore it from a backup")
-        if found.key_id != PLAIN:
-            body = self._keys.decrypt(found.key_id, body[:NONCE_BYTES], body[NONCE_BYTES:], found.key.encode())
+        body = self._opened(found, body)
         if hashlib.sha256(body).hexdigest() != found.sha256:
             raise DamagedJournal(f"blob {found.key} is damaged: restore it from a backup")
         return body
+
+    def _opened(self, found: Pointer, stored: bytes) -> bytes:
+        """A body as it was put, by how long it lies in the store."""
+        overhead_bytes = len(stored) - found.size
+        if overhead_bytes == BOX_BYTES:
+            return unseal(self._keys, _info(found.key), stored)
+        if overhead_bytes == NONCE_BYTES + TAG_BYTES and found.key_id != PLAIN:
+            cipher = self._keys.cipher(KeyRef(found.key_id), b"")
+            return cipher.decrypt(stored[:NONCE_BYTES], stored[NONCE_BYTES:], found.key.encode())
+        if overhead_bytes != 0:
+            raise DamagedJournal(f"blob {found.key} is damaged: restore it from a backup")
+        return stored
 
     def names(self) -> list[str]:
         """Everything in the store."""
@@ -225,6 +234,11 @@ class Blobs:
         for key in orphans:
             self._store.delete(key)
         return len([key for key in orphans if not key.endswith(TEMPORARY)])
+
+
+def _info(key: str) -> bytes:
+    """What the key of a blob is derived for."""
+    return b"leveret blob " + key.encode()
 
 
 def parse_pointer(pointer: Bytes) -> Pointer:

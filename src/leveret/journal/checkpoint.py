@@ -1,8 +1,11 @@
 """Checkpoints: the whole state at one position of the log, so that recovery need not replay what lies before it.
 
     ckpt-<seq>.idx | header 64 | facts: JSON, {"placed": {segment: records}} | snapshot of the state |
-    header    | magic 4 | version 2 | - 2 | segment 4 | offset 4 | seq 8 | key id 16 | facts_len 4 | - 16 | crc32c 4 |
-    encrypted      | header 64 | nonce 12 | facts and snapshot | tag 16 |
+    header    | magic 4 | version 2 | - 2 | segment 4 | offset 4 | seq 8 | key id 16 | facts_len 4 | key salt 12 | - 4 |
+              | crc32c 4 |
+    encrypted      | header 64 | facts and snapshot | tag 16 |
+    version 1      had no key salt: not encrypted, or | header 64 | nonce 12 | facts and snapshot | tag 16 | by the
+                   master key
 
 A checkpoint is written only after every frame up to its position is durable: a log that ends before it is damaged.
 
@@ -13,17 +16,17 @@ with it: then the checkpoint is of no use, and the whole log is replayed, which 
 """
 
 import json
-import secrets
 import struct
 from typing import NamedTuple
 
 from leveret.journal.disk import TEMPORARY, Bytes, Disk, replace_file
-from leveret.journal.encryption import NONCE_BYTES, PLAIN, Keys
+from leveret.journal.encryption import NO_SALT, NONCE_BYTES, ONCE, KeyRef, Keys
 from leveret.journal.records import crc32c
 
-_HEADER = struct.Struct("<4sHHIIQ16sI16xI")
+_HEADER = struct.Struct("<4sHHIIQ16sI12s4xI")
 _MAGIC = b"LCKP"
-_VERSION = 1
+_VERSION, _DERIVED_VERSION = 1, 2
+_INFO = b"leveret checkpoint "
 
 
 class Position(NamedTuple):
@@ -65,11 +68,13 @@ def packed_checkpoint(checkpoint: Checkpoint, keys: Keys) -> list[Bytes]:
     """The bytes of a checkpoint, in pieces that follow each other."""
     position = checkpoint.position
     facts = json.dumps({"placed": checkpoint.placed}).encode()
-    header = _HEADER.pack(_MAGIC, _VERSION, 0, *position, keys.writing, len(facts), 0)[:-4]
+    key = keys.new_key()
+    version = _DERIVED_VERSION if key.is_derived else _VERSION
+    header = _HEADER.pack(_MAGIC, version, 0, *position, key.key_id, len(facts), key.salt, 0)[:-4]
     parts: list[Bytes] = [facts, checkpoint.snapshot]
     if keys:
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        parts = [nonce, keys.encrypt(nonce, facts + checkpoint.snapshot, header)]
+        cipher = keys.cipher(key, _info(position.seq), keep=False)
+        parts = [cipher.encrypt(ONCE, facts + checkpoint.snapshot, header)]
     crc = crc32c(header)
     for part in parts:
         crc = crc32c(part, crc)
@@ -87,7 +92,8 @@ def _is_whole(data: memoryview) -> bool:
         return False
     magic, version, *_, crc = _HEADER.unpack_from(data)
     header, rest = data[: _HEADER.size - 4], data[_HEADER.size :]
-    return bool(magic == _MAGIC and version == _VERSION and crc == crc32c(rest, crc32c(header)))
+    known = magic == _MAGIC and version in (_VERSION, _DERIVED_VERSION)
+    return bool(known and crc == crc32c(rest, crc32c(header)))
 
 
 def read_checkpoint(disk: Disk, name: str, keys: Keys) -> Checkpoint | None:
@@ -100,15 +106,22 @@ def parse_checkpoint(stored: bytes, keys: Keys) -> Checkpoint | None:
     data = memoryview(stored)
     if not _is_whole(data):
         return None
-    _, _, _, segment, offset, seq, key_id, facts_len, _ = _HEADER.unpack_from(data)
+    _, version, _, segment, offset, seq, key_id, facts_len, salt, _ = _HEADER.unpack_from(data)
     header, rest = data[: _HEADER.size - 4], data[_HEADER.size :]
-    if key_id != PLAIN:
-        plain = keys.decrypt(key_id, bytes(rest[:NONCE_BYTES]), rest[NONCE_BYTES:], bytes(header))
-        rest = memoryview(plain)
+    key = KeyRef(key_id, NO_SALT if version == _VERSION else salt)
+    if not key.is_plain:
+        at = 0 if key.is_derived else NONCE_BYTES
+        nonce = bytes(rest[:at]) or ONCE
+        rest = memoryview(keys.cipher(key, _info(seq), keep=False).decrypt(nonce, rest[at:], bytes(header)))
     if facts_len > len(rest):
         return None
     placed = {int(number): count for number, count in json.loads(bytes(rest[:facts_len]))["placed"].items()}
     return Checkpoint(Position(segment, offset, seq), placed, rest[facts_len:])
+
+
+def _info(seq: int) -> bytes:
+    """What the key of a checkpoint is derived for."""
+    return _INFO + str(seq).encode()
 
 
 def remove_leftovers(disk: Disk) -> None:

@@ -50,7 +50,9 @@ class FileStore(Store):
         disk.lock()
         try:
             self.meta = self._meta(clock())
+            self._check_keys()
             self.recovered = self._recover(clock, salvage)
+            self._note_keys()
         except OSError as error:
             self._release()
             raise JournalFailed(f"the data directory cannot be opened: {error}; repair it and start again") from error
@@ -68,6 +70,11 @@ class FileStore(Store):
             with self._loudly():
                 self._writer.check_space()
         return more
+
+    def save_meta(self, meta: Meta) -> None:
+        """See Store."""
+        write_meta(self.disk, meta)
+        self.meta = meta
 
     def opened(self) -> None:
         """A disk answers, or fails for good."""

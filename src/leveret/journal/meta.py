@@ -1,9 +1,12 @@
 """META: what is true of a whole data directory.
 
     {"broker": uuid, "receipt_key": 64 hex digits, "created_ms": n, "oldest": segment number, "format": 1, "crc32c": n}
+    encrypted:  "format": 2 with "keys": [32 hex digits, ...] behind it
 
 `oldest` is raised before a segment is removed: an older segment that comes back after a crash is removed again, and
-a missing one that is not older is damage. The checksum is of the same JSON without it.
+a missing one that is not older is damage. `keys` are the ids of the master keys that something in the directory may
+need: an id is added before its key encrypts the first object, and taken out after the last one was encrypted anew. The
+checksum is of the same JSON without it.
 """
 
 import dataclasses
@@ -16,7 +19,7 @@ from leveret.journal.disk import Disk, replace_file
 from leveret.journal.records import crc32c
 
 META_NAME = "META"
-FORMAT = 1
+FORMAT, ENCRYPTED_FORMAT = 1, 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +30,12 @@ class Meta:
     receipt_key: str
     created_ms: int
     oldest: int = 1
-    format: int = FORMAT
+    keys: tuple[str, ...] = ()
+
+    @property
+    def format(self) -> int:
+        """What a version has to read; older ones do not know derived keys."""
+        return ENCRYPTED_FORMAT if self.keys else FORMAT
 
 
 def new_meta(now_ms: int) -> Meta:
@@ -42,7 +50,10 @@ def write_meta(disk: Disk, meta: Meta) -> None:
 
 def packed_meta(meta: Meta) -> str:
     """META as it is stored."""
-    facts = dataclasses.asdict(meta)
+    facts = {name: value for name, value in dataclasses.asdict(meta).items() if name != "keys"}
+    facts["format"] = meta.format
+    if meta.keys:
+        facts["keys"] = list(meta.keys)
     return json.dumps({**facts, "crc32c": _checksum(facts)})
 
 
@@ -64,12 +75,13 @@ def parse_meta(stored: str | bytes) -> Meta:
     try:
         facts = json.loads(stored)
         version = facts["format"]
-        if isinstance(version, int) and version != FORMAT:
+        if isinstance(version, int) and version not in (FORMAT, ENCRYPTED_FORMAT):
             raise UnknownFormat(
-                f"the data has format {version}, this version reads {FORMAT}: use the one that wrote it"
+                f"the data has format {version}, this version reads up to {ENCRYPTED_FORMAT}: use the one that wrote it"
             )
         if facts.pop("crc32c") == _checksum(facts):
-            return Meta(**facts)
+            del facts["format"]
+            return Meta(**{**facts, "keys": tuple(facts.get("keys", ()))})
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
     raise DamagedJournal(f"{META_NAME} is damaged: restore it from a backup")

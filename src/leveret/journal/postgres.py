@@ -88,6 +88,7 @@ ROWS = """
     where start >= greatest(%(start)s, 1) and start < %(start)s + %(size)s order by start"""
 FRAME = "select start, seq, data from {table} where start <= %(start)s order by start desc limit 1"
 SAVE = "update leveret_shard set checkpoint = %(name)s where id = %(shard)s and epoch = %(epoch)s"
+META = "update leveret_shard set meta = %(meta)s where id = %(shard)s and epoch = %(epoch)s"
 REMOVE = """
     update leveret_shard set oldest = greatest(oldest, %(segment)s + 1) where id = %(shard)s and epoch = %(epoch)s"""
 
@@ -151,6 +152,10 @@ class PostgresTable:
             return shard._replace(last_seq=0)
         last = run(LAST.format(table=self._segment(shard.segment)), {"start": Int8(FIRST_START)})[1]
         return shard._replace(last_seq=last[0][0]) if last else shard
+
+    def set_meta(self, meta: str) -> bool:
+        """See Table."""
+        return self._log.run(META, self._values(meta=meta))[0] == 1
 
     def begin(self, row: Row) -> bool:
         """See Table."""

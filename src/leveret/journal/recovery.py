@@ -27,7 +27,7 @@ from leveret.journal.checkpoint import (
     remove_leftovers,
 )
 from leveret.journal.disk import NO_ROOM, Bytes, Disk, replace_file
-from leveret.journal.encryption import PLAIN, Keys, frame_nonce
+from leveret.journal.encryption import Keys
 from leveret.journal.entries import Head, Replay, read_head
 from leveret.journal.segments import (
     FRAME_HEADER_BYTES,
@@ -204,7 +204,7 @@ class Recovery:
         self.result.torn_bytes = len(data) - end
         if end < len(data) or not self._ends_at_checkpoint(header.segment, end):
             self._write_anew(segment_name(header.segment), memoryview(data)[:end])
-        if header.key_id == PLAIN and not self._keys:
+        if header.key.is_plain and not self._keys:
             self.result.last = header
 
     def _ends_at_checkpoint(self, segment: int, end: int) -> bool:
@@ -256,11 +256,11 @@ def play_frame(
 ) -> None:
     """Replay one good frame of data that begins at `base` of its segment."""
     start = offset + FRAME_HEADER_BYTES
-    if header.key_id == PLAIN:
+    if header.key.is_plain:
         replay.frame(data, start, head, header.segment, base + start)
         return
     authentic = data[offset + 8 : start]
-    plain = keys.decrypt(header.key_id, frame_nonce(head.salt, head.seq), data[start : head.end], authentic)
+    plain = header.opened(keys, head.seq, data[start : head.end], authentic)
     replay.frame(plain, 0, head, header.segment, base + start)
 
 

@@ -1,8 +1,11 @@
 """Segments: the files of the log, and reading single records back from them.
 
-    header 64  | magic 4 | version 2 | flags 2 | segment 4 | first seq 8 | salt 4 | key id 16 | - 20 | crc32c 4 |
+    header 64  | magic 4 | version 2 | flags 2 | segment 4 | first seq 8 | salt 4 | key id 16 | key salt 12 | - 8 |
+               | crc32c 4 |
 
-The salt is random and repeated in each frame, so that bytes of another file never pass for frames of this one.
+The salt is random and repeated in each frame, so that bytes of another file never pass for frames of this one. Version
+1: not encrypted, or by the master key itself. Version 2: by a key of the segment, derived by the key salt, which is
+random too, from the master key with that id (encryption.py).
 """
 
 import struct
@@ -12,7 +15,7 @@ from typing import NamedTuple
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
 from leveret.journal.disk import Bytes, Disk
-from leveret.journal.encryption import PLAIN, TAG_BYTES, Keys, frame_nonce
+from leveret.journal.encryption import NO_SALT, TAG_BYTES, Cipher, KeyRef, Keys, frame_nonce
 from leveret.journal.records import crc32c
 
 HEADER_BYTES = 64
@@ -21,11 +24,12 @@ OPEN_FILES_MAX = 64
 WINDOW_BYTES = 256 << 10
 """Read at once: a backlog is drained in the order in which it was written."""
 
-_HEADER = struct.Struct("<4sHHIQI16s20xI")
+_HEADER = struct.Struct("<4sHHIQI16s12s8xI")
 _FRAME = struct.Struct("<4sIIIQQIIQ")
 _MAGIC = b"LSEG"
 FRAME_MAGIC = b"LFRM"
-_VERSION = 1
+_VERSION, _DERIVED_VERSION = 1, 2
+_INFO = b"leveret journal segment "
 _SHARD = "shard="
 ENCRYPTED = 1
 
@@ -59,26 +63,37 @@ class SegmentHeader(NamedTuple):
     segment: int
     first_seq: int
     salt: int
-    key_id: bytes = PLAIN
+    key: KeyRef = KeyRef()
 
     def pack(self) -> bytes:
         """The bytes of the header."""
-        flags = ENCRYPTED if self.key_id != PLAIN else 0
-        start = _HEADER.pack(_MAGIC, _VERSION, flags, self.segment, self.first_seq, self.salt, self.key_id, 0)[:-4]
+        flags = 0 if self.key.is_plain else ENCRYPTED
+        version = _DERIVED_VERSION if self.key.is_derived else _VERSION
+        start = _HEADER.pack(_MAGIC, version, flags, self.segment, self.first_seq, self.salt, *self.key, 0)[:-4]
         return start + struct.pack("<I", crc32c(start))
+
+    def cipher(self, keys: Keys) -> Cipher:
+        """What encrypts the frames of the segment."""
+        return keys.cipher(self.key, _INFO + str(self.segment).encode())
+
+    def opened(self, keys: Keys, seq: int, sealed: Bytes, authentic: bytes) -> bytes:
+        """The bodies and entries of an encrypted frame of the segment."""
+        return self.cipher(keys).decrypt(frame_nonce(self.salt, seq), sealed, authentic)
 
 
 def parse_header(data: Bytes, segment: int) -> SegmentHeader | None:
     """Read the header of a segment; None when it is not whole."""
     if len(data) < HEADER_BYTES:
         return None
-    magic, version, _, number, first_seq, salt, key_id, crc = _HEADER.unpack_from(data)
+    magic, version, _, number, first_seq, salt, key_id, key_salt, crc = _HEADER.unpack_from(data)
     if magic != _MAGIC or crc != crc32c(bytes(data[: HEADER_BYTES - 4])) or number != segment:
         return None
-    if version != _VERSION:
+    if version not in (_VERSION, _DERIVED_VERSION):
         name = segment_name(segment)
-        raise UnknownFormat(f"{name} has version {version}, this one reads {_VERSION}: use the version that wrote it")
-    return SegmentHeader(number, first_seq, salt, key_id)
+        raise UnknownFormat(
+            f"{name} has version {version}, this one reads up to {_DERIVED_VERSION}: use the version that wrote it"
+        )
+    return SegmentHeader(number, first_seq, salt, KeyRef(key_id, NO_SALT if version == _VERSION else key_salt))
 
 
 class SegmentReader:
@@ -96,7 +111,7 @@ class SegmentReader:
         """Some bytes of a segment around a record, none at or after `end`, and the offset of the first."""
         try:
             fd = self._fd(segment)
-            if self._headers[segment].key_id != PLAIN:
+            if not self._headers[segment].key.is_plain:
                 return self._decrypted(segment, fd, offset)
             return offset, self._disk.pread(fd, min(max(size, WINDOW_BYTES), end - offset), offset)
         except OSError as error:
@@ -140,12 +155,11 @@ class SegmentReader:
         head = self._disk.pread(fd, FRAME_HEADER_BYTES, start)
         left = self._disk.size(segment_name(segment)) - start - FRAME_HEADER_BYTES
         if len(head) == FRAME_HEADER_BYTES:
-            _, crc, body_len, index_len, seq, _, salt, _, _ = _FRAME.unpack(head)
+            _, crc, body_len, index_len, seq, _, _, _, _ = _FRAME.unpack(head)
             if body_len + index_len + TAG_BYTES <= left:
                 sealed = self._disk.pread(fd, body_len + index_len + TAG_BYTES, start + FRAME_HEADER_BYTES)
                 if crc == crc32c(sealed, crc32c(head[8:])):
-                    key_id = self._headers[segment].key_id
-                    plain = self._keys.decrypt(key_id, frame_nonce(salt, seq), sealed, head[8:])
+                    plain = self._headers[segment].opened(self._keys, seq, sealed, head[8:])
                     return start + FRAME_HEADER_BYTES, plain[:body_len]
         raise DamagedJournal(f"{segment_name(segment)} is damaged at {start}: restore it from a backup")
 

@@ -8,6 +8,7 @@ work and waits for the disk, but never while it holds the lock.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from leveret.core.errors import JournalFailed
 from leveret.core.histogram import Histogram
@@ -89,6 +90,23 @@ class Store(ABC):
     def bytes_written(self) -> int:
         """Bodies and entries that were written since it was opened."""
         return self._frames.bytes_written
+
+    def _check_keys(self) -> None:
+        """Refuse to open what needs a key that was not given."""
+        self.options.keys.require(map(bytes.fromhex, self.meta.keys))
+
+    def _note_keys(self) -> None:
+        """Have the key that writes in META before it encrypts something.
+
+        A store that an earlier version has encrypted may need every key that was given.
+        """
+        keys, known = self.options.keys, self.meta.keys
+        if keys and not known and self.recovered.segments:
+            known = tuple(key_id.hex() for key_id in keys)
+        if keys and keys.writing.hex() not in known:
+            known = (keys.writing.hex(), *known)
+        if known != self.meta.keys:
+            self.save_meta(replace(self.meta, keys=known))
 
     def housekeep(self) -> bool:
         """Checkpoint when it is time, compact a little; True when there is more to do."""
@@ -173,6 +191,10 @@ class Store(ABC):
             yield
         except (OSError, JournalFailed) as error:
             raise self.commit.fail(error) from error
+
+    @abstractmethod
+    def save_meta(self, meta: Meta) -> None:
+        """Store META durably, in the place of the one before."""
 
     @abstractmethod
     def opened(self) -> None:

@@ -85,6 +85,9 @@ class Table(Protocol):
     def shard(self) -> Shard:
         """The row of the shard, whoever owns it; without the end of its log."""
 
+    def set_meta(self, meta: str) -> bool:
+        """Let other facts be true of the broker in this shard; False: fenced."""
+
     def begin(self, row: Row) -> bool:
         """Begin the next segment with its header; False: fenced, or it is there already."""
 

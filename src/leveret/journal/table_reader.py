@@ -1,7 +1,7 @@
 """Reads records back from a table: a piece of a segment at once, encrypted frames decrypted whole."""
 
 from leveret.core.errors import DamagedJournal, JournalFailed
-from leveret.journal.encryption import PLAIN, Keys, frame_nonce
+from leveret.journal.encryption import Keys
 from leveret.journal.entries import read_head
 from leveret.journal.segments import FRAME_HEADER_BYTES, HEADER_BYTES, WINDOW_BYTES, SegmentHeader, parse_header
 from leveret.journal.table import FIRST_START, Row, Table
@@ -26,7 +26,7 @@ class TableReader:
             raise damaged(segment, offset, str(error)) from error
 
     def _window(self, segment: int, offset: int, size: int) -> tuple[int, bytes]:
-        if self.header(segment).key_id != PLAIN:
+        if not self.header(segment).key.is_plain:
             return self._decrypted(segment, offset)
         return asked(self._table.window, segment, offset, max(size, WINDOW_BYTES))
 
@@ -65,8 +65,8 @@ class TableReader:
         head = None if row is None else read_head(row.data, 0, header.salt)
         if row is None or head is None:
             raise damaged(segment, offset, "there is no whole frame")
-        nonce, stored = frame_nonce(head.salt, head.seq), bytes(row.data)
-        plain = self._keys.decrypt(header.key_id, nonce, stored[FRAME_HEADER_BYTES:], stored[8:FRAME_HEADER_BYTES])
+        stored = bytes(row.data)
+        plain = header.opened(self._keys, head.seq, stored[FRAME_HEADER_BYTES:], stored[8:FRAME_HEADER_BYTES])
         return row.start + FRAME_HEADER_BYTES, plain[: head.body_len]
 
 

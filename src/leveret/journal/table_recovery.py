@@ -7,7 +7,7 @@ is a log that does not end where the row of the shard says. A damaged checkpoint
 
 from leveret.core.ports import State
 from leveret.journal.checkpoint import Position, parse_checkpoint
-from leveret.journal.encryption import PLAIN, Keys
+from leveret.journal.encryption import Keys
 from leveret.journal.entries import Replay, read_head
 from leveret.journal.recovery import Recovered, play_frame
 from leveret.journal.segments import HEADER_BYTES
@@ -76,7 +76,7 @@ class TableRecovery:
                 play_frame(replay, stored, 0, head, header, self._keys, row.start)
                 self.result.frames += 1
                 offset, seq = row.start + len(stored), head.seq
-        if segment == self._shard.segment and header.key_id == PLAIN and not self._keys:
+        if segment == self._shard.segment and header.key.is_plain and not self._keys:
             self.result.last = header
             return Position(segment, offset, seq)
         return Position(segment + 1, HEADER_BYTES, seq)

@@ -25,7 +25,7 @@ from leveret.journal.checkpoint import Checkpoint, packed_checkpoint
 from leveret.journal.commit import Lock, stop_process
 from leveret.journal.compaction import Names, archive_bytes
 from leveret.journal.files import FileJournal
-from leveret.journal.meta import new_meta, packed_meta, parse_meta
+from leveret.journal.meta import Meta, new_meta, packed_meta, parse_meta
 from leveret.journal.options import JournalOptions
 from leveret.journal.recovery import Recovered, play_bytes
 from leveret.journal.replay import Mentions
@@ -92,7 +92,9 @@ class TableStore(Store):
             shard = self._take(claim or Claim(owner_name()), packed_meta(new_meta(clock())), pause)
             self.epoch = shard.epoch
             self.meta = replace(parse_meta(shard.meta), oldest=shard.oldest)
+            self._check_keys()
             self.recovered = self._recovered(shard, clock)
+            self._note_keys()
         except BaseException:
             self._release()
             raise
@@ -102,6 +104,12 @@ class TableStore(Store):
     def trouble(self) -> str | None:
         """Why the last frame is not written yet, while attempts go on."""
         return self._writer.trouble
+
+    def save_meta(self, meta: Meta) -> None:
+        """See Store."""
+        if not asked(self._table.set_meta, packed_meta(meta)):
+            raise self._writer.fenced()
+        self.meta = meta
 
     def opened(self) -> None:
         """See Store."""

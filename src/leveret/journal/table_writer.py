@@ -20,7 +20,8 @@ from collections.abc import Callable
 from leveret.clock import ticks_us
 from leveret.core.errors import Fenced, JournalFailed
 from leveret.core.histogram import Histogram
-from leveret.journal.encryption import sealed_frame
+from leveret.journal.disk import Bytes
+from leveret.journal.encryption import Cipher, sealed_frame
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
 from leveret.journal.records import Frame
@@ -53,6 +54,8 @@ class TableWriter:
         self._gave_up = threading.Event()
         self._pause = pause or self._gave_up.wait
         self._salt = 0
+        self._cipher: Cipher | None = None
+        self._sealed: tuple[int, bytes] | None = None  # a frame that was encrypted and is not known to be stored
         self._beginning: SegmentHeader | None = None
         self._in_doubt = False
         self.trouble: str | None = None
@@ -98,7 +101,7 @@ class TableWriter:
             self._journal.refuse_publishes(False)
         if self.beside is not None:
             self.beside.stored()
-        self.written = frame.seq
+        self.written, self._sealed = frame.seq, None
         self.syncs += 1
         self.bytes_written += frame.plain_bytes
 
@@ -157,7 +160,7 @@ class TableWriter:
         """Begin the segment that a frame is the first of; a second attempt has the same header."""
         header = self._beginning
         if header is None or header.segment != frame.segment:
-            header = SegmentHeader(frame.segment, frame.seq, secrets.randbits(32), self._keys.writing)
+            header = SegmentHeader(frame.segment, frame.seq, secrets.randbits(32), self._keys.new_key())
             self._beginning = header
         if not self._table.begin(Row(header.segment, FIRST_START, header.first_seq - 1, header.pack())):
             raise Unknown("the segment was not begun: it is there already, or somebody else has taken over")
@@ -165,13 +168,19 @@ class TableWriter:
 
     def _began(self, header: SegmentHeader) -> None:
         """A segment is there."""
+        self._cipher, self._sealed = None if header.key.is_plain else header.cipher(self._keys), None
         self.segment, self._salt = header.segment, header.salt
         self._beginning = None
 
-    def _bytes(self, frame: Frame) -> bytes | memoryview:
-        """A frame as it lies in a segment."""
-        frame.finish(self._salt, ENCRYPTED if self._keys else 0, self.written)
-        return sealed_frame(self._keys, self._salt, frame) if self._keys else frame.checked()
+    def _bytes(self, frame: Frame) -> Bytes:
+        """A frame as it lies in a segment; one that comes again is not encrypted again: its nonce is used once."""
+        if self._sealed is not None and self._sealed[0] == frame.seq:
+            return self._sealed[1]
+        frame.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, self.written)
+        if self._cipher is None:
+            return frame.checked()
+        self._sealed = frame.seq, sealed_frame(self._cipher, self._salt, frame)
+        return self._sealed[1]
 
     def fenced(self) -> Fenced:
         """The error of whoever is not the owner any more."""

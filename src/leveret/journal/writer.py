@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from leveret.clock import ticks_us
 from leveret.core.histogram import Histogram
-from leveret.journal.disk import NO_ROOM, Disk, write_all
-from leveret.journal.encryption import sealed_frame
+from leveret.journal.disk import NO_ROOM, Bytes, Disk, write_all
+from leveret.journal.encryption import Cipher, sealed_frame
 from leveret.journal.files import FileJournal
 from leveret.journal.options import JournalOptions
 from leveret.journal.records import Frame
@@ -34,6 +34,8 @@ class Writer:
         self._clock = clock
         self._fd = -1
         self._salt = 0
+        self._cipher: Cipher | None = None
+        self._sealed: tuple[int, bytes] | None = None  # a frame that was encrypted and is not written yet
         self._unchecked_bytes = 0
         self._space = threading.Lock()
         self._interrupted = False
@@ -83,7 +85,7 @@ class Writer:
                 raise
             self._write(frame)
         self.written = frame.seq
-        self._interrupted = False
+        self._interrupted, self._sealed = False, None
         self.bytes_written += frame.plain_bytes
         self.account(frame.plain_bytes)
 
@@ -166,14 +168,22 @@ class Writer:
         """Append a frame to its segment; leave nothing of it when there is no room."""
         if frame.segment != self.segment:
             self._begin_segment(frame)
-        keys = self._options.keys
-        frame.finish(self._salt, ENCRYPTED if keys else 0, self.synced)
         try:
-            write_all(self._disk, self._fd, sealed_frame(keys, self._salt, frame) if keys else frame.checked())
+            write_all(self._disk, self._fd, self._bytes(frame))
         except OSError as error:
             if error.errno in NO_ROOM:
                 self._disk.truncate(self._fd, frame.offset)
             raise
+
+    def _bytes(self, frame: Frame) -> Bytes:
+        """A frame as it lies in its segment; one that comes again is not encrypted again: its nonce is used once."""
+        if self._sealed is not None and self._sealed[0] == frame.seq:
+            return self._sealed[1]
+        frame.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, self.synced)
+        if self._cipher is None:
+            return frame.checked()
+        self._sealed = frame.seq, sealed_frame(self._cipher, self._salt, frame)
+        return self._sealed[1]
 
     def _undo(self, frame: Frame) -> None:
         """Remove what an interrupted write left."""
@@ -187,11 +197,12 @@ class Writer:
         # Only the last segment may have a torn tail: what lies in this one must be durable before there is a next.
         self.sync()
         self.check_space()
-        salt = secrets.randbits(32)
+        keys = self._options.keys
+        header = SegmentHeader(frame.segment, frame.seq, secrets.randbits(32), keys.new_key())
         name = segment_name(frame.segment)
         fd = self._disk.open_append(name)
         try:
-            write_all(self._disk, fd, SegmentHeader(frame.segment, frame.seq, salt, self._options.keys.writing).pack())
+            write_all(self._disk, fd, header.pack())
         except OSError as error:
             self._disk.close(fd)
             if error.errno in NO_ROOM:
@@ -204,4 +215,5 @@ class Writer:
             self._disk.close(fd)
             raise
         self.close()
-        self._fd, self._salt, self.segment = fd, salt, frame.segment
+        self._cipher, self._sealed = None if header.key.is_plain else header.cipher(keys), None
+        self._fd, self._salt, self.segment = fd, header.salt, frame.segment

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import DamagedJournal, NotFound
 from leveret.journal.disk import Disk
-from leveret.journal.encryption import PLAIN, Keys, frame_nonce
+from leveret.journal.encryption import Keys
 from leveret.journal.meta import META_NAME, read_meta
 from leveret.journal.segments import HEADER_BYTES, SegmentHeader, parse_header, segment_name, segment_numbers, shard_of
 from leveret.journal.survey import Survey
@@ -174,12 +174,11 @@ def open_segment(path: str) -> OpenSegment:
 
 def opener(header: SegmentHeader, keys: Keys) -> Callable[[bytes, bytes], bytes] | None:
     """What decrypts the frames of a segment; None when they are plain."""
-    if header.key_id == PLAIN:
+    if header.key.is_plain:
         return None
 
     def open_frame(head: bytes, sealed: bytes) -> bytes:
-        nonce = frame_nonce(header.salt, int.from_bytes(head[_SEQ_AT], "little"))
-        return keys.decrypt(header.key_id, nonce, sealed, head[8:])
+        return header.opened(keys, int.from_bytes(head[_SEQ_AT], "little"), sealed, head[8:])
 
     return open_frame
 

@@ -22,6 +22,8 @@ PAGE = 1_000  # messages that are looked at in one go
 class Shelf:
     """Named files of a broker; those that write, read and remove wait for its store."""
 
+    encrypts = True  # a blob is, if there are keys
+
     def __init__(self, broker: Broker) -> None:
         """Find what is there."""
         assert broker.guard.large is not None, "a broker in memory has nowhere to stage"

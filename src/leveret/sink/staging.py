@@ -1,15 +1,17 @@
 """Staged pieces: files in a directory of their own, or on a shelf, durable before they are acknowledged.
 
     name    <user, then sink, 16 hexadecimal digits each>.<part>.<number of the piece>
-    file    | magic "LVS1" | u32 crc32c of the name and of all that follows | key id 16 | piece |
-    piece   as it came, or, encrypted, | nonce 12 | piece | tag 16 |, bound to the name
+    file    | magic "LVS1" | u32 crc32c of the name and of all that follows | 0 16 | piece as it came |
+    or      | magic "LVS2" | u32 crc32c of the same | sealed box of the piece (journal/encryption.py) |
+    or      | magic "LVS1" | u32 crc32c of the same | id of the master key 16 | nonce 12 | piece | tag 16 |, formerly
+
+What is encrypted is bound to its name. A shelf encrypts what is put there itself.
 
 A part belongs to one attempt of one task, and its name is never used twice: what an attempt leaves behind that did not
 win is dropped when the batch is aborted, or when it is too old.
 """
 
 import re
-import secrets
 import struct
 import threading
 from collections.abc import Collection
@@ -28,12 +30,12 @@ from leveret.core.errors import (
     PreconditionFailed,
 )
 from leveret.journal.disk import NO_ROOM, TEMPORARY, Disk, replace_file
-from leveret.journal.encryption import KEY_ID_BYTES, NONCE_BYTES, PLAIN, Keys
+from leveret.journal.encryption import BOX_BYTES, KEY_ID_BYTES, NONCE_BYTES, PLAIN, KeyRef, Keys, seal, unseal
 from leveret.journal.records import crc32c
 from leveret.sink.ledger import Share, Sink
 from leveret.sink.quota import Quota, digest_of
 
-MAGIC = b"LVS1"
+MAGIC, SEALED_MAGIC = b"LVS1", b"LVS2"
 HEAD = struct.Struct(f"<4sI{KEY_ID_BYTES}s")
 CHECKED_AT = 8
 SINK_BYTES = 16
@@ -53,6 +55,9 @@ class Staged:
 class Place(Protocol):
     """Where files are."""
 
+    encrypts: bool
+    """Whether what is put there is encrypted on its way."""
+
     def names(self) -> list[str]:
         """What is there."""
 
@@ -71,6 +76,8 @@ class Place(Protocol):
 
 class Folder:
     """A directory of files."""
+
+    encrypts = False
 
     def __init__(self, disk: Disk) -> None:
         """Use a directory."""
@@ -126,7 +133,7 @@ class Staging:
         with self._lock:
             # A client that lost an answer may send the piece again before the first one is written.
             self._lock.wait_for(lambda: key not in self._writing)
-            self._reserve(digest, part, piece, HEAD.size + NONCE_BYTES + len(data), now_ms)
+            self._reserve(digest, part, piece, CHECKED_AT + BOX_BYTES + len(data), now_ms)
             self._writing.add(key)
         try:
             self._place.write(name, *self._sealed(name, data))
@@ -168,21 +175,22 @@ class Staging:
         if len(data) < HEAD.size:
             raise DamagedJournal(f"{name} is too short: restore the data directory")
         magic, crc, key_id = HEAD.unpack_from(data)
-        if magic != MAGIC or crc != crc32c(data[CHECKED_AT:], crc32c(name.encode())):
+        if magic not in (MAGIC, SEALED_MAGIC) or crc != crc32c(data[CHECKED_AT:], crc32c(name.encode())):
             raise DamagedJournal(f"{name} is not as it was written: restore the data directory")
+        if magic == SEALED_MAGIC:
+            return unseal(self._keys, _info(name), data[CHECKED_AT:])
         content = data[HEAD.size :]
         if key_id == PLAIN:
             return content
-        return self._keys.decrypt(key_id, content[:NONCE_BYTES], content[NONCE_BYTES:], name.encode())
+        cipher = self._keys.cipher(KeyRef(key_id), b"")
+        return cipher.decrypt(content[:NONCE_BYTES], content[NONCE_BYTES:], name.encode())
 
     def _sealed(self, name: str, data: bytes) -> tuple[bytes, bytes]:
         """A piece as it is written."""
-        if self._keys:
-            nonce = secrets.token_bytes(NONCE_BYTES)
-            data = nonce + self._keys.encrypt(nonce, data, name.encode())
-        key_id = self._keys.writing
-        crc = crc32c(data, crc32c(key_id, crc32c(name.encode())))
-        return HEAD.pack(MAGIC, crc, key_id), data
+        sealed = bool(self._keys) and not self._place.encrypts
+        rest = seal(self._keys, _info(name), data) if sealed else PLAIN + data
+        crc = crc32c(rest, crc32c(name.encode()))
+        return struct.pack("<4sI", SEALED_MAGIC if sealed else MAGIC, crc), rest
 
     def claim(self, sink: Sink, shares: Collection[Share]) -> None:
         """Keep parts as they are until they are released; refuse if a piece of one is missing."""
@@ -267,6 +275,11 @@ class Staging:
 def _legacy_digest(sink: Sink) -> str:
     """How versions before quotas of users named the files of a sink."""
     return blake2b("\0".join(sink).encode(), digest_size=SINK_BYTES).hexdigest()
+
+
+def _info(name: str) -> bytes:
+    """What the key of a piece is derived for."""
+    return b"leveret staged piece " + name.encode()
 
 
 def _name(digest: str, part: str, piece: int) -> str:

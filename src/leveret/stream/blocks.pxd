@@ -12,6 +12,7 @@ cdef enum:
     UNFILTERED = 1                  # flag of a block: some record has no filter value
     PRODUCED = 2                    # flag of a block: some record names its producer
     ENCRYPTED = 4                   # flag of a block
+    DERIVED = 8                     # flag of an encrypted block: by a key of its segment, not by the master key
 
 cdef packed struct BlockHeader:
     uint32_t magic

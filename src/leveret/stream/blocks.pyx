@@ -140,7 +140,7 @@ cdef class Block:
         header.last_ms = self.last_ms
         header.synced = synced
         header.salt = salt
-        header.flags = self.flags | (ENCRYPTED if sealing_bytes else 0)
+        header.flags = self.flags | (ENCRYPTED | DERIVED if sealing_bytes else 0)
         header.filters = self.filters
         header.crc = 0
         if sealing_bytes == 0:

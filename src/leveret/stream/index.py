@@ -1,7 +1,7 @@
 """The index of a segment: a row for some blocks, to find an offset or a time without reading from the start.
 
     file     | header 72 | rows, 24 each | producers | crc32c of all 4 |
-    or       | magic of an encrypted one 4 | all of that but the crc32c, sealed | crc32c of all 4 |
+    or       | magic of an encrypted one 4 | all of that but the crc32c, in a sealed box | crc32c of all 4 |
     header   | magic 4 | version 4 | base offset 8 | end offset 8 | size 8 | first_ms 8 | last_ms 8 | salt 4 |
              | rows 4 | producers 4 | last block 8 | - 4 |
     row      | offset 8 | position 8 | first_ms 8 |        of a block; one about every 256 KiB
@@ -19,18 +19,20 @@ from dataclasses import dataclass, field
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
 from leveret.journal.disk import Disk, replace_file
-from leveret.journal.encryption import Keys
+from leveret.journal.encryption import Keys, seal, unseal
 from leveret.journal.records import crc32c
 from leveret.stream.blocks import Block, Head
 from leveret.stream.producers import Producers, unpack
-from leveret.stream.sealing import seal, unseal
+from leveret.stream.sealing import unsealed
 from leveret.stream.segments import HEADER_BYTES, Segment, segment_name
 
 SPACING_BYTES = 256 << 10
 SUFFIX = ".index"
 _HEADER = struct.Struct("<4sIQQQQQIIIQ4x")
 _MAGIC = b"LSIX"
-_ENCRYPTED_MAGIC = b"LSIE"
+_ENCRYPTED_MAGIC = b"LSIB"
+_OLD_ENCRYPTED_MAGIC = b"LSIE"  # sealed as blocks were, by the master key
+_INFO = b"leveret stream index "
 _VERSION = 1
 _ROW_BYTES = 24
 
@@ -104,7 +106,7 @@ def write_index(disk: Disk, index: Index, keys: Keys) -> None:
     columns = rows.offsets.tobytes() + rows.positions.tobytes() + rows.times.tobytes()
     data = header + columns + producers.pack()
     if keys:
-        data = _ENCRYPTED_MAGIC + seal(keys, data, _ENCRYPTED_MAGIC)
+        data = _ENCRYPTED_MAGIC + seal(keys, _INFO + str(segment.base).encode(), data, _ENCRYPTED_MAGIC)
     replace_file(disk, index_name(segment.base), data, struct.pack("<I", crc32c(data)))
 
 
@@ -119,7 +121,9 @@ def read_index(disk: Disk, base: int, keys: Keys) -> Index | None:
     if len(data) < _HEADER.size or crc32c(data) != crc:
         raise DamagedJournal(f"{name} is damaged: remove it, and it is made anew from its segment")
     if data.startswith(_ENCRYPTED_MAGIC):
-        data = unseal(keys, data[len(_ENCRYPTED_MAGIC) :], _ENCRYPTED_MAGIC)
+        data = unseal(keys, _INFO + str(base).encode(), data[len(_ENCRYPTED_MAGIC) :], _ENCRYPTED_MAGIC)
+    elif data.startswith(_OLD_ENCRYPTED_MAGIC):
+        data = unsealed(keys, data[len(_OLD_ENCRYPTED_MAGIC) :], _OLD_ENCRYPTED_MAGIC, derived=False)
     magic, version, number, end, size, first_ms, last_ms, salt, rows, producers, block = _HEADER.unpack_from(data)
     if magic != _MAGIC or number != base:
         raise DamagedJournal(f"{name} is not the index of its segment: remove it, and it is made anew")

@@ -17,7 +17,7 @@ from leveret.stream.index import Index, index_name, write_index
 from leveret.stream.options import StreamOptions
 from leveret.stream.producers import Producers
 from leveret.stream.recovery import Recovered
-from leveret.stream.sealing import finished
+from leveret.stream.sealing import Sealer, key_of
 from leveret.stream.segments import Segment, Share, pack_header
 
 
@@ -37,6 +37,8 @@ class Writer:
         self._segments = segments
         self.index = last
         self._fd = -1 if last is None else disk.open_append(last.segment.name)
+        self._sealer = Sealer(options.keys) if options.keys else None
+        self._foreign = last is not None and self._is_foreign(last.segment)
         self._unsynced = self._interrupted = False
         self._checkpoint_size = found.checkpoint_bytes
         self._synced_ms = 0
@@ -60,7 +62,8 @@ class Writer:
             self._disk.truncate(self._fd, segment.size)
         self._unsynced = self._interrupted = True
         try:
-            data = finished(self._options.keys, block, segment.salt, self.synced)
+            salt, synced = segment.salt, self.synced
+            data = block.finish(salt, synced) if self._sealer is None else self._sealer.finished(block, salt, synced)
             write_all(self._disk, self._fd, data)
         except OSError as error:
             if error.errno not in NO_ROOM:
@@ -132,7 +135,15 @@ class Writer:
 
     def _is_full(self, block: Block, segment: Segment) -> bool:
         """Whether a block belongs into the next segment."""
-        return segment.end > segment.base and segment.size + block.bytes > self._options.segment_bytes
+        if segment.end == segment.base:
+            return False
+        return self._foreign or segment.size + block.bytes > self._options.segment_bytes
+
+    def _is_foreign(self, segment: Segment) -> bool:
+        """Whether a segment has blocks that another master key encrypts, or none does, or the master key itself."""
+        keys = self._options.keys
+        key = key_of(self._disk, segment) if keys else None
+        return key is not None and not (key.is_derived and key.key_id == keys.writing)
 
     def _begin_segment(self, base: int) -> Index:
         """Create the next segment; it is used only once it is durable."""
@@ -150,6 +161,7 @@ class Writer:
         self.close()
         index = Index(segment, producers=Producers() if self.index is None else self.index.producers)
         self._fd, self.index, self._checkpoint_size, self._interrupted = fd, index, 0, False
+        self._sealer, self._foreign = Sealer(self._options.keys) if self._options.keys else None, False
         self._segments.append(segment)
         with suppress(NoRoom):
             self.checkpoint()

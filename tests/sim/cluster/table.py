@@ -69,6 +69,15 @@ class SimTable:
         found: Shard = self._read(lambda state: state.shard)
         return found
 
+    def set_meta(self, meta: str) -> bool:
+        """See Table."""
+
+        def change(state: State) -> bool:
+            state.change(meta=meta)
+            return True
+
+        return self._change(change)
+
     def begin(self, row: Row) -> bool:
         """See Table."""
 
