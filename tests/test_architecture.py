@@ -47,6 +47,11 @@ IMPURE_MODULE = re.compile(
     r"|random|sched|secrets|select|selectors|shutil|signal|socket|socketserver|sqlite3|ssl|subprocess|tempfile|threading"
     r"|time|urllib|uuid|uvloop|posix|libc\.(time|stdio|signal)|cpython\.(pythread|time))(\.|$)"
 )
+PATTERNS = "src/leveret/core/patterns.py"
+# Inside of a function, with something else than a constant.
+LATE_RE = re.compile(
+    r"^\s.*(?<![\w.])re\.(?:compile|search|match|fullmatch|sub|subn|split|findall|finditer)\((?![rb]{0,2}[\"'])"
+)
 IMPURE_HEADER = re.compile(r"extern from [\"']<?((?:time|stdio|unistd|fcntl|pthread|signal|sys/\w+)\.h)>?[\"']")
 IMPURE_CALL = re.compile(r"(?<![\w.])(open|print|input|datetime\.(?:now|utcnow|today)|date\.today)\(")
 
@@ -96,6 +101,16 @@ def test_only_the_pipeline_imports_pyspark() -> None:
         if part_of(path) != "pipeline" and any(name.split(".")[0] == "pyspark" for name in imports(path))
     ]
     assert not wrong, f"pyspark belongs in leveret/pipeline only: {wrong}"
+
+
+def test_patterns_from_outside_are_compiled_in_one_place() -> None:
+    """Python's engine takes exponential time for some patterns: it gets constants only, at the level of a module."""
+    wrong = []
+    for path in files(".py", ".pyx", under="src/leveret"):
+        if relative(path) != PATTERNS and part_of(path) not in ("cli", "pipeline"):
+            wrong += [f"{relative(path)} imports {name}" for name in imports(path) if name in ("fnmatch", "re2")]
+            wrong += [f"{relative(path)}: {line.strip()}" for line in code(path).splitlines() if LATE_RE.search(line)]
+    assert not wrong, f"use {PATTERNS} for what is not a constant:\n" + "\n".join(wrong)
 
 
 def test_core_touches_nothing_outside() -> None:

@@ -108,7 +108,7 @@ def test_apply_to(apply_to: str, kinds: set[str]) -> None:
     [
         ({"pattern": "("}, "not a regular expression"),
         ({"pattern": "a" * 1_001}, "1001 characters, the limit is 1000"),
-        ({"pattern": 5}, "is a string"),
+        ({"pattern": 5}, "as a string"),
         ({"name": "n" * 256}, "policy name has 256 bytes"),
         ({"name": None}, "policy name is a string"),
         ({"apply_to": "nothing"}, "apply-to is one of all, queues"),
@@ -142,3 +142,19 @@ def test_equal_settings_are_one_object_and_unused_ones_are_forgotten() -> None:
     del kept
     gc.collect()
     assert len(module._interned) < before
+
+
+def test_a_stored_pattern_that_cannot_be_used_applies_to_nothing() -> None:
+    stored = {**Policy("p", ".*", definition={"max-length": 5}).to_dict(), "pattern": r"(a)\1"}
+    policy = Policy.from_dict(stored)
+    assert not policy.matches("classic", "aa")
+    assert policy.to_dict() == stored
+    assert "reference to a group" in policy.shown()["problem"]
+    assert Policy("p", ".*").shown() == Policy("p", ".*").to_dict()
+
+
+def test_a_pattern_that_backtracks_for_ever_elsewhere() -> None:
+    """As found in a policy that a user had made: the broker stood still at each declaration, and at recovery."""
+    policy = Policy("p", "^p.(a+)+$", definition={"max-length": 5})
+    assert not policy.matches("classic", "px" + "a" * 250 + "b")
+    assert policy.matches("classic", "px" + "a" * 250)

@@ -5,6 +5,7 @@ from typing import Any
 
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import check_name
+from leveret.core.patterns import check_glob
 
 Row = Mapping[str, Any]
 
@@ -73,8 +74,18 @@ def flag(what: str, row: Row, name: str, default: bool) -> bool:
 
 
 def glob(what: str, row: Row, name: str) -> str:
-    """A pattern of names: `*` is any text, `?` any character. Matching one takes no longer than its text is."""
-    return text(what, row, name, ALL, GLOB_CHARS_MAX, needed=True)
+    """A pattern of names: `*` is any text, `?` any character, `[ab]` one of some."""
+    return _checked_glob(text(what, row, name, ALL, GLOB_CHARS_MAX, needed=True))
+
+
+def globs(what: str, row: Row, name: str, default: tuple[str, ...], count_max: int) -> tuple[str, ...]:
+    """Several of them."""
+    return tuple(map(_checked_glob, texts(what, row, name, default, count_max)))
+
+
+def _checked_glob(found: str) -> str:
+    check_glob(found)
+    return found
 
 
 def texts(what: str, row: Row, name: str, default: tuple[str, ...], count_max: int) -> tuple[str, ...]:

@@ -7,13 +7,13 @@ kept only for the place that it was given for: who changes the place gives it an
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from leveret.alerting.addresses import PORT_MAX, URL_CHARS_MAX, check_plain, endpoint_of
-from leveret.alerting.fields import ALL, Row, check_known, choice, named, text, texts, whole
+from leveret.alerting.fields import ALL, Row, check_known, choice, globs, named, text, texts, whole
 from leveret.alerting.rules import SEVERITIES, Rule
 from leveret.core.errors import InvalidArgument
+from leveret.core.patterns import glob_matches
 
 RECEIVERS_MAX = 100
 PATTERNS_MAX = 50
@@ -65,7 +65,7 @@ class Receiver:
         common: dict[str, Any] = {
             "name": name,
             "kind": kind,
-            "rules": texts(what, row, "rules", (ALL,), PATTERNS_MAX),
+            "rules": globs(what, row, "rules", (ALL,), PATTERNS_MAX),
             "severity_min": choice(what, row, "severity_min", SEVERITIES[0], SEVERITIES),
             "group_s": whole(what, row, "group_s", GROUP_S, 0, WAIT_S_MAX),
             "repeat_s": whole(what, row, "repeat_s", REPEAT_S, 60, WAIT_S_MAX),
@@ -97,7 +97,7 @@ class Receiver:
         """Whether it is to be told about a rule."""
         if SEVERITIES.index(rule.severity) < SEVERITIES.index(self.severity_min):
             return False
-        return any(fnmatchcase(rule.name, pattern) for pattern in self.rules)
+        return any(glob_matches(pattern, rule.name) for pattern in self.rules)
 
 
 _COMMON = ("name", "kind", "rules", "severity_min", "group_s", "repeat_s")

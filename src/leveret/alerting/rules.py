@@ -4,11 +4,11 @@ The rules of `leveret.alerts` are always there; a definition of the same name ta
 """
 
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from leveret.alerting.fields import ALL, Row, check_known, choice, flag, glob, named, number, text, whole
 from leveret.alerts import RULES, STREAM_RULES, AlertRule
+from leveret.core.patterns import glob_matches
 
 RULES_MAX = 200  # each is held against every queue
 LIMIT_MAX = 10**15
@@ -71,8 +71,8 @@ class Rule:
 
     def covers(self, vhost: str, queue: str) -> bool:
         """Whether a queue is one of those that it is about."""
-        return (self.queue == ALL or fnmatchcase(queue, self.queue)) and (
-            self.vhost == ALL or fnmatchcase(vhost, self.vhost)
+        return (self.queue == ALL or glob_matches(self.queue, queue)) and (
+            self.vhost == ALL or glob_matches(self.vhost, vhost)
         )
 
 

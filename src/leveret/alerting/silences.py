@@ -1,13 +1,13 @@
 """Silences: alerts that nobody wants to be told about for a while, by patterns of rule, virtual host and queue."""
 
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from leveret.alerting.engine import Key
 from leveret.alerting.fields import ALL, Row, check_known, glob, text, whole
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import check_name
+from leveret.core.patterns import glob_matches
 
 SILENCES_MAX = 100  # each is held against every alert
 SILENCE_MS_MAX = 366 * 24 * 3600 * 1000
@@ -53,9 +53,9 @@ class Silence:
 
     def is_in(self, vhost: str) -> bool:
         """Whether it is about a virtual host."""
-        return fnmatchcase(vhost, self.vhost)
+        return glob_matches(self.vhost, vhost)
 
     def covers(self, key: Key) -> bool:
         """Whether an alert is one of those that it is about."""
         patterns = (self.rule, self.vhost, self.queue)
-        return all(pattern == ALL or fnmatchcase(name, pattern) for name, pattern in zip(key, patterns, strict=True))
+        return all(pattern == ALL or glob_matches(pattern, name) for name, pattern in zip(key, patterns, strict=True))

@@ -4,9 +4,8 @@ queue arguments  >  policy  >  defaults       but the minimum of both for expire
 operator policy: caps whatever came out
 """
 
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -15,6 +14,7 @@ from leveret.core.backoff import Backoff
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import canonical, encode, restored
 from leveret.core.names import check_name
+from leveret.core.patterns import checked, pattern, problem_of
 
 PATTERN_CHARS_MAX = 1_000  # it is searched in the name of every queue
 PRIORITY_MAX = 2**31 - 1
@@ -106,10 +106,12 @@ class Policy:
     apply_to: str = "all"
     definition: Mapping[str, Any] = field(default_factory=dict)
     operator: bool = False
-    _regex: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    stored: InitVar[bool] = False
+    problem: str | None = field(default=None, init=False, repr=False, compare=False)
+    """Why a stored pattern cannot be used: such a policy applies to nothing."""
     _values: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, stored: bool) -> None:
         """Check and read everything once."""
         check_name("policy", self.name)
         if not isinstance(self.apply_to, str) or self.apply_to not in _APPLY_TO:
@@ -120,12 +122,15 @@ class Policy:
             raise InvalidArgument(f"the definition of policy '{self.name}' is an object of settings")
         canonical(self.definition)
         values = {key: self._read(key, value) for key, value in self.definition.items()}
-        object.__setattr__(self, "_regex", _compiled(self.pattern))
+        if stored:
+            object.__setattr__(self, "problem", problem_of(self.pattern))
+        else:
+            checked("the pattern of a policy", self.pattern, PATTERN_CHARS_MAX)
         object.__setattr__(self, "_values", values)
 
     def matches(self, kind: str, name: str) -> bool:
         """Whether it applies to a "classic", "quorum" or "stream" queue, or to an "exchange", of that name."""
-        return kind in _APPLY_TO[self.apply_to] and self._regex.search(name) is not None
+        return kind in _APPLY_TO[self.apply_to] and self.problem is None and pattern(self.pattern).matches(name)
 
     def settings(self, queue_type: str) -> dict[str, Any]:
         """The QueuePolicy fields that it sets on a queue of that type."""
@@ -143,9 +148,13 @@ class Policy:
             "operator": self.operator,
         }
 
+    def shown(self) -> dict[str, Any]:
+        """The definition for operators, with its problem if it has one."""
+        return self.to_dict() | ({} if self.problem is None else {"problem": self.problem})
+
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Policy":
-        """The reverse of to_dict."""
+        """The reverse of to_dict; a pattern that cannot be used any more is kept, and applies to nothing."""
         return cls(
             stored["name"],
             stored["pattern"],
@@ -153,6 +162,7 @@ class Policy:
             stored.get("apply-to", "all"),
             restored(stored.get("definition", {})),
             stored.get("operator", False),
+            stored=True,
         )
 
     def _read(self, key: str, value: object) -> Any:
@@ -204,18 +214,6 @@ def effective(
     for capped, most in (operator.settings(queue_type) if operator is not None else {}).items():
         merged[capped] = _smaller(merged.get(capped), most)
     return _intern(QueuePolicy(**_with_backoff(merged)))
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """A checked regular expression."""
-    if not isinstance(pattern, str):
-        raise InvalidArgument("the pattern of a policy is a string")
-    if len(pattern) > PATTERN_CHARS_MAX:
-        raise InvalidArgument(f"the pattern has {len(pattern)} characters, the limit is {PATTERN_CHARS_MAX}")
-    try:
-        return re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidArgument(f"the pattern '{pattern}' is not a regular expression: {error}") from None
 
 
 def _defaults(queue_type: str) -> dict[str, Any]:

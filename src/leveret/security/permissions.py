@@ -7,21 +7,21 @@ Whatever refuses wins: a key that is allowed does not help where the exchange is
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, TooMany
+from leveret.core.errors import AccessRefused, NotFound, TooMany
 from leveret.core.names import check_name, described
+from leveret.core.patterns import check_length, checked, escape, pattern, problem_of
 
 Access = Literal["configure", "write", "read"]
 
 PATTERN_CHARS_MAX = 1_000  # it is searched in every name that the user uses
 EXPANDED_CHARS_MAX = 4_000  # the same after names took the place of {username} and {vhost}
-PERMISSIONS_MAX = 100_000  # compiled patterns are kept for ever
+PERMISSIONS_MAX = 100_000  # each is kept for ever
 DEFAULT_EXCHANGE = "amq.default"  # what patterns call the exchange without a name
 
 _NOTHING = frozenset(("", "^$"))
-_POSIX_CLASS = re.compile(r"\[[:.=]\^?\w+[:.=]\]")
 _VARIABLE = re.compile(r"\\.|\{(username|vhost)\}", re.DOTALL)
 
 
@@ -46,27 +46,35 @@ class Permission:
     configure: str = ""
     write: str = ""
     read: str = ""
-    _patterns: Mapping[str, re.Pattern[str] | None] = field(init=False, repr=False, compare=False)
+    stored: InitVar[bool] = False
+    problem: str | None = field(default=None, init=False, repr=False, compare=False)
+    """Why a stored pattern cannot be used: it allows nothing."""
+    _patterns: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Check and compile everything once."""
+    def __post_init__(self, stored: bool) -> None:
+        """Check everything once."""
         _check_owner(self.user, self.vhost)
         given = {"configure": self.configure, "write": self.write, "read": self.read}
-        object.__setattr__(self, "_patterns", {access: _compiled(pattern) for access, pattern in given.items()})
+        _keep(self, {access: _used(text, stored) for access, text in given.items()})
 
     def allows(self, access: Access, name: str) -> bool:
         """Whether the pattern for this access matches the name."""
-        return _matches(self._patterns[access], name)
+        text = self._patterns[access]
+        return text is not None and pattern(text).matches(name)
 
     def to_dict(self) -> dict[str, Any]:
         """The definition, fit for JSON."""
         return {name: getattr(self, name) for name in ("user", "vhost", "configure", "write", "read")}
 
+    def shown(self) -> dict[str, Any]:
+        """The definition for operators, with its problem if it has one."""
+        return self.to_dict() | ({} if self.problem is None else {"problem": self.problem})
+
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Permission":
         """The reverse of to_dict."""
-        names = ("configure", "write", "read")
-        return cls(stored["user"], stored["vhost"], *(stored.get(name, "") for name in names))
+        given = {name: stored.get(name, "") for name in ("configure", "write", "read")}
+        return cls(stored["user"], stored["vhost"], **given, stored=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,35 +86,44 @@ class TopicPermission:
     exchange: str
     write: str = ""
     read: str = ""
-    _patterns: Mapping[str, re.Pattern[str] | None] = field(init=False, repr=False, compare=False)
+    stored: InitVar[bool] = False
+    problem: str | None = field(default=None, init=False, repr=False, compare=False)
+    """Why a stored pattern cannot be used: it allows nothing."""
+    _patterns: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Check everything, put the names in and compile once."""
+    def __post_init__(self, stored: bool) -> None:
+        """Check everything, and put the names in."""
         _check_owner(self.user, self.vhost)
         check_name("exchange", self.exchange)
-        patterns = {"write": self._expanded(self.write), "read": self._expanded(self.read)}
-        object.__setattr__(self, "_patterns", patterns)
+        given = {"write": self.write, "read": self.read}
+        _keep(self, {access: self._expanded(text, stored) for access, text in given.items()})
 
     def allows(self, access: Literal["write", "read"], key: str) -> bool:
         """Whether the pattern for this access matches the key."""
-        return _matches(self._patterns[access], key)
+        text = self._patterns[access]
+        return text is not None and pattern(text).matches(key)
 
     def to_dict(self) -> dict[str, Any]:
         """The definition, fit for JSON."""
         return {name: getattr(self, name) for name in ("user", "vhost", "exchange", "write", "read")}
 
+    def shown(self) -> dict[str, Any]:
+        """The definition for operators, with its problem if it has one."""
+        return self.to_dict() | ({} if self.problem is None else {"problem": self.problem})
+
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "TopicPermission":
         """The reverse of to_dict."""
-        owner = stored["user"], stored["vhost"], stored["exchange"]
-        return cls(*owner, *(stored.get(name, "") for name in ("write", "read")))
+        given = {name: stored.get(name, "") for name in ("write", "read")}
+        return cls(stored["user"], stored["vhost"], stored["exchange"], **given, stored=True)
 
-    def _expanded(self, pattern: str) -> re.Pattern[str] | None:
-        """The pattern with names in it, escaped: a user who calls himself .* is not everybody."""
-        _check_pattern(pattern, PATTERN_CHARS_MAX)
-        values = {"username": re.escape(self.user), "vhost": re.escape(self.vhost)}
-        expanded = _VARIABLE.sub(lambda match: values[match[1]] if match[1] else match[0], pattern)
-        return _compiled(expanded, EXPANDED_CHARS_MAX)
+    def _expanded(self, text: str, stored: bool) -> tuple[str | None, str | None]:
+        """The pattern with names in it, escaped: a user whose name is .* does not stand for all of them."""
+        if not stored:
+            check_length("the pattern of a permission", text, PATTERN_CHARS_MAX)
+        values = {"username": escape(self.user), "vhost": escape(self.vhost)}
+        expanded = _VARIABLE.sub(lambda match: values[match[1]] if match[1] else match[0], text)
+        return _used(expanded, stored, EXPANDED_CHARS_MAX)
 
 
 class Permissions:
@@ -187,6 +204,12 @@ class Permissions:
             raise AccessRefused(f"{access} access to topic '{key}' in {what} refused for user '{user}'")
 
 
+def _keep(permission: Permission | TopicPermission, used: Mapping[str, tuple[str | None, str | None]]) -> None:
+    """Set what is known about the patterns of a permission."""
+    object.__setattr__(permission, "_patterns", {access: text for access, (text, _) in used.items()})
+    object.__setattr__(permission, "problem", next((each for _, each in used.values() if each is not None), None))
+
+
 def _check_owner(user: str, vhost: str) -> None:
     """Refuse names that nobody has."""
     check_name("user", user)
@@ -199,29 +222,11 @@ def _check_room(known: bool, count: int) -> None:
         raise TooMany(f"there are {PERMISSIONS_MAX} permissions, which is the limit: remove some")
 
 
-def _check_pattern(pattern: str, chars_max: int) -> None:
-    """Refuse what is no text or too much of it."""
-    if not isinstance(pattern, str):
-        raise InvalidArgument("a permission is a regular expression, as a string")
-    if len(pattern) > chars_max:
-        raise InvalidArgument(f"the pattern has {len(pattern)} characters, the limit is {chars_max}: shorten it")
-
-
-def _compiled(pattern: str, chars_max: int = PATTERN_CHARS_MAX) -> re.Pattern[str] | None:
-    """A checked pattern; None for those that match nothing."""
-    _check_pattern(pattern, chars_max)
-    if pattern in _NOTHING:
-        return None
-    if _POSIX_CLASS.search(pattern):
-        # Python would take it for a set of letters and colons: other names than meant.
-        raise InvalidArgument(f"the pattern '{pattern}' has a class like [:alpha:]: write [A-Za-z] instead")
-    try:
-        return re.compile(pattern)
-    except (re.error, RecursionError, OverflowError, Warning) as error:
-        # Warnings are errors where the user made them so.
-        raise InvalidArgument(f"the pattern '{pattern}' is not a regular expression: {error}") from None
-
-
-def _matches(pattern: re.Pattern[str] | None, text: str) -> bool:
-    """Whether it matches. $ also matches before a last line feed: "orders" would allow "orders" and a line feed."""
-    return pattern is not None and not text.endswith("\n") and pattern.search(text) is not None
+def _used(pattern_text: str, stored: bool, chars_max: int = PATTERN_CHARS_MAX) -> tuple[str | None, str | None]:
+    """The pattern that names are searched for, None if it matches nothing; and why a stored one cannot be used."""
+    if not stored:
+        checked("the pattern of a permission", pattern_text, chars_max)
+    if pattern_text in _NOTHING:
+        return None, None
+    problem = problem_of(pattern_text)
+    return (pattern_text, None) if problem is None else (None, problem)

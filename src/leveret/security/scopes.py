@@ -9,13 +9,13 @@ parts are URL-encoded and {vhost} stands for the virtual host; without a pattern
 topic exchange. The third form is for tokens only: the @ takes the place of the prefix, which differs between servers.
 """
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple, get_args
 from urllib.parse import quote, unquote
 
 from leveret.core.errors import InvalidArgument
+from leveret.core.patterns import parts_match
 from leveret.security.permissions import Access
 
 VERBS = frozenset(get_args(Access))
@@ -111,13 +111,10 @@ def matches(pattern: str, text: str, vhost: str | None) -> bool:
         return True
     if vhost is not None and VHOST_VARIABLE in pattern:
         pattern = pattern.replace(VHOST_VARIABLE, quote(vhost, safe=""))
-    return _compiled(pattern, vhost is not None).fullmatch(text) is not None
+    return parts_match(_parts(pattern, vhost is not None), text)
 
 
 @lru_cache(maxsize=10_000)
-def _compiled(pattern: str, is_encoded: bool) -> re.Pattern[str]:
-    """Repeated stars would make the search slow, and mean no more than one."""
-    parts = [re.escape(unquote(part) if is_encoded else part) for part in re.split(r"\*+", pattern)]
-    # Each part at the first place where it is found, for good: there is nothing to gain by trying another one.
-    middle = "".join(f"(?>.*?{part})" for part in parts[1:-1])
-    return re.compile(parts[0] if len(parts) == 1 else f"{parts[0]}{middle}.*{parts[-1]}", re.DOTALL)
+def _parts(pattern: str, is_encoded: bool) -> list[str]:
+    """What stands between the stars of a pattern."""
+    return [unquote(part) if is_encoded else part for part in pattern.split("*")]

@@ -50,6 +50,7 @@ from leveret.server.settings import broker_options
 from leveret.server.shard_verbs import ShardVerbs
 from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer
+from leveret.server.unusable import warn_of_patterns
 from leveret.server.web import Web
 from leveret.telemetry.audit import Audit
 from leveret.telemetry.logs import start_logging, stop_logging
@@ -157,6 +158,8 @@ class NodeServer(Server):
         sharing = await shared.start(access.users)
         await joined.start(announced(self._sockets, self._place.announce))
         await make_first_user(options, self._sockets, access, lambda verb: joined.node.decide(lambda core: verb()))
+        with guard as core:
+            warn_of_patterns(core, access)
         audit = self._audit
         ground = self._ground(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)

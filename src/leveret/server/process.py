@@ -48,6 +48,7 @@ from leveret.server.settings import broker_options
 from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer, settings_of
 from leveret.server.tls_files import TlsFiles
+from leveret.server.unusable import warn_of_patterns
 from leveret.server.web import Web, quota_of, sinks_of
 from leveret.telemetry.audit import FILES_OF_KIND, Audit
 from leveret.telemetry.logs import Log, start_logging, stop_logging
@@ -215,6 +216,7 @@ class Server:
         raise_file_limit(admissions)
         with guard as core:
             access = Access(core, None)
+            warn_of_patterns(core, access)
         await make_first_user(options, self._sockets, access, durably(guard))
         shared = Shared(options, guard.clock)
         authentication = authentication_of(options, access, shared.failures("token"))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from leveret.core.patterns import check_length, pattern
 from leveret.http.management.call import Call
 from leveret.http.management.rates import Range
 from leveret.http.management.refusals import NO_CACHE, BadRequest, answer
@@ -36,12 +36,10 @@ SORTED_MAX = 100_000  # rows that are all made for one answer
 COLUMNS_MAX = 100
 NAME_CHARS_MAX = 255
 PATTERN_CHARS_MAX = 200
-REPEATS_MAX = 3  # in a pattern: the time for one name grows with its length to this power
+FILTER_STEPS_MAX = 500  # of a compiled pattern: a name of 255 characters takes it a millisecond at worst
+FILTER_STEP = 50  # names that a pattern is searched in during one turn of the loop
 SAMPLES_MAX = 500  # points of one graph
 RANGES = ("lengths", "msg_rates", "data_rates", "node_stats")
-
-_REPEAT = re.compile(r"[*+{]")
-_REPEATED_GROUP = re.compile(r"\)[*+{]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,7 @@ class Wanted:
     page: int | None
     page_rows: int
     fits: Callable[[str], bool] | None
+    by_pattern: bool
     sort: str | None
     reverse: bool
     columns: tuple[str, ...]
@@ -71,7 +70,8 @@ def wanted(call: Call) -> Wanted:
             raise BadRequest(reason, "invalid_pagination_parameters")
     sort = query.get("sort") or None
     reverse = query.get("sort_reverse") == "true"
-    return Wanted(page, size or PAGE_ROWS, _filter(query), sort, reverse, columns_of(call))
+    by_pattern = query.get("use_regex") == "true" and bool(query.get("name"))
+    return Wanted(page, size or PAGE_ROWS, _filter(query), by_pattern, sort, reverse, columns_of(call))
 
 
 def _whole(text: str | None) -> int | None:
@@ -93,15 +93,10 @@ def _filter(query: dict[str, str]) -> Callable[[str], bool] | None:
             raise BadRequest(f"name has {len(name)} characters, the limit is {NAME_CHARS_MAX}: shorten it")
         folded = name.casefold()
         return lambda text: folded in text.casefold()
-    if len(name) > PATTERN_CHARS_MAX or len(_REPEAT.findall(name)) > REPEATS_MAX or _REPEATED_GROUP.search(name):
-        raise BadRequest(
-            f"a pattern has at most {PATTERN_CHARS_MAX} characters and {REPEATS_MAX} repeats, and repeats no group"
-        )
-    try:
-        pattern = re.compile(name, re.IGNORECASE)
-    except (re.error, RecursionError, OverflowError, Warning):
-        raise BadRequest("Pagination parameters are invalid") from None
-    return lambda text: pattern.search(text) is not None
+    found = pattern(check_length("name", name, PATTERN_CHARS_MAX), ignore_case=True)
+    if found.steps > FILTER_STEPS_MAX:
+        raise BadRequest(f"the pattern takes {found.steps} steps, the limit is {FILTER_STEPS_MAX}: write a smaller one")
+    return found.matches
 
 
 def columns_of(call: Call) -> tuple[str, ...]:
@@ -157,18 +152,46 @@ def listed(
         return answer(_page(want, len(handles), len(handles), list(_rows(_slice(want, handles), make))))
     # In the order of this moment, whatever comes and goes while rows are made.
     handles = handles[:]
+    if want.by_pattern and len(handles) > FILTER_STEP:
+        return _listed_later(want, handles, make, name, keys)
     fitting = handles if want.fits is None else [each for each in handles if want.fits(name(each))]
+    return _listed(want, len(handles), fitting, make, keys)
+
+
+async def _listed_later(
+    want: Wanted, handles: Sequence[Any], make: Make, name: Callable[[Any], str], keys: Mapping[str, Key]
+) -> Answer:
+    """The answer with a list that is filtered by a pattern, some names in each turn of the loop."""
+    found = _listed(want, len(handles), await _fitting(want, handles, name), make, keys)
+    return await found if isinstance(found, Awaitable) else found
+
+
+async def _fitting(want: Wanted, handles: Sequence[Any], name: Callable[[Any], str]) -> Sequence[Any]:
+    """Those whose names are as they must be."""
+    if want.fits is None:
+        return handles
+    step, found = FILTER_STEP if want.by_pattern else KEYS_STEP, []
+    for start in range(0, len(handles), step):
+        found += [each for each in handles[start : start + step] if want.fits(name(each))]
+        await asyncio.sleep(0)
+    return found
+
+
+def _listed(
+    want: Wanted, total: int, fitting: Sequence[Any], make: Make, keys: Mapping[str, Key]
+) -> Answer | Awaitable[Answer]:
+    """The answer with those of a list that are wanted."""
     if want.sort is None and want.page is not None:
-        return answer(_page(want, len(handles), len(fitting), list(_rows(_slice(want, fitting), make))))
+        return answer(_page(want, total, len(fitting), list(_rows(_slice(want, fitting), make))))
     if len(fitting) <= STEP:
-        return _answered(want, len(handles), list(_rows(fitting, make)))
+        return _answered(want, total, list(_rows(fitting, make)))
     if want.page is not None and want.sort is not None and want.sort in keys:
-        return _sorted(want, len(handles), fitting, make, keys[want.sort])
+        return _sorted(want, total, fitting, make, keys[want.sort])
     if want.sort is None:
         return Stream(_parts(want, fitting, make), JSON, NO_CACHE)
     if len(fitting) > SORTED_MAX:
         raise BadRequest(f"{len(fitting)} rows cannot be sorted, the limit is {SORTED_MAX}: ask for pages without sort")
-    return _gathered(want, len(handles), fitting, make)
+    return _gathered(want, total, fitting, make)
 
 
 async def fetched(
@@ -180,7 +203,7 @@ async def fetched(
     """
     want = wanted(call)
     handles = handles[:]
-    fitting = handles if want.fits is None else [each for each in handles if want.fits(name(each))]
+    fitting = await _fitting(want, handles, name)
     if want.sort is None and want.page is None:
         return Stream(_fetched_parts(fitting, fetch, want.columns), JSON, NO_CACHE)
     if want.sort is not None:

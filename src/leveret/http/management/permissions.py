@@ -16,14 +16,14 @@ from leveret.http.router import Answer
 def rows(call: Call, user: str | None = None, vhost: str | None = None) -> list[Row]:
     """Permissions, of everybody or of one user, everywhere or in one virtual host."""
     found = call.site.access.permissions
-    chosen = [row.to_dict() for row in found if user in (None, row.user) and vhost in (None, row.vhost)]
+    chosen = [row.shown() for row in found if user in (None, row.user) and vhost in (None, row.vhost)]
     return sorted(chosen, key=lambda row: (row["vhost"], row["user"]))
 
 
 def topic_rows(call: Call, user: str | None = None, vhost: str | None = None) -> list[Row]:
     """The same for keys."""
     found = call.site.access.permissions.topics()
-    chosen = [row.to_dict() for row in found if user in (None, row.user) and vhost in (None, row.vhost)]
+    chosen = [row.shown() for row in found if user in (None, row.user) and vhost in (None, row.vhost)]
     return sorted(chosen, key=lambda row: (row["vhost"], row["user"], row["exchange"]))
 
 

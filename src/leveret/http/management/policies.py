@@ -19,7 +19,7 @@ Ask = Callable[[Call], Answer | Awaitable[Answer]]
 
 def shown(home: Vhost, policy: Policy) -> Row:
     """A policy; which sort it is tells its path."""
-    row = policy.to_dict()
+    row = policy.shown()
     del row["operator"]
     return {"vhost": home.name, **row}
 

@@ -8,11 +8,11 @@ A denial wins. A condition that is not known here never allows, and never keeps 
 
 import json
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Any, NamedTuple
 
+from leveret.core.patterns import like
 from leveret.http.sqs.attributes import parsed
 from leveret.http.sqs.errors import SqsError
 
@@ -66,8 +66,8 @@ def _concerns(statement: dict[str, Any], asked: Asked) -> bool:
     resources = _listed(statement.get("Resource", "*"))
     return (
         _names(statement.get("Principal"), asked)
-        and any(fnmatchcase(action, each) for each in actions)
-        and any(fnmatchcase(asked.resource, each) for each in resources)
+        and any(like(each, action) for each in actions)
+        and any(like(each, asked.resource) for each in resources)
     )
 
 
@@ -89,13 +89,17 @@ def _equal(actual: str, wanted: str) -> bool:
     return actual.lower() == wanted.lower()
 
 
+def _like(actual: str, wanted: str) -> bool:
+    return like(wanted, actual)
+
+
 OPERATORS: dict[str, Callable[[str, str], bool]] = {
     "IpAddress": _in_network,
     "Bool": _equal,
     "StringEquals": str.__eq__,
-    "StringLike": fnmatchcase,
-    "ArnEquals": fnmatchcase,
-    "ArnLike": fnmatchcase,
+    "StringLike": _like,
+    "ArnEquals": _like,
+    "ArnLike": _like,
 }
 NEGATED = {"NotIpAddress": "IpAddress", "StringNotEquals": "StringEquals", "ArnNotEquals": "ArnEquals"}
 KEYS: dict[str, Callable[[Asked], str]] = {

@@ -7,7 +7,7 @@ from leveret.server.administration.site import Site, Verb
 
 def list_all(site: Site, user: str | None = None, vhost: str | None = None) -> list[dict[str, Any]]:
     """Permissions, of everybody or of one user, everywhere or in one virtual host."""
-    rows = [row.to_dict() for row in site.access.permissions if user in (None, row.user) and vhost in (None, row.vhost)]
+    rows = [row.shown() for row in site.access.permissions if user in (None, row.user) and vhost in (None, row.vhost)]
     return sorted(rows, key=lambda row: (row["user"], row["vhost"]))
 
 
@@ -24,7 +24,7 @@ def clear(site: Site, user: str, vhost: str) -> None:
 def list_topics(site: Site, user: str | None = None, vhost: str | None = None) -> list[dict[str, Any]]:
     """The same for keys."""
     topics = site.access.permissions.topics()
-    rows = [row.to_dict() for row in topics if user in (None, row.user) and vhost in (None, row.vhost)]
+    rows = [row.shown() for row in topics if user in (None, row.user) and vhost in (None, row.vhost)]
     return sorted(rows, key=lambda row: (row["user"], row["vhost"], row["exchange"]))
 
 

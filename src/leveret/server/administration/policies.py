@@ -18,7 +18,7 @@ def list_all(site: Site, vhost: str | None = None) -> list[dict[str, Any]]:
     """Every policy, everywhere or in one virtual host."""
     homes = site.core.topology.vhosts.values() if vhost is None else [site.core.topology.vhost(vhost)]
     rows = [
-        {"vhost": home.name, **policy.to_dict()}
+        {"vhost": home.name, **policy.shown()}
         for home in homes
         for operator in (False, True)
         for policy in in_vhost(home, operator).values()
