@@ -24,6 +24,7 @@ DEBIAN_PACKAGES = {
     "nft": "nftables",
     "node": "nodejs",
     "npm": "npm",
+    "openssl": "openssl",
     "prometheus": "prometheus",
     "promtool": "prometheus",
     "redis-server": "redis-server",

@@ -22,17 +22,17 @@ variable "replicas" {
 }
 
 variable "store" {
-  description = "URL of the PostgreSQL database, without a password."
+  description = "URL of the PostgreSQL database, without a password, with sslmode=verify-full."
   type        = string
 }
 
 variable "etcd" {
-  description = "URLs of etcd."
+  description = "URLs of etcd, with https."
   type        = list(string)
 }
 
 variable "redis" {
-  description = "URL of the Redis that nodes share limits by, without a password; off is none."
+  description = "URL of the Redis that nodes share limits by (rediss://), without a password; off is none."
   type        = string
   default     = "off"
 }

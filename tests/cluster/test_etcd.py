@@ -267,6 +267,8 @@ def test_tls_is_spoken_both_show_certificates_and_the_node_logs_in(tmp_path: Pat
         await put()
         with pytest.raises(Unreachable, match="certificate"):
             await put(etcd_tls_ca=None)
+        with pytest.raises(Unreachable, match="certificate"):
+            await put(etcd=process.url.replace("127.0.0.1", "localhost"))  # a name that the certificate does not have
         with pytest.raises(Unreachable, match=r"certificate|closed"):
             await put(etcd_tls_cert=None, etcd_tls_key=None)
         with pytest.raises(AccessRefused, match="user and password"):

@@ -4,9 +4,10 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
@@ -45,6 +46,40 @@ def refused(environ: Mapping[str, str], of: str) -> Iterator[str]:
         server_options({}, environ)
     except LeveretError as error:
         yield f"{of}: {error}"
+
+
+def unprotected(environ: Mapping[str, str], of: str) -> Iterator[str]:
+    """What a node sends to others that is not encrypted, or whose receiver it does not check."""
+    query = parse_qs(urlsplit(environ["LEVERET_STORE"]).query)
+    if query.get("sslmode") != ["verify-full"] or "sslrootcert" not in query:
+        yield f"{of}: the certificate of PostgreSQL is not checked: give sslmode=verify-full and sslrootcert"
+    if not all(url.startswith("https://") for url in environ["LEVERET_ETCD"].split(",")):
+        yield f"{of}: etcd is reached without TLS"
+    if environ.get("LEVERET_REDIS", "off") != "off" and not environ["LEVERET_REDIS"].startswith("rediss://"):
+        yield f"{of}: Redis is reached without TLS"
+    wanted = [f"LEVERET_{kind}_TLS_{file}" for kind in ("CLUSTER", "ETCD") for file in ("CERT", "KEY", "CA")]
+    yield from (f"{of}: {name} is not given" for name in wanted if not environ.get(name))
+    if "LEVERET_CLUSTER_PLAIN" in environ:
+        yield f"{of}: nodes may talk to each other without TLS"
+
+
+def certificates(folder: Path, words: Iterable[str]) -> Path:
+    """Run the script for certificates; gives the directory that has them."""
+    command = ["sh", str(DEPLOY / "certificates.sh"), str(folder / "authority"), str(folder / "certificates"), *words]
+    if shutil.which("openssl") is None:
+        raise NotHere("the program openssl is not on this machine")
+    subprocess.run(command, check=True, capture_output=True, timeout=PROGRAM_S)
+    return folder / "certificates"
+
+
+def is_valid_for(cert: Path, authority: Path, host: str) -> bool:
+    """Whether OpenSSL takes a certificate for a host, from a server and from a client."""
+    command = ["openssl", "verify", "-CAfile", str(authority), "-verify_hostname", host]
+    answers = [
+        subprocess.run([*command, "-purpose", purpose, str(cert)], capture_output=True, timeout=PROGRAM_S, check=False)
+        for purpose in ("sslserver", "sslclient")
+    ]
+    return not any(answer.returncode for answer in answers)
 
 
 def default_ports() -> dict[str, int]:

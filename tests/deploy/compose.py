@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from leveret.config import ServerOptions
-from tests.deploy.checks import DEPLOY, EXAMPLE, default_ports, documents, refused, unpinned
+from tests.deploy.checks import DEPLOY, EXAMPLE, default_ports, documents, refused, unpinned, unprotected
 
 FOLDER = DEPLOY / "compose"
 KEYS = {
     "build", "command", "depends_on", "entrypoint", "environment", "healthcheck", "image", "ports", "restart",
-    "stop_grace_period", "volumes",
+    "stop_grace_period", "user", "volumes",
 }  # fmt: skip
 CONDITIONS = {"service_started", "service_healthy", "service_completed_successfully"}
 VARIABLE = re.compile(r"\$\{(\w+)[^}]*\}")
@@ -29,7 +29,15 @@ PATRONI = {
 CONNECTIONS_MAX = {"shard": 5, "node": 5, "people": 10}
 """Of a shard: for its log, questions, upkeep, streams and large bodies. Of a node: two for definitions, one for groups,
 and two while it moves a shard."""
-POSTGRESQL = {"synchronous_commit": "on", "full_page_writes": "on", "fsync": "on", "statement_timeout": 0}
+POSTGRESQL = {
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "fsync": "on",
+    "statement_timeout": 0,
+    "ssl": "on",
+    "ssl_cert_file": "/certificates/postgres/tls.crt",
+    "ssl_key_file": "/certificates/postgres/tls.key",
+}
 
 
 def whole() -> dict[str, Any]:
@@ -54,6 +62,7 @@ def problems(file: dict[str, Any]) -> Iterator[str]:
         for problem in _service(service, services, file["volumes"]):
             yield f"compose.yaml, {name}: {problem}"
     yield from _engines(services)
+    yield from _certified(services)
     for name in services:
         if name.startswith("broker"):
             yield from _broker(name, services[name])
@@ -75,7 +84,11 @@ def _service(service: dict[str, Any], services: dict[str, Any], volumes: dict[st
         elif how["condition"] == "service_healthy" and "healthcheck" not in services[name]:
             yield f"it waits for the health of {name}, which has no check"
     for mount in service.get("volumes", ()):
-        if mount.split(":")[0] not in volumes:
+        source = mount.split(":")[0]
+        if source.startswith("."):
+            if not (FOLDER / source).exists():
+                yield f"it mounts {source}, which is not there"
+        elif source not in volumes:
             yield f"the volume {mount} is not declared"
     for name, value in service.get("environment", {}).items():
         if SECRET_NAME.search(name) and not VARIABLE.search(str(value)):
@@ -97,6 +110,7 @@ def _variables(text: str, example: str) -> Iterator[str]:
 def _broker(name: str, service: dict[str, Any]) -> Iterator[str]:
     environ = {key: VARIABLE.sub(EXAMPLE, value) for key, value in service["environment"].items()}
     yield from refused(environ, f"compose.yaml, {name}")
+    yield from unprotected(environ, f"compose.yaml, {name}")
     if environ["LEVERET_NODE"] != name or environ["LEVERET_ANNOUNCE"] != name:
         yield f"compose.yaml, {name}: other nodes are told another name"
     inner = {int(port.rsplit(":", 1)[1]) for port in service["ports"]}
@@ -106,8 +120,31 @@ def _broker(name: str, service: dict[str, Any]) -> Iterator[str]:
         yield f"compose.yaml, {name}: passwords without TLS are offered to other machines"
 
 
+def wanted_certificates(services: dict[str, Any]) -> dict[str, list[str]]:
+    """The hosts of each certificate that the first service makes, as its script is told."""
+    words = [word.partition("@")[0] for word in services["certificates"]["entrypoint"][4:]]
+    return {name: hosts.split(",") for name, _, hosts in (word.partition(":") for word in words)}
+
+
+def _certified(services: dict[str, Any]) -> Iterator[str]:
+    """Each service has a certificate for its own name, and names no file that is not made."""
+    made = wanted_certificates(services)
+    for name, service in services.items():
+        text = " ".join(map(str, [*service.get("environment", {}).values(), *service.get("command", ())]))
+        used = set(re.findall(r"/certificates/(\w+)/(?:tls\.crt|tls\.key|ca\.crt)", text))
+        if text.count("/certificates/") != len(re.findall(r"/certificates/\w+/(?:tls\.crt|tls\.key|ca\.crt)", text)):
+            yield f"compose.yaml, {name}: it names a file that certificates.sh does not make"
+        if not used <= made.keys():
+            yield f"compose.yaml, {name}: nothing makes the certificates {sorted(used - made.keys())}"
+        elif used and name not in {host for kind in used for host in made[kind]}:
+            yield f"compose.yaml, {name}: no certificate has its name"
+
+
 def patroni_problems(file: dict[str, Any]) -> Iterator[str]:
     """What is wrong with Patroni's settings."""
+    for line in file["postgresql"]["pg_hba"]:
+        if not line.startswith(("local ", "hostssl ")):
+            yield f"patroni.yml: {line} lets clients in without TLS"
     dcs = file["bootstrap"]["dcs"]
     for wanted, found in ((PATRONI, dcs), (POSTGRESQL, dcs["postgresql"]["parameters"])):
         for name, value in wanted.items():

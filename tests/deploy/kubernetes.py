@@ -1,7 +1,10 @@
 """The manifests: valid by Kubernetes' own schemas, and what they name of each other and of Leveret exists."""
 
 import re
+import shlex
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -12,15 +15,26 @@ from leveret.http.health import Health
 from leveret.http.metrics.exporter import WHOLE
 from leveret.http.request import Peer, Refusal, Request
 from leveret.http.response import Response
-from tests.deploy.checks import DEPLOY, EXAMPLE, default_ports, documents, ran, refused, unpinned
+from tests.deploy.checks import (
+    DEPLOY,
+    EXAMPLE,
+    certificates,
+    default_ports,
+    documents,
+    is_valid_for,
+    ran,
+    refused,
+    unpinned,
+    unprotected,
+)
 
 FOLDER = DEPLOY / "kubernetes"
 LIST = "kustomization"
 VERSIONS = ("1.30", "1.34")
 """Of Kubernetes: the oldest and the newest that manifests are checked for."""
-FIELDS = {"metadata.name": "leveret-0"}
+FIELDS = {"metadata.name": "leveret-0", "metadata.namespace": "leveret"}
 VARIABLE = re.compile(r"\$\((\w+)\)")
-MADE_ELSEWHERE = {"leveret-tls", "leveret-cluster-tls"}
+MADE_ELSEWHERE = {"leveret-tls", "leveret-cluster-tls", "leveret-storage-tls"}
 CLIENTS = {"amqp", "amqps", "https", "sqs"}
 """Ports that the service for clients has to have; the other ones are not for them."""
 
@@ -132,13 +146,14 @@ def nodes(found: dict[str, Manifest]) -> Iterator[str]:
     container = pod["containers"][0]
     yield from unpinned(container["image"])
     yield from refused(environment(found), "statefulset.yaml")
+    yield from unprotected(environment(found), "configmap.yaml")
     if pod.get("enableServiceLinks") is not False:
         yield "statefulset.yaml: variables of services would be taken for options: enableServiceLinks has to be false"
     if not (pod["securityContext"]["runAsNonRoot"] and container["securityContext"]["readOnlyRootFilesystem"]):
         yield "statefulset.yaml: nodes have more rights than they need"
     if float(found["configmap"]["data"]["LEVERET_DRAIN_S"]) + 10 >= pod["terminationGracePeriodSeconds"]:
         yield "statefulset.yaml: nodes are killed before they have drained"
-    if not environment(found)["LEVERET_ANNOUNCE"].endswith("." + found["statefulset"]["spec"]["serviceName"]):
+    if f".{found['statefulset']['spec']['serviceName']}." not in environment(found)["LEVERET_ANNOUNCE"]:
         yield "statefulset.yaml: other nodes are told a name that no service gives"
     known = {command.name for command in commands()}
     for probe in (container[f"{kind}Probe"] for kind in ("startup", "readiness", "liveness")):
@@ -150,6 +165,28 @@ def nodes(found: dict[str, Manifest]) -> Iterator[str]:
     for metric in found["horizontalpodautoscaler"]["spec"]["metrics"]:
         if metric["type"] == "External" and metric["external"]["metric"]["name"] not in families:
             yield f"horizontalpodautoscaler.yaml: there is no metric {metric['external']['metric']['name']}"
+
+
+def check_certificates() -> Iterator[str]:
+    """The commands of the page make certificates that nodes take from each other, in files that the options name."""
+    found = manifests()
+    page = (DEPLOY / "README.md").read_text()
+    words = shlex.split(re.findall(r"certificates\.sh \S+ \S+ (.*)", page)[0])
+    secrets = re.findall(r"create secret generic (\S+) .*--from-file=\S*?certificates/([\w-]+)", page)
+    environ = environment(found)
+    with tempfile.TemporaryDirectory() as name:
+        made = certificates(Path(name), words)
+        nodes = made / dict(secrets)["leveret-cluster-tls"]
+        if not is_valid_for(nodes / "tls.crt", nodes / "ca.crt", environ["LEVERET_ANNOUNCE"]):
+            yield f"README.md: its certificate of nodes is not valid for {environ['LEVERET_ANNOUNCE']}"
+        volumes = {each["name"]: each["secret"]["secretName"] for each in pod_of(found)["volumes"] if "secret" in each}
+        mounts = {
+            each["mountPath"]: volumes.get(each["name"]) for each in pod_of(found)["containers"][0]["volumeMounts"]
+        }
+        for path in sorted(set(re.findall(r"/etc/leveret/[\w./-]+", " ".join(environ.values())))):
+            secret = mounts.get(str(Path(path).parent))
+            if secret not in dict(secrets) or not (made / dict(secrets)[secret] / Path(path).name).exists():
+                yield f"README.md: no command makes {path}"
 
 
 def is_served(path: str) -> bool:

@@ -11,6 +11,7 @@ CHECKS: dict[str, Check] = {
     "Kubernetes: kustomize": kubernetes.check_kustomize,
     "Kubernetes: references": lambda: kubernetes.references(kubernetes.manifests()),
     "Kubernetes: nodes": lambda: kubernetes.nodes(kubernetes.manifests()),
+    "Kubernetes: certificates": kubernetes.check_certificates,
     "Terraform: format": terraform.check_format,
     "Terraform: variables": terraform.check_variables,
     "Terraform: manifests": terraform.check_manifests,

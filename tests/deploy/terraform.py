@@ -12,17 +12,18 @@ from tests.deploy import kubernetes
 from tests.deploy.checks import DEPLOY, NotHere, ran
 
 FOLDER = DEPLOY / "terraform"
+STORE = "postgresql://leveret@db/leveret?sslmode=verify-full&sslrootcert=/etc/leveret/storage-tls/ca.crt"
 VALUES = {
     "image": "leveret:0.1.0",
-    "store": "postgresql://leveret@db/leveret",
-    "etcd": '["http://etcd-0:2379","http://etcd-1:2379"]',
+    "store": STORE,
+    "etcd": '["https://etcd-0:2379","https://etcd-1:2379"]',
     "blobs": "s3://bodies/orders",
     "epoch_base": "1",
     "extra_options": '{LEVERET_HEARTBEAT_S="30"}',
 }
 PUT_IN = {
-    "LEVERET_STORE": "postgresql://leveret@db/leveret",
-    "LEVERET_ETCD": "http://etcd-0:2379,http://etcd-1:2379",
+    "LEVERET_STORE": STORE,
+    "LEVERET_ETCD": "https://etcd-0:2379,https://etcd-1:2379",
     "LEVERET_CLUSTER_EPOCH_BASE": "1",
     "LEVERET_HEARTBEAT_S": "30",
 }

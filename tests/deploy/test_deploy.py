@@ -61,6 +61,20 @@ def test_a_mistake_in_the_dockerfile_is_noticed(line: str, instead: str, problem
         ("broker1 ports", ["0.0.0.0:5672:5672"], "offered to other machines"),
         ("broker1 ports", ["127.0.0.1:5672:5999"], "no server listens"),
         ("broker1 volumes", ["nowhere:/data"], "not declared"),
+        ("broker1 volumes", ["./nowhere:/data"], "which is not there"),
+        ("broker1 environment LEVERET_CLUSTER_PLAIN", "true", "without TLS"),
+        ("broker1 environment LEVERET_CLUSTER_TLS_CERT", "", "belong together"),
+        ("broker1 environment LEVERET_ETCD", "https://etcd1:2379,http://etcd2:2379", "etcd is reached without TLS"),
+        ("broker1 environment LEVERET_ETCD_TLS_CA", "", "LEVERET_ETCD_TLS_CA is not given"),
+        ("broker1 environment LEVERET_REDIS", "redis://redis:6379/0", "Redis is reached without TLS"),
+        ("broker1 environment LEVERET_STORE", "postgresql://db/x?sslmode=require", "PostgreSQL is not checked"),
+        ("broker1 environment LEVERET_CLUSTER_TLS_CERT", "/certificates/brokers/tls.crt", "nothing makes"),
+        ("broker1 environment LEVERET_CLUSTER_TLS_CERT", "/certificates/broker/cert.pem", "does not make"),
+        (
+            "certificates entrypoint",
+            ["sh", "x", "a", "b", "etcd:etcd1", "postgres:x", "redis:x", "broker:x"],
+            "its name",
+        ),
         ("etcd1 build", "./nowhere", "not there"),
         ("etcd4", {"image": "leveret-etcd:3.4"}, "4 of etcd"),
     ],
@@ -78,6 +92,13 @@ def test_a_setting_of_patroni_that_is_missing_is_noticed(name: str) -> None:
     del (dcs if name in dcs else dcs["postgresql"]["parameters"])[name]
     (problem,) = compose.patroni_problems(file)
     assert name in problem
+
+
+def test_a_database_that_takes_passwords_without_tls_is_noticed() -> None:
+    (file,) = documents(compose.FOLDER / "patroni" / "patroni.yml")
+    file["postgresql"]["pg_hba"].append("host all all all scram-sha-256")
+    (problem,) = compose.patroni_problems(file)
+    assert "without TLS" in problem
 
 
 def test_too_few_connections_are_noticed() -> None:
@@ -104,6 +125,10 @@ def test_too_few_connections_are_noticed() -> None:
         (kubernetes.references, "secret metadata name", "hare", "which nobody makes"),
         (kubernetes.references, "configmap metadata name", "hare", "takes its options from"),
         (kubernetes.nodes, "configmap data LEVERET_PORT", "1", "LEVERET_PORT"),
+        (kubernetes.nodes, "configmap data LEVERET_CLUSTER_PLAIN", "true", "without TLS"),
+        (kubernetes.nodes, "configmap data LEVERET_ETCD", "http://etcd-0.etcd:2379", "etcd is reached without TLS"),
+        (kubernetes.nodes, "configmap data LEVERET_REDIS", "redis://redis:6379/0", "Redis is reached without TLS"),
+        (kubernetes.nodes, "configmap data LEVERET_STORE", "postgresql://x/x?sslmode=prefer", "is not checked"),
         (kubernetes.nodes, "configmap data LEVERET_DRAIN_S", "60", "before they have drained"),
         (kubernetes.nodes, "statefulset spec template spec enableServiceLinks", True, "enableServiceLinks"),
     ],

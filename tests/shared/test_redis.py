@@ -172,6 +172,8 @@ def test_tls_with_a_certificate_that_is_checked(tmp_path: Path) -> None:
     with RedisProcess(tmp_path, "--tls-port", str(port), "--tls-auth-clients", "no", *files):
         assert asyncio.run(up(f"{secure}?ssl_ca_certs={authority.cert}"))
         assert not asyncio.run(up(secure))
+        other_name = secure.replace("127.0.0.1", "localhost")
+        assert not asyncio.run(up(f"{other_name}?ssl_ca_certs={authority.cert}"))
 
 
 def test_a_thread_may_ask_too(redis_server: RedisProcess) -> None:
@@ -193,6 +195,21 @@ def test_what_is_no_url_of_redis_is_refused_without_being_repeated(url: str) -> 
     if url:
         with pytest.raises(InvalidArgument, match="redis://host:6379/0"):
             server_options({"redis": url}, {})
+
+
+@pytest.mark.parametrize(
+    "query", ["ssl_cert_reqs=none", "ssl_cert_reqs=OPTIONAL", "ssl_check_hostname=false", "a=1&ssl_check_hostname=0"]
+)
+def test_a_url_may_not_turn_off_the_check_of_certificates(query: str) -> None:
+    with pytest.raises(InvalidArgument, match="ssl_ca_certs"):
+        check_redis_url(f"rediss://h?{query}")
+    with pytest.raises(InvalidArgument, match="ssl_ca_certs"):
+        server_options({"redis": f"rediss://h?{query}"}, {})
+
+
+@pytest.mark.parametrize("query", ["", "?ssl_cert_reqs=required&ssl_check_hostname=true", "?ssl_ca_certs=/a"])
+def test_a_url_may_say_how_certificates_are_checked(query: str) -> None:
+    assert check_redis_url(f"rediss://h{query}")
 
 
 @pytest.mark.parametrize("query", ["nonsense=1", "socket_timeout=soon"])

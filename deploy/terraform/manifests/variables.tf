@@ -32,33 +32,41 @@ variable "replicas" {
 }
 
 variable "store" {
-  description = "URL of the PostgreSQL database, without a password."
+  description = "URL of the PostgreSQL database, without a password, with sslmode=verify-full."
   type        = string
 
   validation {
     condition     = can(regex("^postgres(ql)?://", var.store)) && !can(regex("://[^@/]*:[^@/]*@", var.store))
     error_message = "Give a URL of PostgreSQL without a password: that one belongs into PGPASSWORD of secrets."
   }
+  validation {
+    condition     = can(regex("[?&]sslmode=verify-full(&|$)", var.store)) && can(regex("[?&]sslrootcert=", var.store))
+    error_message = "End the URL with sslmode=verify-full&sslrootcert=/etc/leveret/storage-tls/ca.crt: nodes check the certificate."
+  }
 }
 
 variable "etcd" {
-  description = "URLs of etcd."
+  description = "URLs of etcd, with https."
   type        = list(string)
 
   validation {
     condition     = length(var.etcd) > 0
     error_message = "Give the URLs of etcd: nodes find each other there."
   }
+  validation {
+    condition     = alltrue([for each in var.etcd : startswith(each, "https://")])
+    error_message = "Give https:// URLs of etcd: who writes to it controls the cluster."
+  }
 }
 
 variable "redis" {
-  description = "URL of the Redis that nodes share limits by, without a password; off is none."
+  description = "URL of the Redis that nodes share limits by (rediss://), without a password; off is none."
   type        = string
   default     = "off"
 
   validation {
-    condition     = var.redis == "off" || can(regex("^rediss?://[^@]+$", var.redis))
-    error_message = "Give a URL of Redis without a password: that one belongs into LEVERET_REDIS_PASSWORD of secrets."
+    condition     = var.redis == "off" || can(regex("^rediss://[^@]+$", var.redis))
+    error_message = "Give a rediss:// URL of Redis without a password: that one belongs into LEVERET_REDIS_PASSWORD of secrets."
   }
 }
 

@@ -1,10 +1,12 @@
 """Where Redis is: redis://[user][:password]@host[:port][/database], or rediss:// with TLS."""
 
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from leveret.core.errors import InvalidArgument
 
 SCHEMES = ("redis", "rediss")
+CHECKS = {"ssl_cert_reqs": "required", "ssl_check_hostname": "true"}
+"""Settings in the query that have one value only: a certificate and its name are always checked."""
 
 
 def check_redis_url(url: str) -> str:
@@ -17,6 +19,12 @@ def check_redis_url(url: str) -> str:
         fine = False
     if not fine:
         raise InvalidArgument("redis is a URL such as redis://host:6379/0, or rediss:// for TLS: correct it")
+    for name, value in parse_qsl(parts.query):
+        if CHECKS.get(name, value.lower()) != value.lower():
+            raise InvalidArgument(
+                f"redis is a URL with {name}={value}, by which any server could pass for Redis: leave it out, and name "
+                "the file with the authority of its certificate (ssl_ca_certs)"
+            )
     return url
 
 

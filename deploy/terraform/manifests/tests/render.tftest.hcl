@@ -3,8 +3,8 @@ variables {
   namespace  = "messaging"
   image      = "example/leveret:0.1.0"
   replicas   = 5
-  store      = "postgresql://leveret@db/leveret"
-  etcd       = ["http://etcd-0:2379", "http://etcd-1:2379"]
+  store      = "postgresql://leveret@db/leveret?sslmode=verify-full&sslrootcert=/etc/leveret/storage-tls/ca.crt"
+  etcd       = ["https://etcd-0:2379", "https://etcd-1:2379"]
   blobs      = "s3://bodies/orders"
   epoch_base = 1
 }
@@ -17,7 +17,7 @@ run "values_are_put_in" {
     error_message = "the image is another one"
   }
   assert {
-    condition     = output.objects["configmap"].data["LEVERET_ETCD"] == "http://etcd-0:2379,http://etcd-1:2379"
+    condition     = output.objects["configmap"].data["LEVERET_ETCD"] == "https://etcd-0:2379,https://etcd-1:2379"
     error_message = "etcd is another one"
   }
   assert {
@@ -53,7 +53,7 @@ run "an_image_without_a_version_is_refused" {
 run "a_password_in_the_url_is_refused" {
   command = plan
   variables {
-    store = "postgresql://leveret:word@db/leveret"
+    store = "postgresql://leveret:word@db/leveret?sslmode=verify-full&sslrootcert=/etc/leveret/storage-tls/ca.crt"
   }
   expect_failures = [var.store]
 }
@@ -61,7 +61,7 @@ run "a_password_in_the_url_is_refused" {
 run "a_password_in_the_url_of_redis_is_refused" {
   command = plan
   variables {
-    redis = "redis://:word@cache:6379/0"
+    redis = "rediss://:word@cache:6379/0"
   }
   expect_failures = [var.redis]
 }
@@ -72,4 +72,28 @@ run "a_single_node_is_refused" {
     replicas = 1
   }
   expect_failures = [var.replicas]
+}
+
+run "a_database_whose_certificate_is_not_checked_is_refused" {
+  command = plan
+  variables {
+    store = "postgresql://leveret@db/leveret?sslmode=require"
+  }
+  expect_failures = [var.store]
+}
+
+run "etcd_without_tls_is_refused" {
+  command = plan
+  variables {
+    etcd = ["https://etcd-0:2379", "http://etcd-1:2379"]
+  }
+  expect_failures = [var.etcd]
+}
+
+run "redis_without_tls_is_refused" {
+  command = plan
+  variables {
+    redis = "redis://cache:6379/0"
+  }
+  expect_failures = [var.redis]
 }
