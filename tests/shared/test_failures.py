@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from leveret.security.failures import DELAYS_MS, FORGOTTEN_MS
+from leveret.security.failures import DELAYS_MS, FORGOTTEN_MS, FREE_MAX
 from leveret.shared.failures import SharedFailures
 from leveret.shared.redis import Redis
 from tests.redis_process import RedisProcess
@@ -65,3 +65,14 @@ def test_a_key_of_another_type_is_counted_here(redis_server: RedisProcess) -> No
         return [here.add("mallory", NOW_MS) for _ in range(2)]
 
     assert together(redis_server, scene) == [1, 2]
+
+
+def test_a_node_knows_from_the_first_failure_on_what_others_have_counted(redis_server: RedisProcess) -> None:
+    def scene(here: SharedFailures, there: SharedFailures, redis: Redis) -> list[bool]:
+        for _ in range(FREE_MAX):
+            here.add("mallory", NOW_MS)
+        known = [there.exceeded("mallory", NOW_MS)]
+        there.add("mallory", NOW_MS)
+        return [*known, there.exceeded("mallory", NOW_MS)]
+
+    assert together(redis_server, scene) == [False, True]

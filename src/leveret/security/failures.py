@@ -47,6 +47,12 @@ class Failures:
                 del self._counts[next(iter(self._counts))]
         return earlier + 1
 
+    def learn(self, key: str, count: int, now_ms: int) -> None:
+        """Other nodes have counted more failures of a key that is counted here."""
+        with self._mutex:
+            if key in self._counts:
+                self._counts[key] = (count, now_ms)
+
     def forget(self, key: str) -> None:
         """Start anew, after a success."""
         with self._mutex:

@@ -154,9 +154,11 @@ def raise_file_limit(admissions: Admissions) -> None:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
         if allowed < wanted:
-            admissions.share(allowed - min(SPARE_FILES, allowed // 2))
-            advice = "raise LimitNOFILE, or lower connections_max"
-            LOG.warning("few open files", allowed=allowed, wanted=wanted, advice=advice)
+            sockets_max = allowed - min(SPARE_FILES, allowed // 2)
+            admissions.share(sockets_max)
+            if sockets_max < max(each.files_max for each in admissions):
+                advice = "raise LimitNOFILE, or lower connections_max"
+                LOG.warning("few open files", allowed=allowed, wanted=wanted, advice=advice)
 
 
 def noticed(task: asyncio.Task[None]) -> asyncio.Task[None]:

@@ -24,8 +24,10 @@ class SharedFailures(Failures):
     def add(self, key: str, now_ms: int) -> int:
         """See Failures; the larger of both counts, so that nobody gains by an outage."""
         here = super().add(key, now_ms)
-        everywhere = self._redis.run_in_thread("login", COUNT, self._key(key), FORGOTTEN_MS)
-        return max(here, everywhere or 0)
+        everywhere = self._redis.run_in_thread("login", COUNT, self._key(key), FORGOTTEN_MS) or 0
+        if everywhere > here:
+            self.learn(key, everywhere, now_ms)
+        return max(here, everywhere)
 
     def forget(self, key: str) -> None:
         """See Failures; a right password is not held back."""
