@@ -226,6 +226,12 @@ class ServerOptions(StoreOptions):
         "its password; not a flag; default: guest for guest on loopback, else a random one, printed once",
         secret=True,
     )
+    password_chars_min: int = option(
+        8,
+        "fewest characters of a password that is set; hashes that are imported are not checked",
+        at_least=1,
+        at_most=128,
+    )
     audit_bytes_max: int = option(
         32 * MIB, "bytes that each of the three audit logs keeps: administration, clients, refusals", at_least=MIB
     )

@@ -17,6 +17,7 @@ import pytest
 
 from leveret.cli import actions, cluster, main, passwords
 from leveret.cli.output import as_table, cell
+from leveret.security import passwords as stored_passwords
 from leveret.security.passwords import PASSWORD_BYTES_MAX, Cost, hash_password, verify
 from leveret.server import settings
 from leveret.server.administration.verbs import VERBS
@@ -39,7 +40,7 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passwords are hashed quickly, and no room is reserved on the disk."""
-    monkeypatch.setattr(passwords, "hash_password", lambda password: hash_password(password, CHEAP))
+    monkeypatch.setattr(stored_passwords, "hash_password", lambda password: hash_password(password, CHEAP))
     for name, value in SMALL.items():
         monkeypatch.setenv(settings.variable(name), str(value))
 
@@ -266,6 +267,7 @@ def test_a_password_in_the_command_line_works_with_a_warning(
     [
         (b"", "", "nobody to type"),
         (b"\n", "--password-stdin", "the password is empty"),
+        (b"short\n", "--password-stdin", "has 5 characters, the minimum is 8: choose a longer one"),
         (b"x" * (PASSWORD_BYTES_MAX + 1), "--password-stdin", "shorten it"),
     ],
 )

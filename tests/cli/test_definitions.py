@@ -139,18 +139,20 @@ def test_passwords_of_users_are_hashed_before_they_are_sent(tmp_path: Path, caps
         {"name": "both", "password": "lovelace", "password_hash": DOCUMENTED, "tags": []},
         {"name": "none", "password": "", "tags": []},
         {"name": "long", "password": "x" * 1_025, "tags": []},
+        {"name": "short", "password": "byron", "tags": []},
     ]
     path = written(tmp_path / "users.json", {"users": users})
     assert leveret("definitions", "import", path, data=tmp_path / "data") == 0
     told = capsys.readouterr()
-    assert [line.split("'")[1] for line in told.err.splitlines()] == ["both", "long"]
-    assert "lovelace" not in told.err
+    assert [line.split("'")[1] for line in told.err.splitlines()] == ["both", "long", "short"]
+    assert "at least 8 characters" in told.err
+    assert not {"lovelace", "byron"} & set(told.err.split("'"))
     assert leveret("definitions", "export", data=tmp_path / "data") == 0
     found = {row["name"]: User.from_dict(row) for row in json.loads(capsys.readouterr().out)["users"]}
     assert verify(found["ada"].password_hash, "lovelace")
     assert verify(found["old"].password_hash, "test12")
     assert found["none"].password_hash == ""
-    assert not {"both", "long"} & found.keys()
+    assert not {"both", "long", "short"} & found.keys()
 
 
 def test_a_file_of_rabbitmq_is_merged_and_what_is_left_out_is_told(

@@ -84,3 +84,25 @@ def test_an_event_of_no_request_names_none(written: io.StringIO) -> None:
         world.connect().request("GET /", "X-Request-Id: r1")
         LOG.info("elsewhere")
     assert "request" not in lines(written, "elsewhere")[0]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/auth/hash_password/hush-hush",
+        "/api/auth/hash_password/hush/hush",
+        "/api/auth/hash%5Fpassword/hush%20hush",
+        "/%61pi/auth/hash_password/%68ush?columns=hush",
+    ],
+)
+def test_a_password_in_a_path_is_not_logged(written: io.StringIO, path: str) -> None:
+    def fail(request: Request) -> Response:
+        raise ZeroDivisionError
+
+    for answer in (lambda request: Response(204), fail):
+        with World(answer) as world:
+            world.connect().request(f"GET {path}")
+    answered = lines(written, "request answered")
+    assert {line["path"] for line in answered} == {"/api/auth/hash_password/(hidden)"}
+    assert len(answered) == 2
+    assert "ush" not in written.getvalue()

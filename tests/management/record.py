@@ -56,10 +56,10 @@ def places(api: Api) -> dict[str, str]:
 
 def ask_as(api: Api, name: str, tag: str, inside: bool, named: dict[str, str]) -> dict[str, int]:
     """The status of every request of one user."""
-    api.put(f"/users/{name}", {"password": "secret", "tags": tag})
+    api.put(f"/users/{name}", {"password": "long enough", "tags": tag})
     if inside:
         api.put(f"/permissions/{VHOST}/{name}", EVERYTHING)
-    asking = Api(api.port, name, "secret")
+    asking = Api(api.port, name, "long enough")
     requests = [("GET", path, None) for path in READ] + list(WRITE)
     found = {
         f"{method} {path}": asking.call(method, place(path, named), body).status for method, path, body in requests

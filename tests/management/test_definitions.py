@@ -46,13 +46,13 @@ def test_an_export_of_rabbitmq_is_taken_in_and_survives(empty: ServerProcess) ->
 
 def test_users_may_have_passwords(empty: ServerProcess) -> None:
     api = Api(empty.ports["http"])
-    grace, both = ({"name": name, "password": "hopper", "tags": "management"} for name in ("grace", "both"))
+    grace, both = ({"name": name, "password": "grace hopper", "tags": "management"} for name in ("grace", "both"))
     told = api.call("POST", "/definitions", {"users": [grace, {**both, "password_hash": ""}]}).body
     assert [("'both'" in reason, "not both" in reason) for reason in told["skipped"]] == [(True, True)]
-    assert Api(api.port, "grace", "hopper").get("/whoami")["name"] == "grace"
+    assert Api(api.port, "grace", "grace hopper").get("/whoami")["name"] == "grace"
     assert api.call("GET", "/users/both").status == 404
     assert "hopper" not in empty.text
-    many = [{"name": f"user {number}", "password": "x", "tags": ""} for number in range(PASSWORDS_MAX + 1)]
+    many = [{"name": f"user {number}", "password": "long enough", "tags": ""} for number in range(PASSWORDS_MAX + 1)]
     assert "split it" in api.call("POST", "/definitions", {"users": many}).body["reason"]
 
 

@@ -73,7 +73,7 @@ MORE: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("PUT", "/alerts/receivers/hostile", RECEIVER),
     ("PUT", "/alerts/receivers/hostile", MAIL),
     ("POST", "/alerts/silences", {"rule": "h", "vhost": "*", "queue": "*", "until_ms": 1, "why": "x"}),
-    ("PUT", "/users/hostile", {"password": "x", "tags": "", "limits": {}}),
+    ("PUT", "/users/hostile", {"password": "long enough", "tags": "", "limits": {}}),
     ("POST", "/definitions", {"queues": [QUEUE], "exchanges": [EXCHANGE], "bindings": [{**BINDING, "vhost": VHOST}]}),
     (
         "POST",

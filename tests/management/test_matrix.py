@@ -49,6 +49,7 @@ def test_every_endpoint_of_the_table_is_asked_or_is_not_rabbitmqs() -> None:
     newer = {path for path in ROUTES if (path[0], shape(path[1])) not in shapes and path not in ALERTS}
     assert newer == {
         ("GET", "/auth/hash_password/{password}"),
+        ("POST", "/auth/hash_password"),
         ("GET", "/connections/username/{user}"),
         ("DELETE", "/connections/username/{user}"),
         ("DELETE", "/vhost-limits/{vhost}/{limit}"),

@@ -42,9 +42,9 @@ def publish(api: Api, queue: str, text: str, properties: object = None, exchange
 @pytest.fixture
 def stranger(home: Api, server: ServerProcess) -> Api:
     """Somebody who may enter, and read nothing."""
-    home.put("/users/stranger", {"password": "strange", "tags": "management"})
+    home.put("/users/stranger", {"password": "strangers", "tags": "management"})
     home.put(f"/permissions/{HOME}/stranger", {"configure": "", "write": "", "read": "^mail$"})
-    return Api(server.ports["http"], "stranger", "strange")
+    return Api(server.ports["http"], "stranger", "strangers")
 
 
 def test_dead_letters_are_counted_by_queue_reason_and_origin(home: Api) -> None:

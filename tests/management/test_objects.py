@@ -16,7 +16,7 @@ BETWEEN = f"/bindings/{VHOST}/e/orders/q/orders"
         (f"{QUEUES}/made", {"durable": True, "arguments": {"x-queue-type": "quorum"}}),
         (f"{EXCHANGES}/made", {"type": "headers", "durable": True, "internal": True}),
         ("/vhosts/made", {"description": "d", "tags": "a,b", "default_queue_type": "quorum"}),
-        ("/users/made", {"password": "secret", "tags": ["monitoring"]}),
+        ("/users/made", {"password": "long enough", "tags": ["monitoring"]}),
         (f"/policies/{VHOST}/made", {"pattern": "^x", "definition": {"max-length": 1}}),
         (f"/operator-policies/{VHOST}/made", {"pattern": "^x", "definition": {"max-length": 1}}),
         ("/global-parameters/made", {"value": [1, "two", None]}),
@@ -60,7 +60,10 @@ def test_an_object_is_made_changed_and_deleted(api: Api, path: str, body: Any) -
         ("PUT", "/users/bad", {"password": "x", "password_hash": "x", "tags": ""}, 400, "both_password"),
         ("PUT", "/users/bad", {"password_hash": "x", "tags": ""}, 400, "password hash cannot be read"),
         ("PUT", "/users/bad", {"password": "x" * 2_000, "tags": ""}, 400, "the limit is 1024"),
-        ("PUT", "/users/bad", {"password": "x", "tags": "emperor"}, 400, "'emperor'"),
+        ("PUT", "/users/bad", {"password": "long enough", "tags": "emperor"}, 400, "'emperor'"),
+        ("PUT", "/users/bad", {"password": "7 chars", "tags": ""}, 400, "has 7 characters, the minimum is 8"),
+        ("POST", "/auth/hash_password", {}, 400, "key_missing,password"),
+        ("POST", "/auth/hash_password", {"password": "x" * 2_000}, 400, "the limit is 1024"),
         ("DELETE", "/users/guest", None, 400, "last administrator"),
         ("POST", "/users/bulk-delete", {"users": ["alice", "missing"]}, 400, "no_such_user: missing"),
         ("POST", "/users/bulk-delete", {}, 400, "[{key_missing,users}]"),
@@ -191,12 +194,19 @@ def test_a_hash_of_the_api_opens_the_door(api: Api) -> None:
     api.post("/users/bulk-delete", {"users": ["ali"]})
 
 
+def test_a_hash_of_a_password_in_a_body_opens_the_door(api: Api) -> None:
+    hashed = api.post("/auth/hash_password", {"password": "open sesame"})["ok"]
+    api.put("/users/cassim", {"password_hash": hashed, "tags": "management"})
+    assert Api(api.port, "cassim", "open sesame").get("/whoami")["name"] == "cassim"
+    api.delete("/users/cassim")
+
+
 def test_our_own_hash_can_be_put_back(api: Api) -> None:
-    api.put("/users/baba", {"password": "secret", "tags": "management"})
+    api.put("/users/baba", {"password": "long enough", "tags": "management"})
     shown = api.get("/users/baba")
     api.delete("/users/baba")
     api.put("/users/baba", shown)
-    assert Api(api.port, "baba", "secret").get("/whoami")["name"] == "baba"
+    assert Api(api.port, "baba", "long enough").get("/whoami")["name"] == "baba"
     api.delete("/users/baba")
 
 

@@ -49,6 +49,6 @@ def test_what_cannot_be_is_refused(api: Api, probed: str, query: str) -> None:
 
 
 def test_who_may_not_enter_the_virtual_host_is_refused(api: Api, probed: str, server: ServerProcess) -> None:
-    api.put("/users/outsider", {"password": "outside", "tags": "management"})
-    outsider = Api(server.ports["http"], "outsider", "outside")
+    api.put("/users/outsider", {"password": "outsider", "tags": "management"})
+    outsider = Api(server.ports["http"], "outsider", "outsider")
     assert outsider.call("GET", f"{probed}?routing_key=a").status == 401

@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 FROM_AFAR = {"X_Forwarded_For": "192.0.2.1", "X_Forwarded_Proto": "https"}
 
 
-def login(name: str, password: str = "secret") -> dict[str, str]:
+def login(name: str, password: str = "long enough") -> dict[str, str]:
     return {"Authorization": f"Basic {b64encode(f'{name}:{password}'.encode()).decode()}"}
 
 
@@ -38,7 +38,7 @@ def test_what_comes_through_a_proxy_needs_one(server: ServerProcess, header: str
 )
 def test_others_need_a_tag(server: ServerProcess, tags: str, status: int) -> None:
     name = f"user-{tags}"
-    Api(server.ports["http"]).put(f"/users/{name}", {"password": "secret", "tags": tags})
+    Api(server.ports["http"]).put(f"/users/{name}", {"password": "long enough", "tags": tags})
     for path in ("/metrics", "/metrics/per-object", "/metrics/detailed?family=queue_metrics"):
         assert fetch(server, path, **FROM_AFAR, **login(name))[0] == status
 

@@ -196,8 +196,8 @@ def test_definitions_are_on_every_node_when_the_answer_comes(cluster: ManagedClu
     a, b = cluster.api("a"), cluster.api("b")
     a.put("/vhosts/shop", {"description": "a shop"})
     assert b.get("/vhosts/shop")["cluster_state"] == {"a": "running", "b": "running"}
-    b.put("/users/ada", {"password": "right", "tags": "management"})
-    assert cluster.api("a", "ada", "right").get("/whoami")["name"] == "ada"
+    b.put("/users/ada", {"password": "right one", "tags": "management"})
+    assert cluster.api("a", "ada", "right one").get("/whoami")["name"] == "ada"
     b.post("/definitions", {"queues": [{"name": "taken", "vhost": "shop", "durable": True, "arguments": {}}]})
     assert a.get("/queues/shop/taken")["messages"] == 0
     a.delete("/vhosts/shop")

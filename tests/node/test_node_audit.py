@@ -40,7 +40,7 @@ def test_an_act_is_noted_once_by_the_node_that_was_asked(cluster: ManagedCluster
         cluster.ok("b", f"PUT /streams/{name}", {})
         cluster.ok("b", "POST /operator/streams.delete", {"name": name})
         expected += ["PUT /streams/{stream}", "streams.delete"]
-    api.put("/users/ada", {"password": "secret", "tags": ""})
+    api.put("/users/ada", {"password": "long enough", "tags": ""})
     api.post("/nodes/a/drain", {"stay": True})
     expected += ["PUT /api/users/ada", "POST /api/nodes/a/drain"]
     assert acts(cluster, "b") == [("guest", act) for act in expected]

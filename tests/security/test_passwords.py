@@ -16,8 +16,11 @@ from leveret.security.passwords import (
     SCRYPT_PARALLELISM_MAX,
     STORED_CHARS_MAX,
     Cost,
+    check_new,
     check_stored,
+    hash_new,
     hash_password,
+    hashed_row,
     imported,
     needs_rehash,
     unmatchable,
@@ -176,3 +179,30 @@ def test_hashes_of_a_wrong_shape_are_refused(stored: str) -> None:
 def test_unknown_algorithms_are_not_imported() -> None:
     with pytest.raises(InvalidArgument, match="one of rabbit_password_hashing_sha256"):
         imported("ytUIm8s3AnKsXQjptplKFytfVxI=", "rabbit_password_hashing_md5")
+
+
+@pytest.mark.parametrize("password", ["12345678", "7 chars\N{RABBIT FACE}", b"12345678", "x" * 100])
+def test_a_password_that_is_long_enough(password: str | bytes) -> None:
+    check_new(password)
+
+
+@pytest.mark.parametrize("password", ["1234567", "\N{RABBIT FACE}" * 7, b"x"])
+def test_a_password_that_is_too_short(password: str | bytes) -> None:
+    with pytest.raises(InvalidArgument, match="the minimum is 8: choose a longer one"):
+        check_new(password)
+    check_new(password, 1)
+
+
+def test_an_empty_password_is_never_new() -> None:
+    with pytest.raises(InvalidArgument, match="is empty"):
+        hash_new("", 1)
+
+
+@pytest.mark.parametrize("password", ["short", "x" * 2_000, 5, None])
+def test_a_refused_password_of_a_file_goes_no_further(password: object) -> None:
+    assert hashed_row({"name": "ada", "password": password}) == {"name": "ada", "password": None}
+
+
+def test_a_short_password_of_a_file_may_be_allowed() -> None:
+    row = hashed_row({"name": "ada", "password": "short"}, chars_min=5)
+    assert verify(row["password_hash"], "short")

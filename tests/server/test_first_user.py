@@ -13,6 +13,7 @@ import pytest
 
 import leveret
 from leveret.config import ServerOptions
+from leveret.core.errors import InvalidArgument
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from leveret.server.addresses import Sockets
@@ -151,3 +152,22 @@ def test_a_server_with_a_name_and_no_password(tmp_path: Path) -> None:
         assert f"password  {password}" in server.text
         assert Api(server.ports["http"], name, password).get("/whoami")["name"] == "root"
         assert Api(server.ports["http"]).call("GET", "/whoami").status == 401, "there is no guest"
+
+
+def test_a_default_password_that_is_too_short_is_refused(bound: ExitStack, tmp_path: Path) -> None:
+    with leveret.open() as broker:
+        with broker.guard as core:
+            access = Access(core, None, CHEAP)
+        options = ServerOptions(data=str(tmp_path), default_user="root", default_password="short")
+        with pytest.raises(InvalidArgument, match="default_password: the password has 5 characters, the minimum is 8"):
+            asyncio.run(make_first_user(options, sockets(bound, ANYWHERE), access, durably(broker.guard)))
+        assert not len(access.users)
+
+
+def test_the_shortest_password_is_an_option(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--password-chars-min", "3") as server:
+        api = Api(server.ports["http"])
+        api.put("/users/ada", {"password": "abc", "tags": ""})
+        assert api.call("PUT", "/users/ada", {"password": "ab", "tags": ""}).status == 400
+        told = api.call("POST", "/definitions", {"users": [{"name": "bob", "password": "ab", "tags": ""}]}).body
+        assert "at least 3 characters" in told["skipped"][0]

@@ -10,6 +10,7 @@ from typing import Any
 from leveret.cli import target
 from leveret.cli.command import Command
 from leveret.cli.output import as_json, cell, print_table
+from leveret.cli.passwords import chars_min
 from leveret.cli.progress import Progress
 from leveret.core.errors import InvalidArgument
 from leveret.security.passwords import hashed_row
@@ -52,7 +53,11 @@ def import_file(given: Namespace) -> None:
     total = sum(len(each) for each in document.values() if isinstance(each, list))
     with target.operator(given) as operator, Progress("importing", total) as progress:
         for section in IMPORTS:
-            rows.append(imported(operator, section, document.pop(section, []), given.vhost, progress))
+            objects = document.pop(section, [])
+            if section == "users" and isinstance(objects, list):  # passwords go no further
+                least = chars_min(given)
+                objects = [hashed_row(each, least) if isinstance(each, dict) else each for each in objects]
+            rows.append(imported(operator, section, objects, given.vhost, progress))
     ignored = [name for name, value in document.items() if value and not name.startswith(ABOUT)]
     if given.json:
         print(as_json({"sections": rows, "ignored": ignored}))
@@ -70,8 +75,6 @@ def imported(operator: Operator, section: str, objects: Any, vhost: str, progres
     if not isinstance(objects, list):
         raise InvalidArgument(f"{section} is not a list: is it a file of definitions?")
     total: dict[str, Any] = {"section": section, "imported": 0, "skipped": []}
-    if section == "users":
-        objects = [hashed_row(each) if isinstance(each, dict) else each for each in objects]  # they go no further
     for part in parts(objects):
         became = operator.call("definitions.import", section=section, objects=part, vhost=vhost)
         total["imported"] += became["imported"]

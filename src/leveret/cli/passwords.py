@@ -1,11 +1,13 @@
 """Passwords from the one who types them: hashed here, so that they go no further."""
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from getpass import getpass
 
 from leveret.core.errors import InvalidArgument
-from leveret.security.passwords import NO_PASSWORD, PASSWORD_BYTES_MAX, hash_password
+from leveret.security.passwords import NO_PASSWORD, PASSWORD_BYTES_MAX, hash_new
+from leveret.server.settings import server_options
 
 
 def add_flags(parser: ArgumentParser) -> None:
@@ -25,8 +27,13 @@ def hashed(given: Namespace) -> str:
             "leveret: the list of processes and the history of the shell show --password: use --password-stdin",
             file=sys.stderr,
         )
-        return hash_password(given.password)
-    return hash_password(from_stdin() if given.password_stdin else typed())
+        return hash_new(given.password, chars_min(given))
+    return hash_new(from_stdin() if given.password_stdin else typed(), chars_min(given))
+
+
+def chars_min(given: Namespace) -> int:
+    """Fewest characters of a password, as the options of the server say that are known here."""
+    return server_options({}, os.environ, given.config).password_chars_min
 
 
 def from_stdin() -> bytes:

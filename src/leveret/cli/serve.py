@@ -16,7 +16,7 @@ from leveret.server.values import choices, is_switch, shown
 EXTRA = {"psycopg", "redis"}
 """Modules that the extra `cluster` brings."""
 GROUPS = {
-    "who is heard, and where": "host amqp amqps http https sqs proxy tls plain default auth oauth metrics",
+    "who is heard, and where": "host amqp amqps http https sqs proxy tls plain default password auth oauth metrics",
     "messages": "data store sync interval message blob blobs archive encryption salvage disk spare",
     "the log": "segment cache checkpoint",
     "a node of a cluster": "cluster node etcd announce redis",

@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol):
         elif request.version == "1.0":
             fields += b"Connection: keep-alive\r\n"
         if self._server.tells_requests:
-            what = {"method": request.method, "path": request.raw_path.decode("latin-1"), "status": status}
+            what = {"method": request.method, "path": request.shown_path, "status": status}
             LOG.debug("request answered", peer=self.peer, **what, **request.facts())
         if request.is_named:
             fields += b"X-Request-Id: %b\r\n" % request.id.encode()
@@ -355,7 +355,7 @@ class Connection(asyncio.Protocol):
     def _internal(self, error: Exception, request: Request | None) -> Refusal:
         """What is told about an error of ours: where to look for it."""
         facts: dict[str, object] = {"request": secrets.token_hex(8)} if request is None else request.facts()
-        what = {} if request is None else {"method": request.method, "path": request.raw_path.decode("latin-1")}
+        what = {} if request is None else {"method": request.method, "path": request.shown_path}
         LOG.error("request failed", error, peer=self.peer, **what, **facts)
         return Refusal(500, f"the server failed; its log says how, under request {facts['request']}")
 

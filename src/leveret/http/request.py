@@ -14,6 +14,7 @@ from leveret.security.peers import is_loopback, through_proxy
 from leveret.telemetry.trace_context import parse
 
 REQUEST_ID = b"x-request-id"
+PASSWORD_PATH = b"/api/auth/hash_password/"  # RabbitMQ's tools send a password behind it
 FORWARDED_PROTO = b"x-forwarded-proto"
 FORWARDED = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", FORWARDED_PROTO, b"x-real-ip"))
 """What proxies add to a request."""
@@ -111,6 +112,13 @@ class Request:
     def path(self) -> str:
         """The path with its percent signs decoded: for logs and exact matches, not to be split."""
         return _text(self.raw_path, "path")
+
+    @property
+    def shown_path(self) -> str:
+        """The path as it was sent, for logs: without the password that one path has."""
+        if unquote_to_bytes(self.raw_path).startswith(PASSWORD_PATH):
+            return f"{PASSWORD_PATH.decode()}(hidden)"
+        return self.raw_path.decode("latin-1")
 
     @cached_property
     def segments(self) -> tuple[str, ...]:

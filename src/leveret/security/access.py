@@ -17,7 +17,7 @@ from leveret.core.topology import Vhost, VhostDetails
 from leveret.security.access_keys import AccessKey, AccessKeys
 from leveret.security.api_keys import ApiKey, ApiKeys
 from leveret.security.logins import Logins
-from leveret.security.passwords import DEFAULT_COST, Cost, hash_password
+from leveret.security.passwords import CHARS_MIN, DEFAULT_COST, Cost, hash_password
 from leveret.security.permissions import Permission, Permissions, TopicPermission
 from leveret.security.users import User, Users, tag_set
 from leveret.security.vhost_limits import VhostLimits
@@ -39,6 +39,8 @@ class Access:
         self.access_keys = AccessKeys()
         self.api_keys = ApiKeys(core)
         self.generation = 0
+        self.password_chars_min = CHARS_MIN
+        """Fewest characters of a password that is set."""
         self.limits: dict[str, VhostLimits] = {}
         for kind in FOLLOWED:
             for stored in core.catalog.of(kind):

@@ -17,6 +17,8 @@ from typing import Any
 
 from leveret.core.errors import InvalidArgument
 
+CHARS_MIN = 8
+"""Fewest characters of a new password, unless an option says otherwise; RabbitMQ takes any that is not empty."""
 PASSWORD_BYTES_MAX = 1_024  # hashing is dear on purpose: nobody chooses how much of it there is
 STORED_CHARS_MAX = 1_024
 SCRYPT_MEMORY_BYTES_MAX = 64 * 1024 * 1024  # an imported user must not cost the broker its memory at each login
@@ -84,6 +86,19 @@ def hash_password(password: str | bytes, cost: Cost = DEFAULT_COST) -> str:
     return _written(cost, salt, cost.digest(salt, secret))
 
 
+def hash_new(password: str | bytes, chars_min: int = CHARS_MIN) -> str:
+    """What to store for a password that a user or an operator has chosen; refuses one that is too short."""
+    check_new(password, chars_min)
+    return hash_password(password)
+
+
+def check_new(password: str | bytes, chars_min: int = CHARS_MIN) -> None:
+    """Refuse a password that is too short."""
+    chars = len(password if isinstance(password, str) else password.decode(errors="replace"))
+    if 0 < chars < chars_min:
+        raise InvalidArgument(f"the password has {chars} characters, the minimum is {chars_min}: choose a longer one")
+
+
 def unmatchable(cost: Cost = DEFAULT_COST) -> str:
     """A stored string that is as dear to check as any, and that no password opens."""
     return _written(cost, secrets.token_bytes(SALT_BYTES), secrets.token_bytes(DIGEST_BYTES))
@@ -102,14 +117,19 @@ def imported(password_hash: str, hashing_algorithm: str) -> str:
     return stored
 
 
-def hashed_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A user of a file with a hash in place of his password, which is dear; as he is, if there is none to hash.
+def hashed_row(row: dict[str, Any], chars_min: int = CHARS_MIN) -> dict[str, Any]:
+    """A user of a file with a hash in place of its password; as it is, if it has none.
 
-    Who has a password and a hash is refused later, as RabbitMQ does, and so is a password that cannot be one.
+    A password that is refused is taken out, and the field stays: the import refuses such a user, as RabbitMQ does one
+    that has a password and a hash.
     """
-    given = row.get("password")
-    if not isinstance(given, str) or "password_hash" in row or len(encoded(given)) > PASSWORD_BYTES_MAX:
+    if "password" not in row:
         return row
+    given = row["password"]
+    if not isinstance(given, str) or "password_hash" in row or len(encoded(given)) > PASSWORD_BYTES_MAX:
+        return {**row, "password": None}
+    if 0 < len(given) < chars_min:
+        return {**row, "password": None}
     kept = {name: value for name, value in row.items() if name not in ("password", "hashing_algorithm")}
     return {**kept, "password_hash": hash_password(given) if given else NO_PASSWORD}
 

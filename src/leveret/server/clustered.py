@@ -144,6 +144,7 @@ class NodeServer(Server):
         raise_file_limit(admissions)
         with guard as core:
             access = Access(core, None)
+        access.password_chars_min = options.password_chars_min
         shared = Shared(options, guard.clock)
         authentication = authentication_of(options, access, shared.failures("token"))
         amqp = AmqpServer(guard, access, limits_of(options), admissions.amqp, self._connect, authentication)

@@ -17,8 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from leveret.config import ServerOptions
+from leveret.core.errors import InvalidArgument
 from leveret.security.access import ADMINISTRATOR, GUEST, Access
-from leveret.security.passwords import hash_password
+from leveret.security.passwords import check_new, hash_password
 from leveret.security.peers import is_loopback
 from leveret.security.users import LOOPBACK_USERS
 from leveret.server.addresses import Sockets
@@ -68,6 +69,8 @@ async def make_first_user(options: ServerOptions, sockets: Sockets, access: Acce
         return
     if first.is_generated:
         _keep(options.data, first)
+    elif (first.name, first.password) != GUEST:
+        check_default(options, first)
     stored = await asyncio.to_thread(hash_password, first.password)
     made = await decide(lambda: access.add_default_user(first.name, stored))
     if first.is_generated and made:
@@ -75,6 +78,14 @@ async def make_first_user(options: ServerOptions, sockets: Sockets, access: Acce
     elif first.is_generated:  # another node of the cluster was first
         with suppress(FileNotFoundError):
             os.unlink(_path(options.data))
+
+
+def check_default(options: ServerOptions, first: FirstUser) -> None:
+    """Refuse a default_password that is too short for a new user."""
+    try:
+        check_new(first.password, options.password_chars_min)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"default_password: {error}, or leave it out for a random one") from None
 
 
 def advise(options: ServerOptions, sockets: Sockets, access: Access) -> None:

@@ -219,6 +219,7 @@ class Server:
         with guard as core:
             access = Access(core, None)
             warn_of_patterns(core, access)
+        access.password_chars_min = options.password_chars_min
         await make_first_user(options, self._sockets, access, durably(guard))
         shared = Shared(options, guard.clock)
         authentication = authentication_of(options, access, shared.failures("token"))

@@ -125,7 +125,7 @@ async def _taken(call: Call, file: Row, sections: tuple[str, ...], vhost: str | 
         for start in range(0, len(objects), STEP):
             some = objects[start : start + STEP]
             if section == "users":
-                some = [await _hashed(row) for row in some]
+                some = [await _hashed(row, call.site.access.password_chars_min) for row in some]
             skipped += await _taken_some(call, section, some, vhost or "/")
             await asyncio.sleep(0)
     for reason in skipped[:TOLD_MAX]:
@@ -133,9 +133,9 @@ async def _taken(call: Call, file: Row, sections: tuple[str, ...], vhost: str | 
     return answer({"skipped": skipped[:TOLD_MAX]}) if skipped else done()
 
 
-async def _hashed(row: Any) -> Any:
-    """A user without his password, which is hashed in another thread."""
-    return await asyncio.to_thread(hashed_row, row) if isinstance(row, dict) and "password" in row else row
+async def _hashed(row: Any, chars_min: int) -> Any:
+    """A user without its password, which is hashed in another thread."""
+    return await asyncio.to_thread(hashed_row, row, chars_min) if isinstance(row, dict) and "password" in row else row
 
 
 async def _taken_some(call: Call, section: str, objects: list[Any], vhost: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from leveret.core.errors import LeveretError
 from leveret.http.auth import Auth
 from leveret.http.bulk import asked_for, came_of
-from leveret.http.management import gets, publishes
+from leveret.http.management import gets, publishes, users
 from leveret.http.management.call import Call
 from leveret.http.management.refusals import reason_of, refused
 from leveret.http.management.routes import ROUTES, Endpoint, Table
@@ -25,7 +25,8 @@ READING = frozenset(("GET", "HEAD", "OPTIONS"))
 BULK = frozenset(
     (f"POST {PREFIX}/queues/{{vhost}}/{{queue}}/move", f"DELETE {PREFIX}/queues/{{vhost}}/{{queue}}/contents")
 )
-MESSAGES: frozenset[Endpoint] = frozenset((publishes.publish, gets.get))
+UNAUDITED: frozenset[Endpoint] = frozenset((publishes.publish, gets.get, users.hash_given))
+"""Requests by POST that change no definition and no setting."""
 
 
 class Management:
@@ -60,7 +61,7 @@ class Management:
 
     def _endpoint(self, key: tuple[str, str], rule: Rule, ask: Endpoint) -> Handler:
         """A function of the table as the router calls it."""
-        audited = key[0] not in READING and ROUTES[key][1] not in MESSAGES
+        audited = key[0] not in READING and ROUTES[key][1] not in UNAUDITED
 
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
             call = Call(request, self._site)
@@ -74,7 +75,7 @@ class Management:
     async def _audited(self, operation: str, rule: Rule, ask: Endpoint, call: Call) -> Answer:
         """Do something that is noted, whether it is allowed or not."""
         request = call.request
-        act = f"{request.method} {request.raw_path.decode('latin-1')}"
+        act = f"{request.method} {request.shown_path}"
         kind = kind_of(call.identity.tags)
         facts = {"peer": request.peer.host, **(asked_for(request) if operation in BULK else {})}
         with self._site.audit.noting(call.user, act, operation, kind, **facts) as noted:

@@ -152,6 +152,6 @@ class Reception:
     def _internal(self, error: Exception) -> Refusal:
         """What is told about an error of ours: where to look for it."""
         request = self._request
-        what = {"method": request.method, "path": request.raw_path.decode("latin-1"), **request.facts()}
+        what = {"method": request.method, "path": request.shown_path, **request.facts()}
         LOG.error("request failed", error, peer=self._link.peer, **what)
         return Refusal(500, f"the server failed; the log of its node says how, under request {what['request']}")

@@ -30,8 +30,10 @@ def put_vhost(site: Site, row: Row) -> None:
 def put_user(site: Site, row: Row) -> None:
     """A user, whose password was hashed by who read the file; tags that mean nothing here are left out."""
     if "password" in row:
-        most = passwords.PASSWORD_BYTES_MAX
-        raise InvalidArgument(f"a user has a password of at most {most} bytes or a password_hash, not both: correct it")
+        raise InvalidArgument(
+            f"a user has a password of at least {site.access.password_chars_min} characters and at most "
+            f"{passwords.PASSWORD_BYTES_MAX} bytes, or a password_hash, not both: correct it"
+        )
     kept = {name: value for name, value in row.items() if name != "hashing_algorithm"}
     told = {"password_hash": passwords.stored_hash(row), "tags": tag_set(row.get("tags", ())) & TAGS}
     site.access.import_user(User.from_dict({**kept, **told}))
