@@ -17,6 +17,7 @@ from leveret.node.web import logins
 from leveret.node.web.edges import Edge
 from leveret.node.web.logins import EDGE, Logouts, note
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
+from leveret.security.identity import Identity
 from tests.node.managed_cluster import ManagedCluster
 
 
@@ -113,7 +114,7 @@ def test_logouts_are_forgotten_when_their_cookies_are_too_old(
     now_ms = SystemClock().now_ms()
     ages_ms = [AGE_MS_MAX, 3, 2, 1]
     for age_ms in ages_ms:
-        session = Session("ada", "", str(age_ms), now_ms - age_ms, now_ms)
+        session = Session(Identity("ada"), "", str(age_ms), now_ms - age_ms, now_ms)
         cluster.run(member.node.decide(partial(note, session=session)))
     kept = [row["name"] for row in member.fronts.broker.guard.core.catalog.of(Kind.LOGOUT) if row["user"] == "ada"]
     assert kept == ["2", "1"]

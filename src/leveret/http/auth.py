@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import binascii
 from base64 import b64decode
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from leveret.clock import Clock
 from leveret.http.origins import is_of_this_site
@@ -19,7 +20,7 @@ from leveret.http.server import Answer, Handler
 from leveret.http.sessions import TOKEN_HEADER, Sessions
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication, Credentials, Login
-from leveret.security.identity import Identity
+from leveret.security.identity import BadToken, Identity
 from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.passwords import encoded
 from leveret.telemetry.audit import Audit
@@ -29,6 +30,7 @@ CHALLENGES = (("WWW-Authenticate", 'Basic realm="leveret"'), ("WWW-Authenticate"
 
 PROTOCOL = "HTTP"
 
+T = TypeVar("T")
 LOG = Log("http")
 
 
@@ -153,24 +155,52 @@ class Auth:
         return known or self._decide(given, host, protocol)
 
     async def _decide(self, given: Credentials, host: str, protocol: str) -> Identity:
-        """Decide in a thread of the logins; hold a refusal back."""
-        now_ms = self._clock.now_ms()
+        return await self._decided(
+            given.name, host, protocol, lambda now_ms: self._authentication.authenticate(given, host, now_ms)
+        )
 
-        def decide() -> Login:
-            login = self._authentication.authenticate(given, host, now_ms)
+    async def _decided(
+        self, name: str | None, host: str, protocol: str, authenticate: Callable[[int], Login]
+    ) -> Identity:
+        """Decide in a thread of the logins; hold a refusal back."""
+
+        def decide(now_ms: int) -> Login:
+            login = authenticate(now_ms)
             if login.identity is None:  # noted also when the client has gone meanwhile
-                self._note_failure(protocol, given.name, host, login)
+                self._note_failure(protocol, name, host, login)
             return login
 
-        try:
-            login = await self._logins.wait(host, given.name or NO_NAME, now_ms, decide)
-        except TooManyLogins as error:
-            raise Refusal(429, str(error), (("Retry-After", "1"),)) from None
+        login = await self._wait(name, host, decide)
         if login.identity is not None:
             return login.identity
-        LOG.warning("login refused", user=given.name, peer=host, reason=login.reason)
+        LOG.warning("login refused", user=name, peer=host, reason=login.reason)
         await asyncio.sleep(login.delay_ms / 1000)
         raise _unauthorized("the credentials are not accepted")
+
+    async def _wait(self, name: str | None, host: str, decide: Callable[[int], T]) -> T:
+        now_ms = self._clock.now_ms()
+        try:
+            return await self._logins.wait(host, name or NO_NAME, now_ms, lambda: decide(now_ms))
+        except TooManyLogins as error:
+            raise Refusal(429, str(error), (("Retry-After", "1"),)) from None
+
+    # Providers
+
+    async def by_provider(self, request: Request, exchange: Callable[[int], Identity]) -> Identity:
+        """Who has logged in at a provider; `exchange` asks it, in a thread of the logins."""
+        host = request.peer.host
+
+        def authenticate(now_ms: int) -> Login:
+            try:
+                return Login(exchange(now_ms))
+            except BadToken as error:
+                return self._authentication.refuse(Credentials(None), str(error), host, now_ms)
+
+        return await self._decided(None, host, "console", authenticate)
+
+    async def elsewhere(self, request: Request, job: Callable[[int], T]) -> T:
+        """Do something that waits for a provider, in a thread of the logins: as many as those may wait, and no more."""
+        return await self._wait(None, request.peer.host, job)
 
     def _note_failure(self, protocol: str, name: str | None, host: str, login: Login) -> None:
         if self.audit is not None:

@@ -55,7 +55,7 @@ class Idempotency:
 
     async def _once(self, request: Request, key: bytes, perform: Perform) -> Answer:
         assert request.identity is not None, "a request is somebody's by then"
-        name = hashed(request.identity.user.encode(), request.method.encode(), request.target, key)
+        name = hashed(request.identity.principal.encode(), request.method.encode(), request.target, key)
         digest = hashlib.sha256(request.body).digest()
         mark = _FLYING + digest + secrets.token_bytes(_TOKEN_BYTES)
         known = await self._answers.claim(name, mark)

@@ -35,7 +35,7 @@ class Throttle:
         """A handler for requests that are not too many."""
 
         def limited(request: Request) -> Answer | Awaitable[Answer]:
-            self.admit(request.peer.host, None if request.identity is None else request.identity.user)
+            self.admit(request.peer.host, None if request.identity is None else request.identity.principal)
             return handler(request)
 
         return limited

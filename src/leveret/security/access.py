@@ -181,6 +181,10 @@ class Access:
 
     # Virtual hosts
 
+    def vhosts(self) -> list[str]:
+        """The names of all virtual hosts, in their order."""
+        return sorted(self._core.topology.vhosts)
+
     def declare_vhost(self, name: str, details: VhostDetails | None = None) -> Vhost:
         """The virtual host of that name, made if need be."""
         home = self._core.declare_vhost(name, details)

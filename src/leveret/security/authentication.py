@@ -118,7 +118,11 @@ class Authentication:
                     self._users.succeeded(given.name)
                 return login
             reasons.append(login.reason)
-        return Login(None, "; ".join(reasons), self._count_failure(given, peer, now_ms))
+        return self.refuse(given, "; ".join(reasons), peer, now_ms)
+
+    def refuse(self, given: Credentials, reason: str, peer: str, now_ms: int) -> Login:
+        """Count a failed login; gives the refusal."""
+        return Login(None, reason, self._count_failure(given, peer, now_ms))
 
     def certified(self, name: str, peer: str) -> Login:
         """The stored user that a verified client certificate names, unless it may not come from that address."""

@@ -12,6 +12,8 @@ from leveret.core.names import described
 from leveret.security.permissions import Access, Permissions, Resource
 from leveret.security.scopes import MANAGE, scope_of
 
+FOREIGN = "web token: "
+
 
 class BadToken(AccessRefused):
     """A token that proves nothing: forged, expired, or issued for another server."""
@@ -29,6 +31,11 @@ class Identity:
     expires_ms: int | None = None
     """When the proof ends; None: never."""
 
+    @property
+    def principal(self) -> str:
+        """What tells it from all others: a token may name a user as a stored user is called."""
+        return self.user if self.local else f"{FOREIGN}{self.user}"
+
     def check(self, permissions: Permissions, vhost: str, resource: Resource, access: Access) -> None:
         """Refuse an access that is not allowed."""
         if self.local:
@@ -38,9 +45,8 @@ class Identity:
         name = resource.checked_name
         if not any(scope_of(each).covers(access, name, vhost, self.local) for each in self.scopes or ()):
             what = described(resource.kind, name, vhost)
-            raise AccessRefused(
-                f"{access} access to {what} refused for user '{self.user}': its token has no scope for it"
-            )
+            lacking = f"its token has no scope such as {access}:{name}"
+            raise AccessRefused(f"{access} access to {what} refused for user '{self.user}': {lacking}")
 
     def check_topic(
         self, permissions: Permissions, vhost: str, exchange: str, key: str, access: Literal["write", "read"]

@@ -117,6 +117,11 @@ class BrowserLogin:
         self._fetcher = fetcher
         self._registration = registration
 
+    @property
+    def issuer(self) -> str:
+        """The provider."""
+        return self._provider.issuer
+
     def start(self, redirect_uri: str, now_ms: int) -> tuple[str, Pending]:
         """Where the browser goes to log in, and what to remember until it comes back."""
         state, nonce, verifier = (secrets.token_urlsafe(RANDOM_BYTES) for _ in range(3))

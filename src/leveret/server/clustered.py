@@ -39,7 +39,7 @@ from leveret.security.server_tls import ServerTls
 from leveret.server.addresses import Sockets, announced, bound_sockets
 from leveret.server.administration.site import Site as Ground
 from leveret.server.alerting import alerting_of
-from leveret.server.authentication import authentication_of
+from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer
 from leveret.server.first_user import make_first_user
 from leveret.server.management import management_site
@@ -146,7 +146,8 @@ class NodeServer(Server):
             access = Access(core, None)
         access.password_chars_min = options.password_chars_min
         shared = Shared(options, guard.clock)
-        authentication = authentication_of(options, access, shared.failures("token"))
+        oauth = oauth_of(options)
+        authentication = authentication_of(options, access, shared.failures("token"), oauth)
         amqp = AmqpServer(guard, access, limits_of(options), admissions.amqp, self._connect, authentication)
         guard.on_durable(amqp.durable)
         amqp.hub.audit = self._audit
@@ -164,7 +165,7 @@ class NodeServer(Server):
         audit = self._audit
         ground = self._ground(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)
-        web = Web(options, edges.desk, api, access, admissions.http, audit, guard.clock, shared, authentication)
+        web = Web(options, edges.desk, api, access, admissions.http, audit, guard.clock, shared, authentication, oauth)
         site = self._manage(web, joined.node, ground, amqp, edges, audit)
         joined.closing.append(Logouts(joined.node, web.sessions, web.login).close)
         control = ControlServer(partial(_decided, joined.node), ground, options.data, audit)

@@ -38,7 +38,7 @@ from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets, 
 from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.alerting import alerting_of
-from leveret.server.authentication import authentication_of
+from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer, durably
 from leveret.server.first_user import make_first_user
 from leveret.server.management import management_site
@@ -222,7 +222,8 @@ class Server:
         access.password_chars_min = options.password_chars_min
         await make_first_user(options, self._sockets, access, durably(guard))
         shared = Shared(options, guard.clock)
-        authentication = authentication_of(options, access, shared.failures("token"))
+        oauth = oauth_of(options)
+        authentication = authentication_of(options, access, shared.failures("token"), oauth)
         with guard:
             # Under the lock: no frame becomes durable between what the hub knows and what it is told.
             amqp = AmqpServer(guard, access, limits_of(options), admissions.amqp, authentication=authentication)
@@ -233,7 +234,7 @@ class Server:
         sharing = await shared.start(access.users)
         desk = Desk(self._broker)
         api = RestApi(desk, access, audit, sinks_of(options, self._broker, quota_of(options)), shared.idempotency)
-        web = Web(options, desk, api, access, admissions.http, audit, guard.clock, shared, authentication)
+        web = Web(options, desk, api, access, admissions.http, audit, guard.clock, shared, authentication, oauth)
         site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._tls_files, audit)
         web.manage(site)
         web.operate(RemoteControl(durably(guard), ground, audit))

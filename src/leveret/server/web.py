@@ -12,6 +12,7 @@ from leveret.http import health
 from leveret.http.auth import Auth
 from leveret.http.console import handler as console
 from leveret.http.console.login import Login
+from leveret.http.console.oauth import OAuthLogin
 from leveret.http.cors import cross_origin
 from leveret.http.desk import Desk
 from leveret.http.limits import Limits
@@ -35,6 +36,7 @@ from leveret.security.authentication import Authentication
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
 from leveret.security.server_tls import ServerTls
 from leveret.server.addresses import hosts_of
+from leveret.server.authentication import OAuth
 from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.server.shared import Shared
 from leveret.sink.elsewhere import Elsewhere
@@ -59,6 +61,7 @@ class Web:
         clock: Clock,
         shared: Shared,
         authentication: Authentication,
+        oauth: OAuth | None = None,
     ) -> None:
         """Nothing is listened on yet; `api` is what is not asked of others."""
         self.desk = desk
@@ -72,7 +75,7 @@ class Web:
             session_keys=cluster_keys(options, CONSOLE) if options.cluster else (),
         )
         self._auth.audit = audit
-        self.login = Login(self._auth, access, audit)
+        self.login = Login(self._auth, access, audit, oauth_login_of(options, oauth))
         self._shared = shared
         self._throttle = throttle = shared.throttle
         self._management: Management | None = None
@@ -182,3 +185,10 @@ def sinks_of(options: ServerOptions, broker: Broker, quota: Quota, elsewhere: El
     sinks = Sinks(broker, options.data, quota, options.sink_batches_max, elsewhere)
     sinks.start()
     return sinks
+
+
+def oauth_login_of(options: ServerOptions, oauth: OAuth | None) -> OAuthLogin | None:
+    """How people log in to the console at the provider of tokens, if this server is registered there."""
+    if oauth is None or oauth.login is None:
+        return None
+    return OAuthLogin(oauth.login, options.oauth_label, options.oauth_redirect_url)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from operator import attrgetter
 from typing import Any, get_args
 
 from leveret.core.errors import AccessRefused
 from leveret.http.auth import Auth
+from leveret.http.console.oauth import LOGIN as OAUTH_LOGIN
+from leveret.http.console.oauth import OAuthLogin
 from leveret.http.management.rules import MANAGERS
 from leveret.http.origins import is_of_this_site
 from leveret.http.problem import problem
@@ -23,7 +24,6 @@ from leveret.security.permissions import Resource
 from leveret.telemetry.audit import LOG_IN, Audit, kind_of
 
 BODY_BYTES_MAX = 4_096
-NOTHING = frozenset(("", "^$"))  # patterns by which operators say that a user may make nothing
 NO_STORE = (("Cache-Control", "no-store"),)
 LOGIN = Record(
     "Who logs in.",
@@ -34,9 +34,10 @@ LOGIN = Record(
 class Login:
     """Logs people in who use the page."""
 
-    def __init__(self, auth: Auth, access: Access, audit: Audit) -> None:
-        """Let in who may use the management API."""
+    def __init__(self, auth: Auth, access: Access, audit: Audit, oauth: OAuthLogin | None = None) -> None:
+        """Let in who may use the management API; `oauth` lets them log in at a provider."""
         self._auth = auth
+        self._oauth = oauth
         self._access = access
         self._audit = audit
         self.tell: Callable[[Session], Awaitable[object]] = _tell_nobody
@@ -47,6 +48,7 @@ class Login:
     def routes(self) -> Routes:
         """What it answers."""
         return {
+            **({} if self._oauth is None else self._oauth.routes(self, self._auth)),
             ("GET", "/console/session"): self.look,
             ("POST", "/console/session"): self.log_in,
             ("DELETE", "/console/session"): self.log_out,
@@ -67,7 +69,8 @@ class Login:
         login = self._auth.certified(request)
         who = None if login is None or not is_of_this_site(request) else login.identity
         if who is None or who.tags.isdisjoint(MANAGERS):
-            return json_response({"user": None}, 200, NO_STORE)
+            offered = {} if self._oauth is None else {"oauth": {"label": self._oauth.label, "path": OAUTH_LOGIN}}
+            return json_response({"user": None, **offered}, 200, NO_STORE)
         return self._begin(request, who, 200, certified=True)
 
     def log_in(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -91,10 +94,17 @@ class Login:
         return self._begin(request, identity, 201)
 
     def _begin(self, request: Request, identity: Identity, status: int, *, certified: bool = False) -> Answer:
+        line, session = self.begin(request, identity, certified=certified)
+        return json_response(self._shown(session), status, (line, *NO_STORE))
+
+    def begin(
+        self, request: Request, identity: Identity, *, certified: bool = False
+    ) -> tuple[tuple[str, str], Session]:
+        """Begin a session; gives the header that makes the browser keep it."""
         request.peer.authenticated()
-        key, session = self._auth.sessions.begin(self._access.users.get(identity.user), certified=certified)
+        key, session = self._auth.sessions.begin(identity, certified=certified)
         self._audit.note(identity.user, LOG_IN, kind=kind_of(identity.tags), peer=request.peer.host)
-        return json_response(self._shown(session), status, (cookie_line(key, request), *NO_STORE))
+        return cookie_line(key, request), session
 
     async def log_out(self, request: Request) -> Answer:
         """End the session, on every node."""
@@ -102,18 +112,23 @@ class Login:
         if session is not None and self._auth.sessions.identify(request) is not None:
             self._auth.sessions.end(session)
             await self.tell(session)
-        return Response(204, headers=(cookie_line("", request), *NO_STORE))
+        headers = (cookie_line("", request), *NO_STORE)
+        if session is None or self._oauth is None or session.identity.expires_ms is None:
+            return Response(204, headers=headers)
+        # The page leads the browser there: else the next login would need no password.
+        return json_response({"logout_url": await self._oauth.logout_url(request, self._auth)}, 200, headers)
 
     def _shown(self, session: Session) -> dict[str, Any]:
         """What the page needs to know of a session."""
-        own = sorted((row for row in self._access.permissions if row.user == session.user), key=attrgetter("vhost"))
+        who, permissions = session.identity, self._access.permissions
+        vhosts = [each for each in self._access.vhosts() if who.may_enter(permissions, each)]
         return {
-            "user": session.user,
-            "tags": sorted(self._access.users.get(session.user).tags),
+            "user": who.user,
+            "tags": sorted(who.tags),
             "token": session.token,
-            "vhosts": [row.vhost for row in own],
+            "vhosts": vhosts,
             "cluster": self.cluster,
-            "makes_in": [row.vhost for row in own if row.configure not in NOTHING],
+            "makes_in": [each for each in vhosts if who.may_configure_in(permissions, each)],
         }
 
     def rights(self, request: Request) -> Answer:

@@ -64,7 +64,7 @@ def put(call: Call) -> Answer | Awaitable[Answer]:
     def keep(core: Broker) -> Answer:
         known = name in core.topology.vhosts
         call.site.access.declare_vhost(name, details if described or not known else None)
-        if not known:
+        if not known and call.identity.local:  # a web token says itself where its user may enter
             # As in RabbitMQ: who makes a virtual host by this API may use it.
             call.site.access.set_permission(call.user, name, ".*", ".*", ".*")
         return done(204 if known else 201)

@@ -22,7 +22,6 @@ from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import Audit
 
 SCANS_MAX = 4
-FOREIGN = "web token: "
 
 T = TypeVar("T")
 Answer = Response | Stream
@@ -117,8 +116,8 @@ class Call:
 
     @property
     def owner(self) -> str:
-        """The user that what the call makes belongs to: users of a token issuer may have the names of local ones."""
-        return self.identity.user if self.identity.local else f"{FOREIGN}{self.identity.user}"
+        """The user that what the call makes belongs to."""
+        return self.identity.principal
 
     @property
     def queue(self) -> Queue:

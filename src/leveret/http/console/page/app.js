@@ -75,8 +75,9 @@ function toggleMenu(event) {
 }
 
 async function logOutHere() {
-  await logOut().catch((error) => warn(error.message));
-  start();
+  const elsewhere = await logOut().catch((error) => warn(error.message));
+  if (elsewhere) location.assign(elsewhere);
+  else start();
 }
 
 function showFrame() {

@@ -2,7 +2,7 @@
 
 import { ask, segment, useToken } from "./api.js";
 
-const NOBODY = { user: null, tags: [], vhosts: [], makes_in: [], cluster: null };
+const NOBODY = { user: null, tags: [], vhosts: [], makes_in: [], cluster: null, oauth: null };
 const INCLUDED = {
   administrator: ["administrator", "monitoring", "policymaker", "management"],
   monitoring: ["monitoring", "management"],
@@ -14,15 +14,16 @@ let known = NOBODY;
 
 /** Keep what the server says of a session. */
 function keep(told) {
-  known = told?.user ? told : NOBODY;
+  known = told?.user ? told : { ...NOBODY, oauth: told?.oauth ?? known.oauth };
   useToken(known.token);
   return known;
 }
 
 /**
  * Who is logged in; `user` is null if nobody is.
- * @returns {{user: string | null, tags: string[], vhosts: string[], makes_in: string[],
- *   cluster: string | null}} `makes_in`: virtual hosts in which he may make something; `cluster`: that of the server
+ * @returns {{user: string | null, tags: string[], vhosts: string[], makes_in: string[], cluster: string | null,
+ *   oauth?: {label: string, path: string} | null}} `makes_in`: virtual hosts in which the user may make something;
+ *   `cluster`: that of the server; `oauth`: the provider at which one can log in
  */
 export function who() {
   return known;
@@ -45,10 +46,14 @@ export async function logIn(user, password) {
   return keep(await ask("POST", "/console/session", { user, password }));
 }
 
-/** Log out. */
+/**
+ * Log out.
+ * @returns {Promise<string | undefined>} where to go to log out at the provider as well
+ */
 export async function logOut() {
-  await ask("DELETE", "/console/session");
+  const told = await ask("DELETE", "/console/session");
   keep(null);
+  return told?.logout_url;
 }
 
 /** Forget who was logged in. */
