@@ -57,6 +57,7 @@ class FrontWorld(World):
         self.shards = {home: Shard(home, world.hub) for home, world in self.worlds.items()}
         for home, world in self.worlds.items():
             world.hub.access = self.access
+            self.access.watchers.add(world.hub)
             world.core.gone = partial(self._hear_gone, home)
         self.directory = Directory(SHARDS)
         self.outboxes = {home: Outbox(home, world.core, self) for home, world in self.worlds.items()}

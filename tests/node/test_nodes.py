@@ -5,9 +5,13 @@ from typing import Any
 
 import pika
 import pytest
-from pika.exceptions import ChannelClosedByBroker
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
+from leveret.core.broker import Broker
+from leveret.security.passwords import hash_password
+from tests.amqp.client import CHEAP
 from tests.node.cluster import SHARDS, Cluster, name_in
+from tests.waiting import PATIENCE_S
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
@@ -107,3 +111,37 @@ def test_a_reader_of_a_stream_goes_on_after_its_shard_has_moved(cluster: Cluster
                 one.process_data_events(0.1)
             cluster.move("1", target)
         assert bodies == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_a_consumer_ends_at_every_node_with_its_permission(cluster: Cluster, shard: int) -> None:
+    name, member = name_in(shard, "revoked"), cluster.members["c"]
+    access = member.fronts.access
+
+    def add(core: Broker) -> None:
+        access.add_user("ann", hash_password("secret", CHEAP))
+        access.set_permission("ann", "/", ".*", ".*", ".*")
+
+    cluster.run(member.node.decide(add))
+    with cluster.connect("b") as other, cluster.connect("a", "ann", "secret") as connection:
+        publisher, channel = other.channel(), connection.channel()
+        publisher.confirm_delivery()
+        channel.queue_declare(name)
+        got: list[bytes] = []
+        cancelled: list[str] = []
+        channel.add_on_cancel_callback(lambda frame: cancelled.append(frame.method.consumer_tag))
+        tag = channel.basic_consume(name, lambda *came: got.append(came[3]), auto_ack=True)
+        publisher.basic_publish("", name, b"before")
+        while not got:
+            connection.process_data_events(1)
+        cluster.run(member.node.decide(lambda core: access.set_permission("ann", "/", ".*", ".*", "^other$")))
+        publisher.basic_publish("", name, b"after")
+        while not cancelled:
+            connection.process_data_events(1)
+        assert cancelled == [tag]
+        connection.process_data_events(0)
+        assert got == [b"before"]
+        assert publisher.basic_get(name, auto_ack=True)[2] == b"after"
+        cluster.run(member.node.decide(lambda core: access.delete_user("ann")))
+        with pytest.raises(ConnectionClosedByBroker, match="user 'ann' is deleted"):
+            connection.sleep(PATIENCE_S)

@@ -2,9 +2,11 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from leveret.core.broker import Broker
 from tests.node.cluster import SHARDS, name_in
 from tests.node.web_cluster import WebCluster
 
@@ -51,6 +53,25 @@ def test_a_message_wakes_who_waits_at_another_node(cluster: WebCluster) -> None:
     cluster.ok("c", f"POST /queues/{name}/messages", {"payload": "here"})
     waiting.join()
     assert got == ["here"]
+
+
+def test_one_who_waits_at_another_node_and_loses_its_permission_waits_no_longer(cluster: WebCluster) -> None:
+    name, access = name_in(1, "revoked"), cluster.at("b").fronts.access
+    cluster.ok("a", f"PUT /queues/{name}", {})
+
+    def add(core: Broker) -> str:
+        access.add_user("ann", "")
+        access.set_permission("ann", "/", "", "", ".*")
+        return access.api_keys.add("ann", ["*:*"], core.now_ms)[1]
+
+    token = cluster.run(cluster.at("b").node.decide(add))
+    dequeue = f"POST /queues/{name}/dequeue"
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(cluster.ask, "a", dequeue, {"wait_seconds": 60}, token=token)
+        cluster.wait_until(lambda: cluster.ok("c", f"GET /queues/{name}/stats")["waiters"] == 1)
+        cluster.run(cluster.at("b").node.decide(lambda core: access.set_permission("ann", "/", "", "", "^other$")))
+        assert waiting.result().json["messages"] == []
+    assert cluster.ask("a", dequeue, {}, token=token).status == 403
 
 
 def test_refusals_are_those_of_a_single_server(cluster: WebCluster) -> None:

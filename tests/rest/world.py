@@ -91,10 +91,8 @@ class RestWorld:
         clock = self.broker.guard.clock
         self.shared = shared = Shared(self._options, clock)
         jobs = [asyncio.create_task(job) for job in await shared.start(self.access.users)]
-        desk, authentication = (
-            Desk(self.broker),
-            authentication_of(self._options, self.access, shared.failures("token")),
-        )
+        self.desk = desk = Desk(self.broker, access=self.access)
+        authentication = authentication_of(self._options, self.access, shared.failures("token"))
         sinks = sinks_of(self._options, self.broker, quota_of(self._options))
         api = RestApi(desk, self.access, self.audit, sinks, shared.idempotency)
         web = Web(self._options, desk, api, self.access, admission, self.audit, clock, shared, authentication)

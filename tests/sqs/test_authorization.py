@@ -103,6 +103,27 @@ def test_a_permission_that_was_taken_away_is_gone_at_once(guarded: Guarded) -> N
     assert guarded.denied("SendMessage", MessageBody="a")
 
 
+@pytest.mark.parametrize("whose", ["ada", "bob"])
+def test_one_who_waits_and_loses_its_permission_waits_no_longer(guarded: Guarded, whose: str) -> None:
+    guarded.permit(read=".*", write=".*")
+    guarded.user = "bob"
+    guarded.permit(read=".*")
+    guarded.user = "ada"
+
+    def revoke() -> None:
+        with guarded.broker.guard:
+            guarded.access.set_permission(whose, "/", "", ".*", "")
+        guarded.desk.loop.call_later(0.01, send)
+
+    def send() -> None:
+        guarded.broker.queue("orders").send("late")
+
+    signed = Mock(verify=Mock(return_value=AccessKey("AKIA", "ada", "x")))
+    with patch.object(guarded.service, "_verifier", signed):
+        assert guarded.poll_while("orders", revoke) == ([] if whose == "ada" else ["late"])
+    assert guarded.denied("ReceiveMessage") == (whose == "ada")
+
+
 def test_a_queue_that_was_made_again_is_decided_anew(guarded: Guarded) -> None:
     guarded.permit(write="^orders$")
     assert not guarded.denied("SendMessage", MessageBody="a")

@@ -112,7 +112,7 @@ class World:
         self._runner.run(self._start())
 
     async def _start(self) -> None:
-        self.desk = Desk(self.broker)
+        self.desk = Desk(self.broker, access=self.access)
         self.account = Account(self.broker, self.access, self.desk, self.settings)
         self.service = Service(self.account, self.throttle)
 

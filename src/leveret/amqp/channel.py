@@ -134,12 +134,17 @@ class Channel(Traffic):
             audit.refused(connection.user_name, verb, str(error), f"AMQP {verb}", type(error).__name__, **facts)
 
     def check_consumers(self) -> None:
-        """Close the channel if it consumes what the user may not read any more."""
-        try:
-            for subscriber in self.subscribers.values():
+        """Cancel consumers of what the user may not read any more; a client that knows no cancel loses the channel."""
+        notified = self.connection.client_capabilities.get("consumer_cancel_notify") is True
+        for subscriber in tuple(self.subscribers.values()):
+            try:
                 self.authorize("basic.consume", {"queue": subscriber.queue.name})
-        except AccessRefused as error:
-            self.fail(refusal(error), *CONSUME_IDS)
+            except AccessRefused as error:
+                if not notified:
+                    self.fail(refusal(error), *CONSUME_IDS)
+                    return
+                self.remove_consumer(subscriber.tag)
+                self.say(BasicCancel(subscriber.tag, nowait=True))
 
     def topic_key(self, exchange: str, key: str) -> str | None:
         """The key, if the exchange is one whose keys have permissions of their own."""

@@ -328,6 +328,10 @@ class Connection(Session):
         for channel in tuple(self.channels.values()):
             channel.check_consumers()
 
+    def check_access(self) -> None:
+        """End what the user may not go on with: its consumers, or the connection."""
+        watch.check_access(self)
+
     def has_expired(self, now_ms: int) -> bool:
         """Whether the token that the client came with has expired."""
         return self.identity is not None and self.identity.has_expired(now_ms)

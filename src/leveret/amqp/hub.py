@@ -38,6 +38,10 @@ T = TypeVar("T")
 LOG = Log("amqp")
 
 
+def _nothing() -> None:
+    """What is done elsewhere when only the way back is wanted."""
+
+
 class Guard(Protocol):
     """The broker under its lock, as leveret.embedded.guard.Guard has it."""
 
@@ -97,10 +101,12 @@ class Hub:
         cluster_name: str = "leveret",
         authentication: Authentication | None = None,
         decide: Decide | None = None,
+        soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         """Serve the broker of a guard; `wake` makes the loop call `flush` soon, from whatever thread.
 
-        Logins are decided by `decide`, or elsewhere like everything that is slow.
+        Logins are decided by `decide`, or elsewhere like everything that is slow. `soon` calls a function in the next
+        turn of the loop.
         """
         self.guard = guard
         self.core = guard.core
@@ -111,6 +117,9 @@ class Hub:
         """Where changes by clients are noted; None: the node that the client has come to notes them."""
         self.elsewhere = elsewhere
         self.decide: Decide = decide or self._decide_elsewhere
+        self._soon = soon or (lambda job: elsewhere(_nothing, lambda _: job()))
+        self._changed_users: set[str | None] = set()
+        access.watchers.add(self)
         self.limits = limits
         self.quotas = Quotas(self)
         self.bodies = None if guard.large is None else Bodies(self, guard.large)
@@ -339,6 +348,24 @@ class Hub:
     def finish(self, connection: Connection, action: Callable[[], None]) -> None:
         """Go on with a connection after something slow."""
         self.run(connection, action)
+        self.resume()
+
+    # Rights
+
+    def access_changed(self, user: str | None) -> None:
+        """See Watcher: consumers and connections that are not allowed any more end in the next turn of the loop."""
+        if not self._changed_users:
+            self._soon(self._check_access)
+        self._changed_users.add(user)
+
+    def _check_access(self) -> None:
+        """End what the users whose rights have changed may not go on with."""
+        users, self._changed_users = self._changed_users, set()
+        # A broker that was closed meanwhile, or lost to another owner, has no clients.
+        with suppress(BrokerClosed, JournalFailed), self.locked():
+            for connection in list(self.connections):
+                if None in users or connection.user_name in users:
+                    self._try(connection, connection.check_access)
         self.resume()
 
     # Alarms and time

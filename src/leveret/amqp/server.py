@@ -53,7 +53,14 @@ class AmqpServer:
         self.connect = connect
         self._loop = asyncio.get_running_loop()
         self.hub = Hub(
-            guard, self._wake, access, self._elsewhere, limits, authentication=authentication, decide=self._decide
+            guard,
+            self._wake,
+            access,
+            self._elsewhere,
+            limits,
+            authentication=authentication,
+            decide=self._decide,
+            soon=self._call,
         )
         self.limits = limits
         self.admission = admission

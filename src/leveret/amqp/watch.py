@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.state import HANDSHAKE, State
 from leveret.amqp.subscriber import Subscriber
+from leveret.core.errors import AccessRefused
 from leveret.core.held import Held
 from leveret.telemetry.logs import Log
 
@@ -63,6 +64,20 @@ def check_home(connection: Connection) -> None:
     elif identity.expires_ms is not None and connection.has_expired(hub.core.now_ms):
         LOG.info("token expired", **connection.who, user=identity.user)
         connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - {EXPIRED}")
+
+
+def check_access(connection: Connection) -> None:
+    """Close the connection of a user that may not be in its virtual host any more, else cancel refused consumers."""
+    check_home(connection)
+    if connection.state is not State.RUNNING or connection.identity is None:
+        return
+    try:
+        connection.identity.check_vhost(connection.hub.access.permissions, connection.vhost)
+    except AccessRefused as error:
+        connection.ask_close(Reply.NOT_ALLOWED, f"NOT_ALLOWED - {error}")
+        return
+    for channel in tuple(connection.channels.values()):
+        channel.check_consumers()
 
 
 def tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None:

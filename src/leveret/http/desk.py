@@ -23,6 +23,7 @@ from leveret.embedded.message import Message
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.queue import Queue
 from leveret.http.pending import Pending
+from leveret.security.access import Access
 
 POLLS_MAX = 20_000  # each has a timer, a future and a place in a line
 ANSWER_BYTES_MAX = 4 << 20  # of messages in one answer, which is in memory some times over; one message always fits
@@ -34,8 +35,8 @@ T = TypeVar("T")
 class Desk:
     """One for all requests of a loop; to be closed before the broker is."""
 
-    def __init__(self, broker: Broker, polls_max: int = POLLS_MAX) -> None:
-        """Serve the running loop."""
+    def __init__(self, broker: Broker, polls_max: int = POLLS_MAX, access: Access | None = None) -> None:
+        """Serve the running loop; requests of a user whose rights change in `access` wait no longer."""
         self.broker = broker
         self.guard = broker.guard
         self.loop = asyncio.get_running_loop()
@@ -43,6 +44,16 @@ class Desk:
         self._polls_max = polls_max
         self._thread = threading.get_ident()
         self._waiting: dict[int, list[Pending[Any]]] = {}
+        if access is not None:
+            access.watchers.add(self)
+
+    def access_changed(self, user: str | None) -> None:
+        """See Watcher: who waits is answered now, has nothing, and is authorized anew when it asks again."""
+        self.call(self._end_polls, user)
+
+    def _end_polls(self, user: str | None) -> None:
+        for poll in [each for each in self.polls if user in (None, each.user)]:
+            poll.end()
 
     def close(self) -> None:
         """Answer everybody who waits for messages: there are none."""
@@ -153,6 +164,7 @@ class Desk:
         wait_s: float = 0,
         lease_s: float | None = None,
         consumer: str | None = None,
+        user: str | None = None,
     ) -> T | asyncio.Future[T]:
         """Take messages; when there is none, wait up to `wait_s` for the first. Gives what `answer` makes of them."""
         lease_ms = queue.lease_of(count, lease_s)
@@ -160,7 +172,7 @@ class Desk:
         if taken or wait_s <= 0:
             return answer(taken)
         self.check_polls()
-        poll = Poll(self, queue, answer, count, lease_ms, consumer)
+        poll = Poll(self, queue, answer, count, lease_ms, consumer, user)
         return poll.start(milliseconds("wait", wait_s) / 1000)
 
     def check_polls(self) -> None:
@@ -183,6 +195,10 @@ class Desk:
 class Waiting(Protocol):
     """A request that waits for something to come."""
 
+    @property
+    def user(self) -> str | None:
+        """Who asks."""
+
     def end(self) -> None:
         """Answer it: nothing has come."""
 
@@ -190,7 +206,7 @@ class Waiting(Protocol):
 class Poll:
     """A request that waits for messages of a queue; see Waiters."""
 
-    __slots__ = ("_answer", "_asked", "_desk", "_future", "_queue", "_timer")
+    __slots__ = ("_answer", "_asked", "_desk", "_future", "_queue", "_timer", "user")
 
     def __init__(
         self,
@@ -200,8 +216,10 @@ class Poll:
         count: int,
         lease_ms: int | None,
         consumer: str | None = None,
+        user: str | None = None,
     ) -> None:
         """Wait for so many messages."""
+        self.user = user
         self._desk = desk
         self._queue = queue
         self._answer = answer

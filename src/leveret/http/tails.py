@@ -31,17 +31,18 @@ class Found(NamedTuple):
     offsets: dict[int, int]
 
 
-async def read(desk: Desk, stream: Stream, wanted: Range, wait_s: float) -> Found:
-    """Records of a stream; when there is none, wait for the first."""
+async def read(desk: Desk, stream: Stream, wanted: Range, wait_s: float, user: str) -> Found:
+    """Records of a stream for a user; when there is none, wait for the first."""
     if wait_s <= 0 or not wanted.places:
         return await desk.elsewhere(partial(look, stream, wanted))
     desk.check_polls()
-    tail = Tail(desk, stream, wait_s)
+    tail = Tail(desk, stream, wait_s, user)
     try:
         found = await desk.elsewhere(partial(look, stream, wanted))
         while not found.records and await tail.grown():
             # From where it stood: what came meanwhile is not "next" any more.
-            found = await desk.elsewhere(partial(look, stream, wanted._replace(places=found.offsets)))
+            more = await desk.elsewhere(partial(look, stream, wanted._replace(places=found.offsets)))
+            found = found if tail.ended else more
         return found
     finally:
         tail.leave()
@@ -66,13 +67,14 @@ def look(stream: Stream, wanted: Range) -> Found:
 class Tail:
     """A request that waits for a stream to grow; see Waiters."""
 
-    def __init__(self, desk: Desk, stream: Stream, wait_s: float) -> None:
+    def __init__(self, desk: Desk, stream: Stream, wait_s: float, user: str) -> None:
         """Be woken from now on."""
+        self.user = user
         self._desk = desk
         self._stream = stream
         self._until_s = desk.loop.time() + wait_s
         self._stirred = asyncio.Event()
-        self._ended = False
+        self.ended = False
         self._join()
         desk.polls.add(self)
 
@@ -91,9 +93,9 @@ class Tail:
         except TimeoutError:
             return False
         self._stirred.clear()
-        if not self._ended:
+        if not self.ended:
             self._join()  # before the next look: nothing comes unnoticed
-        return not self._ended
+        return not self.ended
 
     def wake(self) -> None:
         """See Waiter."""
@@ -101,7 +103,7 @@ class Tail:
 
     def end(self) -> None:
         """See Waiting."""
-        self._ended = True
+        self.ended = True
         self._stirred.set()
 
     def leave(self) -> None:

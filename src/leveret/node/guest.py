@@ -108,6 +108,11 @@ class GuestConnection(Connection):
         self._takes = True  # whether the client does
         self._unsafe = 0  # how much of what it is to be told may be forgotten yet
 
+    def check_access(self) -> None:
+        """Cancel refused consumers; the front closes the connection if that is to end."""
+        for channel in tuple(self.channels.values()):
+            channel.check_consumers()
+
     def has_expired(self, now_ms: int) -> bool:
         """Whether the token has expired some time ago: until then it is the front that closes or renews it."""
         return super().has_expired(now_ms - EXPIRED_MS)

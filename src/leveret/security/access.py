@@ -8,7 +8,8 @@ What is changed elsewhere, in a catalog that several nodes share, is taken in by
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakSet
 
 from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
@@ -27,6 +28,13 @@ EVERYTHING = ".*"
 GUEST = ("guest", "guest")  # let in from this machine only
 
 
+class Watcher(Protocol):
+    """Ends what clients were allowed to begin and may not go on with."""
+
+    def access_changed(self, user: str | None) -> None:
+        """The rights of a user, None: of all users, may have shrunk. Called under the lock: look at them later."""
+
+
 class Access:
     """Who may do what, kept in the catalog of a core."""
 
@@ -37,10 +45,11 @@ class Access:
         self.logins = Logins(self.users)
         self.permissions = Permissions()
         self.access_keys = AccessKeys()
-        self.api_keys = ApiKeys(core)
+        self.api_keys = ApiKeys(core, self._shrunk)
         self.generation = 0
         self.password_chars_min = CHARS_MIN
         """Fewest characters of a password that is set."""
+        self.watchers: WeakSet[Watcher] = WeakSet()
         self.limits: dict[str, VhostLimits] = {}
         for kind in FOLLOWED:
             for stored in core.catalog.of(kind):
@@ -55,7 +64,18 @@ class Access:
             taken, dropped = FOLLOWED[kind]
             with suppress(NotFound):  # it went with its user, or with its virtual host
                 (dropped if removed else taken)(self, definition)
+        if kind == Kind.PERMISSION or (removed and kind in OWNED):
+            self._shrunk(definition.get("user"))
+        elif removed and kind in (Kind.USER, Kind.VHOST):
+            self._shrunk(definition["name"] if kind == Kind.USER else None)
+        else:
+            self.generation += 1
+
+    def _shrunk(self, user: str | None) -> None:
+        """The rights of a user, None: of all users, may have shrunk."""
         self.generation += 1
+        for watcher in list(self.watchers):
+            watcher.access_changed(user)
 
     def add_default_user(self, name: str, password_hash: str) -> bool:
         """Add the first user, who may do everything; False when there is one already."""
@@ -110,7 +130,7 @@ class Access:
         self.api_keys.drop_user(name)
         self._core.undefine(Kind.USER, {"name": user.name})
         self.users.delete(name)
-        self.generation += 1
+        self._shrunk(name)
 
     def _keep(self, user: User) -> User:
         """Put a user in, in memory and in the journal."""
@@ -141,7 +161,7 @@ class Access:
         """What is signed with a key is refused from now on."""
         key = self.access_keys.drop(id)
         self._core.undefine(Kind.ACCESS_KEY, {"name": key.id, "user": key.user})
-        self.generation += 1
+        self._shrunk(key.user)
 
     # Permissions
 
@@ -150,13 +170,13 @@ class Access:
         permission = Permission(*self._owner(user, vhost), configure, write, read)
         self.permissions.put(permission)
         self._core.define(Kind.PERMISSION, permission.to_dict())
-        self.generation += 1
+        self._shrunk(user)
         return permission
 
     def clear_permission(self, user: str, vhost: str) -> None:
         """Take a user out of a virtual host."""
         self._core.undefine(Kind.PERMISSION, self.permissions.drop(user, vhost).to_dict())
-        self.generation += 1
+        self._shrunk(user)
 
     def set_topic_permission(self, user: str, vhost: str, exchange: str, write: str, read: str) -> TopicPermission:
         """Which keys of a topic exchange a user may use."""
@@ -196,7 +216,7 @@ class Access:
         self._core.delete_vhost(name)
         self.permissions.drop_vhost(name)
         self.limits.pop(name, None)
-        self.generation += 1
+        self._shrunk(None)
 
     def vhost_limits(self, vhost: str) -> VhostLimits:
         """The limits of a virtual host."""
@@ -223,6 +243,7 @@ def _take_key(access: Access, stored: Mapping[str, Any]) -> None:
 
 
 Taken = Callable[[Access, Mapping[str, Any]], object]
+OWNED = frozenset((Kind.ACCESS_KEY, Kind.API_KEY))
 
 FOLLOWED: dict[Kind, tuple[Taken, Taken]] = {
     Kind.USER: (

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,9 +89,10 @@ class ApiKey:
 class ApiKeys:
     """Every key, kept in the catalog of a core. The verbs run under its lock; `find` does not need it."""
 
-    def __init__(self, core: Broker) -> None:
-        """Start with none; `put` takes in those that the core has."""
+    def __init__(self, core: Broker, revoked: Callable[[str], None] = lambda user: None) -> None:
+        """Start with none; `put` takes in those that the core has. `revoked` hears of a user whose token is no more."""
         self._core = core
+        self._revoked = revoked
         self._keys: dict[str, ApiKey] = {}
 
     def __len__(self) -> int:
@@ -129,12 +130,17 @@ class ApiKeys:
         key = self.get(number)
         token, secret = _new_token(number)
         kept = (replace(key.stored[0], expires_ms=now_ms + _positive("overlap", overlap_ms)),) if overlap_ms else ()
-        return self._keep(replace(key, stored=(secret, *kept))), token
+        rotated = self._keep(replace(key, stored=(secret, *kept)))
+        if not kept:
+            self._revoked(key.user)
+        return rotated, token
 
     def delete(self, number: str) -> None:
         """Make a key useless at once."""
-        self._core.undefine(Kind.API_KEY, {"name": number, "user": self.get(number).user})
+        user = self.get(number).user
+        self._core.undefine(Kind.API_KEY, {"name": number, "user": user})
         del self._keys[number]
+        self._revoked(user)
 
     def drop_user(self, user: str) -> None:
         """Delete the keys of a user: a later one of the same name must not inherit them."""

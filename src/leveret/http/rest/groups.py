@@ -169,7 +169,8 @@ async def poll(call: Call) -> Answer:
         group = _group(call)
         group.heartbeat(member, generation, core.now_ms)
         group.membership.check_owner(member, generation, offsets, core.now_ms)
-    found = await read(call.desk, stream, range_of(body, dict(offsets)), body.get("wait_seconds", 0))
+    wanted, wait_s = range_of(body, dict(offsets)), body.get("wait_seconds", 0)
+    found = await read(call.desk, stream, wanted, wait_s, call.identity.user)
     return await answer(call, found, body, offsets=_told(found.offsets))
 
 

@@ -46,6 +46,7 @@ def dequeue(call: Call) -> Any:
         wait_s=body.get("wait_seconds", 0),
         lease_s=lease_s_of(call),
         consumer=consumer_name(call.identity.user, body.get("consumer_id")),
+        user=call.identity.user,
     )
     return found if isinstance(found, Response) else _fetched(call, found, raw)
 

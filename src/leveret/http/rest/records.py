@@ -148,7 +148,8 @@ async def read_records(call: Call) -> Answer:
     """Records of one partition, or wait for some."""
     stream, query = call.stream, call.query
     partition = stream.check_partition(query.get("partition", 0))
-    found = await read(call.desk, stream, range_of(query, {partition: _place(query)}), query.get("wait_seconds", 0))
+    wanted, wait_s = range_of(query, {partition: _place(query)}), query.get("wait_seconds", 0)
+    found = await read(call.desk, stream, wanted, wait_s, call.identity.user)
     return await answer(call, found, query, next_offset=found.offsets[partition])
 
 

@@ -105,8 +105,9 @@ def _take(
     lease_s: int | None,
 ) -> Answer:
     """Take messages now, or when there are some."""
+    user = call.caller.user
     taken = call.account.desk.receive(
-        queue.handle, _as_they_are, count, wait_s=wait_s, lease_s=lease_s, consumer=call.caller.user
+        queue.handle, _as_they_are, count, wait_s=wait_s, lease_s=lease_s, consumer=user, user=user
     )
     if isinstance(taken, list) and not any_stored(taken):
         return answer(taken)

@@ -36,7 +36,7 @@ class ShardEdges:
     ) -> None:
         """`everywhere` are the queues of all shards, as SQS knows them; `management` is that of the node."""
         self.broker: Broker | None = broker
-        self.desk = Desk(broker)
+        self.desk = Desk(broker, access=access)
         self.account = Account(broker, access, self.desk, settings, everywhere)
         self.closed = False
         self._managed = management.furnish(home, broker, self.desk)
