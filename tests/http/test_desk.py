@@ -5,6 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import pytest
 
@@ -203,6 +204,22 @@ def test_polls_are_limited_in_number(broker: leveret.Broker) -> None:
             desk.receive(orders, bodies, wait_s=PATIENCE_S)
         desk.close()
         assert [await value(poll) for poll in polls] == [[], []]
+
+    run(broker, scenario)
+
+
+def test_polls_are_looked_through_once_for_many_changes_of_rights(broker: leveret.Broker) -> None:
+    orders = broker.queue("orders")
+
+    async def scenario(desk: Desk) -> None:
+        polls = {user: desk.receive(orders, bodies, wait_s=PATIENCE_S, user=user) for user in ("ada", "bob", "eve")}
+        with patch.object(desk, "call", wraps=desk.call) as call:
+            for user in ("ada", "bob", "ada", "nobody"):
+                desk.access_changed(user)
+        assert call.call_count == 1
+        assert [await value(polls[user]) for user in ("ada", "bob")] == [[], []]
+        desk.access_changed(None)
+        assert await value(polls["eve"]) == []
 
     run(broker, scenario)
 

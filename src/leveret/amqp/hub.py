@@ -354,9 +354,9 @@ class Hub:
 
     def access_changed(self, user: str | None) -> None:
         """See Watcher: consumers and connections that are not allowed any more end in the next turn of the loop."""
-        if not self._changed_users:
-            self._soon(self._check_access)
         self._changed_users.add(user)
+        if len(self._changed_users) == 1:
+            self._soon(self._check_access)
 
     def _check_access(self) -> None:
         """End what the users whose rights have changed may not go on with."""

@@ -44,15 +44,20 @@ class Desk:
         self._polls_max = polls_max
         self._thread = threading.get_ident()
         self._waiting: dict[int, list[Pending[Any]]] = {}
+        self._changed_users: set[str | None] = set()
         if access is not None:
             access.watchers.add(self)
 
     def access_changed(self, user: str | None) -> None:
         """See Watcher: who waits is answered now, has nothing, and is authorized anew when it asks again."""
-        self.call(self._end_polls, user)
+        self._changed_users.add(user)
+        if len(self._changed_users) == 1:
+            self.call(self._end_polls)
 
-    def _end_polls(self, user: str | None) -> None:
-        for poll in [each for each in self.polls if user in (None, each.user)]:
+    def _end_polls(self) -> None:
+        """Once for all changes of a turn: an import has thousands."""
+        users, self._changed_users = self._changed_users, set()
+        for poll in [each for each in self.polls if None in users or each.user in users]:
             poll.end()
 
     def close(self) -> None:
