@@ -235,6 +235,21 @@ class ServerOptions(StoreOptions):
     audit_bytes_max: int = option(
         32 * MIB, "bytes that each of the three audit logs keeps: administration, clients, refusals", at_least=MIB
     )
+    audit_forward: str | None = option(
+        None,
+        "URL that audit rows are sent to: syslog://, syslog+tcp://, syslog+tls://, syslog+unix:///dev/log, https://",
+    )
+    audit_forward_authorization: str = option("", "header Authorization for https://; not a flag", secret=True)
+    audit_forward_ca: str | None = option(
+        None, "file with the certificates that the collector is checked against; default: as alerts_ca"
+    )
+    audit_forward_plain: bool = option(False, "let audit rows go to other machines without TLS")
+    audit_forward_rows_max: int = option(
+        10_000,
+        "audit rows that may wait for the collector; more are dropped and counted",
+        at_least=100,
+        at_most=1_000_000,
+    )
     alerts_every_s: float = option(15, "time between two looks at all queues for alerts; 0 is never")
     alerts_ca: str | None = option(
         None, "file with the certificates that receivers of alerts are checked against; default: the system's"

@@ -18,6 +18,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     own = authority.issue("localhost")
     tls = {"cert": own.cert, "key": own.key, "client-ca": authority.cert, "crl": authority.revoke()}
     flags = ["--archive-dir", str(folder / "archive"), "--redis", NOBODY, "--amqps-port", "0"]
+    flags += ["--audit-forward", f"syslog+unix://{folder / 'nobody'}"]
     flags += [word for name, path in tls.items() for word in (f"--tls-{name}", str(path))]
     with ServerProcess(folder, *flags) as running, busy(running):
         yield running

@@ -6,8 +6,8 @@
 import smtplib
 import socket
 import ssl
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 
@@ -23,10 +23,11 @@ SENDER = "Leveret"
 class Failed(Exception):
     """A notice was not taken; the text has no secret in it."""
 
-    def __init__(self, reason: str, again: bool) -> None:
-        """Say why, and whether to try again."""
+    def __init__(self, reason: str, again: bool, status: int | None = None) -> None:
+        """Say why, and whether to try again; `status` is that of HTTP, if there was an answer."""
         super().__init__(reason)
         self.again = again
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,8 @@ class Ways:
     def send(self, notice: Notice) -> None:
         """Send a notice; raises Failed."""
         try:
-            SENDS[notice.receiver.kind](self, notice)
-        except Refused as error:
-            raise Failed(str(error), again=False) from None
-        except ssl.SSLCertVerificationError as error:
-            raise Failed(f"its certificate is not to be trusted: {error.verify_message}", again=True) from None
+            with reachable():
+                SENDS[notice.receiver.kind](self, notice)
         except smtplib.SMTPResponseException as error:
             raise Failed(f"the mail server answered {error.smtp_code}", again=error.smtp_code < 500) from None
         except smtplib.SMTPRecipientsRefused as error:
@@ -52,12 +50,26 @@ class Ways:
             raise Failed(f"the mail server refused the addresses: {codes}", again=codes[0] < 500) from None
         except smtplib.SMTPNotSupportedError:
             raise Failed("the mail server does not do STARTTLS or log in: choose another tls", again=False) from None
-        except UnicodeError:
-            raise Failed("its host is no name", again=False) from None
-        except (OSError, HTTPException, smtplib.SMTPException) as error:
-            # Not the text of what is not ours: it might tell what we sent.
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-            raise Failed(f"it cannot be reached: {reason}", again=True) from None
+        except smtplib.SMTPException as error:
+            raise Failed(f"it cannot be reached: {type(error).__name__}", again=True) from None
+
+
+@contextmanager
+def reachable() -> Iterator[None]:
+    """What keeps from sending becomes Failed; not with the text of what is not ours, which might tell what we sent."""
+    try:
+        yield
+    except smtplib.SMTPException:
+        raise
+    except Refused as error:
+        raise Failed(str(error), again=False) from None
+    except ssl.SSLCertVerificationError as error:
+        raise Failed(f"its certificate is not to be trusted: {error.verify_message}", again=True) from None
+    except UnicodeError:
+        raise Failed("its host is no name", again=False) from None
+    except (OSError, HTTPException) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        raise Failed(f"it cannot be reached: {reason}", again=True) from None
 
 
 class Caller(HTTPConnection):
@@ -79,14 +91,19 @@ class Caller(HTTPConnection):
 def post(ways: Ways, notice: Notice, body: bytes) -> None:
     """Send a body of JSON; every 2xx is a yes."""
     endpoint, authorization = endpoint_of(notice.receiver.url), notice.receiver.authorization
-    headers = {"Content-Type": "application/json", "User-Agent": SENDER}
+    headers = {"Content-Type": "application/json"}
     if authorization:
         headers["Authorization"] = authorization
-    with closing(Caller(ways, endpoint)) as caller:
-        caller.request("POST", endpoint.path, body, headers)
+    post_body(ways, endpoint, body, headers)
+
+
+def post_body(ways: Ways, endpoint: Endpoint, body: bytes, headers: Mapping[str, str]) -> None:
+    """Send a body once; raises Failed."""
+    with reachable(), closing(Caller(ways, endpoint)) as caller:
+        caller.request("POST", endpoint.path, body, {"User-Agent": SENDER, **headers})
         status = caller.getresponse().status
     if not 200 <= status < 300:
-        raise Failed(f"it answered {status}", again=status >= 500 or status in PASSING)
+        raise Failed(f"it answered {status}", status >= 500 or status in PASSING, status)
 
 
 def post_webhook(ways: Ways, notice: Notice) -> None:

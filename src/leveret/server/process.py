@@ -38,6 +38,7 @@ from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets, 
 from leveret.server.administration.site import Site
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.alerting import alerting_of
+from leveret.server.audit_forward import forwarder_of
 from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer, durably
 from leveret.server.first_user import make_first_user
@@ -107,7 +108,10 @@ def opened(options: ServerOptions) -> Iterator[Broker]:
 @contextmanager
 def audit_of(options: ServerOptions, clock: Clock) -> Iterator[Audit]:
     """The audit log in the data directory, which this process holds; at the end everything is written."""
+    forwarder = forwarder_of(options)
     audit = Audit(clock, options.data, bytes_max=options.audit_bytes_max // FILES_OF_KIND)
+    if forwarder is not None:
+        audit.forward(forwarder)
     audit.start()
     try:
         yield audit

@@ -15,7 +15,7 @@ what is in memory: the newest rows of each kind, those before the last start too
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from heapq import merge
@@ -25,7 +25,8 @@ from typing import Any, Literal, get_args
 
 from leveret.clock import Clock
 from leveret.core.errors import LeveretError
-from leveret.telemetry.chain import Head, Row
+from leveret.telemetry.chain import Head, Row, text_of
+from leveret.telemetry.forwarding import Forwarder, Line
 from leveret.telemetry.logs import HIDDEN, SECRET, Log, around
 from leveret.telemetry.refusals import Key, Refusals
 from leveret.telemetry.row_file import ENDS, FILE_BYTES_MAX, RowFile, sync
@@ -80,7 +81,10 @@ class Trail:
         self.rows: deque[tuple[int, int, Row]] = deque(maxlen=ACTS_MAX)
         self.pending: list[Row] = []
         self.lost = 0
-        """Rows that the disk did not take."""
+        """Rows that the disk did not take, since the last one that it took."""
+        self.lost_total = 0
+        self.noted = 0
+        """Rows since the start of the process."""
         for row in file.read(ACTS_MAX):
             shown = {name: value for name, value in row.items() if name not in LINKS}
             self.rows.append((_time_of(row), -1, shown))
@@ -92,6 +96,10 @@ class Trail:
         told = [{**rows[0], **LOST, "count": self.lost}] if self.lost else []
         written = self.file.append([*told, *rows])
         left = len(rows) + len(told) - written
+        self.lost_total += left
+        if left and self.file.written is not None:  # a collector may take what the disk does not
+            for row in [*told, *rows][written:]:
+                self.file.written(row, text_of(row))
         self.lost = self.lost + len(rows) if written == 0 and self.lost else left
 
 
@@ -110,6 +118,7 @@ class Audit:
         self._writing = Lock()  # taken before the mutex: rows reach their file in the order of their time
         self._closed = Event()
         self._thread: Thread | None = None
+        self.forwarder: Forwarder | None = None
 
     # What is noted
 
@@ -171,6 +180,7 @@ class Audit:
             for row in rows:
                 trail.rows.append((row["at_ms"], next(self._numbers), row))
                 trail.pending.append(row)
+                trail.noted += 1
             is_full = len(trail.pending) >= PENDING_MAX
         if is_full:
             self.flush()
@@ -192,7 +202,24 @@ class Audit:
         """The last line of each log that is in its file."""
         return {kind: trail.file.head for kind, trail in self._trails.items()}
 
+    def counts(self) -> dict[str, dict[Kind, int]]:
+        """Rows since the start of the process: all, and those that the disk has not taken."""
+        return {
+            "rows": {kind: trail.noted for kind, trail in self._trails.items()},
+            "lost": {kind: trail.lost_total for kind, trail in self._trails.items()},
+        }
+
     # The disk
+
+    def forward(self, forwarder: Forwarder) -> None:
+        """Forward every row that is written from now on; closing the log closes the forwarder, too."""
+        self.forwarder = forwarder
+
+        def forwarding(kind: Kind, name: str) -> Callable[[Row, bytes], None]:
+            return lambda row, line: forwarder.add(Line(name, _time_of(row), kind == "refusals", line))
+
+        for kind, name in FILES.items():
+            self._trails[kind].file.written = forwarding(kind, name)
 
     def start(self) -> None:
         """Write and sync what waits once in a while, in a thread, until it is closed."""
@@ -207,6 +234,8 @@ class Audit:
         self.summarise(all=True)
         self.flush()
         self._sync()
+        if self.forwarder is not None:
+            self.forwarder.close()
 
     def _run(self) -> None:
         while not self._closed.wait(FLUSH_S):

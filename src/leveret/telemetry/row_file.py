@@ -5,7 +5,7 @@ chained: see chain.py.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from leveret.telemetry.chain import Head, Row, head_of, parsed, text_of
@@ -33,6 +33,8 @@ class RowFile:
         self._torn = False
         self.head = Head()
         """The last line of the chain that is in the file."""
+        self.written: Callable[[Row, bytes], None] | None = None
+        """Called with each row that is in the file, and its line."""
         self._look()
 
     def _look(self) -> None:
@@ -53,14 +55,17 @@ class RowFile:
         """
         written = 0 if self._names else len(rows)
         while written < len(rows):
-            count, head, text = self._chunk(rows[written:])
+            head, lines = self._chunk(rows[written:])
             try:
-                self._write(text)
+                self._write(b"".join(line + b"\n" for line in lines))
             except OSError as error:
                 self._log.error("rows not written", file=self._names[-1], reason=error)
                 return written + self._taken()
             self.head = head
-            written += count
+            if self.written is not None:
+                for row, line in zip(rows[written:], lines, strict=False):
+                    self.written(row, line)
+            written += len(lines)
         return written
 
     def _taken(self) -> int:
@@ -72,7 +77,7 @@ class RowFile:
             self.head = before
         return self.head.seq - before.seq
 
-    def _chunk(self, rows: Sequence[Row]) -> tuple[int, Head, bytes]:
+    def _chunk(self, rows: Sequence[Row]) -> tuple[Head, list[bytes]]:
         """As many of the first rows as are written at once, as lines, and the head after them."""
         bytes_max = min(CHUNK_BYTES, self._bytes_max)
         lines: list[bytes] = []
@@ -81,10 +86,10 @@ class RowFile:
             line, after = head.line(row) if self._chained else (text_of(row), head)
             if lines and size + len(line) >= bytes_max:
                 break
-            lines.append(line + b"\n")
+            lines.append(line)
             size += len(line) + 1
             head = after
-        return len(lines), head, b"".join(lines)
+        return head, lines
 
     def _write(self, text: bytes) -> None:
         older, newest = self._names

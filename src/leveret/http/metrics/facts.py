@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leveret.embedded.guard import Guard
     from leveret.http.management.site import Process, Site
     from leveret.shared.redis import Redis
+    from leveret.telemetry.audit import Audit
 
 STEP = 5_000  # queues that are looked at in one turn of the loop: about a millisecond
 
@@ -50,6 +51,7 @@ class Facts:
     alerts: dict[str, int]
     """How many are firing, by rule."""
     redis: Redis | None
+    audit: Audit
     part: dict[str, Any]
     """What a node has in its cluster; nothing where there is none."""
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -89,6 +91,7 @@ async def gather(site: Site, limited: Callable[[], int], redis: Redis | None) ->
             streams=streams,
             alerts=site.alerts.firing_counts(),
             redis=redis,
+            audit=site.audit,
             part={} if site.cluster is None else site.cluster.figures(),
             tallies=tallies,
         )

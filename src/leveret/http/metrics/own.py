@@ -69,6 +69,14 @@ def by_listener(of: Callable[[Admission], int]) -> Callable[[Facts], Told]:
     return lambda facts: {labels(listener=each.listener): of(each) for each in facts.process.budgets}
 
 
+def forwarded(facts: Facts) -> Told:
+    """Rows of the audit log for the collector, if there is one."""
+    forwarder = facts.audit.forwarder
+    if forwarder is None:
+        return None
+    return {labels(outcome="sent"): forwarder.sent, labels(outcome="dropped"): forwarder.dropped}
+
+
 CONNECTIONS = (
     figure(
         "leveret_listener_connections",
@@ -187,6 +195,30 @@ ALERTS = (
     ),
 )
 SECURITY = (
+    figure(
+        "leveret_audit_rows_total",
+        "counter",
+        "Rows of the audit log since the start, by log; refusals that are counted are one row",
+        lambda f: {labels(log=kind): count for kind, count in f.audit.counts()["rows"].items()},
+    ),
+    figure(
+        "leveret_audit_rows_lost_total",
+        "counter",
+        "Rows of the audit log that the disk has not taken",
+        lambda f: {labels(log=kind): count for kind, count in f.audit.counts()["lost"].items()},
+    ),
+    figure(
+        "leveret_audit_forwarded_total",
+        "counter",
+        "Rows of the audit log for the collector, by outcome: sent, dropped; no sample without audit_forward",
+        forwarded,
+    ),
+    figure(
+        "leveret_audit_forward_waiting",
+        "gauge",
+        "Rows of the audit log that wait for the collector; no sample without audit_forward",
+        lambda f: None if f.audit.forwarder is None else len(f.audit.forwarder),
+    ),
     figure(
         "leveret_tls_revocation_list_expiry_timestamp_seconds",
         "gauge",

@@ -1,0 +1,122 @@
+"""Rows of the audit log to a syslog server, as RFC 5424 has messages.
+
+    <110>1 2026-01-02T03:04:05.678Z HOST leveret PID audit-clients - {"at_ms": ..., "by": ..., "seq": 7, "prev": ...}
+
+The facility is 13 (log audit), the severity 6 (informational), or 4 (warning) for refusals. By UDP (RFC 5426) and to a
+local socket one datagram is one message; by TCP and TLS (RFC 6587, RFC 5425) the length of a message comes before it.
+Only TLS proves who the server is. No transport of syslog acknowledges messages: what a server loses after it was sent
+is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from leveret.alerting.addresses import Refused, allows, connect
+from leveret.clock import iso_second
+from leveret.telemetry.forwarding import Line, NotTaken
+
+FACILITY = 13
+SEVERITY, SEVERITY_OF_REFUSALS = 6, 4
+NAME = "leveret"
+STEP_S = 10.0  # to connect, and for the other side to take a batch
+HOST_CHARS_MAX = 255  # RFC 5424
+
+UDP, TCP, TLS, UNIX = "syslog", "syslog+tcp", "syslog+tls", "syslog+unix"
+PORTS = {UDP: 514, TCP: 601, TLS: 6514}
+
+
+class Place(NamedTuple):
+    """Where a syslog server is; of a local socket, `host` is its path."""
+
+    scheme: str
+    host: str
+    port: int = 0
+
+
+def message(line: Line, host: str) -> bytes:
+    """A row as a message."""
+    priority = FACILITY * 8 + (SEVERITY_OF_REFUSALS if line.is_refusal else SEVERITY)
+    time = f"{iso_second(line.at_ms // 1_000)}.{line.at_ms % 1_000:03d}Z"
+    return f"<{priority}>1 {time} {host} {NAME} {os.getpid()} {line.log} - ".encode() + line.text
+
+
+class SyslogSender:
+    """A syslog server; see telemetry/forwarding.py:Sender."""
+
+    def __init__(self, place: Place, host: str, tls: Callable[[], ssl.SSLContext], plain_remote: bool) -> None:
+        """Nothing is connected yet; `host` is what this machine or node is called."""
+        self._place = place
+        self._host = "".join(each if "!" <= each <= "~" else "_" for each in host)[:HOST_CHARS_MAX] or "-"
+        self._tls = tls
+        self._plain_remote = plain_remote
+        self._socket: socket.socket | None = None
+
+    def send(self, lines: Sequence[Line]) -> None:
+        """See Sender."""
+        messages = [message(line, self._host) for line in lines]
+        try:
+            connection = self._connected()
+            if self._place.scheme in (TCP, TLS):
+                connection.sendall(b"".join(b"%d %b" % (len(each), each) for each in messages))
+            else:
+                for each in messages:
+                    connection.send(each)
+        except (OSError, UnicodeError) as error:
+            self.close()
+            reason = str(error) if isinstance(error, Refused) else getattr(error, "strerror", None)
+            raise NotTaken(f"the syslog server cannot be reached: {reason or type(error).__name__}") from None
+
+    def close(self) -> None:
+        """See Sender."""
+        connection, self._socket = self._socket, None
+        if connection is not None:
+            with suppress(OSError):
+                connection.close()
+
+    def _connected(self) -> socket.socket:
+        """The connection; a server says nothing, so that one from which something comes has been closed."""
+        if self._socket is not None and self._place.scheme in (TCP, TLS):
+            readable, _, _ = select.select([self._socket], [], [], 0)
+            if readable:
+                self.close()
+        if self._socket is None:
+            self._socket = self._connect()
+        return self._socket
+
+    def _connect(self) -> socket.socket:
+        scheme, host, port = self._place
+        if scheme == UNIX:
+            return _datagrams(socket.AF_UNIX, host)
+        if scheme == UDP:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+            allowed = [row for row in found if allows(str(row[4][0]), False, self._plain_remote)]
+            if not allowed:
+                raise Refused(f"{host} is at an address that must not be sent to without audit_forward_plain")
+            return _datagrams(allowed[0][0], allowed[0][4])
+        bare = connect(host, port, STEP_S, scheme == TLS, self._plain_remote)
+        if scheme == TCP:
+            return bare
+        try:
+            return self._tls().wrap_socket(bare, server_hostname=host)
+        except BaseException:
+            bare.close()
+            raise
+
+
+def _datagrams(family: int, address: object) -> socket.socket:
+    """A socket whose datagrams go to an address."""
+    made = socket.socket(family, socket.SOCK_DGRAM)
+    made.settimeout(STEP_S)
+    try:
+        made.connect(address)  # type: ignore[arg-type]
+    except BaseException:
+        made.close()
+        raise
+    return made
