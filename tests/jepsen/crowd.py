@@ -48,7 +48,7 @@ PLACES = (*PROMISES.queues, *SINK_QUEUES, SINK_STREAM, DEFINITIONS)
 """All that messages go to, and what else is written to."""
 TAKEN = (*PROMISES.queues, SINK_STREAM)
 """All that is taken from while there are faults."""
-LOGIN = ("hare", "quick")  # guest would be let in from this machine only
+LOGIN = ("hare", "quick enough")  # guest would be let in from this machine only
 LISTEN_S = 12.0  # a failover, and the time that a new owner keeps what was delivered for whoever has it
 QUIET_S = 1.0  # after which nothing more is on its way to the queues of sinks
 POLL_S = 0.05
