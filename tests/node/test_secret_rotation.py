@@ -38,7 +38,7 @@ class Browser:
 
     def _ask(self, name: str, method: str, path: str, body: str | None = None) -> tuple[Any, str]:
         connection = HTTPConnection("127.0.0.1", self._nodes.http_port(name), timeout=PATIENCE_S)
-        headers = {"Host": "console", "Content-Type": "application/json", "X-CSRF-Token": "-"}
+        headers = {"Host": "localhost", "Content-Type": "application/json", "X-CSRF-Token": "-"}
         if hasattr(self, "_cookie"):
             headers |= {"Cookie": self._cookie, "X-CSRF-Token": self._token}
         connection.request(method, path, body, headers)
