@@ -92,7 +92,7 @@ class SilentCut(SimDisk):
 class UnlinkFirst(EagerStore):
     """Removes a segment while the copies of its live records are still in memory."""
 
-    def compact(self, budget_bytes: int = 0) -> bool:
+    def compact(self, budget_bytes: int = 0, forced: bool = False) -> bool:
         """Remove first, commit then."""
         segment = self.meta.oldest
         if segment >= self.journal.segment:
@@ -107,7 +107,7 @@ class UnlinkFirst(EagerStore):
 class AnySegment(EagerStore):
     """Removes the newest segment that is not written any more, though older ones remain."""
 
-    def compact(self, budget_bytes: int = 0) -> bool:
+    def compact(self, budget_bytes: int = 0, forced: bool = False) -> bool:
         """Copy what lives in it, then remove it."""
         *older, newest = [number for number in segment_numbers(self.disk) if number < self.journal.segment] or [0]
         if not older:

@@ -26,6 +26,8 @@ class Action(NamedTuple):
     arguments: tuple[Argument, ...] = ()
     columns: tuple[str, ...] = ()
     done: str = ""
+    followed_by: str = ""
+    """What to ask until work that was begun has ended."""
     asks_password: bool = False
 
 
@@ -393,6 +395,13 @@ ACTIONS: tuple[Action, ...] = (
         "close the segment of the journal that is being written, so that it can be archived",
         done="sealed: {sealed}",
     ),
+    Action(
+        "journal.rotate-key",
+        "encrypt everything by the first key of the key file, and say when the others may be removed",
+        done="{summary}",
+        followed_by="journal.rotation-status",
+    ),
+    Action("journal.rotation-status", "show how far the rotation of the key is", done="{summary}"),
 )
 
 EXAMPLES = {
@@ -410,7 +419,7 @@ EXAMPLES = {
         "leveret alerts set queue_depth --limit 50000 --for-s 300",
         "leveret alerts silence --queue 'orders*' --minutes 30 --why 'moving to the new shop'",
     ),
-    "journal": ("leveret journal seal",),
+    "journal": ("leveret journal seal", "leveret journal rotation-status"),
 }
 NOUNS = {
     "users": "manage users",

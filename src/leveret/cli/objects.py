@@ -1,5 +1,6 @@
 """`leveret users ...`, `leveret vhosts ...` and so on: what an operator manages."""
 
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Any
@@ -8,9 +9,12 @@ from leveret.cli import passwords, target
 from leveret.cli.actions import ACTIONS, EXAMPLES, NOUNS, Action
 from leveret.cli.command import Command
 from leveret.cli.output import as_json, print_table
-from leveret.core.errors import InvalidArgument
+from leveret.cli.progress import Progress
+from leveret.core.errors import InvalidArgument, PreconditionFailed
+from leveret.server.control_client import Operator
 
 PASSWORD = "password_hash"
+ASK_S = 0.2  # between two questions after work that goes on
 
 
 def actions_of(noun: str) -> dict[str, Action]:
@@ -42,6 +46,8 @@ def run(given: Namespace) -> int:
     request = request_of(action, given)
     with target.operator(given) as operator:
         result = operator.call(action.verb, **request)
+        if action.followed_by:
+            result = follow(operator, action.followed_by, result)
     if given.json:
         print(as_json(result))
     elif action.columns:
@@ -50,6 +56,19 @@ def run(given: Namespace) -> int:
     else:
         print(action.done.format(**{**request, **(result if isinstance(result, dict) else {})}))
     return 0
+
+
+def follow(operator: Operator, verb: str, result: dict[str, Any]) -> dict[str, Any]:
+    """Wait until work that was begun has ended; draw how far it is."""
+    with Progress("objects", result["total"] or None) as progress:
+        while result["state"] == "running":
+            time.sleep(ASK_S)
+            result = operator.call(verb)
+            progress.total = result["total"] or None
+            progress.add(result["total"] - result["left"] - progress.done)
+    if result["state"] == "failed":
+        raise PreconditionFailed(result["summary"])
+    return result
 
 
 def request_of(action: Action, given: Namespace) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Progress:
     ) -> None:
         """Begin; `shown` writes numbers."""
         self.done = 0
-        self._what, self._total, self._shown = what, total, shown
+        self._what, self.total, self._shown = what, total, shown
         self._stream = stream or sys.stderr
         self._drawn = self._stream.isatty()
         self._began_s = self._last_s = time.monotonic()
@@ -49,7 +49,7 @@ class Progress:
         now_s = time.monotonic()
         if self._drawn and now_s - self._last_s >= REDRAW_S:
             self._last_s = now_s
-            line = line_of(self._what, self.done, self._total, now_s - self._began_s, self._shown)
+            line = line_of(self._what, self.done, self.total, now_s - self._began_s, self._shown)
             self._stream.write(CLEAR + line[: shutil.get_terminal_size().columns - 1])
             self._stream.flush()
 

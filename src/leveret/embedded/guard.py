@@ -19,6 +19,7 @@ from leveret.core.broker import Broker
 from leveret.core.dispatch import pump
 from leveret.core.errors import BrokerClosed, JournalError, JournalFailed
 from leveret.embedded.large import LargeBodies
+from leveret.embedded.rotation import Elsewhere, Rotation
 from leveret.embedded.ticker import Ticker
 from leveret.embedded.waiters import Waiters
 from leveret.journal.files import FileJournal
@@ -60,6 +61,7 @@ class Guard:
         self._awaited = False  # somebody is going to wait for what was done since the lock was taken
         self._problem: Exception | None = None  # of a queue that could not be read; for whoever leaves next
         self._housekeep_segment = 0
+        self.rotation: Rotation | None = None
 
     @property
     def streams(self) -> StreamStore:
@@ -258,6 +260,16 @@ class Guard:
         self.notify(frame, committed)
         await durable
 
+    def rotate_key(self, elsewhere: Elsewhere) -> Rotation:
+        """Encrypt everything by the first key from now on; the rotation that is under way, if there is one.
+
+        The caller holds the lock.
+        """
+        if self.rotation is None or self.rotation.progress.state != "running":
+            self.rotation = Rotation(self, elsewhere)
+            self._housekeeper.plan(self.clock.now_ms())
+        return self.rotation
+
     def flush(self) -> None:
         """Return when everything that was done until now is durable."""
         with self:
@@ -326,6 +338,8 @@ class Guard:
             again = again or self.store.archive_problem is not None
             if self.large is not None and not self._delete_blobs(self.large):
                 again = True
+            if self.rotation is not None and self.rotation.step():
+                again, wait_ms = True, BUSY_MS
         except JournalFailed:
             return NEVER_MS  # every verb raises it from now on
         except JournalError:

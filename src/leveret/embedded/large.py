@@ -64,6 +64,10 @@ class LargeBodies:
         """The body of a pointer."""
         return self._blobs.get(pointer)
 
+    def reseal(self, pointer: bytes) -> bool:
+        """Encrypt a blob anew by the first key; False: that is its key already."""
+        return self._blobs.reseal(pointer)
+
     def drop_unused(self, pointer: bytes) -> None:
         """Let go of a blob whose message was refused or was a duplicate. Under the lock."""
         if pointer not in self._core.blobs:

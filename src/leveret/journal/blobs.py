@@ -30,7 +30,17 @@ from typing import NamedTuple, Protocol
 
 from leveret.core.errors import BlobStoreFailed, DamagedJournal, DiskFull, InvalidArgument, MessageNotFound
 from leveret.journal.disk import NO_ROOM, TEMPORARY, Bytes, Disk, replace_file
-from leveret.journal.encryption import BOX_BYTES, NONCE_BYTES, PLAIN, TAG_BYTES, KeyRef, Keys, seal, unseal
+from leveret.journal.encryption import (
+    BOX_BYTES,
+    NONCE_BYTES,
+    PLAIN,
+    TAG_BYTES,
+    KeyRef,
+    Keys,
+    box_key,
+    seal,
+    unseal,
+)
 
 POINTER_BYTES_MAX = 1024
 RETRIES = 3
@@ -55,6 +65,9 @@ class BlobStore(Protocol):
 
     def put(self, key: str, body: Bytes) -> None:
         """Store a new blob durably."""
+
+    def replace(self, key: str, body: Bytes) -> None:
+        """Store other bytes in the place of a blob, durably; readers see the old ones or the new ones."""
 
     def get(self, key: str) -> bytes:
         """Read a blob; FileNotFoundError when it is not there."""
@@ -84,6 +97,10 @@ class LocalBlobs:
             self.delete(key + TEMPORARY)
             kind = DiskFull if error.errno in NO_ROOM else BlobStoreFailed
             raise kind(f"a large body of {len(body)} bytes was not stored: {error}; free or repair the disk") from error
+
+    def replace(self, key: str, body: Bytes) -> None:
+        """See BlobStore."""
+        self.put(key, body)
 
     def get(self, key: str) -> bytes:
         """Read a blob."""
@@ -131,6 +148,11 @@ class RemoteBlobs:
         with _telling("store", self._error):
             self._store.put(key, body, mode="create")
 
+    def replace(self, key: str, body: Bytes) -> None:
+        """See BlobStore."""
+        with _telling("replace", self._error):
+            self._store.put(key, body, mode="overwrite")
+
     def get(self, key: str) -> bytes:
         """Read a blob."""
         with _telling("read", self._error):
@@ -176,14 +198,30 @@ class Blobs:
     def get(self, pointer: Bytes) -> bytes:
         """Fetch the body that a pointer stands for, and verify it."""
         found = parse_pointer(pointer)
+        return self._verified(found, self._stored(found))
+
+    def _stored(self, found: Pointer) -> bytes:
         try:
-            body = self._store.get(found.key)
+            return self._store.get(found.key)
         except FileNotFoundError:
             raise MessageNotFound(f"blob {found.key} is missing: restore it, or drop the message") from None
-        body = self._opened(found, body)
+
+    def _verified(self, found: Pointer, stored: bytes) -> bytes:
+        body = self._opened(found, stored)
         if hashlib.sha256(body).hexdigest() != found.sha256:
             raise DamagedJournal(f"blob {found.key} is damaged: restore it from a backup")
         return body
+
+    def reseal(self, pointer: Bytes) -> bool:
+        """Encrypt a blob anew by the first key, in its place; False: that is its key already."""
+        found = parse_pointer(pointer)
+        if found.key_id == self._keys.writing:
+            return False
+        stored = self._stored(found)
+        if len(stored) == found.size + BOX_BYTES and self._keys.is_current(box_key(stored)):
+            return False
+        self._store.replace(found.key, seal(self._keys, _info(found.key), self._verified(found, stored)))
+        return True
 
     def _opened(self, found: Pointer, stored: bytes) -> bytes:
         """A body as it was put, by how long it lies in the store."""

@@ -189,6 +189,10 @@ class Keys:
         """The key of an object that is begun now: derived from the first master key by a salt of its own."""
         return KeyRef(self.writing, secrets.token_bytes(SALT_BYTES)) if self else KeyRef()
 
+    def is_current(self, key: KeyRef) -> bool:
+        """Whether an object has a key as new ones get: derived from the first master key."""
+        return key.is_derived and key.key_id == self.writing
+
     def cipher(self, key: KeyRef, info: bytes, keep: bool = True) -> Cipher:
         """The cipher of an object: `info` is its purpose and its id. One that is used once need not be kept."""
         found = self._ciphers.get((key, info))

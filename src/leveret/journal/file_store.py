@@ -14,12 +14,13 @@ from leveret.journal.checkpoint import Checkpoint, remove_leftovers, write_check
 from leveret.journal.commit import Lock, stop_process
 from leveret.journal.compaction import Names, archive_segment, remove_segment
 from leveret.journal.disk import NO_ROOM, Disk
+from leveret.journal.encryption import KeyRef
 from leveret.journal.files import FileJournal
 from leveret.journal.meta import META_NAME, Meta, new_meta, read_meta, write_meta
 from leveret.journal.options import JournalOptions
 from leveret.journal.recovery import Recovered, Recovery, play_segment
 from leveret.journal.replay import Mentions
-from leveret.journal.segments import SegmentReader, segment_name, segment_numbers
+from leveret.journal.segments import HEADER_BYTES, SegmentReader, parse_header, segment_name, segment_numbers
 from leveret.journal.store import Archiver, Store
 from leveret.journal.writer import Writer
 
@@ -70,6 +71,17 @@ class FileStore(Store):
             with self._loudly():
                 self._writer.check_space()
         return more
+
+    def _segment_key(self, segment: int) -> KeyRef:
+        """See Store."""
+        fd = self.disk.open_read(segment_name(segment))
+        try:
+            header = parse_header(self.disk.pread(fd, HEADER_BYTES, 0), segment)
+        finally:
+            self.disk.close(fd)
+        if header is None:
+            raise DamagedJournal(f"{segment_name(segment)} has a damaged header: restore it from a backup")
+        return header.key
 
     def save_meta(self, meta: Meta) -> None:
         """See Store."""

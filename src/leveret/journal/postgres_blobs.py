@@ -47,6 +47,10 @@ class PostgresBlobs:
             raise MessageTooLarge(f"a body of {len(body)} bytes is over {BODY_BYTES_MAX}: keep it elsewhere (--blobs)")
         self._run(f"insert into {self._table} values (%(key)s, %(data)b)", {"key": key, "data": body})
 
+    def replace(self, key: str, body: Bytes) -> None:
+        """See BlobStore."""
+        self._run(f"update {self._table} set data = %(data)b where key = %(key)s", {"key": key, "data": body})
+
     def get(self, key: str) -> bytes:
         """Read a blob; FileNotFoundError when it is not there."""
         rows = self._run(f"select data from {self._table} where key = %(key)s", {"key": key})

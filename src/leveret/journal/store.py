@@ -16,6 +16,7 @@ from leveret.core.ports import State
 from leveret.journal.checkpoint import Checkpoint, Position
 from leveret.journal.commit import Commit, FrameWriter, Lock, ThreadedCommit
 from leveret.journal.compaction import Names, is_worth_copying
+from leveret.journal.encryption import KeyRef
 from leveret.journal.files import FileJournal
 from leveret.journal.meta import Meta
 from leveret.journal.options import JournalOptions
@@ -124,12 +125,21 @@ class Store(ABC):
         self._oldest = self.meta.oldest, live
         return room and segment == self.meta.oldest and 0 < live < DRAINING_SHARE_MAX * before
 
-    def compact(self, budget_bytes: int = COPIED_BYTES) -> bool:
-        """Do a step towards removing the oldest segment; True when there is more to do now."""
+    def foreign_segments(self) -> list[int]:
+        """The segments that the first key does not encrypt, oldest first; none of them is being written."""
+        keys = self.options.keys
+        numbers = range(self.meta.oldest, self.journal.segment)
+        return [number for number in numbers if not keys.is_current(self._segment_key(number))]
+
+    def compact(self, budget_bytes: int = COPIED_BYTES, forced: bool = False) -> bool:
+        """Do a step towards removing the oldest segment; True when there is more to do now.
+
+        If it is forced, however much lives in the segment.
+        """
         segment = self.meta.oldest
         with self._loudly():
             with self.lock:
-                if segment >= self.journal.segment or not self._is_worth_copying(segment):
+                if segment >= self.journal.segment or not (forced or self._is_worth_copying(segment)):
                     return False
                 if not self.state.relocate(segment, budget_bytes):
                     self.commit.kick()
@@ -191,6 +201,10 @@ class Store(ABC):
             yield
         except (OSError, JournalFailed) as error:
             raise self.commit.fail(error) from error
+
+    @abstractmethod
+    def _segment_key(self, segment: int) -> KeyRef:
+        """The key of a segment."""
 
     @abstractmethod
     def save_meta(self, meta: Meta) -> None:

@@ -24,6 +24,7 @@ from leveret.core.ports import State
 from leveret.journal.checkpoint import Checkpoint, packed_checkpoint
 from leveret.journal.commit import Lock, stop_process
 from leveret.journal.compaction import Names, archive_bytes
+from leveret.journal.encryption import KeyRef
 from leveret.journal.files import FileJournal
 from leveret.journal.meta import Meta, new_meta, packed_meta, parse_meta
 from leveret.journal.options import JournalOptions
@@ -105,6 +106,10 @@ class TableStore(Store):
         """Why the last frame is not written yet, while attempts go on."""
         return self._writer.trouble
 
+    def _segment_key(self, segment: int) -> KeyRef:
+        """See Store."""
+        return self._reader.header(segment).key
+
     def save_meta(self, meta: Meta) -> None:
         """See Store."""
         if not asked(self._table.set_meta, packed_meta(meta)):
@@ -149,14 +154,14 @@ class TableStore(Store):
         except Unknown as error:
             raise StoreUnreachable(f"PostgreSQL does not say who owns the shard: {error}") from None
 
-    def compact(self, budget_bytes: int = COPIED_BYTES) -> bool:
+    def compact(self, budget_bytes: int = COPIED_BYTES, forced: bool = False) -> bool:
         """See Store; how large segments are is asked first, while nobody waits for the lock."""
         # Of an unknown size an estimate is made, and the next look may know better.
         with self._loudly(), suppress(Unknown):
             for number in range(self.meta.oldest, self._writer.segment):
                 if number not in self._sizes:
                     self._sizes[number] = self._table.end(number)
-        return super().compact(budget_bytes)
+        return super().compact(budget_bytes, forced)
 
     def sizes(self) -> dict[int, int]:
         """The bytes of each segment, as far as they are known."""

@@ -76,12 +76,12 @@ class Remote:
 class Local:
     """A data directory that no server has open."""
 
-    def __init__(self, broker: Broker, audit: Audit) -> None:
+    def __init__(self, broker: Broker, audit: Audit, directory: str) -> None:
         """Work on an open broker; its first user is made by the server, not here."""
         self._broker = broker
         self._audit = audit
         with broker.guard as core:
-            self._site = Site(core, Access(core, default_user=None), audit=audit)
+            self._site = Site(core, Access(core, default_user=None), audit=audit, guard=broker.guard, data=directory)
 
     def call(self, verb: str, **arguments: Any) -> Any:
         """See Operator."""
@@ -113,7 +113,7 @@ def connect(directory: str, options: Mapping[str, Any] | None = None, store: str
     if store is not None or is_elsewhere(directory):
         raise NotFound(f"no server listens in {directory}, and it has no messages: start it, or name one by --url")
     with opened(directory, options or {}) as broker, audit_of(broker, directory) as audit:
-        yield Local(broker, audit)
+        yield Local(broker, audit, directory)
 
 
 def audit_of(broker: Broker, directory: str) -> AbstractContextManager[Audit]:

@@ -234,7 +234,7 @@ class Server:
             guard.on_durable(amqp.durable)
         amqp.hub.audit = audit = self._audit
         alerting = alerting_of(options, guard)
-        ground = Site(core, access, partial(self._facts, amqp), alerting, audit=audit)
+        ground = Site(core, access, partial(self._facts, amqp), alerting, audit=audit, guard=guard, data=options.data)
         sharing = await shared.start(access.users)
         desk = Desk(self._broker, access=access)
         api = RestApi(desk, access, audit, sinks_of(options, self._broker, quota_of(options)), shared.idempotency)

@@ -47,7 +47,7 @@ GATHERED: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 def edge(broker: Broker, access: Access) -> Edge:
     """What does verbs in a shard."""
-    run, site = durably(broker.guard), Site(broker.guard.core, access)
+    run, site = durably(broker.guard), Site(broker.guard.core, access, guard=broker.guard)
 
     async def answer(request: Request) -> Response:
         told = json.loads(request.body)
@@ -80,9 +80,7 @@ class ShardVerbs:
     async def perform(self, site: Site, verb: str, arguments: Arguments) -> Any:
         """Do what a verb says, where it is done."""
         if verb in journal.VERBS:
-            homes = map(str, range(self._node.catalog.replica.placements.shards))
-            sealed = await asyncio.gather(*(self._ask(home, verb, arguments) for home in homes))
-            return {"sealed": any(each["sealed"] for each in sealed)}
+            return await self._in_journals(verb, arguments)
         if verb in GATHERED:
             return await self._gather(verb, arguments)
         if verb.endswith(".list"):
@@ -96,6 +94,19 @@ class ShardVerbs:
         if verb == "streams.delete":
             await self._node.decide(DeleteQueue(vhost, stream).apply)
         return result
+
+    async def _in_journals(self, verb: str, arguments: Arguments) -> dict[str, Any]:
+        """Do it in the journals of all shards."""
+        homes = [str(number) for number in range(self._node.catalog.replica.placements.shards)]
+        told = await asyncio.gather(*(self._ask(home, verb, arguments) for home in homes))
+        if verb == "journal.seal":
+            return {"sealed": any(each["sealed"] for each in told)}
+        if any(each["state"] != "none" for each in told):
+            # A shard that has moved meanwhile has forgotten that a rotation was begun.
+            moved = [home for home, each in zip(homes, told, strict=True) if each["state"] == "none"]
+            begun = await asyncio.gather(*(self._ask(home, "journal.rotate-key", {}) for home in moved))
+            told = [*(each for each in told if each["state"] != "none"), *begun]
+        return journal.merged(told)
 
     async def _list(self, verb: str, arguments: Arguments) -> list[Any]:
         """The rows of all shards, in their order."""

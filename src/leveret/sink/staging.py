@@ -14,6 +14,7 @@ win is dropped when the batch is aborted, or when it is too old.
 import re
 import struct
 import threading
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -270,6 +271,23 @@ class Staging:
                     del parts[part]
             if not parts:
                 self._sinks.pop(digest, None)
+
+
+def staged_keys(disk: Disk) -> Counter[str]:
+    """How many pieces in a directory each master key encrypts, by its id."""
+    found: Counter[str] = Counter()
+    for name in filter(NAME.fullmatch, disk.names()):
+        try:
+            fd = disk.open_read(name)
+        except FileNotFoundError:
+            continue  # it was committed or dropped meanwhile
+        try:
+            head = disk.pread(fd, HEAD.size, 0)
+        finally:
+            disk.close(fd)
+        if len(head) == HEAD.size and head[CHECKED_AT:] != PLAIN:
+            found[head[CHECKED_AT:].hex()] += 1
+    return found
 
 
 def _legacy_digest(sink: Sink) -> str:

@@ -37,6 +37,10 @@ class LogFiles:
         """The offset of the oldest record; of the next one when there is none."""
         return self.segments[0].base if self.segments else 0
 
+    def opened(self, segment: Segment, position: int) -> SegmentFile:
+        """See Readable; the files are as they were when this was made, or gone."""
+        return SegmentFile(self.disk, segment, position)
+
     def _segment(self, base: int, after: int | None) -> Segment | None:
         """A segment and how far it goes; None when it is just being made, or has just gone."""
         name = segment_name(base)

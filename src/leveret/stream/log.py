@@ -8,22 +8,26 @@ After a failed write or sync nothing more is taken, and `on_failure` is called o
 DiskFull and keeps what it could not write; the next one tries again, and until then nothing more is taken.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 from leveret.core.errors import DiskFull, JournalFailed
 from leveret.journal.commit import stop_process
 from leveret.journal.disk import Disk
+from leveret.journal.encryption import KeyRef
 from leveret.stream.appender import Appender
 from leveret.stream.index import Index
 from leveret.stream.options import StreamOptions
 from leveret.stream.producers import Producers
 from leveret.stream.reader import Reader, SegmentFile, offset_at
 from leveret.stream.recovery import recover
+from leveret.stream.resealing import discard, make_way, settle, take_place, written_anew
 from leveret.stream.salvage import salvage
-from leveret.stream.segments import Share
+from leveret.stream.sealing import key_of
+from leveret.stream.segments import Segment, Share, holding
 from leveret.stream.starts import Start
 from leveret.stream.writer import NoRoom, Writer
 
@@ -60,7 +64,8 @@ class Log(Appender):
         self.last_block = max((segment.last_block for segment in segments), default=0)
         self.committed = end
         self._forgotten: deque[bytes] = deque()
-        self._shared: tuple[tuple[int, int, int], bytes] | None = None
+        self._replacing = threading.Lock()
+        self._shared: tuple[tuple[int, ...], bytes] | None = None
 
     @property
     def first_offset(self) -> int:
@@ -138,6 +143,43 @@ class Log(Appender):
             removed += 1
         return removed
 
+    def foreign_segments(self) -> list[tuple[Segment, KeyRef]]:
+        """The segments that the first key does not encrypt, with the key of each; all of them may be read."""
+        found = [(segment, key_of(self.disk, segment)) for segment in self.segments[:]]
+        return [(segment, key) for segment, key in found if key is not None and not self.keys.is_current(key)]
+
+    def leave_foreign(self) -> None:
+        """Write no more to a segment that the first key does not encrypt."""
+        with self._attempt():
+            self._writer.leave_foreign()
+
+    def reseal(self, segment: Segment, lock: AbstractContextManager[object]) -> None:
+        """Encrypt a segment by the first key that is not the last one; `lock` keeps retention away."""
+        copy = written_anew(self.disk, segment, self.keys)
+        with lock:
+            if not any(each is segment for each in self.segments):
+                discard(self.disk, segment)  # retention was faster
+                return
+            with self._attempt():
+                make_way(self.disk, segment)
+                with self._replacing:
+                    take_place(self.disk, copy.segment)
+                    self.segments[self.segments.index(segment)] = copy.segment
+                settle(self.disk, copy, self.keys)
+
+    def opened(self, segment: Segment, position: int) -> SegmentFile | None:
+        """See Readable: a file and what is known of it do not change in between."""
+        with self._replacing:
+            try:
+                return SegmentFile(self.disk, segment, position) if self._has(segment) else None
+            except FileNotFoundError:
+                if self._has(segment):
+                    raise
+                return None  # retention removed it just now
+
+    def _has(self, segment: Segment) -> bool:
+        return holding(self.segments, segment.base) is segment
+
     def find(self, start: Start, now_ms: int) -> int:
         """The offset that a reader starts at."""
         if start.kind == "timestamp":
@@ -153,7 +195,7 @@ class Log(Appender):
 
     def shared_piece(self, file: SegmentFile) -> bytes:
         """What a reader reads next; those who are at the same place get the same bytes."""
-        place = (file.segment.base, file.position, file.segment.size)
+        place = (file.segment.base, file.segment.salt, file.position, file.segment.size)
         shared = self._shared
         if shared is not None and shared[0] == place:
             return shared[1]

@@ -22,13 +22,15 @@ def piece(log: Readable, offset: int, end: int, bytes_max: int) -> bytes:
     end = min(end, log.committed)
     if offset >= end:
         return b""
-    segment = holding(log.segments, offset)
-    if segment is None or offset < segment.base:
-        raise gone(log, offset)
-    try:
-        file = SegmentFile(log.disk, segment, _position(log, segment, offset))
-    except FileNotFoundError:
-        raise gone(log, offset) from None
+    file = None
+    while file is None:
+        segment = holding(log.segments, offset)
+        if segment is None or offset < segment.base:
+            raise gone(log, offset)
+        try:
+            file = log.opened(segment, _position(log, segment, offset))
+        except FileNotFoundError:
+            raise gone(log, offset) from None
     try:
         return _blocks(log, file, offset, end, bytes_max)
     finally:

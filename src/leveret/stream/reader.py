@@ -16,7 +16,7 @@ from leveret.journal.encryption import Keys
 from leveret.stream.blocks import HEAD_BYTES, Head, Record, block_bytes, read_head, records_in
 from leveret.stream.index import Index, Rows, read_index
 from leveret.stream.sealing import opened
-from leveret.stream.segments import HEADER_BYTES, REMEDY, Segment, holding
+from leveret.stream.segments import HEADER_BYTES, REMEDY, Segment, holding, parse_header
 
 if TYPE_CHECKING:
     from leveret.stream.log import Log
@@ -45,6 +45,9 @@ class Readable(Protocol):
     def last_index(self) -> Index | None:
         """The index of the last segment, if it is in memory."""
 
+    def opened(self, segment: Segment, position: int) -> "SegmentFile | None":
+        """A segment from a position on; None: it was removed or replaced meanwhile, so look for it again."""
+
 
 class SegmentFile:
     """One segment that is open for reading."""
@@ -55,6 +58,11 @@ class SegmentFile:
         self.segment = segment
         self.position = position
         self._fd = disk.open_read(segment.name)
+        if disk.tears:  # a file, which may have been replaced (resealing.py)
+            header = parse_header(disk.pread(self._fd, HEADER_BYTES, 0), segment.base)
+            if header is not None and header[0] != segment.salt:
+                disk.close(self._fd)
+                raise FileNotFoundError(f"{segment.name} was replaced by another one")
 
     def piece(self) -> bytes:
         """Some whole blocks, or what there is of them."""
@@ -97,7 +105,7 @@ def rows_of(log: Readable, segment: Segment) -> Rows:
     if log.last_index is not None and log.last_index.segment is segment:
         return log.last_index.rows
     index = read_index(log.disk, segment.base, log.keys)
-    return index.rows if index is not None else Rows()
+    return index.rows if index is not None and index.segment.salt == segment.salt else Rows()
 
 
 class Reader:
@@ -200,15 +208,11 @@ class Reader:
             self.offset = max(self.offset, self._log.first_offset)
             segment = holding(self._log.segments, self.offset)
             assert segment is not None
-            try:
-                position = HEADER_BYTES
-                if self.offset > segment.base:
-                    position = rows_of(self._log, segment).before_offset(self.offset)
-                self._file = SegmentFile(self._log.disk, segment, position)
-            except FileNotFoundError:
-                if segment in self._log.segments:
-                    raise
-                # retention removed it just now: go on with what is the oldest then
+            position = HEADER_BYTES
+            if self.offset > segment.base:
+                position = rows_of(self._log, segment).before_offset(self.offset)
+            # When retention removed it just now: go on with what is the oldest then.
+            self._file = self._log.opened(segment, position)
         return self._file
 
 
@@ -225,12 +229,14 @@ def read_ahead(disk: Disk, name: str, position: int) -> None:
 
 def offset_at(log: Readable, timestamp_ms: int) -> int:
     """The offset of the first record of a time or later; that of the next one when there is none."""
-    segment = next((segment for segment in log.segments if segment.last_ms >= timestamp_ms), None)
-    if segment is None:
-        return log.committed
-    file = SegmentFile(log.disk, segment, rows_of(log, segment).before_time(timestamp_ms))
+    file = None
+    while file is None:
+        segment = next((segment for segment in log.segments if segment.last_ms >= timestamp_ms), None)
+        if segment is None:
+            return log.committed
+        file = log.opened(segment, rows_of(log, segment).before_time(timestamp_ms))
     try:
-        while file.position < segment.size:
+        while file.position < file.segment.size:
             data = file.piece()
             at = 0
             while at < len(data) and (head := file.head(data, at)) is not None:
@@ -243,4 +249,4 @@ def offset_at(log: Readable, timestamp_ms: int) -> int:
             file.position += at
     finally:
         file.close()
-    return segment.end
+    return file.segment.end

@@ -9,7 +9,7 @@ What goes to the disk has a lock of its own, so that a segment is not removed wh
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from leveret.core.broker import Broker
@@ -22,7 +22,7 @@ from leveret.stream.home import Home
 from leveret.stream.log import Log
 from leveret.stream.options import StreamOptions
 from leveret.stream.recorder import StreamRecorder
-from leveret.stream.segments import Share
+from leveret.stream.segments import Segment, Share
 
 LOGS_MAX = 10_000
 """Partitions of all streams: each has an open file."""
@@ -214,6 +214,29 @@ class StreamStore:
             self._home.tidy()
         if not self._home.settled:
             self._owed = True
+
+    def foreign_segments(self) -> tuple[list[tuple[StreamRecorder, Log, Segment]], set[bytes]]:
+        """Segments of files that the first key does not encrypt; and the master keys of those that are in a database.
+
+        Nothing is written any more to the former. The latter go with the retention of their streams.
+        """
+        found: list[tuple[StreamRecorder, Log, Segment]] = []
+        kept: set[bytes] = set()
+        for recorder in [each for each in self if not each.closed]:
+            for log in recorder.logs:
+                if log.disk.tears:
+                    with self._disk, _as_disk_errors():
+                        log.leave_foreign()
+                    found += [(recorder, log, segment) for segment, _ in log.foreign_segments()]
+                else:
+                    kept |= {key.key_id for _, key in log.foreign_segments()}
+        return found, kept
+
+    def reseal(self, recorder: StreamRecorder, log: Log, segment: Segment) -> None:
+        """Encrypt a segment by the first key; one that was removed meanwhile is not missed."""
+        if not recorder.closed:
+            with suppress(FileNotFoundError), _as_disk_errors():
+                log.reseal(segment, self._disk)
 
     def close(self, now_ms: int) -> None:
         """Commit the rest and let go of the files; those that were abandoned are left alone."""

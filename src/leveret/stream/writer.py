@@ -45,6 +45,11 @@ class Writer:
         self.written = self.synced = segments[-1].end if segments else 0
         self.syncs = 0
 
+    def leave_foreign(self) -> None:
+        """Begin a new segment if the last one has blocks of another key: nothing is written to that one any more."""
+        if self._foreign and self.index is not None and self.index.segment.end > self.index.segment.base:
+            self._begin_segment(self.written)
+
     def resize(self, segment_bytes: int) -> None:
         """Let segments be of another size."""
         if segment_bytes != self._options.segment_bytes:
@@ -143,7 +148,7 @@ class Writer:
         """Whether a segment has blocks that another master key encrypts, or none does, or the master key itself."""
         keys = self._options.keys
         key = key_of(self._disk, segment) if keys else None
-        return key is not None and not (key.is_derived and key.key_id == keys.writing)
+        return key is not None and not keys.is_current(key)
 
     def _begin_segment(self, base: int) -> Index:
         """Create the next segment; it is used only once it is durable."""

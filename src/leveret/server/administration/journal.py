@@ -1,8 +1,20 @@
 """Verbs on the journal."""
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from leveret.core.errors import NotSupported
+from leveret.embedded.guard import Guard
+from leveret.embedded.rotation import Progress, as_facts
+from leveret.journal.disk import Disk
 from leveret.server.administration.site import Site, Verb
+from leveret.sink.sinks import DIRECTORY
+from leveret.sink.staging import staged_keys
+
+COUNTED = ("segments", "stream_segments", "bodies", "total", "left")
+STATES = ("failed", "running", "done", "none")
+"""Of several shards the first of these that one of them is in counts for all."""
 
 
 def seal(site: Site) -> dict[str, Any]:
@@ -10,4 +22,73 @@ def seal(site: Site) -> dict[str, Any]:
     return {"sealed": site.core.journal.begin_segment()}
 
 
-VERBS: dict[str, Verb] = {"journal.seal": seal}
+def rotate_key(site: Site) -> dict[str, Any]:
+    """Begin to encrypt everything by the first key; give how far that is."""
+    place = None if site.data is None else Path(site.data, DIRECTORY)
+    found = _guard(site).rotate_key(lambda: staged_keys(Disk(place)) if place is not None and place.exists() else {})
+    return told(as_facts(found.progress))
+
+
+def rotation_status(site: Site) -> dict[str, Any]:
+    """How far the rotation of the key is."""
+    rotation = _guard(site).rotation
+    return told(as_facts(Progress("none") if rotation is None else rotation.progress))
+
+
+def _guard(site: Site) -> Guard:
+    if site.guard is None or site.guard.store is None:
+        raise NotSupported("there is no journal here: a broker in memory encrypts nothing")
+    return site.guard
+
+
+def merged(shards: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The rotations of all shards of a cluster as one: a key is removable if no shard needs it."""
+    rows = list(shards)
+    state = min((row["state"] for row in rows), key=STATES.index)
+    needed = {key: why for row in rows for key, why in row["needed"].items()}
+    archived: dict[str, int] = {}
+    for row in rows:
+        for key, count in row["archived"].items():
+            archived[key] = archived.get(key, 0) + count
+    return told(
+        {
+            "state": state,
+            "key": next((row["key"] for row in rows if row["key"]), ""),
+            **{name: sum(row[name] for row in rows) for name in COUNTED},
+            "needed": needed,
+            "archived": archived,
+            "removable": sorted({key for row in rows for key in row["removable"]} - needed.keys()),
+            "problem": next((row["problem"] for row in rows if row["problem"]), ""),
+        }
+    )
+
+
+def told(facts: dict[str, Any]) -> dict[str, Any]:
+    """The same with a sentence that says what to do."""
+    return {**facts, "summary": _summary(facts)}
+
+
+def _summary(facts: dict[str, Any]) -> str:
+    key, removable, needed = facts["key"], facts["removable"], facts["needed"]
+    if facts["state"] == "none":
+        return "no rotation was begun since the start: `leveret journal rotate-key` begins one"
+    if facts["state"] == "running":
+        return f"{facts['left']} of {facts['total']} objects are left to be encrypted by key {key}"
+    if facts["state"] == "failed":
+        return f"the rotation has stopped: {facts['problem']}; then begin it again. No key may be removed yet"
+    lines = [f"everything is encrypted by key {key}"]
+    lines += [f"key {each} is still needed by {why}: rotate again when they are gone" for each, why in needed.items()]
+    lines += [f"remove key {each} from the key file" for each in removable]
+    lines += [
+        f"{count} segments in the archive need key {each}: keep it for those who read them"
+        for each, count in facts["archived"].items()
+        if each != key
+    ]
+    return "\n".join(lines)
+
+
+VERBS: dict[str, Verb] = {
+    "journal.seal": seal,
+    "journal.rotate-key": rotate_key,
+    "journal.rotation-status": rotation_status,
+}

@@ -60,7 +60,7 @@ class Site:
     """A core and who may use it; verbs run under the lock of the core.
 
     `facts` are what else `status` tells; `alerts` looks at queues where a server runs. `cluster` is that of a node,
-    whose core has no messages: `shards` have them.
+    whose core has no messages: `shards` have them. `guard` is around the core of a journal, `data` its directory.
     """
 
     core: Broker
@@ -71,3 +71,5 @@ class Site:
     cluster: Cluster | None = None
     elsewhere: Elsewhere | None = None
     audit: Audit | None = None
+    guard: Guard | None = None
+    data: str | None = None
