@@ -46,6 +46,10 @@ def test_the_audit_log_tells_who_changed_what(console: Console, api: Api) -> Non
         page.get_by_role("searchbox", name="Search").fill("queues/%2f/noted")
         expect(page.locator("tbody tr")).to_have_count(2)
         expect(page.locator("tbody tr").first).to_contain_text("DELETE")
+        page.get_by_label("Log").select_option("refusals")
+        expect(page.locator("td.empty")).to_be_visible()
+        page.get_by_label("Log").select_option("administration")
+        expect(page.locator("tbody tr")).to_have_count(2)
         page.get_by_label("By user").fill("nobody")
         expect(page.locator("td.empty")).to_be_visible()
 

@@ -14,7 +14,7 @@ elsewhere, as in forwarded rows.
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -65,15 +65,14 @@ def parsed(line: bytes) -> Row | None:
     return row if isinstance(row, dict) else None
 
 
-def head_of(lines: Iterable[bytes]) -> Head:
-    """The head after some lines, of which the last ones are enough."""
-    head = Head()
-    for line in lines:
+def head_of(lines: Sequence[bytes]) -> Head:
+    """The head after some lines: the last one that is whole. One without a number is of an older version."""
+    for line in reversed(lines):
         row = parsed(line)
         if row is not None:
             seq = row.get("seq")
-            head = Head(seq if isinstance(seq, int) else head.seq, hash_of(line))
-    return head
+            return Head(seq if isinstance(seq, int) else 0, hash_of(line))
+    return Head()
 
 
 @dataclass(slots=True)

@@ -114,7 +114,7 @@ class RowFile:
         found: list[Row] = []
         for name in reversed(self._names):
             if len(found) < limit:
-                lines = _last_lines(name, limit * ROW_BYTES)
+                lines = _last_lines(name, limit * ROW_BYTES)[-limit - 1 :]
                 found = [row for line in lines if (row := parsed(line)) is not None] + found
         return found[-limit:]
 

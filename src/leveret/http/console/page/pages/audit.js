@@ -12,7 +12,8 @@ import { tableOf } from "../table.js";
 
 const ACTS_MAX = 1_000;
 const SHOWN_MAX = 200;
-const KNOWN = new Set(["at_ms", "by", "act", "outcome", "peer", "node"]);
+const KNOWN = new Set(["at_ms", "by", "act", "outcome", "peer", "node", "kind", "count", "since_ms"]);
+const KINDS = ["administration", "clients", "refusals"];
 /** How an act ended; everything else is why it was refused. */
 const GOOD = { done: "good", "asked for": "plain" };
 const COLUMNS = [
@@ -20,7 +21,9 @@ const COLUMNS = [
   { label: "By", show: (row) => row.by },
   { label: "When", whole: true, show: (row) => time(row.at_ms) },
   { label: "Outcome", show: (row) => (GOOD[row.outcome] ? badge(row.outcome, GOOD[row.outcome]) : refused(row)) },
+  { label: "Times", whole: true, optional: true, show: (row) => (row.count ? count(row.count) : "") },
   { label: "From", optional: true, show: (row) => row.peer ?? "" },
+  { label: "Log", optional: true, show: (row) => row.kind ?? "" },
 ];
 const MORE = { label: "More", optional: true, show: (row) => moreOf(row) };
 
@@ -37,7 +40,7 @@ function moreOf(row) {
 
 /** Show the page. */
 export async function show({ root, query, signal }) {
-  const state = { text: "", by: "", ...query };
+  const state = { text: "", by: "", kind: "", ...query };
   const table = tableOf({ caption: "Acts", columns: [...COLUMNS, ...nodeColumn(), MORE], key: keyOf, empty: "There is no such act." });
   const told = h("p", { class: "soft", role: "status" });
   let acts = [];
@@ -54,15 +57,19 @@ export async function show({ root, query, signal }) {
         : `${count(found.length)} acts.`;
   }
 
+  let refresh = async () => {};
+
   function change(values) {
     Object.assign(state, values);
     setQuery(state);
-    draw();
+    if ("kind" in values) refresh();
+    else draw();
   }
 
   root.append(heading("Audit log"), filters(state, change), table.element, told);
-  await live(async () => {
-    ({ acts } = await rest("/").get("/audit", { limit: ACTS_MAX }, signal));
+  refresh = await live(async () => {
+    const kind = KINDS.includes(state.kind) ? { kind: state.kind } : {};
+    ({ acts } = await rest("/").get("/audit", { limit: ACTS_MAX, ...kind }, signal));
     draw();
   }, signal);
 }
@@ -75,7 +82,10 @@ function keyOf(row) {
 function filters(state, change) {
   const text = fieldRow({ name: "text", label: "Search", type: "search", value: state.text });
   const by = fieldRow({ name: "by", label: "By user", value: state.by });
+  const kinds = [["", "all"], ...KINDS.map((kind) => [kind, kind])];
+  const kind = fieldRow({ name: "kind", label: "Log", type: "select", options: kinds, value: state.kind });
   text.querySelector("input").addEventListener("input", (event) => change({ text: event.target.value }));
+  kind.querySelector("select").addEventListener("change", (event) => change({ kind: event.target.value }));
   by.querySelector("input").addEventListener("input", (event) => change({ by: event.target.value }));
-  return h("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, text, by);
+  return h("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, text, by, kind);
 }
