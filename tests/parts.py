@@ -21,6 +21,7 @@ DEBIAN_PACKAGES = {
     "initdb": "postgresql",
     "ip": "iproute2",
     "java": "default-jre-headless",
+    "ldapadd": "ldap-utils",
     "nft": "nftables",
     "node": "nodejs",
     "npm": "npm",
@@ -28,6 +29,7 @@ DEBIAN_PACKAGES = {
     "prometheus": "prometheus",
     "promtool": "prometheus",
     "redis-server": "redis-server",
+    "slapd": "slapd",
 }
 NODE_PACKAGES = {"amqplib": "2.3.1", "rabbitmq-client": "5.0.8", "@aws-sdk/client-sqs": "3.1164.0"}
 AWS_CLI = Path(sys.executable).with_name("aws")

@@ -128,8 +128,8 @@ class ServerOptions(StoreOptions):
     metrics_public: bool = option(False, "let every machine scrape /metrics without a login")
     auth_backends: str | None = option(
         None,
-        "what decides logins: internal (stored users), oauth2 (web tokens); asked in this order, by commas; "
-        "default: internal, after oauth2 if there is an oauth_issuer",
+        "what decides logins: internal (stored users), oauth2 (web tokens), ldap; asked in this order, by commas; "
+        "default: oauth2 if there is an oauth_issuer, then internal, then ldap if there are ldap_urls",
     )
     oauth_issuer: str | None = option(
         None, "issuer whose web tokens are taken, as passwords too; a URL unless oauth_keys is given; default: none"
@@ -156,6 +156,30 @@ class ServerOptions(StoreOptions):
     oauth_redirect_url: str | None = option(
         None, "URL of /console/oauth/callback as browsers see it; default: by the host that they ask"
     )
+    ldap_urls: str | None = option(
+        None, "LDAP servers that know users, as ldaps://ldap.example.org or ldap://...; tried in this order, by commas"
+    )
+    ldap_starttls: bool = option(True, "speak TLS with servers that begin with ldap:// (StartTLS)")
+    ldap_plain_remote: bool = option(False, "let passwords go to LDAP servers on other machines without TLS")
+    ldap_ca: str | None = option(
+        None, "file with the certificates that those of LDAP servers are checked against; default: the system's"
+    )
+    ldap_timeout_s: float = option(5, "time that an LDAP server has to answer a login", at_least=1, at_most=60)
+    ldap_cache_s: float = option(
+        60, "time for which a right LDAP password is remembered; 0 is not at all", at_most=3_600
+    )
+    ldap_bind_dn: str | None = option(None, "entry that this server logs in to LDAP as, to search for users and groups")
+    ldap_bind_password: str = option("", "its password; not a flag", secret=True)
+    ldap_user_dn: str | None = option(
+        None, "the entry of a user, as uid=${username},ou=people,dc=example,dc=org; without it users are searched for"
+    )
+    ldap_user_base: str | None = option(None, "entry below which users are searched for")
+    ldap_user_filter: str = option("(uid=${username})", "which entry is a user; (sAMAccountName=${username}) in AD")
+    ldap_group_base: str | None = option(None, "entry below which groups are searched for")
+    ldap_group_filter: str = option("(member=${user_dn})", "which groups a user is in, by ${user_dn} or ${username}")
+    ldap_group_attribute: str | None = option(None, "attribute of users that names their groups, as memberOf")
+    ldap_nested_groups: bool = option(False, "whether groups that the groups of a user are in count as well")
+    ldap_mapping: str | None = option(None, "file (TOML or JSON) with the tags and permissions that LDAP groups have")
     staging_bytes_max: int = option(8192 * MIB, "bytes that batches of all sinks may have staged", at_least=MIB)
     staging_sink_bytes_max: int = option(2048 * MIB, "bytes that one sink may have staged", at_least=MIB)
     staging_user_bytes_max: int = option(4096 * MIB, "bytes that all sinks of one user may have staged", at_least=MIB)

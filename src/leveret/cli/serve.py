@@ -16,7 +16,8 @@ from leveret.server.values import choices, is_switch, shown
 EXTRA = {"psycopg", "redis"}
 """Modules that the extra `cluster` brings."""
 GROUPS = {
-    "who is heard, and where": "host amqp amqps http https sqs proxy tls plain default password auth oauth metrics",
+    "who is heard, and where": "host amqp amqps http https sqs proxy tls metrics",
+    "logins": "plain default password auth oauth ldap",
     "messages": "data store sync interval message blob blobs archive encryption salvage disk spare",
     "the log": "segment cache checkpoint",
     "a node of a cluster": "cluster node etcd announce redis",
@@ -30,7 +31,8 @@ Each option is also a variable (LEVERET_AMQP_PORT) and a key of the file
 (amqp_port). Secrets are only that: LEVERET_CLUSTER_SECRET,
 LEVERET_CLUSTER_SECRET_PREVIOUS, LEVERET_ETCD_PASSWORD,
 LEVERET_REDIS_PASSWORD, LEVERET_OAUTH_CLIENT_SECRET,
-LEVERET_AUDIT_FORWARD_AUTHORIZATION and LEVERET_DEFAULT_PASSWORD."""
+LEVERET_LDAP_BIND_PASSWORD, LEVERET_AUDIT_FORWARD_AUTHORIZATION
+and LEVERET_DEFAULT_PASSWORD."""
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from leveret.security.passwords import hash_password
 from leveret.security.peers import origin
 from leveret.security.users import FROM_HERE_ONLY, User
 
-BACKENDS = ("internal", "oauth2")
+BACKENDS = ("internal", "oauth2", "ldap")
 TOKEN_BYTES_MAX = 16_384  # of a token in the place of a password: with many roles in it one has some KiB
 
 

@@ -62,6 +62,11 @@ class Permission:
         text = self._patterns[access]
         return text is not None and pattern(text).matches(name)
 
+    @property
+    def configures(self) -> bool:
+        """Whether there may be a name that the user may configure."""
+        return self.configure not in _NOTHING
+
     def to_dict(self) -> dict[str, Any]:
         """The definition, fit for JSON."""
         return {name: getattr(self, name) for name in ("user", "vhost", "configure", "write", "read")}
@@ -182,7 +187,7 @@ class Permissions:
     def may_configure_in(self, user: str, vhost: str) -> bool:
         """Whether there may be a name in the virtual host that a user may configure."""
         row = self._rows.get((user, vhost))
-        return row is not None and row.configure not in _NOTHING
+        return row is not None and row.configures
 
     def check_vhost(self, user: str, vhost: str) -> None:
         """Refuse who may not open the virtual host."""

@@ -9,11 +9,20 @@ from leveret.core.errors import InvalidArgument
 from leveret.security.access import Access
 from leveret.security.authentication import BACKENDS, Authentication, Backend, Internal
 from leveret.security.claims import ClaimRules, parse_aliases
+from leveret.security.client_tls import ClientTls
 from leveret.security.failures import Failures
+from leveret.security.ldap.backend import Ldap
+from leveret.security.ldap.connection import Server, is_local
+from leveret.security.ldap.directory import USER_DN, USERNAME, Directory, Rules
+from leveret.security.ldap.filters import parse
+from leveret.security.ldap.servers import Servers
+from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.security.oidc import BrowserLogin
     from leveret.security.web_tokens import WebTokens
+
+LOG = Log("server")
 
 
 class OAuth(NamedTuple):
@@ -27,7 +36,8 @@ class OAuth(NamedTuple):
 def backend_names(options: ServerOptions) -> tuple[str, ...]:
     """The backends in their order. By default web tokens first: what has not their form is refused at no cost."""
     if options.auth_backends is None:
-        names: tuple[str, ...] = ("oauth2", "internal") if options.oauth_issuer else ("internal",)
+        given = {"oauth2": options.oauth_issuer, "internal": True, "ldap": options.ldap_urls}
+        names: tuple[str, ...] = tuple(name for name, is_given in given.items() if is_given)
     else:
         names = tuple(each.strip() for each in options.auth_backends.split(","))
     if len(set(names)) != len(names) or not set(names) <= set(BACKENDS):
@@ -36,6 +46,8 @@ def backend_names(options: ServerOptions) -> tuple[str, ...]:
         )
     if "oauth2" in names and not options.oauth_issuer:
         raise InvalidArgument("auth_backends has oauth2, but no issuer is given: give oauth_issuer")
+    if "ldap" in names and not (options.ldap_urls and options.ldap_mapping):
+        raise InvalidArgument("the backend ldap needs ldap_urls, and ldap_mapping with what groups may do: give both")
     for name in ("oauth_keys", "oauth_client_id"):
         if getattr(options, name) and not options.oauth_issuer:
             raise InvalidArgument(f"{name} is given without oauth_issuer: give both, or none")
@@ -46,17 +58,53 @@ def authentication_of(
     options: ServerOptions, access: Access, token_failures: Failures | None = None, oauth: OAuth | None = None
 ) -> Authentication:
     """The chain of a server."""
-    backends = [_backend(name, access, oauth or oauth_of(options)) for name in backend_names(options)]
+    backends = [_backend(name, options, access, oauth or oauth_of(options)) for name in backend_names(options)]
     return Authentication(access, backends, token_failures)
 
 
-def _backend(name: str, access: Access, oauth: OAuth | None) -> Backend:
+def _backend(name: str, options: ServerOptions, access: Access, oauth: OAuth | None) -> Backend:
     if name == "internal":
         return Internal(access)
+    if name == "ldap":
+        return ldap_of(options)
     assert oauth is not None, "an issuer is given: see backend_names"
     from leveret.security.web_tokens import OAuth2
 
     return OAuth2(oauth.tokens)
+
+
+def ldap_of(options: ServerOptions) -> Ldap:
+    """The backend of a directory; nothing is asked of it yet."""
+    assert options.ldap_mapping is not None, "it is given: see backend_names"
+    servers = [Server.parse(url, options.ldap_starttls) for url in _listed(options.ldap_urls)]
+    for server in servers:
+        if not (server.is_encrypted or options.ldap_plain_remote or is_local(server.host)):
+            raise InvalidArgument(
+                f"passwords would go to {server.url} without TLS: use ldaps://, leave ldap_starttls on, or set "
+                "ldap_plain_remote where no other machine is on that network"
+            )
+    tls = ClientTls(options.ldap_ca).context if any(each.is_encrypted for each in servers) else None
+    is_search = options.ldap_user_dn is None
+    rules = Rules(
+        user_dn=options.ldap_user_dn,
+        bind_dn=options.ldap_bind_dn,
+        bind_password=options.ldap_bind_password.encode(),
+        user_base=options.ldap_user_base,
+        user_filter=parse(options.ldap_user_filter, frozenset((USERNAME,))) if is_search else None,
+        group_base=options.ldap_group_base,
+        group_filter=parse(options.ldap_group_filter, frozenset((USERNAME, USER_DN))),
+        group_attribute=options.ldap_group_attribute,
+        nested=options.ldap_nested_groups,
+    )
+    directory = Directory(Servers(servers, tls, options.ldap_timeout_s, _tell), rules)
+    return Ldap(directory, options.ldap_mapping, options.ldap_group_base, options.ldap_cache_s)
+
+
+def _tell(url: str, trouble: str | None) -> None:
+    if trouble is None:
+        LOG.info("ldap server answers again", server=url)
+    else:
+        LOG.error("ldap server does not answer", server=url, reason=trouble, advice="its users cannot log in meanwhile")
 
 
 def oauth_of(options: ServerOptions) -> OAuth | None:
