@@ -47,7 +47,7 @@ def test_amqp_through_any_node(cluster: WebCluster, provider: Provider, node: st
 @pytest.mark.parametrize("queue", QUEUES)
 @pytest.mark.parametrize("node", ["a", "b"])
 def test_a_consumer_ends_that_a_new_token_does_not_allow(
-    cluster: WebCluster, provider: Provider, node: str, queue: str, caplog: pytest.LogCaptureFixture
+    cluster: WebCluster, provider: Provider, node: str, queue: str
 ) -> None:
     connection = cluster.connect(node, "x", provider.token("ada", ALL))
     channel = connection.channel()
@@ -55,12 +55,16 @@ def test_a_consumer_ends_that_a_new_token_does_not_allow(
     channel.basic_consume(queue, lambda *_: None)
     connection.update_secret(provider.token("ada", "leveret.write:%2F/*"), "less")
 
-    def is_closed() -> bool:
+    def is_cancelled() -> bool:
         connection.process_data_events(0)
-        return not channel.is_open
+        return not channel.consumer_tags
 
-    wait_until(is_closed)
-    assert f"read access to queue '{queue}' in vhost '/' refused for user 'ada'" in caplog.text
+    wait_until(is_cancelled)
+    assert channel.is_open
+    with pytest.raises(
+        ChannelClosedByBroker, match=f"read access to queue '{queue}' in vhost '/' refused for user 'ada'"
+    ):
+        channel.basic_consume(queue, lambda *_: None)
     connection.close()
 
 

@@ -233,6 +233,22 @@ def test_tokens_whose_key_is_known_do_not_wait_for_a_new_one() -> None:
     assert not sets
 
 
+def test_logins_that_came_at_the_same_time_ask_once() -> None:
+    fetched: list[str] = []
+
+    def fetch(source: str) -> bytes:
+        fetched.append(source)
+        return json.dumps({"keys": [RSA_JWK]}).encode()
+
+    keys = Jwks("https://issuer.example/keys", fetch)
+    for now_ms in (NOW_MS, NOW_MS - 1, NOW_MS - 2):
+        with pytest.raises(BadToken):
+            keys.key("made-up", now_ms)
+    assert len(fetched) == 1
+    assert keys.key("r", NOW_MS - jwks.RETRY_MS - 1)
+    assert len(fetched) == 2
+
+
 def test_old_keys_are_better_than_none() -> None:
     answers = [json.dumps({"keys": [RSA_JWK]}).encode(), b"<html>"]
     keys = Jwks("https://issuer.example/keys", lambda _: answers.pop(0))

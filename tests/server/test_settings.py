@@ -39,6 +39,17 @@ def test_a_section_is_the_first_word_of_its_names(tmp_path: Path) -> None:
     assert (options.amqp_port, options.tls_cert, options.tls_verify_client) == (7, "a.pem", True)
 
 
+def test_old_names_of_options_go_on_working(tmp_path: Path) -> None:
+    config = written(tmp_path, '[jwt]\nissuer = "https://id.example"\naudience = "shop"\n')
+    options = server_options({}, {"LEVERET_JWT_KEYS": "keys.json"}, config)
+    assert (options.oauth_issuer, options.oauth_resource_server_id) == ("https://id.example", "shop")
+    assert options.oauth_keys == "keys.json"
+    with pytest.raises(InvalidArgument, match="oauth_keys is in the environment twice"):
+        server_options({}, {"LEVERET_JWT_KEYS": "a", "LEVERET_OAUTH_KEYS": "b"})
+    with pytest.raises(InvalidArgument, match=r"oauth_issuer is in .* twice"):
+        server_options({}, {}, written(tmp_path, 'jwt_issuer = "a"\noauth_issuer = "b"\n'))
+
+
 def test_a_name_with_its_section_and_without_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"amqp_port is in .* twice"):
         server_options({}, {}, written(tmp_path, "amqp_port = 1\n[amqp]\nport = 2\n"))

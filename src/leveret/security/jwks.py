@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jwt
 
 from leveret.core.errors import InvalidArgument
-from leveret.security.fetch import ANSWER_BYTES_MAX, FAILURES, Fetch, Fetcher, bounded, check_url
+from leveret.security.fetch import ANSWER_BYTES_MAX, FAILURES, FETCH_S, Fetch, Fetcher, bounded, check_url
 from leveret.security.identity import BadToken
 
 RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
@@ -33,6 +33,7 @@ RSA_BITS_MIN = 2_048
 KEYS_MAX = 100
 REFRESH_MS = 300_000
 RETRY_MS = 30_000
+WAIT_S = 2  # for the keys that somebody else is reading: threads for logins are few, and names of keys can be made up
 
 
 class Key(NamedTuple):
@@ -60,7 +61,8 @@ class Jwks:
     def key(self, name: str | None, now_ms: int) -> Key:
         """The key of that name; a token without one can only mean the one key that there is."""
         found = self._find(name)
-        if self._is_due(found, now_ms) and self._refreshing.acquire(blocking=found is None):
+        wait_s = 0 if found is not None else WAIT_S if self._keys else FETCH_S
+        if self._is_due(found, now_ms) and self._refreshing.acquire(timeout=wait_s):
             try:
                 if self._is_due(self._find(name), now_ms):
                     self._refresh(now_ms)
@@ -75,7 +77,7 @@ class Jwks:
 
     def _is_due(self, found: Key | None, now_ms: int) -> bool:
         """Whether the set is to be read: it is old, or a key is looked for that is not in it."""
-        if self._read_ms is None or now_ms < self._read_ms:
+        if self._read_ms is None or now_ms < self._read_ms - RETRY_MS:  # the clock was set back
             return True
         return now_ms - self._read_ms >= (RETRY_MS if found is None else REFRESH_MS)
 
