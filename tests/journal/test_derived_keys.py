@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 import leveret
-from leveret.core.errors import WrongKey
+from leveret.core.errors import DamagedJournal, WrongKey
 from leveret.journal.checkpoint import checkpoint_names
 from leveret.journal.disk import Disk
 from leveret.journal.encryption import CIPHERS_MAX, Cipher, KeyRef, Keys, frame_nonce, hkdf, seal
 from leveret.journal.meta import read_meta
 from leveret.journal.segments import FRAME_HEADER_BYTES, HEADER_BYTES, SegmentHeader, parse_header
+from leveret.journal.verify import verify
 from tests.journal.old_store import EVENTS, KEY, OPTIONS, ORDERS, STAGED, key_file, unpacked
 from tests.journal.table_world import TableWorld
 from tests.journal.world import FaultyDisk, World
@@ -270,3 +271,26 @@ def test_checkpoints_of_both_versions_are_used(tmp_path: Path) -> None:
         broker.close()
     (name,) = checkpoint_names(Disk(place))
     assert (place / name).read_bytes()[4:6] == b"\x02\x00"
+
+
+def test_a_damaged_encrypted_segment_is_salvaged(tmp_path: Path) -> None:
+    world = World(tmp_path, keys=Keys(OLD), segment_bytes=1024)
+    written(world, 12)
+    world.kill()
+    first, second, *_ = sorted(tmp_path.glob("seg-*.log"))
+    data = bytearray(first.read_bytes())
+    data[HEADER_BYTES + FRAME_HEADER_BYTES + 30] ^= 1  # a frame
+    first.write_bytes(data)
+    data = bytearray(second.read_bytes())
+    data[40] ^= 1  # the salt of the key, in the header
+    second.write_bytes(data)
+    assert {damage.name for damage in verify(Disk(tmp_path))} == {first.name, second.name}
+    with pytest.raises(DamagedJournal, match=first.name):
+        World(tmp_path, keys=Keys(OLD))
+    found = World(tmp_path, keys=Keys(OLD), salvage=True, cache_bytes=1)
+    whole = len(found.bodies()[1])
+    assert (0 < whole < 12, found.recovered.skipped_frames > 1) == (True, True)
+    found.close()
+    again = World(tmp_path, keys=Keys(OLD), cache_bytes=1)
+    assert len(again.bodies()[1]) == whole
+    again.close()
