@@ -73,3 +73,21 @@ def test_amqp_and_http_through_any_node(nodes: Nodes) -> None:
         assert ask(nodes, node, "GET", "/api/overview") == 401
         assert ask(nodes, node, "GET", "/api/overview", login=ANN) == 200
         assert ask(nodes, node, "GET", "/api/overview", login=("ann", "wrong")) == 401
+
+
+def test_a_session_of_the_console_is_good_at_every_node(nodes: Nodes) -> None:
+    def send(node: str, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes, str]:
+        connection = HTTPConnection("127.0.0.1", nodes.ports(node)["http"], timeout=PATIENCE_S)
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        told = answer.status, answer.read(), (answer.getheader("Set-Cookie") or "").partition(";")[0]
+        connection.close()
+        return told
+
+    status, shown, cookie = send("a", "POST", "/console/session", {"user": ANN[0], "password": ANN[1]})
+    assert status == 201
+    # The cookie is called after the port of the node; a load balancer has one.
+    moved = cookie.replace(str(nodes.ports("a")["http"]), str(nodes.ports("b")["http"]), 1)
+    token = {"Cookie": moved, "X-CSRF-Token": json.loads(shown)["token"]}
+    assert send("b", "PUT", "/api/vhosts/shop", {}, **token)[0] == 201
+    assert send("b", "GET", "/api/whoami", **token)[1] == b'{"name":"ann","tags":["administrator"]}'

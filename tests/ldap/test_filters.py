@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from leveret.core.errors import InvalidArgument
 from leveret.security import der
+from leveret.security.ldap import wire
 from leveret.security.ldap.connection import Connection, Server
 from leveret.security.ldap.filters import DEPTH_MAX, parse
 from leveret.security.ldap.names import Names
@@ -83,6 +84,23 @@ def test_a_value_is_a_value_whatever_is_in_it(name: str) -> None:
     combined = parse("(&(a=b)(uid=${username}))", BOTH).encoded({"username": name})
     ((tag, body),) = der.parts(combined)
     assert (tag, [each for each, _ in der.parts(body)]) == (0xA0, [0xA3, 0xA3])
+
+
+@given(st.binary(max_size=200))
+def test_bytes_of_a_server_are_an_answer_or_malformed(data: bytes) -> None:
+    for decode in (wire.body_size, wire.message_of, wire.result_of, wire.entry_of):
+        with suppress(wire.Malformed):
+            decode(data)
+
+
+@given(st.binary(max_size=60), st.integers(0, 59), st.integers(0, 255))
+def test_an_answer_with_one_byte_changed(text: bytes, at: int, byte: int) -> None:
+    value = tlv(wire.SEQUENCE, tlv(OCTETS, b"cn"), tlv(0x31, tlv(OCTETS, text)))
+    body = bytearray(tlv(OCTETS, b"uid=ann") + tlv(wire.SEQUENCE, value))
+    assert wire.entry_of(bytes(body)) == ("uid=ann", {"cn": [text]})
+    body[at % len(body)] = byte
+    with suppress(wire.Malformed):
+        wire.entry_of(bytes(body))
 
 
 @pytest.mark.parametrize(

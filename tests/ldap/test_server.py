@@ -3,7 +3,9 @@
 import base64
 import http.client
 import json
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +153,19 @@ def test_a_directory_that_goes_away_and_comes_back(tmp_path: Path, own_slapd: Sl
         own_slapd.start()
         wait_until(lambda: ask(server, BOB, "GET", "/queues")[0] == 200)
         server.wait_for("ldap server answers again")
+
+
+def test_a_directory_that_hangs_holds_up_nobody_else(tmp_path: Path, own_slapd: SlapdProcess, mapping: Path) -> None:
+    with ServerProcess(tmp_path, *flags(own_slapd, mapping, "--ldap-timeout-s", "1")) as server:
+        own_slapd.signal(signal.SIGSTOP)
+        with ThreadPoolExecutor(4) as threads:
+            hanging = [threads.submit(ask, server, (f"user{each}", "x"), "GET", "/queues") for each in range(4)]
+            assert ask(server, GUEST, "GET", "/api/whoami")[0] == 200
+            connect(server, GUEST).close()
+            assert {each.result()[0] for each in hanging} == {401}
+        server.wait_for("ldap server does not answer")
+        own_slapd.signal(signal.SIGCONT)
+        wait_until(lambda: ask(server, BOB, "GET", "/queues")[0] == 200)
 
 
 def test_who_is_taken_out_of_a_group_has_no_rights_at_the_next_login(

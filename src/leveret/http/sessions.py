@@ -87,7 +87,7 @@ class Sessions:
         session = Session(identity, self._token(number), number, now_ms, now_ms)
         value = self.cookie_of(session)
         if len(value) > VALUE_CHARS_MAX:
-            raise Refusal(403, "the token has too many scopes for a session: ask the issuer for fewer, with patterns")
+            raise Refusal(403, "the user has too many scopes or permissions for a session: give fewer, with patterns")
         return value, session
 
     def cookie_of(self, session: Session) -> str:
