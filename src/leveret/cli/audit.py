@@ -105,5 +105,5 @@ COMMAND = Command(
     "list and check the audit log",
     worded(WORDS),
     run_word,
-    ("leveret audit list --kind refusals", "leveret audit verify --data data"),
+    ("leveret audit list --kind refusals", "leveret audit verify"),
 )
