@@ -1,69 +1,21 @@
 """Refusals, word by word: the table, the queues that its rows need, and how a row is checked in both protocols."""
 
-from typing import Any, NamedTuple
-
+from tests.sqs.refusals import (
+    SIMPLE,
+    Row,
+    attribute,
+    invalid,
+    message_attribute,
+    missing,
+    no_queue,
+    redrive,
+    row,
+    unknown_attribute,
+)
 from tests.sqs.world import World
 
-SIMPLE = "AWS.SimpleQueueService."
 BIG = "x" * 1_048_577
 ENTRY = {"Id": "a", "MessageBody": "hello"}
-
-
-class Row(NamedTuple):
-    """A request that is refused, and how."""
-
-    action: str
-    parameters: dict[str, Any]
-    shape: str
-    code: str
-    status: int
-    text: str
-    query_text: str | None = None
-
-
-def row(action: str, shape: str, code: str, text: str, status: int = 400, **parameters: Any) -> Row:
-    return Row(action, parameters, shape, code, status, text)
-
-
-def invalid(action: str, text: str, **parameters: Any) -> Row:
-    return row(action, "InvalidParameterValueException", "InvalidParameterValue", text, **parameters)
-
-
-def missing(action: str, name: str, **parameters: Any) -> Row:
-    text = f"The request must contain the parameter {name}."
-    return row(action, "MissingRequiredParameterException", "MissingParameter", text, **parameters)
-
-
-def no_queue(action: str, **parameters: Any) -> Row:
-    text = "The specified queue does not exist."
-    wsdl = "The specified queue does not exist for this wsdl version."
-    return Row(action, parameters, "QueueDoesNotExist", SIMPLE + "NonExistentQueue", 400, text, wsdl)
-
-
-def attribute(name: str, value: str, queue: str = "new") -> Row:
-    fifo = {"FifoQueue": "true"} if queue.endswith(".fifo") else {}
-    text = f"Invalid value for the parameter {name}."
-    return row(
-        "CreateQueue",
-        "InvalidAttributeValue",
-        "InvalidAttributeValue",
-        text,
-        QueueName=queue,
-        Attributes={**fifo, name: value},
-    )
-
-
-def unknown_attribute(action: str, text: str, **parameters: Any) -> Row:
-    return row(action, "InvalidAttributeName", "InvalidAttributeName", text, **parameters)
-
-
-def redrive(policy: str, reason: str, queue: str = "orders") -> Row:
-    text = f"Value {policy} for parameter RedrivePolicy is invalid. Reason: {reason}"
-    return invalid("SetQueueAttributes", text, QueueUrl=queue, Attributes={"RedrivePolicy": policy})
-
-
-def message_attribute(text: str, **attributes: Any) -> Row:
-    return invalid("SendMessage", text, QueueUrl="orders", MessageBody="a", MessageAttributes=attributes)
 
 
 FIFO_NAME = (
@@ -73,10 +25,12 @@ FIFO_NAME = (
 NAME = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
 DLQ = "arn:aws:sqs:us-east-1:000000000000:"
 NO_FIFO = "Unknown Attribute FifoQueue."
-EMPTY = "Message body cannot be empty; it has at least one character."
 CONTENTS = "InvalidMessageContents"
 NO_NUMBER = "Could not cast message attribute 'a' value to number."
 NO_TASK = "Source queue must be configured as a Dead Letter Queue."
+NO_DEDUPLICATION = (
+    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+)
 NOT_FOR_TYPE = "The request include parameter that is not valid for this queue type."
 CHARACTERS = (
     "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | "
@@ -152,8 +106,14 @@ GOLDEN = [
         QueueName="new",
         Attributes={"DeduplicationScope": "queue"},
     ),
-    unknown_attribute(
-        "SetQueueAttributes", "Unknown Attribute FifoQueue.", QueueUrl="orders.fifo", Attributes={"FifoQueue": "true"}
+    unknown_attribute("SetQueueAttributes", NO_FIFO, QueueUrl="orders", Attributes={"FifoQueue": "true"}),
+    row(
+        "SetQueueAttributes",
+        "InvalidAttributeValue",
+        "InvalidAttributeValue",
+        "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.",
+        QueueUrl="orders.fifo",
+        Attributes={"FifoQueue": "false"},
     ),
     unknown_attribute("GetQueueAttributes", "Unknown Attribute Foo.", QueueUrl="orders", AttributeNames=["Foo"]),
     unknown_attribute("ReceiveMessage", "Unknown Attribute Foo.", QueueUrl="orders", AttributeNames=["Foo"]),
@@ -196,7 +156,7 @@ GOLDEN = [
     ),
     redrive(f'{{"deadLetterTargetArn": "{DLQ}proud"}}', "Dead letter target does not allow this queue as its source."),
     # Messages
-    invalid("SendMessage", EMPTY, QueueUrl="orders", MessageBody=""),
+    missing("SendMessage", "MessageBody", QueueUrl="orders", MessageBody=""),
     *(
         row("SendMessage", CONTENTS, CONTENTS, CHARACTERS, QueueUrl="orders", MessageBody=f"a{bad}")
         for bad in ("\0", "\x1f", "\ufffe", "\uffff")
@@ -239,7 +199,7 @@ GOLDEN = [
     ),
     invalid(
         "SendMessage",
-        "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly",
+        NO_DEDUPLICATION,
         QueueUrl="orders.fifo",
         MessageBody="a",
         MessageGroupId="g",
@@ -314,6 +274,43 @@ GOLDEN = [
         "Batch requests cannot be longer than 1048576 bytes. You have sent 1200000 bytes.",
         QueueUrl="orders",
         Entries=[{"Id": "a", "MessageBody": "x" * 600_000}, {"Id": "b", "MessageBody": "x" * 600_000}],
+    ),
+    row(
+        "SendMessageBatch",
+        "BatchRequestTooLong",
+        SIMPLE + "BatchRequestTooLong",
+        "Batch requests cannot be longer than 1048576 bytes. You have sent 1048577 bytes.",
+        QueueUrl="orders",
+        Entries=[{"Id": "a", "MessageBody": BIG}],
+    ),
+    row(
+        "SendMessageBatch",
+        "BatchRequestTooLong",
+        SIMPLE + "BatchRequestTooLong",
+        "Batch requests cannot be longer than 1048576 bytes. You have sent 1048586 bytes.",
+        QueueUrl="orders",
+        Entries=[
+            {
+                "Id": "a",
+                "MessageBody": "x" * 1_048_576,
+                "MessageAttributes": {"a": {"DataType": "String", "StringValue": "red"}},
+            }
+        ],
+    ),
+    invalid(
+        "SendMessageBatch",
+        "The request must contain the parameter MessageGroupId.",
+        QueueUrl="orders.fifo",
+        Entries=[{**ENTRY, "MessageGroupId": "g", "MessageDeduplicationId": "d"}, {**ENTRY, "Id": "b"}],
+    ),
+    invalid(
+        "SendMessageBatch",
+        NO_DEDUPLICATION,
+        QueueUrl="orders.fifo",
+        Entries=[
+            {**ENTRY, "MessageGroupId": "g", "MessageDeduplicationId": "d"},
+            {**ENTRY, "Id": "b", "MessageGroupId": "g"},
+        ],
     ),
     # Receiving and what comes after
     invalid(
@@ -416,6 +413,22 @@ GOLDEN = [
         404,
         SourceArn=f"{DLQ}nowhere",
     ),
+    row(
+        "StartMessageMoveTask",
+        "ResourceNotFoundException",
+        "ResourceNotFoundException",
+        "The resource that you specified for the DestinationArn parameter doesn't exist.",
+        404,
+        SourceArn=f"{DLQ}dead",
+        DestinationArn=f"{DLQ}nowhere",
+    ),
+    invalid(
+        "StartMessageMoveTask",
+        "You must use this format to specify the DestinationArn: "
+        "arn:<partition>:<service>:<region>:<account-id>:<resource-id>",
+        SourceArn=f"{DLQ}dead",
+        DestinationArn="dead",
+    ),
     invalid("CancelMessageMoveTask", "Value for parameter TaskHandle is invalid.", TaskHandle="?"),
     row(
         "CancelMessageMoveTask",
@@ -433,6 +446,7 @@ def prepare(world: World) -> None:
     for name in ("orders", "orders.fifo", "dead", "deleted", "purged", "crowded"):
         world.create(name)
     world.create("small", MaximumMessageSize="1024")
+    world.create("redriven", RedrivePolicy={"deadLetterTargetArn": f"{DLQ}dead", "maxReceiveCount": 5})
     world.create("proud", RedriveAllowPolicy={"redrivePermission": "denyAll"})
     world.do("DeleteQueue", QueueUrl="deleted")
     world.do("PurgeQueue", QueueUrl="purged")

@@ -6,7 +6,8 @@ import pytest
 
 from leveret.core import errors
 from leveret.http.sqs.errors import FAULTS, KINDS
-from tests.sqs.golden import GOLDEN, Row, check, prepare
+from tests.sqs.golden import GOLDEN, check, prepare
+from tests.sqs.refusals import Row
 from tests.sqs.world import World
 
 

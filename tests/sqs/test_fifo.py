@@ -145,11 +145,12 @@ def test_an_attempt_of_which_something_was_deleted_is_not_repeated(world: World)
     assert world.receive(url, 10, ReceiveRequestAttemptId="one") == []
 
 
-def test_groups_have_to_be_named_in_batches_too(world: World) -> None:
+def test_a_batch_with_an_entry_without_a_group_sends_nothing(world: World) -> None:
     url = fifo(world)
-    result = world.do("SendMessageBatch", QueueUrl=url, Entries=[{"Id": "a", "MessageBody": "a"}])
-    assert result["Failed"][0]["Code"] == "InvalidParameterValue"
-    assert result["Failed"][0]["Message"] == "The request must contain the parameter MessageGroupId."
+    entries = [{"Id": "a", "MessageBody": "a", "MessageGroupId": "g"}, {"Id": "b", "MessageBody": "b"}]
+    with refused("InvalidParameterValueException", "The request must contain the parameter MessageGroupId."):
+        world.do("SendMessageBatch", QueueUrl=url, Entries=entries)
+    assert world.bodies(url) == []
 
 
 STEPS = st.lists(

@@ -76,6 +76,7 @@ def test_system_attributes(world: World) -> None:
         ([], set()),
         (["All"], {"color", "shape.a", "shape.b"}),
         ([".*"], {"color", "shape.a", "shape.b"}),
+        (["*"], {"color", "shape.a", "shape.b"}),
         (["color"], {"color"}),
         (["shape.*"], {"shape.a", "shape.b"}),
         (["nothing"], set()),

@@ -77,6 +77,25 @@ def test_links_to_a_queue(world: World) -> None:
     assert got.text("ReceiveMessageResult/Message/Body") == "a"
 
 
+@pytest.mark.parametrize("named", ["orders", "others"])
+def test_a_link_to_a_queue_gives_the_url_of_any_queue(world: World, named: str) -> None:
+    world.create("orders")
+    url = world.create(named)
+    answer = world.get("/000000000000/orders", Action="GetQueueUrl", QueueName=named)
+    assert (answer.status, answer.text("GetQueueUrlResult/QueueUrl")) == (200, url)
+
+
+@pytest.mark.parametrize("empty", ["MessageAttributeNames", "MessageAttributeName"])
+def test_empty_lists_of_older_sdks(world: World, empty: str) -> None:
+    """botocore sends an empty list under its own name, the first Java SDK under that of its members."""
+    world.send(world.create("orders"), "a")
+    lists = {empty: "", "AttributeNames": "", "MessageSystemAttributeNames": ""}
+    answer = world.get("/000000000000/orders", Action="ReceiveMessage", **lists)
+    assert (answer.status, answer.text("ReceiveMessageResult/Message/Body")) == (200, "a")
+    answer = world.get("/000000000000/orders", Action="GetQueueAttributes", AttributeNames="")
+    assert (answer.status, elements(answer.xml, "Attribute")) == (200, [])
+
+
 def test_links_are_about_one_queue(world: World) -> None:
     world.create("orders")
     for action in ("CreateQueue", "ListQueues"):

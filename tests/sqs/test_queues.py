@@ -93,6 +93,14 @@ def test_attributes_can_be_changed_and_last(tmp_path: Path) -> None:
         world.end()
 
 
+@pytest.mark.parametrize("protocol", ["json", "query"])
+def test_the_type_of_a_queue_can_be_set_to_what_it_is(world: World, protocol: str) -> None:
+    url = world.create("orders.fifo")
+    request = getattr(world, protocol)
+    assert request("SetQueueAttributes", QueueUrl=url, Attributes={"FifoQueue": "true"}).status == 200
+    assert world.attributes(url)["FifoQueue"] == "true"
+
+
 def test_a_key_of_kms_switches_amazons_encryption_off(world: World) -> None:
     found = world.attributes(world.create("orders", KmsMasterKeyId="alias/mine"))
     assert (found["KmsMasterKeyId"], found["SqsManagedSseEnabled"]) == ("alias/mine", "false")

@@ -24,6 +24,9 @@ MESSAGE_BYTES_MAX = 1_048_576
 DELAY_S_MAX = 900
 TTL_CHARS_MAX = 10
 TRACE_HEADER = "AWSTraceHeader"
+NO_DEDUPLICATION = (
+    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+)
 OPTIONS = frozenset(
     ("DelaySeconds", "MessageAttributes", "MessageSystemAttributes", "MessageGroupId", "MessageDeduplicationId")
 )
@@ -96,10 +99,8 @@ def draft(queue: SqsQueue, given: Parameters, sender: str | None) -> Draft:
 def _body(given: Parameters) -> bytes:
     """The body of a message, checked."""
     body: str | None = given.get("MessageBody")
-    if body is None:
-        raise SqsError("MissingParameter", name="MessageBody")
     if not body:
-        raise invalid("Message body cannot be empty; it has at least one character.")
+        raise SqsError("MissingParameter", name="MessageBody")
     if is_forbidden(body):
         raise SqsError(
             "InvalidMessageContents",
@@ -153,6 +154,24 @@ def _group(queue: SqsQueue, given: Parameters) -> str | None:
     return group
 
 
+def check_fifo_batch(queue: SqsQueue, entries: list[Parameters]) -> None:
+    """Refuse a batch for a FIFO queue with an entry that lacks a group or a de-duplication id: AWS sends none of it."""
+    for entry in entries:
+        if entry.get("MessageGroupId") is None:
+            raise invalid("The request must contain the parameter MessageGroupId.")
+        if entry.get("MessageDeduplicationId") is None and not queue.core.policy.content_dedup:
+            raise invalid(NO_DEDUPLICATION)
+
+
+def size_of_refused(entry: Parameters) -> int:
+    """The bytes that an entry counts in its batch although it is refused: its body and what its attributes say."""
+    given = entry.get("MessageAttributes") or {}
+    fields = [field for value in given.values() if isinstance(value, dict) for field in value.items()]
+    parts = [entry.get("MessageBody"), *given, *(part for name, part in fields if name != "BinaryValue")]
+    text = sum(len(part.encode("utf-8", "surrogatepass")) for part in parts if isinstance(part, str))
+    return text + sum(len(part) * 3 // 4 for name, part in fields if name == "BinaryValue" and isinstance(part, str))
+
+
 def _dedup(queue: SqsQueue, data: bytes, group: str | None, given: str | None) -> tuple[str, bytes]:
     """What a message is known by, and the key of that in the core; a purge makes all keys new."""
     policy = queue.core.policy
@@ -161,10 +180,7 @@ def _dedup(queue: SqsQueue, data: bytes, group: str | None, given: str | None) -
     if given is not None:
         return given, dedup_key(given + purges, scope)
     if not policy.content_dedup:
-        raise invalid(
-            "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
-            "explicitly"
-        )
+        raise invalid(NO_DEDUPLICATION)
     return sha256(data).hexdigest(), dedup_key(data + purges.encode(), scope)
 
 

@@ -82,7 +82,7 @@ FAULTS: dict[str, Fault] = {
     "UnsupportedOperation": Fault("UnsupportedOperation", SIMPLE + "UnsupportedOperation"),
     "InvalidAttributeName": Fault("InvalidAttributeName", "InvalidAttributeName"),
     "InvalidAttributeValue": Fault(
-        "InvalidAttributeValue", "InvalidAttributeValue", 400, "Invalid value for the parameter {name}."
+        "InvalidAttributeValue", "InvalidAttributeValue", 400, "Invalid value for the parameter {name}.{text}"
     ),
     "InvalidMessageContents": Fault("InvalidMessageContents", "InvalidMessageContents"),
     "ReceiptHandleIsInvalid": Fault(

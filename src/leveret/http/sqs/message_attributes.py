@@ -46,6 +46,7 @@ _NAME = re.compile(r"(?!(?i:aws\.|amazon\.))(?!.*\.\.)[A-Za-z0-9_-](?:[A-Za-z0-9
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?")
 _KINDS = {"String": "StringValue", "Number": "StringValue", "Binary": "BinaryValue"}
 _INTEGER_CHARS_MAX = 20
+ALL = frozenset(("All", "*", ".*"))
 
 
 class Value(NamedTuple):
@@ -243,8 +244,8 @@ def _inferred(raw: Any) -> Value | None:
 
 
 def selected(values: Values, names: list[str]) -> Values:
-    """Those that are asked for: All and .* are all, a name with .* at its end is all that begin so."""
-    if "All" in names or ".*" in names:
+    """Those that are asked for: All, * and .* are all, a name with .* at its end is all that begin so."""
+    if not ALL.isdisjoint(names):
         return values
     prefixes = tuple(name[:-2] for name in names if name.endswith(".*"))
     exact = set(names)

@@ -12,9 +12,6 @@ from leveret.http.sqs.queues import Queues, SqsQueue
 
 RATE_MAX = 500
 RESULTS_MAX = 10
-NO_ARN = (
-    "You must use this format to specify the SourceArn: arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
-)
 
 
 def start_message_move_task(call: Call) -> Answer:
@@ -29,7 +26,7 @@ def start_message_move_task(call: Call) -> Answer:
     if not sources:
         raise invalid("Source queue must be configured as a Dead Letter Queue.")
     if given.get("DestinationArn"):
-        target = _queue(call, given["DestinationArn"], everywhere)
+        target = _queue(call, "DestinationArn", everywhere)
         destination, sources = target.name, [target]
     for target in sources:
         authorize(call, target, "SendMessage")
@@ -56,19 +53,24 @@ def list_message_move_tasks(call: Call) -> Response:
 
 
 def _source(call: Call) -> SqsQueue:
-    source = _queue(call, required(call.parameters, "SourceArn"), call.account.queues)
+    source = _queue(call, "SourceArn", call.account.queues)
     authorize(call, source, "ReceiveMessage")
     return source
 
 
-def _queue(call: Call, arn: str, queues: Queues) -> SqsQueue:
-    """The queue of an ARN."""
+def _queue(call: Call, parameter: str, queues: Queues) -> SqsQueue:
+    """The queue of the ARN that a parameter has."""
+    arn: str = required(call.parameters, parameter)
     if arn.count(":") < 5 or not arn.startswith("arn:"):
-        raise invalid(NO_ARN)
+        raise invalid(
+            f"You must use this format to specify the {parameter}: "
+            "arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
+        )
     name = call.account.settings.queue_of(arn)
     queue = None if name is None else queues.find(name)
     if queue is None:
-        raise SqsError("ResourceNotFound", "The resource that you specified for the SourceArn parameter doesn't exist.")
+        text = f"The resource that you specified for the {parameter} parameter doesn't exist."
+        raise SqsError("ResourceNotFound", text)
     return queue
 
 

@@ -119,6 +119,9 @@ def _structure(tree: dict[str, Any]) -> Parameters:
     found: Parameters = {name: _scalar(name, value) for name, value in tree.items() if isinstance(value, str)}
     for name, kind in INPUTS.items():
         node = tree.get(kind.member)
+        # SDKs send an empty list as one empty field: botocore by the list's name, Java's by that of its members.
+        if isinstance(kind, Sequence) and (node == "" or found.get(name) == ""):
+            found[name] = []
         if not isinstance(node, dict):
             continue
         if isinstance(kind, Sequence):

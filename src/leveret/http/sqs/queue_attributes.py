@@ -41,9 +41,11 @@ def described(queue: SqsQueue) -> dict[str, str]:
 def set_queue_attributes(call: Call, queue: SqsQueue) -> Answer:
     """Other values for some attributes."""
     required(call.parameters, "Attributes")
-    given = check_attributes(texts(call.parameters, "Attributes"), queue.fifo)
-    if "FifoQueue" in given:
-        raise SqsError("InvalidAttributeName", "Unknown Attribute FifoQueue.")
+    wanted = texts(call.parameters, "Attributes")
+    if queue.fifo and wanted.get("FifoQueue", "true").lower() != "true":
+        raise SqsError("InvalidAttributeValue", " Reason: Modifying queue type is not supported.", name="FifoQueue")
+    given = check_attributes(wanted, queue.fifo)
+    given.pop("FifoQueue", None)  # the queue is one
     account = call.account
     with account.guard:
         check_values(account, queue.name, queue.fifo, {**queue.attributes, **given}, changed=given)

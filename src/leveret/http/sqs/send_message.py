@@ -8,7 +8,16 @@ from leveret.core.ids import format_id
 from leveret.http.response import Response
 from leveret.http.sqs import batches, texts
 from leveret.http.sqs.call import Answer, Call
-from leveret.http.sqs.drafts import MESSAGE_BYTES_MAX, OPTIONS, Draft, bytes_max, draft, plain_header
+from leveret.http.sqs.drafts import (
+    MESSAGE_BYTES_MAX,
+    OPTIONS,
+    Draft,
+    bytes_max,
+    check_fifo_batch,
+    draft,
+    plain_header,
+    size_of_refused,
+)
 from leveret.http.sqs.errors import SqsError
 from leveret.http.sqs.loops import bodies, sent
 from leveret.http.sqs.parameters import Parameters
@@ -81,14 +90,19 @@ def _send_plain_batch(call: Call, queue: SqsQueue, given: list[Parameters]) -> A
 
 def _send_any_batch(call: Call, queue: SqsQueue, given: list[Parameters]) -> Answer:
     """The way of all others."""
+    if queue.fifo:
+        check_fifo_batch(queue, given)
     good: list[tuple[Parameters, Draft]] = []
     refused: list[dict[str, Any]] = []
+    size = 0
     for entry in given:
         try:
-            good.append((entry, draft(queue, entry, call.caller.user)))
+            one = draft(queue, entry, call.caller.user)
+            good.append((entry, one))
+            size += one.size_bytes
         except LeveretError as error:
             refused.append(batches.failed(entry, error))
-    size = sum(one.size_bytes for _, one in good)
+            size += size_of_refused(entry)
     if size > MESSAGE_BYTES_MAX:
         raise SqsError("BatchRequestTooLong", most=MESSAGE_BYTES_MAX, size=size)
     done = _post(call, queue, [one for _, one in good])

@@ -138,7 +138,7 @@ class Service:
         caller = self._admit(request)
         action, parameters = wire.decode(request)
         on_queue = request.method == "GET" and len(request.raw_path) > 1
-        known = action in QUEUE_ACTIONS or (action in ACTIONS and not on_queue)
+        known = action in QUEUE_ACTIONS or (action in ACTIONS and (not on_queue or action == "GetQueueUrl"))
         if not known:
             raise SqsError("InvalidAction" if wire is QUERY else "UnknownOperation", action=action[:100])
         check_types(parameters)
