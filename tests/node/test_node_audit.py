@@ -97,3 +97,10 @@ def test_a_change_by_sqs_is_noted_once_by_the_node_of_the_client() -> None:
         check_changes(world)
     finally:
         world.end()
+
+
+def test_a_node_tells_the_heads_of_its_own_logs(cluster: ManagedCluster) -> None:
+    cluster.api("b").put("/vhosts/first")
+    heads = cluster.ok("b", "POST /operator/audit.heads", {})["result"]
+    assert heads.keys() == {"administration", "clients", "refusals"}
+    assert cluster.ok("a", "POST /operator/audit.heads", {})["result"]["administration"]["seq"] == 0
