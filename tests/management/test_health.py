@@ -35,11 +35,20 @@ def test_an_alarm_is_told(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--disk-alarm-bytes", str(1 << 60)) as server:
         server.wait_for("alarm")
         api = Api(server.ports["http"])
-        for check in ("alarms", "local-alarms"):
-            status, told, _ = api.call("GET", f"{CHECKS}/{check}")
+        node = api.get("/nodes")[0]["name"]
+        old = ("/healthchecks/node", f"/healthchecks/node/{node}")
+        for check in (f"{CHECKS}/alarms", f"{CHECKS}/local-alarms", *old):
+            status, told, _ = api.call("GET", check)
             assert status == 503
             assert [each["resource"] for each in told["alarms"]] == ["disk"]
         assert api.get("/nodes")[0]["disk_free_alarm"]
+
+
+def test_the_old_check_of_a_node_names_the_node(api: Api) -> None:
+    node = api.get("/nodes")[0]["name"]
+    assert api.get("/healthchecks/node") == {"status": "ok"}
+    assert api.get(f"/healthchecks/node/{node}") == {"status": "ok"}
+    assert api.call("GET", "/healthchecks/node/rabbit@nowhere").status == 404
 
 
 def test_the_end_of_a_certificate_is_read(tmp_path: Path, api: Api) -> None:

@@ -71,6 +71,7 @@ def test_every_endpoint_of_the_table_is_asked_or_is_not_rabbitmqs() -> None:
         ("GET", "/health/checks/is-in-service"),
         ("GET", "/health/checks/ready-to-serve-clients"),
         ("GET", "/healthchecks/node"),
+        ("GET", "/healthchecks/node/{node}"),
         ("GET", "/cluster"),
         ("POST", "/nodes/{node}/drain"),
     }

@@ -35,6 +35,31 @@ def test_an_object_is_made_changed_and_deleted(api: Api, path: str, body: Any) -
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "body", "listed"),
+    [
+        ("PUT", f"{QUEUES}/php", {"durable": True, "arguments": []}, f"{QUEUES}/php"),
+        ("PUT", f"{EXCHANGES}/php", {"type": "direct", "arguments": []}, f"{EXCHANGES}/php"),
+        ("POST", BETWEEN, {"routing_key": "php", "arguments": []}, f"{BETWEEN}/php"),
+    ],
+)
+def test_an_empty_list_of_arguments_is_an_empty_table(api: Api, method: str, path: str, body: Any, listed: str) -> None:
+    assert api.call(method, path, body).status == 201
+    assert api.get(listed)["arguments"] == {}
+    api.delete(listed)
+
+
+def test_a_slash_at_the_end_of_a_path_is_ignored(api: Api) -> None:
+    for path in ("/overview", QUEUES, f"{QUEUES}/orders", f"{QUEUES}/orders/bindings", "/health/checks/alarms"):
+        assert api.call("GET", f"{path}/").status == api.call("GET", path).status == 200, path
+    assert api.get(f"{QUEUES}/orders/")["name"] == "orders"
+    assert api.call("PUT", f"{QUEUES}/slashed/", {"durable": True}).status == 201
+    assert api.get(f"{QUEUES}/slashed")["name"] == "slashed"
+    assert api.call("DELETE", f"{QUEUES}/slashed/").status == 204
+    assert api.call("GET", "/overview//").status == 404
+    assert api.call("GET", "/nope/").status == 404
+
+
+@pytest.mark.parametrize(
     ("method", "path", "body", "status", "reason"),
     [
         ("PUT", f"{QUEUES}/orders", {"durable": False}, 400, "inequivalent arg 'durable' for queue 'orders'"),
@@ -42,6 +67,7 @@ def test_an_object_is_made_changed_and_deleted(api: Api, path: str, body: Any) -
         ("PUT", f"{QUEUES}/bad", {"arguments": {"x-queue-type": "nope"}}, 400, "x-queue-type"),
         ("PUT", f"{QUEUES}/bad", {"arguments": {"$nope": 1}}, 400, "arguments"),
         ("PUT", f"{QUEUES}/bad", {"arguments": {"x-queue-type": "quorum"}}, 400, "non-durable"),
+        ("PUT", f"{QUEUES}/bad", {"arguments": [1]}, 400, "arguments"),
         ("PUT", f"{QUEUES}/bad", b"[]", 400, "not_json"),
         ("PUT", f"{QUEUES}/bad", b"{", 400, "not_json"),
         ("PUT", f"{QUEUES}/amq.bad", {}, 401, "reserved prefix"),

@@ -335,6 +335,11 @@ def test_health_is_that_of_the_cluster(cluster: ManagedCluster) -> None:
     assert cluster.api("a").get("/aliveness-test/%2F") == {"status": "ok"}
     cluster.members["b"].fronts.server.hub.alarm = "low on memory"
     assert cluster.api("a").call("GET", "/health/checks/local-alarms").status == 200
+    assert [cluster.api("a").call("GET", f"/healthchecks/node/{each}").status for each in ("a", "b", "z")] == [
+        200,
+        503,
+        404,
+    ]
     told = cluster.api("a").call("GET", "/health/checks/alarms")
     assert (told.status, told.body["alarms"]) == (503, [{"node": "b", "resource": "memory"}])
     cluster.members["b"].fronts.server.hub.alarm = None

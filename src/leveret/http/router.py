@@ -3,7 +3,8 @@
     Router({("GET", "/queues/{queue}/stats"): stats, ("POST", "/queues/{queue}/messages"): enqueue})
 
 A name in braces stands for one segment, which is not empty; what stood there is in `request.parameters`. A literal
-segment goes before a name. HEAD is answered by what answers GET, OPTIONS by the router.
+segment goes before a name. HEAD is answered by what answers GET, OPTIONS by the router. With `trailing_slash` one slash
+at the end of a path is ignored, as RabbitMQ's management API does.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ class _Node:
 class Router:
     """A handler that finds the function for a request: 404 for a path that is not there, 405 for a method."""
 
-    def __init__(self, routes: Routes) -> None:
+    def __init__(self, routes: Routes, *, trailing_slash: bool = False) -> None:
         """Answer what is in a table; a contradiction in it is an error of ours."""
+        self._trailing_slash = trailing_slash
         self._root = _Node()
         for (method, template), endpoint in routes.items():
             node, names = self._root, []
@@ -66,7 +68,10 @@ class Router:
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request."""
         values: list[str] = []
-        node = self._root.find(request.segments, 0, values)
+        segments = request.segments
+        if self._trailing_slash and not segments[-1]:
+            segments = segments[:-1]
+        node = self._root.find(segments, 0, values)
         if node is None:
             raise Refusal(404, f"there is nothing at {request.path}: see the documentation for the paths")
         endpoint = node.methods.get(request.method)

@@ -117,8 +117,9 @@ class Call:
         return value
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of a queue, an exchange or a binding."""
-        return decode_table("arguments", self.field("arguments", dict, {}))
+        """The arguments of a queue, an exchange or a binding. An empty list, PHP's empty array, is an empty table."""
+        given = {} if self.body.get("arguments") == [] else self.field("arguments", dict, {})
+        return decode_table("arguments", given)
 
     # The query
 

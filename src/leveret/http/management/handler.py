@@ -43,7 +43,8 @@ class Management:
         self._site = site
         self._auth = auth
         self._limit = limit
-        self._router = Router({(key[0], PREFIX + key[1]): self._endpoint(key, *row) for key, row in routes.items()})
+        endpoints = {(key[0], PREFIX + key[1]): self._endpoint(key, *row) for key, row in routes.items()}
+        self._router = Router(endpoints, trailing_slash=True)
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request; what is refused has RabbitMQ's shape too."""
@@ -101,7 +102,8 @@ def inside(site: Site, routes: Table) -> Router:
 
         return allowed
 
-    return Router({(method, PREFIX + path): endpoint(*row) for (method, path), row in routes.items()})
+    endpoints = {(method, PREFIX + path): endpoint(*row) for (method, path), row in routes.items()}
+    return Router(endpoints, trailing_slash=True)
 
 
 def owns(request: Request) -> bool:

@@ -9,7 +9,7 @@ from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.http.management.call import Call
 from leveret.http.management.overview import protocol_of
-from leveret.http.management.refusals import BadRequest, answer
+from leveret.http.management.refusals import BadRequest, Missing, answer
 from leveret.http.management.site import Row
 from leveret.http.router import Answer
 
@@ -35,6 +35,13 @@ def alarms(call: Call) -> Answer:
         return ok()
     short = [what for what in ("memory", "disk") if what in alarm]
     return failed("There are alarms in effect", alarms=[{"node": node, "resource": what} for what in short])
+
+
+def node_alarms(call: Call) -> Answer:
+    """The same for the node that the path names."""
+    if call.named("node") != call.site.process.node:
+        raise Missing()
+    return alarms(call)
 
 
 def port_listener(call: Call) -> Answer:

@@ -198,6 +198,7 @@ HEALTH: Table = {
     ("GET", f"{CHECKS}/ready-to-serve-clients"): (Rule.MANAGEMENT, health.virtual_hosts),
     ("GET", f"{CHECKS}/certificate-expiration/{{within}}/{{unit}}"): (Rule.MANAGEMENT, health.certificate_expiration),
     ("GET", "/healthchecks/node"): (Rule.MANAGEMENT, health.alarms),
+    ("GET", "/healthchecks/node/{node}"): (Rule.MANAGEMENT, health.node_alarms),
     ("GET", "/aliveness-test/{vhost}"): (Rule.VHOST, health.aliveness),
 }
 ROUTES: Table = {**BROKER, **CLIENTS, **TOPOLOGY, **ACCESS, **SETTINGS, **ALERTS, **HEALTH}

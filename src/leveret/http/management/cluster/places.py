@@ -38,6 +38,7 @@ OF_NODE: Places = {
     ("GET", "/nodes/{node}/memory"): clients.ask_node,
     ("GET", "/nodes/{node}/storage"): clients.ask_node,
     ("POST", "/nodes/{node}/drain"): clients.ask_node,
+    ("GET", "/healthchecks/node/{node}"): clients.ask_node,
     ("POST", "/vhosts/{vhost}/start/{node}"): clients.ask_node,
 }
 ON_NODES: Places = {
