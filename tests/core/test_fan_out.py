@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from leveret.core.errors import AccessRefused, InvalidArgument, QueueNotFound
+from leveret.core.errors import AccessRefused, DiskFull, InvalidArgument, QueueNotFound
 from leveret.core.names import NAME_BYTES_MAX
 from leveret.core.policy import Policy
+from leveret.core.properties import Properties, content
 from leveret.core.topology import DESCRIPTION_CHARS_MAX, TAGS_MAX, VhostDetails
 from tests.core.world import World, ack, ready, take, taken
 
@@ -133,3 +134,40 @@ def test_queues_that_last_get_the_type_of_their_vhost(disk: World) -> None:
 def test_bad_details_of_a_vhost_are_refused(details: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         VhostDetails(**details)
+
+
+def test_a_quorum_queue_keeps_transient_messages(disk: World) -> None:
+    queue = disk.queue(queue_type="quorum")
+    disk.send(queue, "a", persistent=False)
+    disk.broker.send_many(queue, content(Properties(), b"")[0], [b"b"], persistent=False)
+    disk.restart()
+    assert taken(disk.again()) == "ab"
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_classic_queue_beside_a_quorum_queue_keeps_what_is_persistent(disk: World, persistent: bool) -> None:
+    for name, arguments in (("quorum", {"queue_type": "quorum"}), ("classic", {}), ("limited", {"max_length": 9})):
+        disk.queue(name, **arguments)
+        disk.broker.bind("/", "amq.fanout", name)
+    disk.publish("amq.fanout", "", "a", persistent=persistent)
+    assert [ready(disk.again(name)) for name in ("quorum", "classic", "limited")] == ["a", "a", "a"]
+    disk.restart()
+    kept = "a" if persistent else ""
+    assert [ready(disk.again(name)) for name in ("quorum", "classic", "limited")] == ["a", kept, kept]
+
+
+def test_a_transient_dead_letter_is_durable_in_a_quorum_queue(disk: World) -> None:
+    queue = disk.queue(dead_letter_exchange="", dead_letter_routing_key="dead", message_ttl=10)
+    disk.queue("dead", queue_type="quorum")
+    disk.send(queue, "a", persistent=False)
+    disk.pass_ms(20)
+    disk.restart()
+    assert ready(disk.again("dead")) == "a"
+
+
+def test_a_full_disk_refuses_transient_messages_of_a_quorum_queue(disk: World) -> None:
+    queue = disk.queue(queue_type="quorum")
+    disk.disk().journal.refuse_publishes(True)
+    with pytest.raises(DiskFull, match="free space"):
+        disk.send(queue, persistent=False)
+    disk.send(disk.queue("classic"), persistent=False)

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from leveret.amqp import methods as m
+from leveret.core.properties import Properties
+from tests.amqp.wire import Client, SocketLink
 from tests.durability.server_kill import Battle, summary
+from tests.server_process import ServerProcess
 
 LIVES = 3
 
@@ -17,3 +21,32 @@ def test_nothing_confirmed_is_lost_and_order_holds(tmp_path: Path, seed: int) ->
     print(f"seed {seed}, {summary(battle.lives)}")
     assert sum(life.confirmed for life in battle.lives) > 0
     assert sum(life.acknowledged for life in battle.lives) > 0
+
+
+@pytest.mark.parametrize("mode", [None, 1, 2])
+def test_a_quorum_queue_keeps_what_was_confirmed_whatever_its_delivery_mode(tmp_path: Path, mode: int | None) -> None:
+    server = ServerProcess(tmp_path).start()
+    with Client(SocketLink("127.0.0.1", server.port)) as client:
+        client.open()
+        for name in ("quorum", "classic"):
+            client.call(1, m.QueueDeclare(name, durable=True, arguments={"x-queue-type": name}))
+            client.call(1, m.QueueBind(name, "amq.fanout", ""))
+        client.call(1, m.ConfirmSelect())
+        client.publish(1, m.BasicPublish("", "quorum"), Properties(delivery_mode=mode), b"alone")
+        client.publish(1, m.BasicPublish("amq.fanout", ""), Properties(delivery_mode=mode), b"beside")
+        while client.expect(1, m.BasicAck).delivery_tag < 2:
+            pass
+        server.kill()
+    server.start()
+    with Client(SocketLink("127.0.0.1", server.port)) as client:
+        client.open()
+        for body in (b"alone", b"beside"):
+            client.send(1, m.BasicGet("quorum", no_ack=True))
+            client.expect(1, m.BasicGetOk)
+            content = client.content(1)
+            assert (content.body, content.properties.delivery_mode) == (body, mode)
+        left = client.call(1, m.QueueDeclare("classic", passive=True))
+        assert isinstance(left, m.QueueDeclareOk)
+        assert left.message_count == (1 if mode == 2 else 0)
+        client.leave()
+    assert server.stop() == 0

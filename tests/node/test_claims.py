@@ -409,3 +409,21 @@ def test_an_empty_queue_is_empty_for_the_next_owner(takeover: TakeoverWorld, cli
     takeover.take_over()
     client.send(BasicGet(NAME))
     client.next(BasicGetEmpty)
+
+
+@pytest.mark.parametrize("mode", [None, 1])
+def test_a_transient_message_of_a_quorum_queue_is_confirmed_when_durable_and_survives_its_owner(
+    takeover: TakeoverWorld, mode: int | None
+) -> None:
+    client = client_of(takeover, **{"x-queue-type": "quorum"})
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    takeover.freeze()
+    client.publish(NAME, body=b"one", delivery_mode=mode)
+    assert client.nothing()
+    takeover.thaw()
+    client.next(BasicAck)
+    takeover.take_over()
+    client.send(BasicGet(NAME))
+    got = client.next_content(BasicGetOk)
+    assert got.properties is not None
+    assert (got.body, got.properties.delivery_mode) == (b"one", mode)

@@ -13,7 +13,7 @@ DELIVERY_COUNT = "x-delivery-count"
 def delivered_content(held: Held, message: Message, body: bytes) -> tuple[bytes, int]:
     """Properties and body as the consumer gets them, and the length of the first."""
     properties = message.properties
-    if held.deliveries > 1 and held.queue.tells_count:
+    if held.deliveries > 1 and held.queue.is_quorum:
         headers = {**(properties.headers or {}), DELIVERY_COUNT: Long(held.deliveries - 1)}
         properties = replace(properties, headers=headers)
     return content(properties, body)

@@ -19,6 +19,8 @@ cdef class Route:
     cdef readonly list queues
     cdef readonly bint plain        # nothing but these decides where a message goes
     cdef bint simple                # every queue is durable and takes whatever comes
+    cdef bint journaled             # every queue is a quorum queue: transient messages are journaled, too
+    cdef bint quorum                # one of them is: a transient message may need two records, see Publisher.put
     cdef uint64_t stamp             # of the topology and the permissions that it was found by
 
 cdef class Traffic:

@@ -16,7 +16,6 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 from leveret.amqp.frames cimport BODY, HEADER, METHOD, drop, room
-from leveret.core.consumer cimport Consumer
 from leveret.core.held cimport LEASED, READING
 from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED, Message
 from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Content, Record, message_of
@@ -48,12 +47,13 @@ cdef class Route:
 
     def __init__(self, list queues not None, bint plain) -> None:
         cdef Queue queue
-        self.queues = queues
-        self.plain = plain
-        self.simple = True
+        self.queues, self.plain = queues, plain
+        self.simple = self.journaled = True
         for queue in queues:
             self.simple = self.simple and queue.durable and not queue.limited
             self.plain = self.plain and not queue.policy.content_dedup
+            self.journaled = self.journaled and queue.is_quorum
+            self.quorum = self.quorum or queue.is_quorum
 
 
 cdef class Traffic:
@@ -227,11 +227,11 @@ cdef class Traffic:
         content.body = body
         content.body_len = self.body_len
         content.priority = found.priority
-        content.flags = PERSISTENT if found.delivery_mode == DELIVERY_PERSISTENT else 0
+        content.flags = PERSISTENT if route.journaled or found.delivery_mode == DELIVERY_PERSISTENT else 0
         content.expiry_ms = content.due_ms = content.group = 0
         if found.expiration_ms != ABSENT:
             content.expiry_ms = core.now_ms + max(<uint64_t>1, <uint64_t>found.expiration_ms)
-        if route.simple and not core.journal.full:
+        if route.simple and not core.journal.full and (content.flags or not route.quorum):
             core.enter(&content, None, route.queues)
         elif core.offer(message_of(&content), route.queues, None) == 0 and self.confirming:
             self.refused.append(self.published)
@@ -425,7 +425,7 @@ cdef class Traffic:
         cdef bytes content = None
         self.redeliveries += is_redelivered(held)
         self.core.journal.locate(&held.entry, &record)
-        if held.entry.flags & BLOB or (held.entry.deliveries > 1 and (<Queue>held.queue).tells_count):
+        if held.entry.flags & BLOB or (held.entry.deliveries > 1 and (<Queue>held.queue).is_quorum):
             content, record.header_len = self.changed_content(held, self.core.journal.read(&held.entry))
             record.content = <const uint8_t*>PyBytes_AS_STRING(content)
             record.content_len = PyBytes_GET_SIZE(content)

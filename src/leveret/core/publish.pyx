@@ -77,7 +77,7 @@ cdef class Publisher(Restorable):
         bint persistent=True, uint64_t expiry_ms=0, uint64_t due_ms=0, uint64_t group=0,
     ) -> list[int]:
         """Publish many bodies with the same properties (`header` is their content header); 0 stands for a refused one."""
-        cdef uint8_t flags = PERSISTENT if persistent and queue.durable else 0
+        cdef uint8_t flags = PERSISTENT if queue.is_quorum or (persistent and queue.durable) else 0
         cdef list queues = [queue], numbers = []
         cdef uint32_t header_len = <uint32_t>len(header)
         cdef Message message
@@ -136,7 +136,7 @@ cdef class Publisher(Restorable):
         cdef Queue queue
         if self.journal.full:
             for queue in queues:
-                if queue.recorder is not None or (flags & PERSISTENT and queue.durable):
+                if queue.recorder is not None or queue.is_quorum or (flags & PERSISTENT and queue.durable):
                     raise DiskFull(
                         "the disk is nearly full: free space, or let consumers work; acknowledgements are taken"
                     )
@@ -158,21 +158,20 @@ cdef class Publisher(Restorable):
         return True
 
     cdef uint64_t put(self, Message message, list queues) except? 0:
-        """Journal for the durable queues, keep in memory for the others: each kind has a record of its own."""
-        cdef list durable, transient
-        cdef Message copy
-        if not message.flags & PERSISTENT:
-            return self.place(message, queues)
-        durable = [queue for queue in queues if (<Queue>queue).durable]
-        if len(durable) == len(queues):
-            return self.place(message, queues)
-        transient = [queue for queue in queues if not (<Queue>queue).durable]
-        copy = new_message(
-            message.route, message.content, message.header_len, message.priority,
-            message.flags & ~PERSISTENT, message.expiry_ms, message.due_ms, message.group,
-        )
-        self.place(copy, transient)
-        return self.place(message, durable) if durable else copy.seq
+        """Journal for some queues, keep in memory for the others: each kind has a record of its own.
+
+        A quorum queue journals every message, another durable queue those that are persistent.
+        """
+        cdef bint persistent = message.flags & PERSISTENT
+        cdef Queue queue
+        cdef list journaled = [], transient = []
+        for queue in queues:
+            (journaled if queue.is_quorum or (persistent and queue.durable) else transient).append(queue)
+        if journaled and transient:
+            self.place(with_flags(message, message.flags & ~PERSISTENT), transient)
+        if not journaled:
+            return self.place(with_flags(message, message.flags & ~PERSISTENT) if persistent else message, transient)
+        return self.place(message if persistent else with_flags(message, message.flags | PERSISTENT), journaled)
 
     # Dead letters
 
@@ -295,6 +294,14 @@ def routing_keys(properties, str routing_key) -> tuple[list[str], list[str]]:
         return deadletter.routing_keys_of(properties, routing_key), deadletter.all_keys(properties, routing_key)
     except InvalidArgument:
         return [routing_key], [routing_key]
+
+
+cdef Message with_flags(Message message, uint8_t flags):
+    """The same message with other flags, for a record of its own."""
+    return new_message(
+        message.route, message.content, message.header_len, message.priority, flags, message.expiry_ms, message.due_ms,
+        message.group,
+    )
 
 
 cdef inline uint64_t body_bytes(Message message) noexcept:

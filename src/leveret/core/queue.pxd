@@ -48,7 +48,7 @@ cdef class Queue(Holder):
     cdef uint64_t ttl_ms, retention_ms, delay_ms, expires_ms, max_length, max_bytes
     cdef uint64_t consumer_timeout_ms   # 0: none
     cdef bint single_active
-    cdef readonly bint tells_count      # redelivered messages say how often they were delivered, as in quorum queues
+    cdef readonly bint is_quorum        # journals every message; x-delivery-count says how often one was delivered
     cdef uint32_t max_deliveries        # 0: no limit
     cdef readonly uint8_t max_priority
     cdef bint grouped

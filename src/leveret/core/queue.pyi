@@ -30,7 +30,7 @@ class Queue:
     leased: int
     scheduled: int
     max_priority: int
-    tells_count: bool
+    is_quorum: bool
     recorder: Recorder | None
     def __init__(
         self,

@@ -64,7 +64,7 @@ cdef class Queue(Holder):
         self.max_priority = policy.max_priority
         self.consumer_timeout_ms = policy.consumer_timeout_ms or 0
         self.single_active = policy.single_active_consumer
-        self.tells_count = policy.queue_type == "quorum"
+        self.is_quorum = policy.queue_type == "quorum"
         self.grouped = policy.groups != "off"
         self.batches = policy.groups == "fifo-batch"
         self.drops_head = policy.overflow == "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)

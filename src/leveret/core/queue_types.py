@@ -1,7 +1,7 @@
 """What quorum queues and streams do not do and classic queues do, refused in the words that clients of RabbitMQ know.
 
-Quorum and classic queues are stored in the same way here. Quorum queues and streams last: they have a name that their
-users agreed on, are durable, belong to no connection and do not go with their last consumer.
+A quorum queue journals every message, a classic one those that are persistent. Quorum queues and streams last: they
+have a name that their users agreed on, are durable, belong to no connection and do not go with their last consumer.
 """
 
 from collections.abc import Mapping
