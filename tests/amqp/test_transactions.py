@@ -266,3 +266,29 @@ def test_a_mandatory_message_comes_back_if_its_queue_goes_before_the_commit(tx: 
     tx.send(TxCommit())
     tx.next(BasicReturn)
     tx.next(TxCommitOk)
+
+
+@pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+def test_a_commit_that_a_full_queue_refuses_in_part_closes_the_channel(client: Client, overflow: str) -> None:
+    client.queue("full", arguments={"x-max-length": 1, "x-overflow": overflow})
+    client.queue()
+    client.publish(body=b"held")
+    client.call(BasicGet("q"), BasicGetOk)
+    client.call(TxSelect(), TxSelectOk)
+    for key in ("full", "full", "q"):
+        client.publish(key)
+    client.send(BasicAck(1))
+    client.send(TxCommit())
+    closed = client.next(ChannelClose)
+    assert (closed.reply_code, closed.reply_text) == (406, "PRECONDITION_FAILED - partial tx completion")
+    assert (closed.class_id, closed.method_id) == (90, 20)
+    assert (depth(client), leased(client)) == (1, 0), "what was not refused is done"
+
+
+def test_a_commit_after_a_rolled_back_publish_to_a_full_queue_is_answered(client: Client) -> None:
+    client.queue("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    client.publish("full")
+    client.call(TxSelect(), TxSelectOk)
+    client.publish("full")
+    client.call(TxRollback(), TxRollbackOk)
+    client.call(TxCommit(), TxCommitOk)

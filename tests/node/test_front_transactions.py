@@ -9,6 +9,8 @@ from leveret.amqp.methods import (
     BasicGetOk,
     ChannelClose,
     ChannelCloseOk,
+    QueueDeclare,
+    QueueDeclareOk,
     TxCommit,
     TxCommitOk,
     TxSelect,
@@ -16,7 +18,8 @@ from leveret.amqp.methods import (
 )
 from leveret.node.unclaimed import GRACE_MS
 from tests.amqp.client import Client
-from tests.node.takeover_world import NAME, TakeoverWorld, client_of, publish
+from tests.node.front_world import place
+from tests.node.takeover_world import HOME, NAME, TakeoverWorld, client_of, publish
 
 
 @pytest.fixture
@@ -57,3 +60,22 @@ def test_a_channel_closes_after_its_commit(takeover: TakeoverWorld, client: Clie
     assert client.nothing()
     takeover.thaw()
     assert [type(each.method) for each in client.received()] == [TxCommitOk, ChannelCloseOk]
+
+
+def test_a_commit_that_a_shard_refuses_in_part_closes_the_channel(takeover: TakeoverWorld) -> None:
+    client = client_of(takeover, **{"x-max-length": 1, "x-overflow": "reject-publish"})
+    other = next(name for name in (f"q{number}" for number in range(100)) if place(name) != HOME)
+    client.queue(other)
+    client.call(TxSelect(), TxSelectOk)
+    publish(client, b"one")
+    client.call(TxCommit(), TxCommitOk)
+    publish(client, b"two")
+    client.publish(other)
+    client.send(TxCommit())
+    closed = client.next(ChannelClose)
+    assert (closed.reply_code, closed.reply_text) == (406, "PRECONDITION_FAILED - partial tx completion")
+    assert (closed.class_id, closed.method_id) == (90, 20)
+    client.send(ChannelCloseOk())
+    client.open_channel(1)
+    left = [client.call(QueueDeclare(name, passive=True), QueueDeclareOk).message_count for name in (NAME, other)]
+    assert left == [1, 1]

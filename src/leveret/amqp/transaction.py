@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COLLECTED_MAX = 100_000
 COLLECTED_BYTES_MAX = 64 << 20
 
+PARTIAL = "partial tx completion"  # a queue refused a publish; the rest is done, as in RabbitMQ
 ACKED, REQUEUED = 0, 1  # how a delivery is settled; else it is rejected
 
 
@@ -86,15 +87,15 @@ class Transaction:
             )
 
     def commit(self) -> None:
-        """Do everything, and begin anew; whatever could still be refused is refused before anything is done."""
+        """Do everything, and begin anew; if a full queue refuses a publish the rest is done and the channel closes."""
         publishes, settlements = self._publishes, self._settlements
         if publishes and self._channel.core.journal.full:
             raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
         for publish in publishes:
             publish.check_sizes()
         self.clear()
-        for publish in publishes:
-            publish.send(0)
+        for number, publish in enumerate(publishes, 1):
+            publish.send(number)
         self._channel.transacting = False
         try:
             for tag, how in settlements.items():
@@ -103,3 +104,6 @@ class Transaction:
                 self._channel.finish(tag, False, how == REQUEUED, how == ACKED)
         finally:
             self._channel.transacting = True
+        if self._channel.refused:
+            self._channel.refused.clear()
+            raise ProtocolError(Reply.PRECONDITION_FAILED, PARTIAL)

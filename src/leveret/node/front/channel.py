@@ -21,6 +21,7 @@ from leveret.amqp.methods import (
     QueueDeclareOk,
 )
 from leveret.amqp.replies import ProtocolError, Reply
+from leveret.amqp.transaction import PARTIAL
 from leveret.core.changes import Change, RenewQueue, Tracked
 from leveret.core.errors import QueueNotFound
 from leveret.core.names import described
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DELIVER = b"\0\x3c\0\x3c"
 COMMIT_IDS = (90, 20)
-UNKNOWN_COMMIT = "partial tx completion: a node was lost, and some of it may be missing; send it again"
+UNKNOWN_COMMIT = f"{PARTIAL}: a node was lost, and some of it may be missing; send it again"
 
 
 class FrontChannel(Channel, Relay):
@@ -56,6 +57,7 @@ class FrontChannel(Channel, Relay):
         self._late: list[BasicCancel] = []
         self._commits: list[Callable[[], None]] = []
         self._marks: dict[Backend, int] = {}
+        self._partial = False  # a shard refused a publish of the transaction that is committed
 
     # To shards
 
@@ -181,9 +183,11 @@ class FrontChannel(Channel, Relay):
             branch.publish(method, content, header_len)
 
     def _tell(self, verdicts: list[Verdict]) -> None:
-        """Confirm publishes to the client."""
+        """Confirm publishes to the client; those of a transaction are confirmed by the answer to its commit."""
         for number, multiple, safe in verdicts:
-            if not self.deaf:
+            if self.transaction is not None:
+                self._partial = self._partial or not safe
+            elif not self.deaf:
                 self.say(BasicAck(number, multiple) if safe else BasicNack(number, multiple, False))
 
     def settle_later(self, tag: int, multiple: bool, how: int) -> None:
@@ -281,6 +285,9 @@ class FrontChannel(Channel, Relay):
     def check_committed(self) -> None:
         """Go on with commits if that is so."""
         if self._commits and self.confirms.is_idle and all(each.durable_mark >= at for each, at in self._marks.items()):
+            if self._partial:
+                self.front.on_error(ProtocolError(Reply.PRECONDITION_FAILED, PARTIAL), self.number, *COMMIT_IDS)
+                return
             commits, self._commits = self._commits, []
             for then in commits:
                 self.front.go_on(self.number)

@@ -34,8 +34,8 @@ class FrontTransaction(Transaction):
         for publish in publishes:
             publish.check_sizes()
         self.clear()
-        for publish in publishes:
-            publish.send(0)
+        for number, publish in enumerate(publishes, 1):
+            publish.send(number)
         for tag, how in settlements.items():
             if tag in self._front.tags:
                 self._front.settle_now(tag, False, how)
