@@ -10,7 +10,7 @@ connections have a certificate that is on a new list: this module does.
 import re
 import ssl
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -36,11 +36,16 @@ class CertificateId(NamedTuple):
 class RevocationLists:
     """The lists of one file."""
 
-    revoked: frozenset[CertificateId] = field(repr=False)
+    revoked: Mapping[bytes, frozenset[bytes]] = field(repr=False)
+    """Serial numbers by issuer."""
     next_update_ms: int | None
     """When the first of them expires; None: none of them says."""
     warning_ms: int = 0
     """Time before that from which on it is late for a new list."""
+
+    def names(self, known: CertificateId) -> bool:
+        """Whether a certificate is on a list."""
+        return known.serial in self.revoked.get(known.issuer, ())
 
     def is_due(self, now_ms: int) -> bool:
         """Whether a list expires soon, or has expired."""
@@ -55,11 +60,11 @@ class _List(NamedTuple):
     issuer: bytes
     updated_ms: int
     next_update_ms: int | None
-    serials: list[bytes]
+    serials: frozenset[bytes]
 
 
 def read_lists(path: str) -> RevocationLists:
-    """The lists of a file; raises BadCertificate. Takes about half a second for the largest one."""
+    """The lists of a file; raises BadCertificate. The largest one takes about a second: not for an event loop."""
     try:
         with open(path, "rb") as file:
             text = file.read(FILE_BYTES_MAX + 1)
@@ -84,7 +89,7 @@ def _together(lists: list[_List]) -> RevocationLists:
     for each in lists:
         if each.issuer not in newest or newest[each.issuer].updated_ms < each.updated_ms:
             newest[each.issuer] = each
-    revoked = frozenset(CertificateId(each.issuer, serial) for each in newest.values() for serial in each.serials)
+    revoked = {issuer: each.serials for issuer, each in newest.items()}
     ends = [(each.next_update_ms, each.updated_ms) for each in newest.values() if each.next_update_ms is not None]
     if not ends:
         return RevocationLists(revoked, None)
@@ -102,16 +107,21 @@ def _parsed(data: bytes) -> _List:
     rest = fields[3:]
     next_update_ms = der.time_ms(*rest.pop(0)) if rest and rest[0][0] in der.TIMES else None
     revoked = rest[0][1] if rest and rest[0][0] == der.SEQUENCE else b""
-    return _List(issuer, updated_ms, next_update_ms, list(_serials(revoked)))
+    return _List(issuer, updated_ms, next_update_ms, frozenset(_serials(revoked)))
 
 
 def _serials(revoked: bytes) -> Iterator[bytes]:
     """The serial numbers of the entries of a list."""
     at = 0
     while at < len(revoked):
-        _, start, at = der.header(revoked, at)
-        _, begin, end = der.header(revoked, start)
-        yield revoked[begin:end]
+        size = revoked[at + 1]
+        start, end = at + 2, at + 2 + size
+        if size & 0x80:  # which no list has that is made as usual
+            _, start, end = der.header(revoked, at)
+        yield revoked[start + 2 : start + 2 + revoked[start + 1]]
+        at = end
+    if at != len(revoked):
+        raise ValueError("the last entry is cut off")
 
 
 def certificate_id(certificate: bytes) -> CertificateId:

@@ -65,7 +65,7 @@ class RevocationFile:
 
     def names(self, known: CertificateId) -> bool:
         """Whether a certificate is on a list."""
-        return known in self._version.lists.revoked
+        return self._version.lists.names(known)
 
     def expiry(self, now_ms: int) -> Expiry | None:
         """Whether a list expires soon or has expired; once for each version, so that it can be logged."""
