@@ -116,6 +116,13 @@ class ServerOptions(StoreOptions):
     https_port: int | None = port(15671, "port for HTTP with TLS, opened when there is a certificate")
     http_rate_max: int = option(0, "requests a second that one user may send over HTTP on average; 0 is no limit")
     http_burst_max: int = option(1_000, "requests that one user may send over HTTP at once", at_least=1)
+    http_memory_bytes: int = option(
+        256 * MIB, "memory for requests over HTTP and SQS that are being received or answered; more are refused: 503"
+    )
+    http_unread_bytes: int = option(
+        256 * MIB, "memory for answers over HTTP and SQS that clients do not read; more, and some of these are closed"
+    )
+    http_body_s: float = option(300, "time in which the body of a request has to come, however large", at_least=1)
     http_cert_login: bool = option(
         False, "let a verified client certificate be the user of HTTP requests that have no other credentials"
     )

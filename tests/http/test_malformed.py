@@ -48,6 +48,7 @@ MALFORMED: dict[str, tuple[int, bytes]] = {
     "long body": (413, POST + b"Content-Length: 1001\r\n\r\n"),
     "long body that asks": (413, POST + b"Content-Length: 1001\r\nExpect: 100-continue\r\n\r\n"),
     "long chunk": (413, CHUNKED + b"3e9\r\n" + b"x" * 1_001),
+    "chunk of 64 bits after another": (413, CHUNKED + b"1\r\nx\r\nffffffffffffffff\r\nx"),
     "many trailers": (431, CHUNKED + b"0\r\n" + b"t: v\r\n" * (LIMITS.trailers_max + 1) + b"\r\n"),
     "long trailer": (431, CHUNKED + b"0\r\nt: " + b"v" * LIMITS.trailer_bytes_max + b"\r\n\r\n"),
     "long trailer without end": (431, CHUNKED + b"0\r\nt: " + b"v" * LIMITS.trailer_bytes_max),

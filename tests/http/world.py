@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 import uvloop
 
 from leveret.clock import SystemClock
+from leveret.http.budget import Budget
 from leveret.http.limits import Limits
 from leveret.http.request import Request
 from leveret.http.response import Response
@@ -103,12 +104,16 @@ class World:
         admission: Admission | None = None,
         tls: ServerTls | None = None,
         is_health: Callable[[Request], bool] = lambda request: False,
+        budget: Budget | None = None,
+        admits: bool = False,
     ) -> None:
         self._handler = handler
         self._limits = limits or Limits()
         self._admission = admission or Admission(1_000, 1_000, 1_000)
         self._tls = tls
         self._is_health = is_health
+        self.budget = budget or Budget()
+        self._admits = admits
         self._clients: list[Client] = []
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -145,7 +150,15 @@ class World:
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        self.server = HttpServer(self._handler, self._limits, self._admission, SystemClock(), is_health=self._is_health)
+        self.server = HttpServer(
+            self._handler,
+            self._limits,
+            self._admission,
+            SystemClock(),
+            is_health=self._is_health,
+            budget=self.budget,
+            admits=self._admits,
+        )
         bound = bind("127.0.0.1", 0)
         self.port = bound.getsockname()[1]
         self.server.listen(bound, self._tls)

@@ -112,9 +112,20 @@ cdef class ChunkedBody:
         self.size_digits = 0
         if not self.left:
             return TRAILER_START
-        if self.left > <unsigned long long>(self.bytes_max - len(self.body)):
-            raise Refusal(413, f"the body has over {self.bytes_max} bytes: send less at a time")
+        self.check_size()
         return DATA
+
+    cdef int limit(self, Py_ssize_t bytes_max) except -1:
+        """Let the whole body have so many bytes at most."""
+        self.bytes_max = bytes_max
+        if self.state == DATA:
+            self.check_size()
+
+    cdef int check_size(self) except -1:
+        """Refuse a body that is too large with the rest of its current chunk."""
+        cdef Py_ssize_t room = self.bytes_max - len(self.body)
+        if room < 0 or self.left > <unsigned long long>room:  # not the sum: it could overflow
+            raise Refusal(413, f"the body has over {self.bytes_max} bytes: send less at a time")
 
     cdef int read_trailer(self, int state, unsigned char byte) except -1:
         """The state after one byte of the trailers."""

@@ -3,22 +3,26 @@
 bytes -> Reader -> handler -> Response          answered at once, without a task
                            -> awaitable         what comes meanwhile waits: some requests, then some bytes, then TCP
                            -> Stream            parts as fast as the client reads
+
+The handler is asked by the headers whether a large body is wanted; what it refuses is the end of the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
 from leveret.core.errors import LeveretError
+from leveret.http.budget import Share
+from leveret.http.output import Output
 from leveret.http.pending import Pending
+from leveret.http.problem import internal
 from leveret.http.reader import Phase, Reader
 from leveret.http.request import Peer, Refusal, Request
-from leveret.http.response import NO_BODY, Headers, Response, Stream, field_lines
+from leveret.http.response import NO_BODY, Admitted, Headers, Response, Stream, field_lines
 from leveret.net.admission import Slot
 from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import AROUND, Log
@@ -29,16 +33,14 @@ if TYPE_CHECKING:
 HELD_BYTES_MAX = 65_536  # read while an answer is being made: enough to notice that the client goes
 SLICE_BYTES = 8_192  # read in one turn of the loop: many small requests in one piece do not stop the others
 BODY_SLICE_BYTES = 65_536
-OUTPUT_BYTES_HIGH = 262_144  # of answers that the client has not read, before no more are made
-SMALL_BYTES_MAX = 65_536  # of an answer that may wait for the end of the turn
 LINGER_BYTES_MAX = 1 << 20
-BODY_BYTES_PER_S = 1_024
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
 STREAMED = object()  # what work on a stream gives
 
 LOG = Log("http")
+NO_MEMORY = LOG.limited("request refused", reason="requests take more than http_memory_bytes")
 Answer = Response | Stream
 
 
@@ -54,6 +56,8 @@ class Connection(asyncio.Protocol):
         self._port = port
         self._tls = tls
         self._transport: asyncio.Transport | None = None
+        self._share = Share(server.budget, self.abort)
+        self._output = Output(server.call_soon, self._share)
         self._reader = Reader(server.limits, Peer(host, port, slot=slot), self._received)
         self._pending: deque[tuple[Request, bool]] = deque()
         self._work: asyncio.Future[object] | Pending[Answer] | None = None
@@ -61,11 +65,11 @@ class Connection(asyncio.Protocol):
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._reading = True
-        self._bodies_bytes = 0
-        self._fault: LeveretError | None = None
+        self._body_bytes = 0
+        self._current_bytes = 0
+        self._fault: LeveretError | Response | None = None
         self._closing = False
         self._lingered_bytes = 0
-        self._unwritten: list[bytes] = []
         self._resumed: asyncio.Event | None = None
         self._since_s = server.now_s
         self._served = False
@@ -80,7 +84,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The client is there, and its certificate was verified if it has one."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
+        self._output.open(self._transport)
         self._since_s = self._server.now_s
         if self._tls is not None:
             peer = Peer(self.host, self._port, True, self._tls.name(self, transport), self.slot)
@@ -103,12 +107,14 @@ class Connection(asyncio.Protocol):
         """The client does not read: make no more answers."""
         self._resumed = asyncio.Event()
         self._since_s = self._server.now_s
+        self._output.pause()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         assert self._resumed is not None, "it was paused"
         self._resumed.set()
         self._resumed = None
+        self._output.resume()
         self._continue()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -116,12 +122,13 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self._pending.clear()
         self._held.clear()
-        self._unwritten.clear()
+        self._output.close()
         if self._work is not None:
             self._work.cancel()
         if self._resumed is not None:
             self._resumed.set()
-        self._server.bodies_bytes -= self._bodies_bytes
+        self._reader.discard()
+        self._share.release()
         self._server.leave(self)
 
     # Requests
@@ -155,27 +162,62 @@ class Connection(asyncio.Protocol):
             self._refuse(self._internal(error, None))
             return
         if reader.phase is Phase.BODY:
-            self._count_body(reader)
+            self._look_at_body(reader)
+        elif self._body_bytes:
+            self._count_body()
 
-    def _count_body(self, reader: Reader) -> None:
-        """See that all bodies together are not too much; tell the client to send its one if it asks."""
-        if self._server.bodies_bytes + reader.body_bytes > self._server.limits.bodies_bytes_max:
-            self._refuse(Refusal(503, "the server has too many bodies in memory: try again", (("Retry-After", "1"),)))
-        elif reader.awaits_continue and self._work is None and not self._pending:
-            reader.awaits_continue = False
-            self._write(CONTINUE)
+    def _count_body(self) -> None:
+        """Count what has come of an unfinished body."""
+        size = self._reader.body_bytes
+        self._share.add(size - self._body_bytes)
+        self._body_bytes = size
+
+    def _look_at_body(self, reader: Reader) -> None:
+        """See that all requests together are not too much; when it is its turn, tell the client to send the body."""
+        self._count_body()
+        if self._share.is_exceeded:
+            self._refuse(self._no_memory())
+        elif self._work is None and self._resumed is None and not self._pending:
+            request = reader.request
+            assert request is not None, "it has a body"
+            if reader.is_large and self._server.admits and not request.is_admitted:
+                request.is_body_pending = True
+                self._handle(request, False)
+            elif reader.awaits_continue:
+                reader.awaits_continue = False
+                self._output.write(CONTINUE)
+
+    def _decide(self, request: Request, answer: Response) -> None:
+        """The handler has said by the headers whether the body is wanted."""
+        self._forget()
+        if not isinstance(answer, Admitted):
+            self._refuse(answer)
+            return
+        request.is_body_pending = False
+        request.is_admitted = True
+        self._since_s = self._server.now_s
+        try:
+            if answer.body_bytes_max is not None:
+                self._reader.limit_body(answer.body_bytes_max)
+        except LeveretError as error:
+            self._refuse(error)
+        else:
+            self._look_at_body(self._reader)
+
+    def _no_memory(self) -> Refusal:
+        NO_MEMORY.note(peer=self.peer)
+        return Refusal(503, "the server has too many requests in memory: try again", (("Retry-After", "1"),))
 
     def _received(self, request: Request, keep_alive: bool) -> None:
         """A request is complete: answer it now, or after those before it."""
         self._served = True
-        size = len(request.body)
-        if size:
-            self._bodies_bytes += size
-            self._server.bodies_bytes += size
         if self._work is None and self._resumed is None and not self._pending:
             self._handle(request, keep_alive)
         elif len(self._pending) < self._server.limits.pipelined_max:
             self._pending.append((request, keep_alive))
+            self._share.add(request.size)
+            if self._share.is_exceeded:
+                raise self._no_memory()
         else:
             raise Refusal(429, f"over {self._server.limits.pipelined_max} requests wait for their turn: send less")
 
@@ -191,11 +233,17 @@ class Connection(asyncio.Protocol):
             answer = self._failed(error, request)
         finally:
             AROUND.reset(outside)
-        self._answer(request, keep_alive, answer, self._write_soon)
+        if request.is_body_pending:
+            self._decide(request, answer)
+        else:
+            self._answer(request, keep_alive, answer, self._output.write_soon)
 
     def _await(self, request: Request, keep_alive: bool, answer: Stream | Awaitable[Answer]) -> None:
         """Go on when an answer is there, or, if it is a stream, when all of it was written."""
         self._current = (request, keep_alive)
+        if not self._current_bytes:
+            self._current_bytes = request.size
+            self._share.add(self._current_bytes)
         if isinstance(answer, Pending):
             self._work = answer
             answer.add_done_callback(self._finished)
@@ -224,14 +272,19 @@ class Connection(asyncio.Protocol):
         if answer is not STREAMED:
             if not isinstance(answer, Response):
                 answer = self._failed(TypeError(f"a handler gave {type(answer)}"), request)
-            self._answer(request, keep_alive, answer, self._write)
+            if request.is_body_pending:
+                self._decide(request, answer)
+            else:
+                self._answer(request, keep_alive, answer, self._output.write)
         self._continue()
 
     def _continue(self) -> None:
         """Go on with what came while something else was to be done."""
         while self._work is None and self._resumed is None and not self._closing:
             if self._pending:
-                self._handle(*self._pending.popleft())
+                request, keep_alive = self._pending.popleft()
+                self._share.add(-request.size)
+                self._handle(request, keep_alive)
             elif self._fault is not None:
                 self._write_fault(self._fault)
             elif self._held:
@@ -240,7 +293,7 @@ class Connection(asyncio.Protocol):
                     return
             else:
                 if self._reader.phase is Phase.BODY:
-                    self._count_body(self._reader)
+                    self._look_at_body(self._reader)
                 return
 
     def _hold(self, data: bytes) -> None:
@@ -249,6 +302,9 @@ class Connection(asyncio.Protocol):
             self._since_s = self._server.now_s
         self._held.append(data)
         self._held_bytes += len(data)
+        self._share.add(len(data))
+        if self._share.is_exceeded:
+            self._refuse(self._no_memory())
         if self._held_bytes > HELD_BYTES_MAX and self._reading and self._transport is not None:
             self._reading = False
             self._transport.pause_reading()
@@ -257,6 +313,7 @@ class Connection(asyncio.Protocol):
         """What was kept; when it was much, the client may send more."""
         data = b"".join(self._held)
         self._held.clear()
+        self._share.add(-self._held_bytes)
         self._held_bytes = 0
         if not self._reading and self._transport is not None:
             self._reading = True
@@ -304,15 +361,18 @@ class Connection(asyncio.Protocol):
 
     def _end(self, request: Request, keep_alive: bool) -> None:
         """An answer was written; it may have been the last one."""
-        size = len(request.body)
-        if size:
-            self._bodies_bytes -= size
-            self._server.bodies_bytes -= size
+        self._forget()
         self._since_s = self._server.now_s
         if (not keep_alive or self._server.draining) and self._transport is not None:
-            self._flush()
+            self._output.flush()
             self._closing = True
             self._transport.close()
+
+    def _forget(self) -> None:
+        """What was worked on is answered, or goes on with its body."""
+        if self._current_bytes:
+            self._share.add(-self._current_bytes)
+            self._current_bytes = 0
 
     async def _stream(self, request: Request, keep_alive: bool, stream: Stream) -> object:
         """Write an answer in parts; what fails in the middle ends the connection, so that nobody takes it for all."""
@@ -322,7 +382,7 @@ class Connection(asyncio.Protocol):
         if stream.length is not None:
             length = b"Content-Length: %d\r\n" % stream.length
         head = self._head(request, keep_alive, stream.status, stream.content_type, stream.headers, length)
-        self._write(head)
+        self._output.write(head)
         try:
             async with aclosing(stream.parts) as parts:
                 if request.method != "HEAD":
@@ -338,11 +398,11 @@ class Connection(asyncio.Protocol):
         """Write parts as fast as the client reads them."""
         async for part in parts:
             if part:
-                self._write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+                self._output.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
             if self._resumed is not None:
                 await self._resumed.wait()
         if chunked:
-            self._write(LAST_CHUNK)
+            self._output.write(LAST_CHUNK)
 
     def _failed(self, error: Exception, request: Request | None) -> Response:
         """The answer to a request that was refused, or that broke something."""
@@ -353,24 +413,22 @@ class Connection(asyncio.Protocol):
             return Response(500)
 
     def _internal(self, error: Exception, request: Request | None) -> Refusal:
-        """What is told about an error of ours: where to look for it."""
-        facts: dict[str, object] = {"request": secrets.token_hex(8)} if request is None else request.facts()
-        what = {} if request is None else {"method": request.method, "path": request.shown_path}
-        LOG.error("request failed", error, peer=self.peer, **what, **facts)
-        return Refusal(500, f"the server failed; its log says how, under request {facts['request']}")
+        return internal(error, request, self.peer)
 
     # The end
 
-    def _refuse(self, error: LeveretError) -> None:
+    def _refuse(self, error: LeveretError | Response) -> None:
         """Answer what is no request after those before it, and read no more of them."""
         self._fault = error
-        self._held.clear()
+        self._take_held()
+        self._reader.discard()
+        self._count_body()
         self._continue()
 
-    def _write_fault(self, error: LeveretError) -> None:
+    def _write_fault(self, error: LeveretError | Response) -> None:
         """Say what was wrong and stop listening; the rest of it is read, because closing would destroy the answer."""
         assert self._transport is not None, "something was read from it"
-        response = self._failed(error, None)
+        response = error if isinstance(error, Response) else self._failed(error, None)
         length = b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(response.body)
         self._closing = True
         try:
@@ -379,7 +437,7 @@ class Connection(asyncio.Protocol):
             self._internal(second, None)
             self.abort()
             return
-        self._write(head + length + response.body)
+        self._output.write(head + length + response.body)
         self._since_s = self._server.now_s
         if self._transport.can_write_eof():
             self._transport.write_eof()
@@ -392,27 +450,6 @@ class Connection(asyncio.Protocol):
         if self._lingered_bytes > LINGER_BYTES_MAX and self._closing:
             self.abort()
 
-    def _write_soon(self, data: bytes) -> None:
-        """Write at the end of this turn of the loop: a client that reads many answers is woken once, not for each."""
-        if len(data) > SMALL_BYTES_MAX:
-            self._write(data)
-            return
-        if not self._unwritten:
-            self._server.call_soon(self._flush)
-        self._unwritten.append(data)
-
-    def _flush(self) -> None:
-        """Write what was to be written soon."""
-        if self._unwritten:
-            data = b"".join(self._unwritten)
-            self._unwritten.clear()
-            self._write(data)
-
-    def _write(self, data: bytes) -> None:
-        self._flush()
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
     def abort(self) -> None:
         """Close at once, whatever is still to be written."""
         if self._transport is not None:
@@ -423,7 +460,7 @@ class Connection(asyncio.Protocol):
     def drain(self) -> None:
         """Close if nothing is being done; otherwise the next answer is the last one."""
         if self.is_idle and self._transport is not None:
-            self._flush()
+            self._output.flush()
             self._transport.close()
 
     @property
@@ -451,7 +488,8 @@ class Connection(asyncio.Protocol):
             if waited_s > limits.head_s:
                 self._refuse(Refusal(408, f"the headers took over {limits.head_s:g} s: send the request at once"))
         elif self._reader.phase is Phase.BODY:
-            if waited_s > limits.body_s + self._reader.body_bytes / BODY_BYTES_PER_S:
-                self._refuse(Refusal(408, f"the body took over {limits.body_s:g} s: send the request at once"))
+            allowed_s = limits.time_for_body(self._reader.body_bytes)
+            if waited_s > allowed_s:
+                self._refuse(Refusal(408, f"the body took over {allowed_s:.3g} s: send it faster, or less at a time"))
         elif waited_s > (limits.idle_s if self._served else limits.head_s) and self._transport is not None:
             self._transport.close()

@@ -22,19 +22,25 @@ class Limits:
     """Chunks of a request that have extensions: 400."""
     extension_bytes_max: int = 4_096
     """All chunk extensions of a request: 400."""
-    bodies_bytes_max: int = 256 << 20
-    """The bodies of all requests that are being received or answered: 503."""
-    pipelined_max: int = 100
-    """Requests of one connection that wait for the answer to an earlier one: 429."""
+    pipelined_max: int = 500
+    """Requests of one connection that wait for the answer to an earlier one: 429. More than are read in one turn."""
     handshake_s: float = 10
     """TLS."""
     head_s: float = 10
     """From the first byte of a request to the end of its headers, and from the connection to that byte: 408."""
     body_s: float = 30
-    """For a body: 408. Each KiB that has come gives a second more."""
+    """For a body: 408. What has come gives more time, at `body_bytes_per_s`."""
+    body_bytes_per_s: int = 16_384
+    """The rate at which a body has to come, after `body_s`."""
+    body_s_max: float = 300
+    """For a body, however large it is: 408."""
     idle_s: float = 75
     """Between two requests of a connection."""
     write_s: float = 60
     """That a client may leave an answer unread."""
     linger_s: float = 2
     """That the rest of a refused request is read and thrown away: closing at once would destroy the answer."""
+
+    def time_for_body(self, size: int) -> float:
+        """The seconds after which a body has to be complete, if so many bytes of it have come."""
+        return min(self.body_s + size / self.body_bytes_per_s, self.body_s_max)

@@ -1,11 +1,14 @@
 """Refusals as RFC 9457 has them: application/problem+json, by one table from the errors of the core."""
 
 import json
+import secrets
 
 from leveret.core import errors
-from leveret.http.request import Refusal
+from leveret.http.request import Refusal, Request
 from leveret.http.response import REASONS, Headers, Response, json_response
+from leveret.telemetry.logs import Log
 
+LOG = Log("http")
 PROBLEM = "application/problem+json"
 RETRY_S = "1"
 
@@ -74,3 +77,11 @@ def problem(error: errors.LeveretError) -> Response:
         headers = (*headers, ("Retry-After", RETRY_S))
     body = {"type": "about:blank", "title": title_of(error), "status": status, "detail": str(error)}
     return json_response(body, status, headers, PROBLEM)
+
+
+def internal(error: Exception, request: Request | None, peer: str) -> Refusal:
+    """Log an error of ours; a client is told where to look for it."""
+    facts: dict[str, object] = {"request": secrets.token_hex(8)} if request is None else request.facts()
+    what = {} if request is None else {"method": request.method, "path": request.shown_path}
+    LOG.error("request failed", error, peer=peer, **what, **facts)
+    return Refusal(500, f"the server failed; its log says how, under request {facts['request']}")

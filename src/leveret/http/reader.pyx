@@ -33,6 +33,7 @@ cdef enum:
     HEAD_END = 4                # characters of CRLF CRLF
     BLANK_BYTES_MAX = 4         # empty lines before a request: some old clients send one after a body
     LENGTH_DIGITS_MAX = 19      # of a number with 63 bits
+    LARGE_BYTES_MIN = 8_193     # of a body that is worth asking the handler first whether it is wanted
     LINE_BYTES = 4              # a colon, a space and the line end
     REQUEST_LINE_BYTES = 64     # method, version, spaces and the line end
 
@@ -51,7 +52,7 @@ cdef object AT_REST = Phase.IDLE, IN_HEAD = Phase.HEAD, IN_BODY = Phase.BODY
 cdef class Reader:
     """The requests of one connection, in order."""
 
-    cdef object limits, peer, received, parser, request
+    cdef object limits, peer, received, parser
     cdef bytes target
     cdef dict headers
     cdef ChunkedBody chunked                # None: the body has `length` bytes
@@ -59,8 +60,11 @@ cdef class Reader:
     cdef Py_ssize_t head_bytes_max, headers_max, fed_bytes_max
     cdef Py_ssize_t blank_bytes, fed_bytes, head_bytes, header_lines, length
     cdef int matched                        # characters of CRLF CRLF that were read last
-    cdef bint keep_alive, used              # used: the parser waits for a body that it does not get
+    cdef bint keep_alive
+    cdef bint used, upgraded                # the parser waits for a body that it does not get; it expects no HTTP
     cdef readonly object phase
+    cdef readonly object request            # the one whose head is complete and whose body is not
+    cdef readonly bint is_large             # whether its body is large, or may be
     cdef public bint awaits_continue        # whether the client waits to be told that its body is wanted
 
     def __init__(self, limits, peer, received) -> None:
@@ -81,7 +85,24 @@ cdef class Reader:
         """How much of the body of the current request has come."""
         if self.phase is not IN_BODY:
             return 0
-        return len(self.collected) if self.chunked is None else len(self.chunked.body)
+        if self.chunked is not None:
+            return len(self.chunked.body)
+        return 0 if self.collected is None else len(self.collected)
+
+    def limit_body(self, Py_ssize_t bytes_max) -> None:
+        """Let the body of the current request have so many bytes at most."""
+        if self.length > bytes_max or self.body_bytes > bytes_max:
+            raise self.too_large(bytes_max)
+        if self.chunked is not None:
+            self.chunked.limit(bytes_max)
+
+    def discard(self) -> None:
+        """Forget the body of a request that was refused; nothing more is read."""
+        self.chunked = None
+        self.collected = None
+
+    def too_large(self, bytes_max):
+        return Refusal(413, f"the body has over {bytes_max} bytes: send less at a time")
 
     def feed(self, bytes data not None) -> None:
         """Take what came from a socket; raises Refusal for what is no request, and is of no use after that."""
@@ -114,7 +135,7 @@ cdef class Reader:
             raise Refusal(400, "the request before this one has said that it is the last: open a new connection")
         if self.used:
             self.parser = httptools.HttpRequestParser(self)
-            self.used = False
+            self.used = self.upgraded = False
         self.target = b""
         self.headers = {}
         self.blank_bytes = self.fed_bytes = self.head_bytes = self.header_lines = 0
@@ -166,7 +187,7 @@ cdef class Reader:
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self.used = True  # and declined: this goes on in HTTP/1.1, as a server may that is asked for something else
+            self.used = self.upgraded = True  # and declined: this goes on in HTTP/1.1, as a server may that is asked for something else
         except httptools.HttpParserCallbackError as error:
             raise error.__context__ or error from None
         except httptools.HttpParserError as error:
@@ -212,6 +233,7 @@ cdef class Reader:
         target = self.target if self.target.startswith(b"/") else _path_of(self.target, headers.get(b"host", b""))
         self.keep_alive = parser.should_keep_alive()
         self.request = Request(method, target, headers, self.peer, version)
+        self.request.head_bytes = self.fed_bytes
 
     # Bodies
 
@@ -235,7 +257,7 @@ cdef class Reader:
                 raise Refusal(400, "Content-Length is not a number of bytes: correct it")
             self.length = int(length)
             if self.length > bytes_max:
-                raise Refusal(413, f"the body has over {bytes_max} bytes: send less at a time")
+                raise self.too_large(bytes_max)
         if b"expect" in headers:
             if headers[b"expect"].lower() != b"100-continue":
                 raise Refusal(417, "the only expectation that is known here is 100-continue")
@@ -244,6 +266,7 @@ cdef class Reader:
             self.complete(b"")
         else:
             self.used = True
+            self.is_large = self.chunked is not None or self.length >= LARGE_BYTES_MIN or self.awaits_continue
             self.collected = bytearray()
 
     cdef Py_ssize_t read_length(self, bytes data, Py_ssize_t start) except -1:
@@ -252,6 +275,9 @@ cdef class Reader:
         cdef Py_ssize_t end = min(start + missing, <Py_ssize_t>len(data))
         part = data if start == 0 and end == len(data) else data[start:end]
         if end - start == self.length:
+            if not self.upgraded:
+                self.parser.feed_data(part)  # it drops the body, and can read the next head: a new one takes longer
+                self.used = False
             self.complete(part)
         else:
             self.collected += part

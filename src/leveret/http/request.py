@@ -19,6 +19,7 @@ FORWARDED_PROTO = b"x-forwarded-proto"
 FORWARDED = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", FORWARDED_PROTO, b"x-real-ip"))
 """What proxies add to a request."""
 _ID = re.compile(rb"[A-Za-z0-9._~+/=:-]{1,128}")  # nothing that could forge a line of a log or of an answer
+OBJECT_BYTES = 1_000  # that a request takes beside its head and its body, about
 FIELDS_MAX = 1_000  # of a query or a form: each costs a string and a place in a dictionary
 
 
@@ -51,7 +52,17 @@ class Peer:
 
 
 class Request:
-    """One request, complete with its body. Names of headers are lower-case bytes."""
+    """One request, complete with its body. Names of headers are lower-case bytes.
+
+    A server asks its handler about a large body when the headers are there (`is_body_pending`), and again when the body
+    is. The first answer is Admitted, or the last one of the connection.
+    """
+
+    is_body_pending = False
+    is_admitted = False
+    is_counted = False
+    """Whether it was counted by the rate limit."""
+    head_bytes = 0
 
     def __init__(
         self, method: str, target: bytes, headers: dict[bytes, bytes], peer: Peer, version: str = "1.1"
@@ -68,6 +79,11 @@ class Request:
         """What stood in the places of a route's names; set by the router."""
         self.identity: Identity | None = None
         """Who asks; set by the authentication."""
+
+    @property
+    def size(self) -> int:
+        """The memory that it takes, in bytes, until it is answered."""
+        return OBJECT_BYTES + self.head_bytes + len(self.body)
 
     def header(self, name: bytes) -> str:
         """The value of a header as text, "" when it is not there."""

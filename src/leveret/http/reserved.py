@@ -33,7 +33,7 @@ class ReservedConnection(Connection):
             super()._handle(request, False)
         else:
             refused = self._failed(Refusal(503, FULL, (("Retry-After", "1"),)), request)
-            self._answer(request, False, refused, self._write)
+            self._answer(request, False, refused, self._output.write)
 
     def check(self, now_s: float) -> None:
         """Look whether the client takes too long."""

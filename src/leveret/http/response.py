@@ -29,6 +29,17 @@ class Response:
         self.headers = headers
 
 
+class Admitted(Response):
+    """Says that the body of a request is wanted; never sent."""
+
+    __slots__ = ("body_bytes_max",)
+
+    def __init__(self, body_bytes_max: int | None = None) -> None:
+        """Read the body, if it has at most so many bytes; None: as many as the server takes."""
+        super().__init__(100)
+        self.body_bytes_max = body_bytes_max
+
+
 class Stream:
     """An answer whose body comes in parts, for what is too large to be in memory at once.
 

@@ -23,6 +23,7 @@ from functools import partial
 
 from leveret.clock import Clock
 from leveret.core.errors import LeveretError
+from leveret.http.budget import Budget
 from leveret.http.connection import Connection
 from leveret.http.limits import Limits
 from leveret.http.problem import problem
@@ -55,10 +56,13 @@ class HttpServer:
         clock: Clock,
         refuse: Refuse = problem,
         is_health: Callable[[Request], bool] = lambda request: False,
+        budget: Budget | None = None,
+        admits: bool = False,
     ) -> None:
         """Serve in the running loop; nothing is listened on yet.
 
-        `is_health` tells which requests are answered on connections beyond the budget.
+        `is_health` tells which requests are answered on connections beyond the budget. Servers may share a `budget` of
+        memory. `admits`: the handler can be asked whether a body is wanted before it is there (Admitted).
         """
         self._loop = asyncio.get_running_loop()
         self.call_soon = self._loop.call_soon
@@ -67,8 +71,8 @@ class HttpServer:
         self.refuse = refuse
         self.is_health = is_health
         self.draining = False
-        self.bodies_bytes = 0
-        """Of all requests that have come and are not answered yet."""
+        self.budget = Budget() if budget is None else budget
+        self.admits = admits
         self.now_s = self._loop.time()
         self.tells_requests = LOG.is_debugging
         self._admission = admission

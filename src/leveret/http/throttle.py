@@ -5,9 +5,12 @@ from functools import lru_cache
 
 from leveret.clock import Clock
 from leveret.http.request import Refusal, Request
+from leveret.http.response import Admitted
 from leveret.http.server import Answer, Handler
 from leveret.security.peers import origin
 from leveret.security.ratelimit import RateLimit
+
+STRANGER_BYTES_MAX = 65_536  # of the body of a request that needs no login, such as the login of the console
 
 _origin = lru_cache(maxsize=10_000)(origin)
 
@@ -32,10 +35,14 @@ class Throttle:
             raise Refusal(429, f"too many requests: wait {wait_s} s", (("Retry-After", wait_s),))
 
     def wrap(self, handler: Handler) -> Handler:
-        """A handler for requests that are not too many."""
+        """A handler for requests that are not too many; the last to say whether the body of one is wanted."""
 
         def limited(request: Request) -> Answer | Awaitable[Answer]:
-            self.admit(request.peer.host, None if request.identity is None else request.identity.principal)
+            if not request.is_counted:
+                self.admit(request.peer.host, None if request.identity is None else request.identity.principal)
+            if request.is_body_pending:
+                request.is_counted = True
+                return Admitted(STRANGER_BYTES_MAX if request.identity is None else None)
             return handler(request)
 
         return limited

@@ -24,6 +24,7 @@ SKEW_S = 15 * 60
 LINK_S_MAX = 7 * 24 * 3600  # that a link may be good for
 KEYS_KEPT_MAX = 10_000
 UNSIGNED = b"UNSIGNED-PAYLOAD"
+PAYLOAD_HASH = b"x-amz-content-sha256"
 FIRST_LINE = ALGORITHM.encode()
 ALWAYS_SIGNED = frozenset((b"host", b"x-amz-date", b"x-amz-target", b"x-amz-content-sha256"))
 START_BYTES_MAX = 1_024  # of a header that is kept after reading: anybody can send one
@@ -67,12 +68,17 @@ cdef class SignedRequest:
     cdef dict headers
 
     def __init__(self, str method not None, bytes path not None, bytes query not None, dict headers, bytes body) -> None:
-        """A request as it came."""
+        """A request as it came; `body` is None if only the head has come."""
         self.method = method
         self.path = path
         self.query = query
         self.headers = headers
         self.body = body
+
+    @property
+    def can_be_proved(self) -> bool:
+        """Whether all that is signed is known: the body, or the hash that the client says it has."""
+        return self.body is not None or PAYLOAD_HASH in self.headers
 
 
 cdef class Terms:
@@ -126,7 +132,10 @@ cdef class Verifier:
         self.kept = {}
 
     def verify(self, SignedRequest request not None, now_ms):
-        """The key that a request was signed with; SignatureRefused when there is none."""
+        """The key that a request was signed with; SignatureRefused when there is none.
+
+        Without its body: the key that it names, if everything is right that can be known by then.
+        """
         cdef Claim claim = claim_of(request)
         key = self.find(claim.terms.key_id)
         if key is None:
@@ -136,6 +145,8 @@ cdef class Verifier:
                 "SignatureDoesNotMatch", f"Credential should be scoped to correct service: '{self.service}'."
             )
         _check_time(claim, now_ms // 1000)
+        if request.body is None and PAYLOAD_HASH not in request.headers:
+            return key
         expected = self.key_of(key.secret, claim.terms).hexdigest(_to_sign(claim, request))
         if not compare_digest(expected, claim.signature):
             raise SignatureRefused("SignatureDoesNotMatch", AGREES_NOT)
@@ -286,8 +297,8 @@ cdef bytes _to_sign(Claim claim, SignedRequest request):
     for name in terms.signed_headers:
         parts += (name, b":", _value(headers.get(name, b"")), b"\n")
     parts.append(terms.names)
-    unsigned = headers.get(b"x-amz-content-sha256") == UNSIGNED
-    parts.append(UNSIGNED if unsigned else hash_of(request.body))
+    declared = headers.get(PAYLOAD_HASH)
+    parts.append(declared if request.body is None or declared == UNSIGNED else hash_of(request.body))
     return b"\n".join((FIRST_LINE, claim.time, terms.scope, hash_of(b"".join(parts))))
 
 

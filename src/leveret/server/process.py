@@ -246,7 +246,7 @@ class Server:
         account = Account(self._broker, access, Desk(self._broker, access=access), settings_of(options))
         service = Service(account, shared.throttle)
         service.audit = audit
-        sqs = SqsServer(options, account, service, admissions.sqs)
+        sqs = SqsServer(options, account, service, admissions.sqs, shared.budget)
         self._handle_signals()
         self._listen(amqp, web, sqs)
         await control.start()

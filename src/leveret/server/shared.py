@@ -6,8 +6,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from leveret.clock import Clock
-from leveret.config import ServerOptions
+from leveret.config import MIB, ServerOptions
 from leveret.core.errors import InvalidArgument
+from leveret.http.budget import Budget
 from leveret.http.idempotency import Idempotency
 from leveret.http.throttle import Throttle
 from leveret.security.failures import Failures
@@ -17,6 +18,8 @@ from leveret.shared.answers import Answers
 
 if TYPE_CHECKING:
     from leveret.shared.redis import Redis
+
+BASE64_GROWTH = 4 / 3
 
 Job = Coroutine[Any, Any, None]
 
@@ -30,6 +33,8 @@ class Shared:
         self.idempotency = Idempotency(Answers(clock, self.redis))
         self._jobs: list[Callable[[], Job]] = []
         self.throttle = Throttle(self._rate_limit(options, clock), clock)
+        # A body of the largest size fits, whatever the option says.
+        self.budget = Budget(max(options.http_memory_bytes, 2 * body_bytes_max(options)), options.http_unread_bytes)
 
     async def start(self, users: Users) -> list[Job]:
         """See whether Redis is there, and go on either way; gives what is to run as long as the server does."""
@@ -75,6 +80,11 @@ class Shared:
         limit = SharedRateLimit(rate, burst, self.redis, clock)
         self._jobs.append(limit.run)
         return limit
+
+
+def body_bytes_max(options: ServerOptions) -> int:
+    """The largest body of HTTP: a message of the largest size fits, in base64 with something around it."""
+    return int(options.message_bytes_max * BASE64_GROWTH) + MIB
 
 
 def redis_of(options: ServerOptions) -> Redis | None:

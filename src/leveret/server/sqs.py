@@ -3,6 +3,7 @@
 import socket
 
 from leveret.config import ServerOptions
+from leveret.http.budget import Budget
 from leveret.http.limits import Limits
 from leveret.http.origins import parse_origins, refuse_pages
 from leveret.http.request import Request
@@ -35,16 +36,26 @@ def settings_of(options: ServerOptions) -> Settings:
 class SqsServer:
     """Listeners, and what their requests share."""
 
-    def __init__(self, options: ServerOptions, account: Account, service: Service, admission: Admission) -> None:
-        """Nothing is listened on yet."""
+    def __init__(
+        self,
+        options: ServerOptions,
+        account: Account,
+        service: Service,
+        admission: Admission,
+        budget: Budget | None = None,
+    ) -> None:
+        """Nothing is listened on yet; `budget` is shared with HTTP."""
         if not account.settings.auth and options.sqs_port is not None:
             LOG.warning("signatures not checked", advice="sqs_auth is off: everybody who can connect may do everything")
         self._account = account
         self._hosts = hosts_of(options)
         self._origins = parse_origins(options.http_origins)
         service.check_sender = self._check_sender
-        limits = Limits(body_bytes_max=BODY_BYTES_MAX, handshake_s=options.handshake_timeout_s)
-        self._http = HttpServer(service, limits, admission, account.guard.clock, service.refuse)
+        limits = Limits(
+            body_bytes_max=BODY_BYTES_MAX, handshake_s=options.handshake_timeout_s, body_s_max=options.http_body_s
+        )
+        clock = account.guard.clock
+        self._http = HttpServer(service, limits, admission, clock, service.refuse, budget=budget, admits=True)
 
     def _check_sender(self, request: Request) -> None:
         self._hosts.check(request)

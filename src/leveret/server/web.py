@@ -6,7 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from leveret.clock import Clock
-from leveret.config import MIB, ServerOptions
+from leveret.config import ServerOptions
 from leveret.embedded.broker import Broker
 from leveret.http import health
 from leveret.http.auth import Auth
@@ -38,13 +38,11 @@ from leveret.security.server_tls import ServerTls
 from leveret.server.addresses import hosts_of
 from leveret.server.authentication import OAuth
 from leveret.server.remote_control import PREFIX, RemoteControl
-from leveret.server.shared import Shared
+from leveret.server.shared import Shared, body_bytes_max
 from leveret.sink.elsewhere import Elsewhere
 from leveret.sink.quota import Quota, StagingLimits
 from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import Audit
-
-BASE64_GROWTH = 4 / 3
 
 
 class Web:
@@ -91,7 +89,13 @@ class Web:
         origins = parse_origins(options.http_origins)
         handler = own_pages_only(self._answer_surely, origins)
         self.server = HttpServer(
-            cross_origin(handler, problem, origins), limits_of(options), admission, clock, is_health=health.owns
+            cross_origin(handler, problem, origins),
+            limits_of(options),
+            admission,
+            clock,
+            is_health=health.owns,
+            budget=shared.budget,
+            admits=True,
         )
 
     def _answer_surely(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -157,10 +161,9 @@ class Web:
 
 
 def limits_of(options: ServerOptions) -> Limits:
-    """What one client may ask for: a message of the largest size fits, in base64 with something around it."""
+    """What one client may ask for."""
     return Limits(
-        body_bytes_max=int(options.message_bytes_max * BASE64_GROWTH) + MIB,
-        handshake_s=options.handshake_timeout_s,
+        body_bytes_max=body_bytes_max(options), handshake_s=options.handshake_timeout_s, body_s_max=options.http_body_s
     )
 
 

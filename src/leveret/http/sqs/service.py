@@ -11,7 +11,7 @@ from typing import cast
 
 from leveret.core.errors import LeveretError
 from leveret.http.request import Request
-from leveret.http.response import Response
+from leveret.http.response import Admitted, Response
 from leveret.http.sqs import (
     change_visibility,
     create_queue,
@@ -136,6 +136,8 @@ class Service:
     def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
         """Do what a request asks for, if its sender may."""
         caller = self._admit(request)
+        if request.is_body_pending:
+            return Admitted()
         action, parameters = wire.decode(request)
         on_queue = request.method == "GET" and len(request.raw_path) > 1
         known = action in QUEUE_ACTIONS or (action in ACTIONS and (not on_queue or action == "GetQueueUrl"))
@@ -170,7 +172,9 @@ class Service:
             identity, peer = request.identity, request.peer
             return self._known_caller(None if identity is None else identity.user, peer.host, peer.tls)
         caller = self._caller(request, self._throttle)
-        self._throttle.admit(caller.host, caller.user)
+        if not request.is_counted:
+            self._throttle.admit(caller.host, caller.user)
+            request.is_counted = caller.user is not None or not self._account.settings.auth
         return caller
 
     def _caller(self, request: Request, throttle: Throttle) -> Caller:
@@ -179,7 +183,8 @@ class Service:
         if not self._account.settings.auth:
             peer.authenticated()  # as well as anybody can be
             return self._known_caller(None, peer.host, peer.tls)
-        signed = SignedRequest(request.method, request.raw_path, request.raw_query, request.headers, request.body)
+        body = None if request.is_body_pending else request.body
+        signed = SignedRequest(request.method, request.raw_path, request.raw_query, request.headers, body)
         try:
             key = self._verifier.verify(signed, self._account.now_ms())
         except SignatureRefused as error:
@@ -188,6 +193,8 @@ class Service:
             if self.audit is not None:
                 self.audit.login_failed("SQS", claimed_key(request), peer.host, error.reason)
             raise SqsError(error.reason, str(error)) from None
+        if not signed.can_be_proved:
+            return self._known_caller(None, peer.host, peer.tls)
         peer.authenticated()
         return self._known_caller(key.user, peer.host, peer.tls)
 
