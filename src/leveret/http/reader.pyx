@@ -26,10 +26,12 @@ SINGLE = frozenset(
     )
 )
 ABSOLUTE = (b"http://", b"https://")
+VERSIONS = ("1.1", "1.0")
 
 cdef enum:
     CR = 13
     LF = 10
+    SPACE = 32
     HEAD_END = 4                # characters of CRLF CRLF
     BLANK_BYTES_MAX = 4         # empty lines before a request: some old clients send one after a body
     LENGTH_DIGITS_MAX = 19      # of a number with 63 bits
@@ -59,6 +61,8 @@ cdef class Reader:
     cdef bytearray collected
     cdef Py_ssize_t head_bytes_max, headers_max, fed_bytes_max
     cdef Py_ssize_t blank_bytes, fed_bytes, head_bytes, header_lines, length
+    cdef int spaces                         # in the first line
+    cdef bint in_first_line
     cdef int matched                        # characters of CRLF CRLF that were read last
     cdef bint keep_alive
     cdef bint used, upgraded                # the parser waits for a body that it does not get; it expects no HTTP
@@ -139,13 +143,16 @@ cdef class Reader:
         self.target = b""
         self.headers = {}
         self.blank_bytes = self.fed_bytes = self.head_bytes = self.header_lines = 0
-        self.matched = 0
+        self.matched = self.spaces = 0
+        self.in_first_line = True
         self.request = None
         self.phase = IN_HEAD
         return place
 
     cdef Py_ssize_t read_head(self, bytes data, Py_ssize_t start) except -1:
         """Feed the parser up to the end of the head, or of the data; the index behind that."""
+        if self.in_first_line:
+            self.check_first_line(data, start)
         cdef Py_ssize_t end = self.find_end(data, start)
         cdef Py_ssize_t allowed = start + self.fed_bytes_max - self.fed_bytes
         if end > allowed:
@@ -159,6 +166,16 @@ cdef class Reader:
                 raise Refusal(400, "this is not HTTP/1.1: an empty line inside of the head")
             self.begin_body()
         return end
+
+    cdef int check_first_line(self, bytes data, Py_ssize_t place) except -1:
+        """Refuse a first line that is not method, target and version with a space between them; llhttp skips more."""
+        cdef const char* at = PyBytes_AS_STRING(data)
+        while place < len(data) and at[place] != CR:
+            self.spaces += at[place] == SPACE
+            place += 1
+        self.in_first_line = place == len(data)
+        if self.spaces > 2 or (self.spaces < 2 and not self.in_first_line):
+            raise Refusal(400, "this is not HTTP/1.1: a request begins with method, target and version")
 
     cdef Py_ssize_t find_end(self, bytes data, Py_ssize_t start) noexcept:
         """The index behind the first CRLF CRLF, which may have begun in earlier data, or the end of the data."""
@@ -225,6 +242,8 @@ cdef class Reader:
         if self.matched != HEAD_END:
             raise Refusal(400, "this is not HTTP/1.1: a head ends with an empty line, and each line with CRLF")
         version = parser.get_http_version()
+        if version not in VERSIONS:
+            raise Refusal(400, "this is not HTTP/1.1: the version is another one")
         if b"host" not in headers and version != "1.0":
             raise Refusal(400, "the header Host is missing: send it")
         method = parser.get_method().decode()
