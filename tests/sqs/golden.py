@@ -24,6 +24,9 @@ FIFO_NAME = (
 )
 NAME = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
 DLQ = "arn:aws:sqs:us-east-1:000000000000:"
+ONE_ENCRYPTION = (
+    "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE."
+)
 NO_FIFO = "Unknown Attribute FifoQueue."
 CONTENTS = "InvalidMessageContents"
 NO_NUMBER = "Could not cast message attribute 'a' value to number."
@@ -35,6 +38,10 @@ NOT_FOR_TYPE = "The request include parameter that is not valid for this queue t
 CHARACTERS = (
     "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | "
     "#x10000 to #x10FFFF"
+)
+ATTRIBUTE_NAME = (
+    "Invalid attribute name: '{}'. A name has 1 to 256 letters, digits, underscores, hyphens and single dots, neither "
+    "begins nor ends with a dot, and does not begin with AWS. or Amazon."
 )
 TYPES = (
     "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
@@ -66,6 +73,7 @@ GOLDEN = [
     missing("ChangeMessageVisibility", "ReceiptHandle", QueueUrl="orders", VisibilityTimeout=1),
     missing("SetQueueAttributes", "Attributes", QueueUrl="orders"),
     missing("TagQueue", "Tags", QueueUrl="orders"),
+    missing("TagQueue", "Tags", QueueUrl="orders", Tags={}),
     missing("UntagQueue", "TagKeys", QueueUrl="orders"),
     missing("AddPermission", "Label", QueueUrl="orders"),
     missing("AddPermission", "AWSAccountIds", QueueUrl="orders", Label="a"),
@@ -75,6 +83,7 @@ GOLDEN = [
     missing("ListMessageMoveTasks", "SourceArn"),
     missing("CancelMessageMoveTask", "TaskHandle"),
     # Names
+    invalid("CreateQueue", NAME, QueueName=""),
     invalid("CreateQueue", NAME, QueueName="a b"),
     invalid("CreateQueue", NAME, QueueName="a" * 81),
     invalid("CreateQueue", NAME, QueueName="a.fifo"),
@@ -117,6 +126,12 @@ GOLDEN = [
     ),
     unknown_attribute("GetQueueAttributes", "Unknown Attribute Foo.", QueueUrl="orders", AttributeNames=["Foo"]),
     unknown_attribute("ReceiveMessage", "Unknown Attribute Foo.", QueueUrl="orders", AttributeNames=["Foo"]),
+    unknown_attribute(
+        "SetQueueAttributes",
+        ONE_ENCRYPTION,
+        QueueUrl="orders",
+        Attributes={"KmsMasterKeyId": "alias/mine", "SqsManagedSseEnabled": "true"},
+    ),
     row(
         "CreateQueue",
         "QueueNameExists",
@@ -222,8 +237,13 @@ GOLDEN = [
     ),
     message_attribute(NO_NUMBER, a={"DataType": "Number", "StringValue": "x"}),
     message_attribute(
-        "The message attribute 'a' must contain a non-empty value of type 'String', in StringValue.",
+        "Message (user) attribute 'a' must contain a non-empty value of type 'String'.",
         a={"DataType": "String", "StringValue": ""},
+    ),
+    *(message_attribute(CHARACTERS, a={"DataType": "String", "StringValue": bad}) for bad in ("\b", "\v", "\uffff")),
+    *(
+        message_attribute(ATTRIBUTE_NAME.format(name), **{name: {"DataType": "String", "StringValue": "x"}})
+        for name in ("a!", "a\u00a7", "a(", ".a", "a.", "aWs.a", "AMAZON.a")
     ),
     invalid(
         "SendMessage",
@@ -378,6 +398,7 @@ GOLDEN = [
         QueueUrl="orders",
         Tags={f"tag{number}": "x" for number in range(51)},
     ),
+    invalid("UntagQueue", "Tag keys must be between 1 and 128 characters in length.", QueueUrl="orders", TagKeys=[]),
     invalid(
         "RemovePermission",
         "Value a for parameter Label is invalid. Reason: can't find label.",

@@ -205,6 +205,7 @@ def test_permissions_are_added_and_removed_by_label(world: World) -> None:
     given = {"AWSAccountIds": ["111111111111", ADA], "Actions": ["SendMessage", "ReceiveMessage"]}
     world.do("AddPermission", QueueUrl=url, Label="friends", **given)
     policy = json.loads(world.attributes(url)["Policy"])
+    assert (policy["Version"], policy["Id"]) == ("2008-10-17", f"{QUEUE}/SQSDefaultPolicy")
     assert policy["Statement"] == [
         {
             "Sid": "friends",
@@ -216,6 +217,18 @@ def test_permissions_are_added_and_removed_by_label(world: World) -> None:
     ]
     world.do("RemovePermission", QueueUrl=url, Label="friends")
     assert "Policy" not in world.attributes(url)
+
+
+def test_a_policy_that_was_set_keeps_its_version_and_id(world: World) -> None:
+    statement = {"Sid": "mine", "Effect": "Allow", "Principal": "*", "Action": "sqs:*"}
+    own = {"Version": "2012-10-17", "Id": "own", "Statement": statement}
+    url = world.create("orders", Policy=own)
+    world.do("AddPermission", QueueUrl=url, Label="all", AWSAccountIds=["*"], Actions=["SendMessage"])
+    policy = json.loads(world.attributes(url)["Policy"])
+    assert (policy["Version"], policy["Id"]) == ("2012-10-17", "own")
+    assert [each["Sid"] for each in policy["Statement"]] == ["mine", "all"]
+    world.do("RemovePermission", QueueUrl=url, Label="all")
+    assert json.loads(world.attributes(url)["Policy"]) == {**own, "Statement": [statement]}
 
 
 def test_the_broker_knows_the_user_who_took_a_message(guarded: Guarded) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from leveret.core.consumer import Consumer
 from leveret.core.errors import QueueNotFound
 from leveret.http.desk import ANSWER_BYTES_MAX
 from tests.sqs.world import World, json_request, refused
@@ -89,6 +90,55 @@ def test_receivers_choose_attributes(world: World, asked: list[str], told: set[s
     (message,) = world.receive(url, MessageAttributeNames=asked)
     assert set(message.get("MessageAttributes", {})) == told
     assert ("MD5OfMessageAttributes" in message) == bool(told)
+
+
+@pytest.mark.parametrize("protocol", ["json", "query"])
+def test_names_of_attributes_have_letters_of_any_language(world: World, protocol: str) -> None:
+    url = world.create("orders")
+    name = "attr.1\u00f8\u00df\u00e4"
+    named = {name: {"DataType": "String", "StringValue": "x"}, "\u00e9" * 200: RED["color"]}
+    sent = getattr(world, protocol)("SendMessage", QueueUrl=url, MessageBody="a", MessageAttributes=named)
+    assert sent.status == 200
+    (message,) = world.receive(url, MessageAttributeNames=["All"])
+    assert message["MessageAttributes"] == named
+
+
+TRACED = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+
+
+@pytest.mark.parametrize("protocol", ["json", "query"])
+@pytest.mark.parametrize("batch", [False, True])
+def test_the_trace_of_a_request_is_that_of_its_messages(world: World, protocol: str, batch: bool) -> None:
+    url = world.create("orders")
+    what: dict[str, Any] = {"Entries": [{"Id": "a", "MessageBody": "a"}]} if batch else {"MessageBody": "a"}
+    action = "SendMessageBatch" if batch else "SendMessage"
+    sent = getattr(world, protocol)(action, QueueUrl=url, headers={b"x-amzn-trace-id": TRACED.encode()}, **what)
+    assert sent.status == 200
+    assert b"MD5OfMessageSystemAttributes" not in sent.body
+    (message,) = world.receive(url, AttributeNames=["AWSTraceHeader"])
+    assert message["Attributes"] == {"AWSTraceHeader": TRACED}
+
+
+@pytest.mark.parametrize("header", [b"", b"no trace", b"Root=1-\xff", b"Root=" + b"1" * 2_000])
+def test_a_header_that_names_no_trace_is_ignored(world: World, header: bytes) -> None:
+    url = world.create("orders")
+    assert world.json("SendMessage", QueueUrl=url, MessageBody="a", headers={b"x-amzn-trace-id": header}).status == 200
+    (message,) = world.receive(url, AttributeNames=["AWSTraceHeader"])
+    assert "Attributes" not in message
+
+
+def test_what_a_sender_says_of_the_trace_goes_before_the_header(world: World) -> None:
+    url = world.create("orders")
+    trace = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1be46a994272793"}}
+    world.json(
+        "SendMessage",
+        QueueUrl=url,
+        MessageBody="a",
+        MessageSystemAttributes=trace,
+        headers={b"x-amzn-trace-id": TRACED.encode()},
+    )
+    (message,) = world.receive(url, AttributeNames=["AWSTraceHeader"])
+    assert message["Attributes"]["AWSTraceHeader"] == trace["AWSTraceHeader"]["StringValue"]
 
 
 def test_an_empty_queue_gives_no_key_at_all(world: World) -> None:
@@ -213,6 +263,33 @@ def test_visibility_of_a_message_that_came_back(world: World) -> None:
     assert world.bodies(url) == []
     world.later(10)
     assert world.bodies(url) == ["a"]
+
+
+@pytest.mark.parametrize("seconds", [100, 0])
+def test_an_older_handle_changes_the_visibility_of_a_standard_queue(world: World, seconds: int) -> None:
+    url = world.create("orders", VisibilityTimeout="1")
+    world.send(url, "a")
+    (first,) = world.receive(url)
+    world.later(1)
+    assert world.bodies(url, VisibilityTimeout=10) == ["a"]
+    change(world, url, first, seconds)
+    assert world.bodies(url) == ([] if seconds else ["a"])
+    world.later(10)
+    assert world.bodies(url) == ([] if seconds else ["a"])
+
+
+def test_an_older_handle_does_not_touch_what_a_consumer_has(world: World) -> None:
+    url = world.create("orders", VisibilityTimeout="1")
+    world.send(url, "a")
+    (first,) = world.receive(url)
+    world.later(1)
+    with world.broker.guard:
+        queue = world.account.queues.get("orders").core
+        (held,) = queue.take(1, None, Consumer("tag"))
+        lease = held.lease
+    change(world, url, first, 0)
+    with world.broker.guard:
+        assert queue.find_lease(held.seq, lease) is held
 
 
 def test_nobody_holds_a_message_for_more_than_twelve_hours(world: World) -> None:

@@ -1,6 +1,7 @@
 """The Query protocol: forms and links in, XML out, with the same results as JSON."""
 
 import base64
+from typing import Any
 
 import pytest
 
@@ -89,11 +90,52 @@ def test_a_link_to_a_queue_gives_the_url_of_any_queue(world: World, named: str) 
 def test_empty_lists_of_older_sdks(world: World, empty: str) -> None:
     """botocore sends an empty list under its own name, the first Java SDK under that of its members."""
     world.send(world.create("orders"), "a")
-    lists = {empty: "", "AttributeNames": "", "MessageSystemAttributeNames": ""}
+    lists: dict[str, Any] = {empty: "", "AttributeNames": "", "MessageSystemAttributeNames": ""}
     answer = world.get("/000000000000/orders", Action="ReceiveMessage", **lists)
     assert (answer.status, answer.text("ReceiveMessageResult/Message/Body")) == (200, "a")
     answer = world.get("/000000000000/orders", Action="GetQueueAttributes", AttributeNames="")
     assert (answer.status, elements(answer.xml, "Attribute")) == (200, [])
+
+
+ACCEPT = {b"accept": b"application/json"}
+
+
+def test_results_in_json_for_those_who_accept_it(world: World) -> None:
+    """What API Gateway and browsers get of AWS: lists of names and values, and null for what is not there."""
+    world.create("orders")
+    path = "/000000000000/orders"
+    got = world.get(path, Action="GetQueueAttributes", headers=ACCEPT, **{"AttributeName.1": "VisibilityTimeout"})
+    assert (got.status, got.headers["content-type"]) == (200, "application/json")
+    metadata = {"RequestId": got.headers["x-amzn-requestid"]}
+    assert got.json == {
+        "GetQueueAttributesResponse": {
+            "GetQueueAttributesResult": {"Attributes": [{"Name": "VisibilityTimeout", "Value": "30"}]},
+            "ResponseMetadata": metadata,
+        }
+    }
+    sent = world.query("SendMessage", path=path.encode(), MessageBody="a", headers=ACCEPT)
+    result = sent.json["SendMessageResponse"]["SendMessageResult"]
+    assert (result["SequenceNumber"], len(result["MD5OfMessageBody"])) == (None, 32)
+    received = world.get(path, Action="ReceiveMessage", headers=ACCEPT).json["ReceiveMessageResponse"]
+    (message,) = received["ReceiveMessageResult"]["messages"]
+    assert (message["Body"], message["Attributes"], message["MessageId"]) == ("a", None, result["MessageId"])
+    empty = world.get(path, Action="ReceiveMessage", headers=ACCEPT).json["ReceiveMessageResponse"]
+    assert empty["ReceiveMessageResult"] == {"messages": None}
+    purged = world.get(path, Action="PurgeQueue", headers=ACCEPT).json
+    assert list(purged["PurgeQueueResponse"]) == ["ResponseMetadata"]
+
+
+def test_refusals_in_json_for_those_who_accept_it(world: World) -> None:
+    world.create("orders")
+    answer = world.get("/000000000000/orders", Action="ListQueues", headers=ACCEPT)
+    text = "The action ListQueues is not valid for this endpoint."
+    assert (answer.status, answer.json["Error"]) == (
+        400,
+        {"Code": "InvalidAction", "Message": text, "Type": "Sender"},
+    )
+    assert answer.json["RequestId"] == answer.headers["x-amzn-requestid"]
+    nothing = world.get("/000000000000/orders", headers=ACCEPT)
+    assert (nothing.status, nothing.body) == (404, b"<UnknownOperationException/>")
 
 
 def test_links_are_about_one_queue(world: World) -> None:
@@ -128,7 +170,7 @@ def test_a_form_to_the_url_of_a_queue(world: World) -> None:
         {"AttributeName.1.Name": "x"},
     ],
 )
-def test_forms_that_make_no_sense(world: World, fields: dict[str, str]) -> None:
+def test_forms_that_make_no_sense(world: World, fields: dict[str, Any]) -> None:
     world.create("orders")
     answer = world.get("/000000000000/orders", Action="SendMessage", MessageBody="a", **fields)
     assert answer.status in (200, 400)

@@ -106,6 +106,15 @@ def test_a_key_of_kms_switches_amazons_encryption_off(world: World) -> None:
     assert (found["KmsMasterKeyId"], found["SqsManagedSseEnabled"]) == ("alias/mine", "false")
 
 
+@pytest.mark.parametrize("protocol", ["json", "query"])
+@pytest.mark.parametrize("change", [{"KmsMasterKeyId": ""}, {"SqsManagedSseEnabled": "true"}])
+def test_what_belongs_to_a_key_of_kms_goes_with_it(world: World, change: dict[str, str], protocol: str) -> None:
+    url = world.create("orders", KmsMasterKeyId="alias/mine", KmsDataKeyReusePeriodSeconds="60")
+    assert world.attributes(url, "KmsDataKeyReusePeriodSeconds") == {"KmsDataKeyReusePeriodSeconds": "60"}
+    assert getattr(world, protocol)("SetQueueAttributes", QueueUrl=url, Attributes=change).status == 200
+    assert not {"KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds"} & world.attributes(url).keys()
+
+
 def test_a_queue_cannot_be_made_again_within_a_minute(world: World) -> None:
     url = world.create("orders")
     world.send(url, "a")
@@ -173,6 +182,12 @@ def test_a_message_that_was_received_too_often_goes_to_the_dead_letters(world: W
     assert letter["MD5OfMessageAttributes"] == sent["MD5OfMessageAttributes"]
     assert letter["Attributes"]["ApproximateReceiveCount"] == "3"
     assert letter["Attributes"]["DeadLetterQueueSourceArn"] == world.arn(orders)
+
+
+@pytest.mark.parametrize("count", [2, "2"])
+def test_a_policy_is_told_as_it_was_given(world: World, count: object) -> None:
+    orders, _ = redriven(world, count)
+    assert json.loads(world.attributes(orders)["RedrivePolicy"])["maxReceiveCount"] == count
 
 
 def test_a_policy_can_be_taken_away(world: World) -> None:

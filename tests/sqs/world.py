@@ -24,6 +24,7 @@ from leveret.security.ratelimit import RateLimit
 JSON = {b"host": b"sqs.test", b"content-type": b"application/x-amz-json-1.0"}
 FORM = {b"host": b"sqs.test", b"content-type": b"application/x-www-form-urlencoded"}
 NAMESPACE = "{http://queue.amazonaws.com/doc/2012-11-05/}"
+Headers = dict[bytes, bytes]
 LISTS = {
     "AttributeNames": "AttributeName",
     "MessageAttributeNames": "MessageAttributeName",
@@ -79,7 +80,8 @@ def flat(action: str, parameters: dict[str, Any]) -> dict[str, str]:
                 for number, entry in enumerate(value, 1):
                     put(f"{prefix}{action}RequestEntry.{number}.", entry)
             elif name in LISTS:
-                fields.update({f"{prefix}{LISTS[name]}.{number}": each for number, each in enumerate(value, 1)})
+                members = {f"{prefix}{LISTS[name]}.{number}": each for number, each in enumerate(value, 1)}
+                fields.update(members or {prefix + name: ""})  # so does botocore
             elif name in MAPS:
                 member, key = MAPS[name]
                 for number, (word, each) in enumerate(value.items(), 1):
@@ -170,9 +172,11 @@ class World:
 
         return [message["Body"] for message in self.run(poll()).json.get("Messages", [])]
 
-    def json(self, action: str, **parameters: Any) -> Answer:
+    def json(self, action: str, *, headers: Headers | None = None, **parameters: Any) -> Answer:
         """A request in JSON."""
-        return self.handle(json_request(action, parameters))[0]
+        request = json_request(action, parameters)
+        request.headers.update(headers or {})
+        return self.handle(request)[0]
 
     def json_of(self, action: str, body: bytes) -> Request:
         """A request with a body that may be no JSON."""
@@ -180,16 +184,17 @@ class World:
         request.body = body
         return request
 
-    def query(self, action: str, *, path: bytes = b"/", **parameters: Any) -> Answer:
+    def query(self, action: str, *, path: bytes = b"/", headers: Headers | None = None, **parameters: Any) -> Answer:
         """The same as a form."""
         fields = {"Action": action, "Version": "2012-11-05", **flat(action, parameters)}
-        request = Request("POST", path, FORM, Peer("127.0.0.1", 1))
+        request = Request("POST", path, {**FORM, **(headers or {})}, Peer("127.0.0.1", 1))
         request.body = urlencode(fields).encode()
         return self.handle(request)[0]
 
-    def get(self, path: str, **fields: str) -> Answer:
+    def get(self, path: str, *, headers: Headers | None = None, **fields: str) -> Answer:
         """The same as a link."""
-        return self.handle(Request("GET", f"{path}?{urlencode(fields)}".encode(), FORM, Peer("127.0.0.1", 1)))[0]
+        target = f"{path}?{urlencode(fields)}".encode()
+        return self.handle(Request("GET", target, {**FORM, **(headers or {})}, Peer("127.0.0.1", 1)))[0]
 
     # Shorthands
 
@@ -249,7 +254,8 @@ def json_request(action: str, parameters: dict[str, Any]) -> Request:
 
 def _answer(response: object) -> Answer:
     assert isinstance(response, Response)
-    return Answer(response.status, {name.lower(): value for name, value in response.headers}, response.body)
+    headers = {name.lower(): value for name, value in response.headers}
+    return Answer(response.status, {"content-type": str(response.content_type), **headers}, response.body)
 
 
 @contextmanager

@@ -74,10 +74,20 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def is_aws(header: str) -> bool:
+    """Whether a text is a trace header of AWS: it names a trace, though perhaps no span."""
+    printable = len(header) <= AWS_CHARS_MAX and header.isascii() and header.isprintable()
+    return printable and _ROOT.fullmatch(_aws_fields(header).get("Root", "")) is not None
+
+
+def _aws_fields(header: str) -> dict[str, str]:
+    pairs = header[:AWS_CHARS_MAX].split(";")
+    return {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
 def from_aws(header: str) -> TraceContext | None:
     """The context in a trace header of AWS; None when it does not name trace and span."""
-    pairs = header[:AWS_CHARS_MAX].split(";")
-    fields = {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
+    fields = _aws_fields(header)
     root, parent = _ROOT.fullmatch(fields.get("Root", "")), fields.get("Parent", "")
     if root is None or not _SPAN.fullmatch(parent):
         return None

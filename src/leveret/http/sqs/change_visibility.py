@@ -5,6 +5,7 @@ from leveret.http.response import Response
 from leveret.http.sqs import batches
 from leveret.http.sqs.call import Call
 from leveret.http.sqs.errors import SqsError, invalid
+from leveret.http.sqs.loops import newest_lease
 from leveret.http.sqs.parameters import Parameters, number
 from leveret.http.sqs.queues import SqsQueue
 from leveret.http.sqs.receipt_handles import read_handle, refused
@@ -39,10 +40,13 @@ def _change(call: Call, queue: SqsQueue, given: Parameters) -> None:
     except InvalidReceipt:
         if queue.fifo or not core.has_held(seq):
             raise refused(given["ReceiptHandle"], GONE) from None
-        # One that came back is hidden again; one that somebody else has by now is his.
-        if timeout_s:
-            core.renew(seq, lease, timeout_s * 1000)
-        return
+        # An older receipt is good as well, as at AWS: the message is hidden again, or its newer delivery changes.
+        newer = newest_lease(core, seq)
+        if newer is None:
+            if timeout_s:
+                core.renew(seq, lease, timeout_s * 1000)
+            return
+        held, lease = newer, newer.lease
     held_s = (call.account.core.now_ms - held.delivered_ms) // 1000
     if held_s + timeout_s > VISIBILITY_S_MAX:
         raise invalid(

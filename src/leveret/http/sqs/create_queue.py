@@ -12,12 +12,22 @@ from leveret.http.sqs.queues import FIFO_SUFFIX, SqsQueue
 
 NAME_CHARS_MAX = 80
 
+BAD_NAME = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+def name_of_new(call: Call) -> str:
+    """The name that a queue is to have; an empty one is wrong, not missing."""
+    if call.parameters.get("QueueName") == "":
+        raise invalid(BAD_NAME)
+    name: str = required(call.parameters, "QueueName")
+    return name
 
 
 def create_queue(call: Call) -> Answer:
     """The queue of that name, made if need be."""
-    name: str = required(call.parameters, "QueueName")
+    name = name_of_new(call)
     account = call.account
     given = check_attributes(texts(call.parameters, "Attributes"), _is_fifo(call, name))
     tags = texts(call.parameters, "tags") or texts(call.parameters, "Tags")
@@ -46,7 +56,7 @@ def _is_fifo(call: Call, name: str) -> bool:
             ".fifo suffix and be 1 to 80 in length"
         )
     if (not wanted and not _NAME.fullmatch(name)) or len(name) > NAME_CHARS_MAX:
-        raise invalid("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
+        raise invalid(BAD_NAME)
     return wanted
 
 

@@ -11,19 +11,22 @@ from leveret.core.tracing import TRACEPARENT
 from leveret.embedded.bodies import PERSISTENT_MODE, TEXT_TYPE
 from leveret.embedded.message import DEDUP, GROUP
 from leveret.embedded.outgoing import Prepared, check_headers
+from leveret.http.request import Request
 from leveret.http.sqs import message_attributes
-from leveret.http.sqs.errors import SqsError, invalid
+from leveret.http.sqs.errors import BAD_CHARACTERS, SqsError, invalid
 from leveret.http.sqs.loops import is_forbidden
-from leveret.http.sqs.message_attributes import Values
+from leveret.http.sqs.message_attributes import Value, Values
 from leveret.http.sqs.parameters import Parameters, number
 from leveret.http.sqs.queues import SqsQueue
 from leveret.http.sqs.texts import md5_of
-from leveret.telemetry.trace_context import from_aws
+from leveret.telemetry.trace_context import from_aws, is_aws
 
 MESSAGE_BYTES_MAX = 1_048_576
 DELAY_S_MAX = 900
 TTL_CHARS_MAX = 10
 TRACE_HEADER = "AWSTraceHeader"
+TRACE_ID = b"x-amzn-trace-id"
+NO_VALUES: Values = {}
 NO_DEDUPLICATION = (
     "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
 )
@@ -58,10 +61,10 @@ class Draft(NamedTuple):
         return told
 
 
-def draft(queue: SqsQueue, given: Parameters, sender: str | None) -> Draft:
-    """Check what is to be sent to a queue."""
+def draft(queue: SqsQueue, given: Parameters, sender: str | None, traced: Values) -> Draft:
+    """Check what is to be sent to a queue; `traced` is the trace of the request, if it has one."""
     data = _body(given)
-    if OPTIONS.isdisjoint(given) and not queue.fifo:
+    if OPTIONS.isdisjoint(given) and not queue.fifo and not traced:
         return _plain(queue, data, sender)
     values = message_attributes.read_attributes(given.get("MessageAttributes") or {})
     size = len(data) + (message_attributes.size_bytes(values) if values else 0)
@@ -77,7 +80,7 @@ def draft(queue: SqsQueue, given: Parameters, sender: str | None) -> Draft:
         )
     else:
         key = None
-    properties = _properties(values, trace, group, dedup_id, sender)
+    properties = _properties(values, trace or traced, group, dedup_id, sender)
     prepared = Prepared(
         properties,
         data,
@@ -102,11 +105,7 @@ def _body(given: Parameters) -> bytes:
     if not body:
         raise SqsError("MissingParameter", name="MessageBody")
     if is_forbidden(body):
-        raise SqsError(
-            "InvalidMessageContents",
-            "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | "
-            "#xE000 to #xFFFD | #x10000 to #x10FFFF",
-        )
+        raise SqsError("InvalidMessageContents", BAD_CHARACTERS)
     return body.encode()
 
 
@@ -126,6 +125,15 @@ def _plain(queue: SqsQueue, data: bytes, sender: str | None) -> Draft:
     _check_size(queue, len(data))
     prepared = Prepared(plain_properties(sender), data, 0, None, None, 0, None)
     return Draft(prepared, len(data), md5_of(data), None, None, plain=True)
+
+
+def trace_of(request: Request) -> Values:
+    """The trace that a request is a part of, by the header of X-Ray; nothing when it names none."""
+    header = request.headers.get(TRACE_ID)
+    if header is None:
+        return NO_VALUES
+    text = header.decode("latin-1")
+    return {TRACE_HEADER: Value("String", text)} if is_aws(text) else NO_VALUES
 
 
 def _trace(given: dict[str, Any]) -> Values:

@@ -21,6 +21,11 @@ class Fault(NamedTuple):
 
 
 SIMPLE = "AWS.SimpleQueueService."
+BAD_CHARACTERS = (
+    "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | "
+    "#x10000 to #x10FFFF"
+)
+"""Of a body this is InvalidMessageContents, of a message attribute InvalidParameterValue."""
 
 FAULTS: dict[str, Fault] = {
     "QueueDoesNotExist": Fault(

@@ -41,12 +41,12 @@ def answer_text(text: bytes, request_id: str) -> Response:
 def refuse(error: SqsError, request_id: str) -> Response:
     """The answer to a request that is refused."""
     fault = error.fault
-    body = orjson.dumps({"__type": NAMESPACE + fault.shape, "message": _valid(str(error))})
+    body = orjson.dumps({"__type": NAMESPACE + fault.shape, "message": valid(str(error))})
     side = "Sender" if fault.status < 500 else "Receiver"
     headers = (("x-amzn-RequestId", request_id), ("x-amzn-query-error", f"{fault.code};{side}"), *error.headers)
     return Response(fault.status, body, MEDIA_TYPE, headers)
 
 
-def _valid(text: str) -> str:
+def valid(text: str) -> str:
     """Text without halves of surrogate pairs, which JSON in UTF-8 cannot have."""
     return text.encode("utf-8", "replace").decode()

@@ -1,5 +1,6 @@
 from typing import Any
 
+from leveret.core.held import Held
 from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.message import Message
 from leveret.embedded.receipts import Receipts
@@ -13,4 +14,5 @@ def sent(entries: list[dict[str, Any]], data: list[bytes], tag: int, numbers: li
 def received(
     messages: list[Message], receipts: Receipts, queue: int, tag: int, plain: dict[bytes, str | None]
 ) -> list[dict[str, Any]]: ...
+def newest_lease(queue: CoreQueue, seq: int) -> Held | None: ...
 def acknowledge(queue: CoreQueue, receipts: Receipts, entries: list[dict[str, Any]]) -> int: ...

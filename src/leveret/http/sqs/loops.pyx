@@ -7,6 +7,7 @@ from base64 import b64encode
 
 from libc.stdint cimport uint32_t, uint64_t
 
+from leveret.core.consumer cimport Consumer
 from leveret.core.held cimport LEASED, Held
 from leveret.core.ids cimport id_of
 from leveret.core.message cimport BLOB, Message as Content
@@ -128,6 +129,12 @@ def received(
             "Body": text,
         })
     return told
+
+
+def newest_lease(Queue queue not None, uint64_t seq) -> Held | None:
+    """The newest delivery of a message by a receive; None when it is not leased, or leased by a consumer."""
+    cdef Held held = None if queue.held is None else queue.held.get(seq)
+    return None if held is None or held.state != LEASED or isinstance(held.consumer, Consumer) else held
 
 
 def acknowledge(Queue queue not None, Receipts receipts not None, list entries not None) -> int:

@@ -28,7 +28,8 @@ from leveret.core.publish import ORIGIN, RECEIVED
 from leveret.core.tables import KEY_BYTES_MAX
 from leveret.embedded.bodies import TEXT_TYPE
 from leveret.embedded.message import DEDUP, GROUP
-from leveret.http.sqs.errors import SqsError, invalid
+from leveret.http.sqs.errors import BAD_CHARACTERS, SqsError, invalid
+from leveret.http.sqs.loops import is_forbidden
 
 ATTRIBUTES_MAX = 10
 TYPE_CHARS_MAX = 256
@@ -42,7 +43,7 @@ NUMBERS = ("priority", "timestamp")
 PROPERTIES = (*TEXTS, *NUMBERS)
 HIDDEN = OWNED | {ORIGIN, RECEIVED, DEDUP, GROUP, TYPES, OTHERS, TRACE, "x-delay", "CC"}
 
-_NAME = re.compile(r"(?!(?i:aws\.|amazon\.))(?!.*\.\.)[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,254}[A-Za-z0-9_-])?")
+_NAME = re.compile(r"(?!(?i:aws\.|amazon\.))(?!.*\.\.)[\w-](?:[\w.-]{0,254}[\w-])?")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?")
 _KINDS = {"String": "StringValue", "Number": "StringValue", "Binary": "BinaryValue"}
 _INTEGER_CHARS_MAX = 20
@@ -94,28 +95,21 @@ def read_value(name: str, given: Any) -> Value:
     if not isinstance(kind, str) or not kind:
         raise invalid(f"The message attribute '{name}' must contain non-empty message attribute type.")
     base = kind.partition(".")[0]
-    if base not in _KINDS or len(kind) > TYPE_CHARS_MAX:
+    if base not in _KINDS or len(kind) > TYPE_CHARS_MAX or is_forbidden(kind):
         raise invalid(
             f"The message attribute '{name}' has an invalid message attribute type, the set of supported type prefixes "
             "is Binary, Number, and String."
         )
     value = given.get(_KINDS[base])
     if not isinstance(value, str) or not value:
-        raise invalid(
-            f"The message attribute '{name}' must contain a non-empty value of type '{base}', in {_KINDS[base]}."
-        )
+        raise invalid(f"Message (user) attribute '{name}' must contain a non-empty value of type '{base}'.")
     if base == "Number" and not _NUMBER.fullmatch(value):
         raise invalid(f"Could not cast message attribute '{name}' value to number.")
-    return Value(kind, _decoded(name, value) if base == "Binary" else _text(name, value))
-
-
-def _text(name: str, value: str) -> str:
-    """Text that can be stored."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise SqsError("InvalidMessageContents", f"The message attribute '{name}' is not valid Unicode.") from None
-    return value
+    if base == "Binary":
+        return Value(kind, _decoded(name, value))
+    if is_forbidden(value):
+        raise invalid(BAD_CHARACTERS)
+    return Value(kind, value)
 
 
 def _decoded(name: str, value: str) -> bytes:
@@ -127,7 +121,7 @@ def _decoded(name: str, value: str) -> bytes:
 
 def size_bytes(values: Values) -> int:
     """How much attributes add to the size of a message."""
-    return sum(len(name) + len(value.type) + len(value.data) for name, value in values.items())
+    return sum(len(name.encode()) + len(value.type.encode()) + len(value.data) for name, value in values.items())
 
 
 def digest(values: Values) -> str:
@@ -155,7 +149,7 @@ def store(values: Values, headers: dict[str, Any], properties: Properties) -> No
         if field in PROPERTIES:
             _set_property(properties, field, value)
             continue
-        if len(name) > KEY_BYTES_MAX or name in HIDDEN:
+        if len(name.encode()) > KEY_BYTES_MAX or name in HIDDEN:
             others.append({"name": name, "type": value.type, "value": value.value})
             continue
         headers[name] = kept

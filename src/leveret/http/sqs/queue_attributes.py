@@ -87,5 +87,14 @@ def _check_redrive(account: Account, name: str, fifo: bool, value: str) -> None:
 
 
 def with_encryption(given: dict[str, str]) -> dict[str, str]:
-    """Attributes with what a key of KMS implies: Amazon's own encryption is off then."""
-    return {**given, "SqsManagedSseEnabled": "false"} if given.get("KmsMasterKeyId") else given
+    """Attributes with what they imply: either a key of KMS or Amazon's own encryption is in use, or neither."""
+    key, own = given.get("KmsMasterKeyId"), given.get("SqsManagedSseEnabled") == "true"
+    if key and own:
+        raise SqsError(
+            "InvalidAttributeName",
+            "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS "
+            "SSE.",
+        )
+    if key:
+        return {**given, "SqsManagedSseEnabled": "false"}
+    return {**given, "KmsMasterKeyId": "", "KmsDataKeyReusePeriodSeconds": ""} if own or key == "" else given

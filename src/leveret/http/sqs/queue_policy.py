@@ -16,7 +16,8 @@ from leveret.core.patterns import like
 from leveret.http.sqs.attributes import parsed
 from leveret.http.sqs.errors import SqsError
 
-VERSION = "2012-10-17"
+VERSION = "2008-10-17"
+"""Of a policy that AddPermission begins; one that was set keeps its own."""
 UNSUPPORTED = ("NotPrincipal", "NotAction", "NotResource")
 Statements = list[dict[str, Any]]
 
@@ -146,17 +147,19 @@ def with_statement(policy: str | None, arn: str, label: str, principals: list[st
         "Action": actions[0] if len(actions) == 1 else actions,
         "Resource": arn,
     }
-    return _written([*(_statements(policy) if policy else []), statement])
+    begun = policy or json.dumps({"Version": VERSION, "Id": f"{arn}/SQSDefaultPolicy"})
+    return _written(begun, [*_statements(begun), statement])
 
 
 def without_statement(policy: str, label: str) -> str:
     """The policy without a statement; nothing when none is left."""
     left = [each for each in _statements(policy) if each.get("Sid") != label]
-    return _written(left) if left else ""
+    return _written(policy, left) if left else ""
 
 
-def _written(statements: Statements) -> str:
-    return json.dumps({"Version": VERSION, "Statement": statements}, separators=(",", ":"))
+def _written(policy: str, statements: Statements) -> str:
+    """The policy with other statements."""
+    return json.dumps({**parsed(policy), "Statement": statements}, separators=(",", ":"))
 
 
 def check_policy(policy: str) -> None:

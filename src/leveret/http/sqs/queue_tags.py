@@ -2,7 +2,7 @@
 
 from leveret.http.response import Response
 from leveret.http.sqs.call import Answer, Call
-from leveret.http.sqs.errors import invalid
+from leveret.http.sqs.errors import SqsError, invalid
 from leveret.http.sqs.parameters import names, required, texts
 from leveret.http.sqs.queues import SqsQueue
 
@@ -25,7 +25,8 @@ def check_tags(tags: dict[str, str]) -> None:
 
 def tag_queue(call: Call, queue: SqsQueue) -> Answer:
     """Add or replace tags."""
-    required(call.parameters, "Tags")
+    if not call.parameters.get("Tags"):
+        raise SqsError("MissingParameter", name="Tags")
     return _change(call, queue, {**queue.tags, **texts(call.parameters, "Tags")})
 
 
@@ -33,6 +34,8 @@ def untag_queue(call: Call, queue: SqsQueue) -> Answer:
     """Remove tags."""
     required(call.parameters, "TagKeys")
     gone = names(call.parameters, "TagKeys")
+    if not gone:
+        raise invalid(f"Tag keys must be between 1 and {KEY_CHARS_MAX} characters in length.")
     return _change(call, queue, {key: value for key, value in queue.tags.items() if key not in gone})
 
 

@@ -11,12 +11,14 @@ from leveret.http.sqs.call import Answer, Call
 from leveret.http.sqs.drafts import (
     MESSAGE_BYTES_MAX,
     OPTIONS,
+    TRACE_ID,
     Draft,
     bytes_max,
     check_fifo_batch,
     draft,
     plain_header,
     size_of_refused,
+    trace_of,
 )
 from leveret.http.sqs.errors import SqsError
 from leveret.http.sqs.loops import bodies, sent
@@ -45,7 +47,7 @@ def check_alarm(call: Call) -> None:
 def send_message(call: Call, queue: SqsQueue) -> Answer:
     """Put a message into a queue."""
     check_alarm(call)
-    one = draft(queue, call.parameters, call.caller.user)
+    one = draft(queue, call.parameters, call.caller.user, trace_of(call.request))
     done = _post(call, queue, [one])
     if done is None:
         return _send_large(call, queue, one)
@@ -76,7 +78,8 @@ def send_message_batch(call: Call, queue: SqsQueue) -> Answer:
 
 def _send_plain_batch(call: Call, queue: SqsQueue, given: list[Parameters]) -> Answer | None:
     """The short way of small messages that are nothing but bodies; None when one of them is not."""
-    data = None if queue.fifo else bodies(given, OPTIONS, bytes_max(queue), MESSAGE_BYTES_MAX)
+    special = queue.fifo or TRACE_ID in call.request.headers
+    data = None if special else bodies(given, OPTIONS, bytes_max(queue), MESSAGE_BYTES_MAX)
     done = None if data is None else queue.handle.post_bodies(plain_header(call.caller.user), data)
     if data is None or done is None:
         return None
@@ -94,10 +97,10 @@ def _send_any_batch(call: Call, queue: SqsQueue, given: list[Parameters]) -> Ans
         check_fifo_batch(queue, given)
     good: list[tuple[Parameters, Draft]] = []
     refused: list[dict[str, Any]] = []
-    size = 0
+    size, traced = 0, trace_of(call.request)
     for entry in given:
         try:
-            one = draft(queue, entry, call.caller.user)
+            one = draft(queue, entry, call.caller.user, traced)
             good.append((entry, one))
             size += one.size_bytes
         except LeveretError as error:

@@ -21,6 +21,7 @@ from leveret.http.sqs import (
     list_queues,
     message_move,
     permissions,
+    query_json,
     query_protocol,
     queue_attributes,
     queue_tags,
@@ -32,7 +33,7 @@ from leveret.http.sqs.audited import CHANGES, audited, claimed_key
 from leveret.http.sqs.authorization import authorize, authorize_name
 from leveret.http.sqs.call import Answer, Call, Caller, Wire
 from leveret.http.sqs.errors import SqsError, sqs_error
-from leveret.http.sqs.parameters import check_types, required
+from leveret.http.sqs.parameters import check_types
 from leveret.http.sqs.queues import SqsQueue
 from leveret.http.throttle import Throttle
 from leveret.security.logins import NO_NAME, TooManyLogins
@@ -42,6 +43,7 @@ from leveret.telemetry.logs import Log
 
 JSON = cast(Wire, json_protocol)
 QUERY = cast(Wire, query_protocol)
+QUERY_JSON = cast(Wire, query_json)
 GUESSES = frozenset(("InvalidClientTokenId", "SignatureDoesNotMatch"))
 """Refusals that count as failed logins; a missing or expired signature is no guess of a key."""
 REQUEST_IDS = 1 << 48
@@ -100,7 +102,7 @@ class Service:
 
     def __call__(self, request: Request) -> Answer:
         """Answer a request."""
-        wire = JSON if b"x-amz-target" in request.headers else QUERY
+        wire = JSON if b"x-amz-target" in request.headers else query_wire(request)
         request_id = self._request_id()
         try:
             self.check_sender(request)
@@ -142,7 +144,7 @@ class Service:
         on_queue = request.method == "GET" and len(request.raw_path) > 1
         known = action in QUEUE_ACTIONS or (action in ACTIONS and (not on_queue or action == "GetQueueUrl"))
         if not known:
-            raise SqsError("InvalidAction" if wire is QUERY else "UnknownOperation", action=action[:100])
+            raise SqsError("UnknownOperation" if wire is JSON else "InvalidAction", action=action[:100])
         check_types(parameters)
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
             parameters["QueueUrl"] = request.raw_path.decode("latin-1")
@@ -160,7 +162,7 @@ class Service:
             authorize(call, queue, action)
             return function(call, queue)
         if action == "CreateQueue":
-            authorize_name(call, required(call.parameters, "QueueName"), action)
+            authorize_name(call, create_queue.name_of_new(call), action)
         return ACTIONS[action](call)
 
     def _caller_of(self, user: str | None, host: str, tls: bool) -> Caller:
@@ -197,6 +199,11 @@ class Service:
             return self._known_caller(None, peer.host, peer.tls)
         peer.authenticated()
         return self._known_caller(key.user, peer.host, peer.tls)
+
+
+def query_wire(request: Request) -> Wire:
+    """The form of results that a client of the Query protocol accepts."""
+    return QUERY_JSON if request.headers.get(b"accept", b"").startswith(b"application/json") else QUERY
 
 
 async def _in_words_of(wire: Wire, request_id: str, answer: Awaitable[Response]) -> Response:
