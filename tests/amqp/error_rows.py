@@ -147,6 +147,7 @@ BAD_PROPERTIES: list[tuple[Properties, str]] = [
     (Properties(expiration="abc"), "invalid expiration 'abc': no_integer"),
     (Properties(expiration="-1"), "invalid expiration '-1': {value_negative,-1}"),
     (Properties(expiration="1.5"), "invalid expiration '1.5': {leftover_string,\".5\"}"),
+    (Properties(expiration="315360000001"), "invalid expiration '315360000001': {value_too_large,315360000001}"),
     (Properties(expiration=""), "invalid expiration '': no_integer"),
     (Properties(user_id="mallory"), "user_id property set to 'mallory' but authenticated user was 'guest'"),
     (Properties(headers={"CC": "one"}), 'invalid message: {unacceptable_type_in_header,"CC",longstr}'),

@@ -50,6 +50,15 @@ def test_a_declaration_counts_messages_and_consumers(client: Client) -> None:
     assert client.call(QueueDeclare("q", passive=True), QueueDeclareOk) == QueueDeclareOk("q", 0, 1)
 
 
+def test_a_passive_declaration_keeps_an_expiring_queue(world: World, client: Client) -> None:
+    client.queue("q", arguments={"x-expires": 1_000})
+    for _ in range(3):
+        world.pass_ms(900)
+        assert client.queue("q", passive=True) == "q"
+    world.pass_ms(1_000)
+    assert refused(client, QueueDeclare("q", passive=True)).reply_code == 404
+
+
 def test_the_server_names_queues(client: Client) -> None:
     name = client.queue("")
     assert name.startswith("amq.gen-")

@@ -75,6 +75,14 @@ def test_a_leased_message_expires_when_it_is_given_back_and_not_before(world: Wo
     assert (queue.depth, queue.counts["expired"]) == (0, 1)
 
 
+def test_a_time_to_live_of_0_ends_with_the_delivery(world: World) -> None:
+    queue = world.queue(message_ttl=0)
+    world.send(queue)
+    held = take(queue)[0]
+    queue.nack(held, held.lease, 0)
+    assert (queue.depth, queue.counts["expired"]) == (0, 1)
+
+
 def test_what_expires_while_it_backs_off_goes_when_it_is_due(world: World) -> None:
     queue = world.queue(message_ttl=100)
     world.send(queue)

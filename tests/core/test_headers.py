@@ -1,6 +1,7 @@
 """The headers exchange."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from leveret.core.errors import PreconditionFailed
 from leveret.core.exchanges.headers import HeadersExchange
-from leveret.core.tables import Long
+from leveret.core.tables import Long, LongString
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,13 @@ def is_match(arguments: dict[str, Any], headers: dict[str, Any] | None) -> bool:
         ({"n": 1}, {"n": Long(1)}, True),
         ({"n": Long(1)}, {"n": 1}, True),
         ({"n": Long(1)}, {"n": True}, False),
-        ({"n": "1"}, {"n": b"1"}, False),
+        ({"n": "1"}, {"n": b"1"}, True),
+        ({"n": b"\xff"}, {"n": LongString(b"\xff")}, True),
+        ({"n": "1"}, {"n": 1}, False),
+        ({"n": 1_700_000_000}, {"n": datetime.fromtimestamp(1_700_000_000, UTC)}, True),
+        ({"n": datetime.fromtimestamp(5, UTC)}, {"n": Long(5)}, True),
+        ({"n": datetime.fromtimestamp(5, UTC)}, {"n": "5"}, False),
+        ({"n": datetime.fromtimestamp(1, UTC)}, {"n": True}, False),
         ({"n": Decimal("1.5")}, {"n": Decimal("1.50")}, True),
         ({"n": [1, 2]}, {"n": [1, 2]}, True),
     ],

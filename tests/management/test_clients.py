@@ -36,6 +36,17 @@ def test_a_connection_tells_who_it_is(api: Api, connection: pika.BlockingConnect
     assert row["name"] in {each["name"] for each in api.get("/connections/username/guest")}
 
 
+def test_consumers_of_a_queue_tell_which_one_is_active(api: Api, connection: pika.BlockingConnection) -> None:
+    channel = connection.channel()
+    for name, arguments in (("shared", {}), ("single", {"x-single-active-consumer": True})):
+        channel.queue_declare(name, exclusive=True, arguments=arguments)
+        for each in ("first", "second"):
+            channel.basic_consume(name, lambda *_: None, consumer_tag=f"{name}-{each}")
+    told = {row["consumer_tag"]: (row["active"], row["activity_status"]) for row in api.get(f"/consumers/{VHOST}")}
+    assert told["shared-first"] == told["shared-second"] == (True, "up")
+    assert (told["single-first"], told["single-second"]) == ((True, "single_active"), (False, "waiting"))
+
+
 def test_a_channel_counts(api: Api, connection: pika.BlockingConnection) -> None:
     channel = connection.channel()
     channel.queue_declare("counted", durable=True)

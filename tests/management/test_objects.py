@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from leveret.http.management.validation import CHOICES
 from tests.management.scene import VHOST, Api
 
 QUEUES, EXCHANGES = f"/queues/{VHOST}", f"/exchanges/{VHOST}"
@@ -98,15 +99,28 @@ def test_a_slash_at_the_end_of_a_path_is_ignored(api: Api) -> None:
         ("PUT", f"/permissions/{VHOST}/alice", {"configure": "", "write": ""}, 400, "[{key_missing,read}]"),
         ("PUT", f"/permissions/{VHOST}/alice", {"configure": "(", "write": "", "read": ""}, 400, "expression"),
         ("PUT", f"/policies/{VHOST}/bad", {"pattern": "(", "definition": {"max-length": 1}}, 400, "expression"),
-        ("PUT", f"/policies/{VHOST}/bad", {"pattern": "", "definition": {"nope": 1}}, 400, "not a recognised"),
+        (
+            "PUT",
+            f"/parameters/vhost-limits/{VHOST}/limits",
+            {"value": {"nope": "x"}},
+            400,
+            'terms [{<<"nope">>,<<"x">>}]',
+        ),
+        ("PUT", f"/parameters/operator_policy/{VHOST}/p", {"value": {"definition": {}}}, 400, "no policy provided"),
         ("PUT", f"/policies/{VHOST}/bad", {"pattern": "", "definition": {}}, 400, "no policy provided"),
         ("PUT", f"/policies/{VHOST}/bad", {"pattern": "x"}, 400, "[{key_missing,definition}]"),
         ("PUT", f"/parameters/shovel/{VHOST}/x", {"value": {}}, 400, "component shovel not found"),
         ("PUT", "/global-parameters/x", {}, 400, "[{key_missing,value}]"),
         ("PUT", "/global-parameters/x", {"value": "x" * 70_000}, 400, "over 65536 bytes"),
-        ("PUT", f"/vhost-limits/{VHOST}/nope", {"value": 1}, 400, "'nope' is not known"),
-        ("PUT", f"/vhost-limits/{VHOST}/max-queues", {"value": "x"}, 400, "value is not a int"),
-        ("PUT", "/user-limits/alice/nope", {"value": 1}, 400, "'nope' is not known"),
+        ("PUT", "/user-limits/alice/nope", {"value": 1}, 400, 'Unrecognised terms [{<<"nope">>,1}] in user-limits'),
+        (
+            "PUT",
+            "/user-limits/alice/max-channels",
+            {"value": []},
+            400,
+            "max-channels should be a number, actually was []",
+        ),
+        ("DELETE", f"/vhost-limits/{VHOST}/nope", None, 400, "Unrecognised terms"),
         ("PUT", "/user-limits/missing/max-channels", {"value": 1}, 404, "Not Found"),
         ("POST", f"{QUEUES}/orders/actions", {"action": "dance"}, 400, "'dance' is not known"),
     ],
@@ -116,6 +130,56 @@ def test_a_change_is_refused(api: Api, method: str, path: str, body: Any, status
     assert answer.status == status, answer.body
     if reason is not None:
         assert reason in answer.body["reason"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "text"),
+    [
+        (
+            "policies",
+            {"definition": {"nope": 1, "odd": "x"}},
+            '[{<<"nope">>,1},{<<"odd">>,<<"x">>}] are not recognised policy settings',
+        ),
+        ("policies", {"definition": {"max-length": -1}}, "-1 is not a valid maximum length"),
+        ("policies", {"definition": {"message-ttl": "x"}}, '<<"x">> is not a valid message TTL'),
+        ("policies", {"definition": {"expires": 0}}, "0 is not a valid queue expiry"),
+        ("policies", {"definition": {"overflow": "odd"}}, '<<"odd">> is not a valid overflow value'),
+        ("policies", {"definition": {"queue-version": 3}}, "3 is not a valid queue-version value"),
+        (
+            "policies",
+            {"definition": {"dead-letter-exchange": {"a": [1, None]}}},
+            '#{<<"a">> => [1,null]} is not a valid dead letter exchange name',
+        ),
+        ("policies", {"definition": [1]}, "definition must be a dictionary: [1]"),
+        (
+            "policies",
+            {"definition": {"max-length": 1}, "apply-to": "nope"},
+            f"apply-to 'nope' unrecognised; should be one of: {CHOICES}",
+        ),
+        (
+            "policies",
+            {"definition": {"max-length": 1}, "priority": "high"},
+            'priority should be a number, actually was <<"high">>',
+        ),
+        ("policies", {"definition": {"max-length": 1}, "pattern": 5}, "pattern should be a binary but was 5"),
+        (
+            "operator-policies",
+            {"definition": {"overflow": "drop-head"}},
+            '[{<<"overflow">>,<<"drop-head">>}] are not recognised policy settings',
+        ),
+        ("vhost-limits", {"value": 1}, 'Unrecognised terms [{<<"bad">>,1}] in limits'),
+    ],
+)
+def test_a_policy_or_limit_is_refused_in_rabbitmqs_words(api: Api, path: str, body: Any, text: str) -> None:
+    answer = api.call("PUT", f"/{path}/{VHOST}/bad", {"pattern": "x", **body})
+    assert answer.status == 400
+    assert answer.body == {"error": "bad_request", "reason": f"Validation failed\n\n{text}\n"}
+
+
+def test_a_limit_that_is_no_number_is_refused_in_rabbitmqs_words(api: Api) -> None:
+    answer = api.call("PUT", f"/vhost-limits/{VHOST}/max-queues", {"value": "x"})
+    text = 'max-queues should be a number, actually was <<"x">>'
+    assert (answer.status, answer.body["reason"]) == (400, f"Validation failed\n\n{text}\n")
 
 
 @pytest.mark.parametrize(("method", "path"), [("PATCH", f"{QUEUES}/orders"), ("POST", "/overview")])

@@ -178,12 +178,13 @@ class Description:
         queue, channel = cast("Queue", subscriber.queue), cast("Channel", subscriber.channel)
         connection = channel.connection
         active = queue.active is None or queue.active is subscriber
+        single = "single_active" if queue.active is subscriber else "waiting"
         return {
             "consumer_tag": subscriber.tag,
             "queue": {"name": queue.name, "vhost": queue.vhost},
             "ack_required": not subscriber.no_ack,
             "active": active,
-            "activity_status": "up" if active else "waiting",
+            "activity_status": "up" if queue.active is None else single,
             "exclusive": subscriber.exclusive,
             "prefetch_count": subscriber.prefetch,
             "arguments": {"x-priority": subscriber.priority} if subscriber.priority else {},

@@ -24,6 +24,7 @@ PRIORITY_MAX = 255  # the width of the priority property
 BACKOFF_STEPS_MAX = 100
 QUEUE_TYPES = ("classic", "quorum", "stream")
 QUEUE_TYPE = "x-queue-type"
+QUEUE_VERSIONS = (1, 2)
 PARTITIONS = "x-partitions"
 PARTITIONS_MAX = 1_024  # of a stream: each has files of its own
 SEGMENT_BYTES = "x-stream-max-segment-size-bytes"
@@ -178,6 +179,13 @@ def anything(value: object) -> None:
     """A value that has no effect."""
 
 
+def queue_version(value: object) -> None:
+    """A version of RabbitMQ's classic queues; it has no effect."""
+    version = whole(0, COUNT_MAX)(value)
+    if version not in QUEUE_VERSIONS:
+        raise ValueError(f"\"unsupported queue version '{version}'\"")
+
+
 _time = whole(0, TIME_MS_MAX)
 positive_time = whole(1, TIME_MS_MAX)
 _count = whole(0, COUNT_MAX)
@@ -200,7 +208,7 @@ _ROWS = (
     Argument("x-max-priority", "max_priority", whole(0, PRIORITY_MAX, "max_value_exceeded"), _classic, by_policy=False),
     Argument("x-overflow", "overflow", _overflow),
     Argument("x-queue-mode", None, anything, compared=False),
-    Argument("x-queue-version", None, anything, compared=False),
+    Argument("x-queue-version", None, queue_version, compared=False),
     Argument("x-single-active-consumer", "single_active_consumer", flag, QUEUE_TYPES, by_policy=False),
     Argument(QUEUE_TYPE, "queue_type", queue_type, QUEUE_TYPES, by_policy=False),
     Argument("x-delivery-limit", "delivery_limit", delivery_limit, by_operator=True),

@@ -22,7 +22,7 @@ QUORUM_DELIVERY_LIMIT = 20
 ALTERNATE_EXCHANGE = "alternate-exchange"
 
 _QUEUES = frozenset(("classic", "quorum", "stream"))
-_APPLY_TO: dict[str, frozenset[str]] = {
+APPLY_TO: dict[str, frozenset[str]] = {
     "all": _QUEUES | {"exchange"},
     "queues": _QUEUES,
     "classic_queues": frozenset(("classic",)),
@@ -114,8 +114,8 @@ class Policy:
     def __post_init__(self, stored: bool) -> None:
         """Check and read everything once."""
         check_name("policy", self.name)
-        if not isinstance(self.apply_to, str) or self.apply_to not in _APPLY_TO:
-            raise InvalidArgument(f"apply-to is one of {', '.join(_APPLY_TO)}, not '{self.apply_to}'")
+        if not isinstance(self.apply_to, str) or self.apply_to not in APPLY_TO:
+            raise InvalidArgument(f"apply-to is one of {', '.join(APPLY_TO)}, not '{self.apply_to}'")
         if type(self.priority) is not int or abs(self.priority) > PRIORITY_MAX:
             raise InvalidArgument(f"the priority of policy '{self.name}' is an integer of at most {PRIORITY_MAX}")
         if not isinstance(self.definition, Mapping):
@@ -130,7 +130,7 @@ class Policy:
 
     def matches(self, kind: str, name: str) -> bool:
         """Whether it applies to a "classic", "quorum" or "stream" queue, or to an "exchange", of that name."""
-        return kind in _APPLY_TO[self.apply_to] and self.problem is None and pattern(self.pattern).matches(name)
+        return kind in APPLY_TO[self.apply_to] and self.problem is None and pattern(self.pattern).matches(name)
 
     def settings(self, queue_type: str) -> dict[str, Any]:
         """The QueuePolicy fields that it sets on a queue of that type."""
@@ -170,14 +170,26 @@ class Policy:
         row = _BY_KEY.get(key)
         if key in WITHOUT_EFFECT:
             return None
-        if row is None and key != ALTERNATE_EXCHANGE:
+        if not recognised(key):
             raise InvalidArgument(f"'{key}' is not a recognised policy setting: remove it from policy '{self.name}'")
-        if self.operator and (row is None or not row.by_operator):
+        if not recognised(key, self.operator):
             raise InvalidArgument(f"'{key}' cannot be set by an operator policy: set it by a policy")
         try:
             return text(value) if row is None else row.parse(value)
         except ValueError as error:
             raise InvalidArgument(f"invalid value of '{key}' in policy '{self.name}': {error}") from None
+
+
+def recognised(key: str, operator: bool = False) -> bool:
+    """Whether a policy, or an operator policy, may have a setting of that name."""
+    row = _BY_KEY.get(key)
+    if key in WITHOUT_EFFECT:
+        return True
+    return (
+        row.by_operator
+        if operator and row is not None
+        else not operator and (row is not None or key == ALTERNATE_EXCHANGE)
+    )
 
 
 def best(policies: Iterable[Policy], kind: str, name: str) -> Policy | None:

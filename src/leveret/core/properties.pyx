@@ -41,7 +41,7 @@ cdef enum:
     CLUSTER_ID = 1 << 2
     UNDEFINED = 3
 
-cdef uint64_t EXPIRATION_MS_MAX = 0xFFFFFFFF    # RabbitMQ's limit, about 49 days
+cdef uint64_t EXPIRATION_MS_MAX = 315_360_000_000   # RabbitMQ's limit, ten years
 
 
 @cython.dataclasses.dataclass

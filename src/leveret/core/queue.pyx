@@ -393,12 +393,12 @@ cdef class Queue(Holder):
         return 0
 
     cdef int give_back(self, Held held, uint8_t how, uint64_t due_ms) except -1:
-        """A leased message was not settled: back to its place, now or later, unless it has had its chances."""
+        """A leased message was not settled: back to its place, unless it has had its chances, or its TTL of 0 its delivery."""
         cdef Engine engine = self.engine
         cdef uint64_t held_ms = min(engine.now_ms - held.delivered_ms, <uint64_t>0xFFFFFFFF)
         if self.max_deliveries and held.entry.deliveries >= self.max_deliveries:
             return engine.dead(self, held, DELIVERY_LIMIT)
-        if held.entry.expiry_ms and held.entry.expiry_ms <= engine.now_ms:
+        if held.entry.expiry_ms and held.entry.expiry_ms <= max(engine.now_ms, held.entry.enqueued_ms + 1):
             return engine.dead(self, held, expiry.reason_of(self, held))
         if held.entry.flags & TRACED and engine.tracer is not None:
             engine.tracer.tell_ended(self, held, engine.journal, how, False)

@@ -37,7 +37,9 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
         _declare_reply(channel, method, name)
     elif method.passive:
         channel.authorize("queue.declare-passive", {})
-        channel.declared(method, channel.queue(name))
+        queue = channel.queue(name)
+        queue.use()  # RabbitMQ starts the time of x-expires anew here as well
+        channel.declared(method, queue)
     else:
         _make(channel, method, name or queue_name())
 

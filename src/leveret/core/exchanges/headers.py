@@ -6,11 +6,12 @@
     all-with-x    as all                                    compared
     any-with-x    as any                                    compared
 
-A None argument asks only for presence. Values match when they are equal and of one kind: numbers are, whatever their
-type on the wire, but True is not 1.
+A None argument asks only for presence. Values match when they are equal and of one kind, as in RabbitMQ: numbers and
+timestamps (in seconds) are of one kind, and so are strings and byte arrays. True is not 1.
 """
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from leveret.core.equivalence import type_name
@@ -88,7 +89,20 @@ def _agrees(headers: Arguments, name: str, value: object) -> bool:
     """Whether one header is there as wanted."""
     if name not in headers:
         return False
-    return value is None or (_kind(headers[name]) is _kind(value) and headers[name] == value)
+    found = headers[name]
+    if value is None or type(found) is type(value):
+        return value is None or bool(found == value)
+    found, value = _comparable(found), _comparable(value)
+    return _kind(found) is _kind(value) and bool(found == value)
+
+
+def _comparable(value: object) -> object:
+    """Strings as their bytes, times as their seconds: RabbitMQ does not compare the types of fields."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    return int(value.timestamp()) if isinstance(value, datetime) else value
 
 
 def _kind(value: object) -> type:

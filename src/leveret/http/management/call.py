@@ -110,8 +110,8 @@ class Call:
         if default is MISSING:
             self.need(name)
         value = self.body.get(name, default)
-        if isinstance(value, str) and kind in (bool, int):
-            value = _spelled(value, kind)
+        if kind in (bool, int):
+            value = spelled(value, kind)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise BadRequest(f"{name} is not a {NAMES[kind]}: send one")
         return value
@@ -137,8 +137,10 @@ class Call:
         return int(text)
 
 
-def _spelled(text: str, kind: type) -> object:
-    """What rabbitmqadmin means by a text: it sends everything as text that it is given as such."""
+def spelled(text: Any, kind: type) -> Any:
+    """The boolean or integer that rabbitmqadmin sends as text; any other value as it is."""
+    if not isinstance(text, str):
+        return text
     if kind is bool:
         return {"true": True, "false": False}.get(text, text)
     return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 18 else text

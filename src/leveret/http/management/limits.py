@@ -6,11 +6,12 @@ from collections.abc import Awaitable
 
 from leveret.core.broker import Broker
 from leveret.http.management import users
-from leveret.http.management.call import Call
+from leveret.http.management.call import Call, spelled
 from leveret.http.management.listing import listed
 from leveret.http.management.refusals import BadRequest, done
 from leveret.http.management.rules import sees
 from leveret.http.management.site import Row
+from leveret.http.management.validation import invalid, pairs, term
 from leveret.http.router import Answer
 from leveret.security.users import UNLIMITED, User
 
@@ -18,11 +19,28 @@ OF_VHOST = ("max-connections", "max-queues")
 OF_USER = ("max-connections", "max-channels")
 
 
-def _name(call: Call, known: tuple[str, ...]) -> str:
-    """The limit that the path names."""
-    if call.named("limit") not in known:
-        raise BadRequest(f"the limit '{call.named('limit')}' is not known: use {' or '.join(known)}")
-    return call.named("limit")
+def _wrong(limits: Row, known: tuple[str, ...], where: str) -> str | None:
+    """What is wrong with limits, in RabbitMQ's words."""
+    unknown = {name: value for name, value in limits.items() if name not in known}
+    if unknown:
+        return f"Unrecognised terms {pairs(unknown)} in {where}"
+    for name, value in limits.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            return f"{name} should be a number, actually was {term(value)}"
+    return None
+
+
+def check_vhost(limits: Row) -> None:
+    """Refuse limits of a virtual host that do not exist or are no numbers."""
+    wrong = _wrong(limits, OF_VHOST, "limits")
+    if wrong is not None:
+        raise invalid(wrong)
+
+
+def _given(call: Call) -> Row:
+    """The limit that the path names, with its value."""
+    call.need("value")
+    return {call.named("limit"): spelled(call.body["value"], int)}
 
 
 # Virtual hosts
@@ -49,17 +67,21 @@ def _of_vhost(call: Call, name: str) -> Row:
 
 def put_vhost(call: Call) -> Answer | Awaitable[Answer]:
     """Set a limit; -1 is none."""
-    return _change_vhost(call, _name(call, OF_VHOST), call.field("value", int))
+    given = _given(call)
+    check_vhost(given)
+    return _change_vhost(call, given)
 
 
 def delete_vhost(call: Call) -> Answer | Awaitable[Answer]:
     """Remove a limit."""
-    return _change_vhost(call, _name(call, OF_VHOST), UNLIMITED)
+    removed = {call.named("limit"): UNLIMITED}
+    check_vhost(removed)
+    return _change_vhost(call, removed)
 
 
-def _change_vhost(call: Call, name: str, value: int) -> Answer | Awaitable[Answer]:
+def _change_vhost(call: Call, limits: Row) -> Answer | Awaitable[Answer]:
     def keep(core: Broker) -> Answer:
-        call.site.access.set_vhost_limits(call.home(core).name, {name: value})
+        call.site.access.set_vhost_limits(call.home(core).name, limits)
         return done()
 
     return call.change(keep)
@@ -86,17 +108,21 @@ def _of_user(user: User) -> Row:
 
 def put_user(call: Call) -> Answer | Awaitable[Answer]:
     """Set a limit; -1 is none."""
-    return _change_user(call, _name(call, OF_USER), call.field("value", int))
+    return _change_user(call, _given(call))
 
 
 def delete_user(call: Call) -> Answer | Awaitable[Answer]:
     """Remove a limit."""
-    return _change_user(call, _name(call, OF_USER), UNLIMITED)
+    return _change_user(call, {call.named("limit"): UNLIMITED})
 
 
-def _change_user(call: Call, name: str, value: int) -> Answer | Awaitable[Answer]:
+def _change_user(call: Call, limits: Row) -> Answer | Awaitable[Answer]:
+    wrong = _wrong(limits, OF_USER, "user-limits")
+    if wrong is not None:
+        raise BadRequest(wrong)
+
     def keep(core: Broker) -> Answer:
-        call.site.access.set_user_limits(users.find(call).name, {name: value})
+        call.site.access.set_user_limits(users.find(call).name, limits)
         return done()
 
     return call.change(keep)

@@ -7,12 +7,13 @@ from collections.abc import Awaitable
 from leveret.core.broker import Broker
 from leveret.core.parameters import all_parameters, drop_parameter, put_parameter
 from leveret.core.topology import Vhost
-from leveret.http.management import policies
+from leveret.http.management import limits, policies
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
-from leveret.http.management.refusals import BadRequest, Missing, answer, done
+from leveret.http.management.refusals import Missing, answer, done
 from leveret.http.management.rules import seen
 from leveret.http.management.site import Row, Site
+from leveret.http.management.validation import invalid
 from leveret.http.router import Answer
 
 CLUSTER_NAME = "cluster_name"
@@ -25,8 +26,8 @@ OPERATOR_POLICY = "operator_policy"
 
 def rows(site: Site, home: Vhost) -> list[Row]:
     """The parameters of a virtual host."""
-    limits = site.access.vhost_limits(home.name).values()
-    found = [{"component": LIMITS, "vhost": home.name, "name": "limits", "value": limits}] if limits else []
+    own = site.access.vhost_limits(home.name).values()
+    found = [{"component": LIMITS, "vhost": home.name, "name": "limits", "value": own}] if own else []
     for row in policies.rows(home, True):
         value = {key: row[key] for key in ("pattern", "definition", "priority", "apply-to")}
         found.append({"component": OPERATOR_POLICY, "vhost": home.name, "name": row["name"], "value": value})
@@ -71,11 +72,12 @@ def put(call: Call) -> Answer | Awaitable[Answer]:
         home = call.home(core)
         known = any((row["component"], row["name"]) == (component, call.named("name")) for row in rows(call.site, home))
         if component == LIMITS:
+            limits.check_vhost(value)
             call.site.access.set_vhost_limits(home.name, value)
         elif component == OPERATOR_POLICY:
             core.set_policy(home.name, policies.operator_policy(call.named("name"), value))
         else:
-            raise BadRequest(f"Validation failed\n\ncomponent {component} not found\n")
+            raise invalid(f"component {component} not found")
         return done(204 if known else 201)
 
     return call.change(keep)

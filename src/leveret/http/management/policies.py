@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from leveret.core.broker import Broker
 from leveret.core.policy import Policy
 from leveret.core.topology import Vhost
-from leveret.http.management.call import Call
+from leveret.http.management.call import Call, spelled
 from leveret.http.management.listing import listed, one
-from leveret.http.management.refusals import BadRequest, Missing, done
+from leveret.http.management.refusals import Missing, done
 from leveret.http.management.rules import seen
 from leveret.http.management.site import Row
+from leveret.http.management.validation import checked_policy, invalid, term
 from leveret.http.router import Answer
 
 Ask = Callable[[Call], Answer | Awaitable[Answer]]
@@ -33,7 +34,7 @@ def rows(home: Vhost, operator: bool) -> list[Row]:
 def operator_policy(name: str, value: Row) -> Policy:
     """The policy of an operator that a parameter is."""
     priority, apply_to = value.get("priority", 0), value.get("apply-to", "all")
-    return Policy(name, value.get("pattern", ""), priority, apply_to, value.get("definition", {}), operator=True)
+    return checked_policy(name, value.get("pattern", ""), priority, apply_to, value.get("definition", {}), True)
 
 
 def list_all(operator: bool) -> Ask:
@@ -81,16 +82,13 @@ def put(operator: bool) -> Ask:
 
     def ask(call: Call) -> Answer | Awaitable[Answer]:
         call.need("definition", "pattern")
-        if not call.field("definition", dict):
-            raise BadRequest("Validation failed\n\nno policy provided\n")
-        policy = Policy(
-            call.named("policy"),
-            call.field("pattern", str),
-            call.field("priority", int, 0),
-            call.field("apply-to", str, "all"),
-            call.field("definition", dict),
-            operator,
-        )
+        pattern, priority = call.body["pattern"], spelled(call.body.get("priority", 0), int)
+        if not isinstance(pattern, str):
+            raise invalid(f"pattern should be a binary but was {term(pattern)}")
+        if not isinstance(priority, int) or isinstance(priority, bool):
+            raise invalid(f"priority should be a number, actually was {term(priority)}")
+        apply_to, definition = call.body.get("apply-to", "all"), call.body["definition"]
+        policy = checked_policy(call.named("policy"), pattern, priority, apply_to, definition, operator)
 
         def keep(core: Broker) -> Answer:
             home = call.home(core)
