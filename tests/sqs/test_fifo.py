@@ -1,6 +1,7 @@
 """FIFO queues: order, groups, de-duplication, attempts."""
 
 from collections import defaultdict
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,42 @@ def test_content_is_what_is_compared_without_an_id(world: World) -> None:
     assert message["Attributes"]["MessageDeduplicationId"] == (
         "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
     )
+
+
+@pytest.mark.parametrize("protocol", ["json", "query"])
+@pytest.mark.parametrize("content_first", [True, False])
+def test_the_hash_of_a_body_as_an_id_is_a_duplicate_of_it(world: World, content_first: bool, protocol: str) -> None:
+    url = fifo(world)
+    content = {"MessageBody": "a"}
+    named = {"MessageBody": "b", "MessageDeduplicationId": sha256(b"a").hexdigest()}
+    sends = (content, named) if content_first else (named, content)
+    for each in sends:
+        assert getattr(world, protocol)("SendMessage", QueueUrl=url, MessageGroupId="g", **each).status == 200
+    assert world.bodies(url) == [sends[0]["MessageBody"]]
+
+
+def test_an_id_that_is_a_body_is_no_duplicate_of_it(world: World) -> None:
+    url = fifo(world)
+    world.send(url, "a", MessageGroupId="g")
+    world.send(url, "b", MessageGroupId="g", MessageDeduplicationId="a")
+    assert world.bodies(url) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("before", "after"), [("queue", "messageGroup"), ("messageGroup", "queue")])
+def test_the_scope_of_duplicates_is_that_of_the_creation(tmp_path: Path, before: str, after: str) -> None:
+    """As at AWS: another scope is told from then on, and the queue goes on as it was made."""
+    world = World(str(tmp_path))
+    try:
+        url = fifo(world, DeduplicationScope=before)
+        world.send(url, "a", MessageGroupId="g")
+        world.do("SetQueueAttributes", QueueUrl=url, Attributes={"DeduplicationScope": after})
+        for group in "hi":
+            assert world.attributes(url)["DeduplicationScope"] == after
+            world.send(url, "a", MessageGroupId=group)
+            world.restart()
+        assert world.bodies(url) == (["a"] if before == "queue" else ["a"] * 3)
+    finally:
+        world.end()
 
 
 def test_a_purge_forgets_what_was_sent(world: World) -> None:

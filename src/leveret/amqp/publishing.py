@@ -11,7 +11,7 @@ from leveret.amqp.names import REPLY_TO
 from leveret.amqp.replies import Reply
 from leveret.core.arguments import sent_delay_ms
 from leveret.core.deadletter import all_keys, without_client_deaths
-from leveret.core.dedup import digest
+from leveret.core.dedup import content_id, digest
 from leveret.core.errors import InvalidArgument, MessageTooLarge, PreconditionFailed
 from leveret.core.filters import GROUP_HEADER
 from leveret.core.properties import ABSENT, INVALID, content, decode_header, scan_header
@@ -198,7 +198,7 @@ class Publish:
         if given is not None:
             return digest(given, scope)
         if policy is not None and policy.content_dedup:
-            return digest(self.content[self._header_len :], scope)
+            return digest(content_id(self.content[self._header_len :]), scope)
         return None
 
 

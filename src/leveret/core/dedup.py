@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 
 DIGEST_BYTES = 16
 KEYS_MAX = 10_000_000  # a window of many days with a key per message must not take all memory
@@ -14,6 +14,11 @@ def digest(key: str | bytes, group: str | None = None) -> bytes:
     if group is not None:
         hashed.update(b"\0" + group.encode())
     return hashed.digest()
+
+
+def content_id(body: bytes) -> str:
+    """The de-duplication id of a message that is known by its body: its SHA-256, as SQS has it."""
+    return sha256(body).hexdigest()
 
 
 class Dedup:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.deadletter import OWNED
-from leveret.core.dedup import digest
+from leveret.core.dedup import content_id, digest
 from leveret.core.errors import InvalidArgument, MessageTooLarge
 from leveret.core.policy import QueuePolicy
 from leveret.core.properties import Properties, content, scan_header
@@ -116,7 +116,7 @@ def _key(message: Outgoing, data: bytes, policy: QueuePolicy | None) -> bytes | 
     if message.dedup_id is not None:
         return digest(message.dedup_id, scope)
     if policy is not None and policy.content_dedup:
-        return digest(data, scope)
+        return digest(content_id(data), scope)
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from leveret.core import deadletter
 from leveret.core.arguments import sent_delay_ms
 from leveret.core.broker import Broker
-from leveret.core.dedup import digest
+from leveret.core.dedup import content_id, digest
 from leveret.core.errors import (
     AccessRefused,
     DiskFull,
@@ -237,7 +237,9 @@ def _key(row: Row, policy: QueuePolicy) -> bytes | None:
     scope = headers.get(GROUP) if policy.dedup_scope == "group" else None
     if row.message.key is not None:
         return digest(headers[DEDUP], scope)
-    return digest(row.body if row.sent is None else row.sent, scope) if policy.content_dedup else None
+    if not policy.content_dedup:
+        return None
+    return digest(content_id(row.body if row.sent is None else row.sent), scope)
 
 
 def _identity(row: Row) -> tuple[int, int]:

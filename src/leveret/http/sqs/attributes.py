@@ -125,6 +125,8 @@ ATTRIBUTES: dict[str, Attribute] = {
     ),
     "FifoThroughputLimit": Attribute(one_of("perQueue", "perMessageGroupId"), "perQueue", fifo=True),
 }
+FIXED = frozenset(("DeduplicationScope",))
+"""Attributes with an effect that their value at the creation of a queue has for ever, as at AWS."""
 COUNTED = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed")
 READ_ONLY = ("QueueArn", "CreatedTimestamp", "LastModifiedTimestamp", *COUNTED)
 READABLE = frozenset((*ATTRIBUTES, *READ_ONLY))
@@ -148,10 +150,15 @@ def check_attributes(given: dict[str, str], fifo: bool) -> dict[str, str]:
     return {name: value.lower() if ATTRIBUTES[name].check is _boolean else value for name, value in given.items()}
 
 
+def is_kept(name: str) -> bool:
+    """Whether an attribute is kept beside the queue."""
+    return name in FIXED or not ATTRIBUTES[name].argument
+
+
 def check_kept(given: dict[str, str], queue: str) -> dict[str, str]:
     """The attributes of a queue that are kept beside it, checked; others are refused."""
     for name in given:
-        if name in ATTRIBUTES and ATTRIBUTES[name].argument:
+        if name in ATTRIBUTES and not is_kept(name):
             raise SqsError("InvalidAttributeName", f"{name} is an argument of the queue: give it there.")
     return check_attributes({name: value for name, value in given.items() if value != ""}, queue.endswith(".fifo"))
 

@@ -1,9 +1,9 @@
 """A message on its way in: what SendMessage says, checked, as the core takes it."""
 
 import re
-from hashlib import sha256
 from typing import Any, NamedTuple
 
+from leveret.core.dedup import content_id
 from leveret.core.dedup import digest as dedup_key
 from leveret.core.properties import Properties, content, encode_header
 from leveret.core.publish import group_key
@@ -185,11 +185,10 @@ def _dedup(queue: SqsQueue, data: bytes, group: str | None, given: str | None) -
     policy = queue.core.policy
     scope = group if policy.dedup_scope == "group" else None
     purges = f"\0{purges}" if (purges := queue.details["purges"]) else ""
-    if given is not None:
-        return given, dedup_key(given + purges, scope)
-    if not policy.content_dedup:
+    if given is None and not policy.content_dedup:
         raise invalid(NO_DEDUPLICATION)
-    return sha256(data).hexdigest(), dedup_key(data + purges.encode(), scope)
+    known = content_id(data) if given is None else given
+    return known, dedup_key(known + purges, scope)
 
 
 def _delay_ms(queue: SqsQueue, given: Parameters) -> int | None:

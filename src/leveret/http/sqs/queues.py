@@ -11,7 +11,7 @@ from leveret.core.catalog import Kind
 from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.broker import Broker
 from leveret.embedded.queue import Queue
-from leveret.http.sqs.attributes import ATTRIBUTES, core_arguments, core_attributes, defaults
+from leveret.http.sqs.attributes import FIXED, core_arguments, core_attributes, defaults, is_kept
 from leveret.http.sqs.errors import SqsError
 from leveret.http.sqs.redrive_policy import NAMES, RedrivePolicy, read_redrive_policy
 from leveret.http.sqs.settings import Settings
@@ -169,11 +169,14 @@ class Queues:
         return queue
 
     def change(self, queue: SqsQueue, attributes: dict[str, str]) -> None:
-        """Set attributes; an empty one is taken away."""
-        kept = {**queue.kept, **{name: value for name, value in attributes.items() if not ATTRIBUTES[name].argument}}
+        """Set attributes; an empty one is taken away. What is fixed at the creation is told, and has no effect."""
+        now = core_attributes(queue.core.policy, queue.fifo)
+        kept = {**queue.kept, **{name: value for name, value in attributes.items() if is_kept(name)}}
+        kept = {name: value for name, value in kept.items() if now.get(name) != value}
         queue.details |= {"attributes": kept, "modified_s": self._core.now_ms // 1000}
         self.keep(queue)
-        arguments = {**(queue.core.arguments or {}), **core_arguments(attributes)}
+        changes = {name: value for name, value in attributes.items() if name not in FIXED}
+        arguments = {**(queue.core.arguments or {}), **core_arguments(changes)}
         if "RedrivePolicy" in attributes:
             self._note_target(queue.name, attributes)
             arguments = self._redriven(queue, arguments)
