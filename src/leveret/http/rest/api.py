@@ -129,6 +129,7 @@ class RestApi:
 
     def perform(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
         """Do what is asked for, if the caller may; what has a key that no queue remembers, once."""
+        call.read_path()
         self.allow(operation, call)
         if self._idempotency is None or operation.method == "GET" or operation.keyed:
             return self.do(operation, call)

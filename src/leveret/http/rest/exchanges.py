@@ -9,12 +9,12 @@ from leveret.core.jsonable import decode_table
 from leveret.embedded.exchange import Exchange
 from leveret.embedded.outgoing import Outgoing
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import Choice, Flag, Record, Table, Text, Whole
+from leveret.http.rest.fields import Choice, Flag, Name, Record, Table, Text, Whole
 from leveret.http.rest.leases import DONE
 from leveret.http.rest.messages import KEY_HELP
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
-from leveret.http.rest.shapes import MESSAGE_FIELDS, SHORT_CHARS_MAX, idempotency_key, outgoing, trace_context
+from leveret.http.rest.shapes import BODIES, MESSAGE_FIELDS, SHORT_CHARS_MAX, idempotency_key, outgoing, trace_context
 
 BINDINGS_MAX = 10_000  # in one answer
 TOPIC = "topic"
@@ -141,9 +141,9 @@ _EXCHANGE = {"type": "object", "required": ["name", "type", "durable", "auto_del
 _BINDING = Record(
     "A binding.",
     {
-        "destination": Text("The queue or exchange that gets messages.", SHORT_CHARS_MAX, 1, required=True),
+        "destination": Name("The queue or exchange that gets messages.", required=True),
         "destination_type": Choice("Which of both; default: queue.", "queue", "exchange"),
-        "routing_key": Text("Which messages; what it means depends on the exchange.", SHORT_CHARS_MAX),
+        "routing_key": Name("Which messages; what it means depends on the exchange.", 0),
         "arguments": Table("For headers exchanges and others.", ARGUMENTS_MAX),
     },
 )
@@ -208,7 +208,7 @@ OPERATIONS = (
             201: ("It is on the disk.", {"type": "object"}),
             200: ("No queue is bound that it matches: nobody has it.", {"type": "object"}),
         },
-        body=Record("A message.", {**MESSAGE_FIELDS, "routing_key": Text("Which queues get it.", SHORT_CHARS_MAX)}),
+        body=Record("A message.", {**MESSAGE_FIELDS, "routing_key": Name("Which queues get it.", 0)}, BODIES),
         headers=KEY_HELP,
     ),
     Operation(

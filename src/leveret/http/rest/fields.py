@@ -6,11 +6,13 @@ Written by hand and not with a validation framework: reading a message takes abo
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from leveret.core.errors import InvalidArgument
+from leveret.core.names import NAME_BYTES_MAX
 from leveret.http.json_reader import read_json
 from leveret.http.request import Request
 
@@ -107,6 +109,38 @@ class Text(Field):
         return value
 
 
+class Pattern(Text):
+    """Text that a regular expression matches as a whole; `words` tell a client what the expression allows."""
+
+    def __init__(self, help: str, expression: re.Pattern[str], words: str, chars_max: int, **options: Any) -> None:
+        """The expression is one that Python and ECMA 262, which JSON Schema refers to, read in the same way."""
+        super().__init__(help, chars_max, 1, pattern=f"^(?:{expression.pattern})$", **options)
+        self._expression = expression
+        self._words = words
+
+    def check(self, name: str, value: Any) -> str:
+        """See Field."""
+        text = super().check(name, value)
+        if not self._expression.fullmatch(text):
+            raise InvalidArgument(f"{name} is {self._words}, not {_shown(text)}")
+        return text
+
+
+class Name(Text):
+    """A name that AMQP can carry: limited in bytes of UTF-8, which JSON Schema cannot express; see `description`."""
+
+    def __init__(self, help: str, chars_min: int = 1, **options: Any) -> None:
+        """As core/names.py limits it."""
+        super().__init__(f"{help} At most {NAME_BYTES_MAX} bytes of UTF-8.", NAME_BYTES_MAX, chars_min, **options)
+
+    def check(self, name: str, value: Any) -> str:
+        """See Field."""
+        text = super().check(name, value)
+        if not text.isascii() and len(text.encode()) > NAME_BYTES_MAX:
+            raise InvalidArgument(f"{name} has over {NAME_BYTES_MAX} bytes of UTF-8, which is the limit: shorten it")
+        return text
+
+
 class Choice(Field):
     """One of some words."""
 
@@ -176,17 +210,36 @@ class Listed(Field):
 class Record(Field):
     """An object with known fields; one that is unknown is refused, since it would be without effect."""
 
-    def __init__(self, help: str, fields: Mapping[str, Field], **options: Any) -> None:
-        """These fields."""
+    def __init__(
+        self,
+        help: str,
+        fields: Mapping[str, Field],
+        one_of: tuple[str, ...] = (),
+        needs: Mapping[str, str] | None = None,
+        count_min: int = 0,
+        **options: Any,
+    ) -> None:
+        """Exactly one of `one_of` is given, each field in `needs` only with another one, and `count_min` in all."""
         self.fields = dict(fields)
+        self._one_of = one_of
+        self._needs = needs or {}
+        self._count_min = count_min
         self._required = frozenset(name for name, field in fields.items() if field.required)
-        schema: Schema = {
-            "properties": {name: field.schema for name, field in fields.items()},
-            "additionalProperties": False,
-        }
+        super().__init__(help, type="object", additionalProperties=False, **options)
+        self.schema["properties"] = {name: field.schema for name, field in fields.items()}
         if self._required:
-            schema["required"] = sorted(self._required)
-        super().__init__(help, type="object", **schema, **options)
+            self.schema["required"] = sorted(self._required)
+        if one_of:
+            self.schema["oneOf"] = [{"required": [name]} for name in one_of]
+        if count_min:
+            self.schema["minProperties"] = count_min
+        if self._needs:
+            self.schema["dependentRequired"] = {name: [other] for name, other in self._needs.items()}
+
+    @property
+    def needs_some(self) -> bool:
+        """Whether an object without fields is refused, so that a body is required."""
+        return bool(self._required or self._one_of or self._count_min)
 
     def check(self, name: str, value: Any) -> dict[str, Any]:
         """See Field."""
@@ -197,7 +250,7 @@ class Record(Field):
             found = {key: known[key].read(key, each) for key, each in value.items()}
         except KeyError:
             raise self._unknown(value) from None
-        self._check_required(found)
+        self._check_given(found)
         return found
 
     def parse_all(self, query: Mapping[str, str]) -> dict[str, Any]:
@@ -205,13 +258,20 @@ class Record(Field):
         if not query.keys() <= self.fields.keys():
             raise self._unknown(query)
         found = {key: self.fields[key].parse(key, text) for key, text in query.items()}
-        self._check_required(found)
+        self._check_given(found)
         return found
 
-    def _check_required(self, found: Mapping[str, Any]) -> None:
+    def _check_given(self, found: Mapping[str, Any]) -> None:
         missing = self._required - found.keys()
         if missing:
             raise InvalidArgument(f"{min(missing)} is missing: {self.fields[min(missing)].schema['description']}")
+        if self._one_of and sum(name in found for name in self._one_of) != 1:
+            raise InvalidArgument(f"{' and '.join(self._one_of)} exclude each other: give one of them")
+        if len(found) < self._count_min:
+            raise InvalidArgument(f"at least {self._count_min} of {', '.join(self.fields)} is given: add one")
+        for name, other in self._needs.items():
+            if name in found and other not in found:
+                raise InvalidArgument(f"{name} is given without {other}: give both")
 
     def _unknown(self, given: Mapping[str, Any]) -> InvalidArgument:
         """The refusal of a field that does not exist."""

@@ -95,8 +95,6 @@ def declare(call: Call) -> Any:
 def reset(call: Call) -> Any:
     """Read on from elsewhere."""
     stream, body = call.stream, call.body
-    if ("to" in body) == ("timestamp" in body):
-        raise InvalidArgument("a group is reset to earliest, to latest or to a timestamp: give to or timestamp")
     target = body["to"] if "to" in body else round(body["timestamp"] * 1000)
 
     def change(core: Core) -> Response:
@@ -235,6 +233,7 @@ OPERATIONS = (
                 "to": Choice("The oldest record, or after the newest one.", "earliest", "latest"),
                 "timestamp": Number("Or the first record of a time: seconds since 1970.", 0, TIMESTAMP_S_MAX),
             },
+            ("to", "timestamp"),
         ),
         audited=True,
     ),

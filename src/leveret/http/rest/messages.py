@@ -3,6 +3,7 @@
 from typing import Any
 
 from leveret.embedded.managed import STATES
+from leveret.embedded.outgoing import NAME_CHARS_MAX
 from leveret.embedded.queue import Queue
 from leveret.http.desk import ANSWER_BYTES_MAX
 from leveret.http.response import Response, json_response
@@ -23,10 +24,13 @@ from leveret.http.rest.shapes import (
 BATCH_MAX = 1_000
 BROWSE_MAX = 1_000
 BROWSE_DEFAULT = 100
-KEY_HELP = {
-    "Idempotency-Key": "A repeated request with the same key sends nothing and gets the same message_id.",
-    "traceparent": "The trace that the message belongs to, unless its own headers say so (W3C Trace Context).",
-    "tracestate": "What goes with it.",
+_TRACE = "The trace that the message belongs to, unless its own headers say so (W3C Trace Context)."
+KEY_HELP: dict[str, Field] = {
+    "Idempotency-Key": Text(
+        "A repeated request with the same key sends nothing and gets the same message_id.", NAME_CHARS_MAX, 1
+    ),
+    "traceparent": Field(_TRACE, type="string"),
+    "tracestate": Field("What goes with it.", type="string"),
 }
 FULL = "the queue is at its limit: let consumers work, or raise max_length"
 

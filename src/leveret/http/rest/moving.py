@@ -6,11 +6,11 @@ from typing import Any
 from leveret.core.errors import InvalidArgument, MessageNotFound
 from leveret.http.desk import ANSWER_BYTES_MAX
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import Flag, Listed, Number, Record, Text, Whole
+from leveret.http.rest.fields import Field, Flag, Listed, Name, Number, Record, Text, Whole
 from leveret.http.rest.leases import DONE
 from leveret.http.rest.messages import BROWSE_DEFAULT, BROWSE_MAX, CONDITIONS, ENCODING, HEADERS
-from leveret.http.rest.operation import Answer, Call, Need, Operation
-from leveret.http.rest.shapes import LOOKED_AT, SHORT_CHARS_MAX, looked_at
+from leveret.http.rest.operation import ID_CHARS_MAX, Answer, Call, Need, Operation
+from leveret.http.rest.shapes import LOOKED_AT, looked_at
 
 REDRIVE_S_MAX = 300  # that a redrive with a rate may take: the client waits for it
 REDRIVEN_MAX = 10_000_000
@@ -43,9 +43,9 @@ async def redrive(call: Call) -> Answer:
     to, rate, limit = body.get("to"), body.get("rate_per_second"), body.get("limit")
     if to is not None:
         call.check("write", "queue", to)
-    if rate is not None and (limit is None or limit / rate > REDRIVE_S_MAX):
+    if rate is not None and limit / rate > REDRIVE_S_MAX:
         raise InvalidArgument(
-            f"with a rate_per_second there is a limit, of at most {REDRIVE_S_MAX} seconds at that rate: repeat the call"
+            f"the limit takes over {REDRIVE_S_MAX} seconds at this rate_per_second: lower it, and repeat the call"
         )
     queue, conditions, dry_run = call.queue, conditions_of(body), body.get("dry_run", False)
     moved = await call.scans.run(lambda: queue.redrive(to, limit=limit, rate=rate, dry_run=dry_run, **conditions))
@@ -70,15 +70,15 @@ async def discard(call: Call) -> Answer:
 
 LIMIT = Whole("How many at most.", 1, REDRIVEN_MAX)
 DRY_RUN = Flag("Only count.")
-FILTER = Record(
-    "Conditions, all of which a message must meet.",
-    {
-        **CONDITIONS,
-        "headers": HEADERS,
-        "message_ids": Listed("Only these.", Text("An id.", 255, 1), 1_000),
-        "numbers": Listed("As Spark has them in `offset`.", Whole("A number.", 1, SEQ_MAX), 1_000),
-    },
-)
+_CONDITIONS: dict[str, Field] = {
+    **CONDITIONS,
+    "headers": HEADERS,
+    "message_ids": Listed("Only these.", Text("An id.", ID_CHARS_MAX, 1), 1_000),
+    "numbers": Listed("As Spark has them in `offset`.", Whole("A number.", 1, SEQ_MAX), 1_000),
+}
+_FILTER_HELP = "Conditions, all of which a message must meet."
+FILTER = Record(_FILTER_HELP, _CONDITIONS)
+DISCARD_FILTER = Record(_FILTER_HELP, _CONDITIONS, count_min=1, required=True)
 OPERATIONS = (
     Operation(
         "GET",
@@ -108,12 +108,13 @@ OPERATIONS = (
         body=Record(
             "Which ones, where to, and how fast.",
             {
-                "to": Text("The queue that they are moved to.", SHORT_CHARS_MAX, 1),
+                "to": Name("The queue that they are moved to."),
                 "limit": LIMIT,
                 "rate_per_second": Number("How many in a second at most.", 0.01, 1e6),
                 "dry_run": DRY_RUN,
                 "filter": FILTER,
             },
+            needs={"rate_per_second": "limit"},
         ),
         audited=True,
         bulk=True,
@@ -125,7 +126,7 @@ OPERATIONS = (
         discard,
         Need("configure"),
         {200: ("How many met them.", {"type": "object"})},
-        body=Record("Which ones.", {"limit": LIMIT, "dry_run": DRY_RUN, "filter": FILTER}),
+        body=Record("Which ones.", {"limit": LIMIT, "dry_run": DRY_RUN, "filter": DISCARD_FILTER}),
         audited=True,
         bulk=True,
     ),

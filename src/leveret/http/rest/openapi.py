@@ -3,31 +3,40 @@
 from collections.abc import Iterable
 from typing import Any
 
-from leveret.embedded.broker import VHOST
+from leveret.embedded.outgoing import NAME_CHARS_MAX
 from leveret.http.idempotency import KEY_HELP
-from leveret.http.problem import PROBLEM
+from leveret.http.problem import PROBLEM, RETRIED
 from leveret.http.response import JSON
-from leveret.http.rest.operation import Operation
+from leveret.http.rest.fields import Text
+from leveret.http.rest.operation import PATH_FIELDS, VHOST_FIELD, Operation
 from leveret.version import version
 
 Json = dict[str, Any]
-VHOST_HELP = "The virtual host that the names are in."
+KEY = Text(KEY_HELP, NAME_CHARS_MAX, 1)
 
 BYTES = "application/octet-stream"
+REFUSED = 400  # and above
 REFUSALS = {
-    "400": "The request makes no sense as it is.",
-    "401": "Nobody is logged in.",
-    "403": "The caller may not do this.",
-    "404": "It is not there.",
-    "409": "It contradicts what there is, or the lease has ended.",
-    "413": "The body is too large.",
-    "414": "The path and the query are too long.",
-    "422": "This kind of queue or broker does not do that; or the Idempotency-Key was used with another body.",
-    "431": "The headers are too large.",
-    "429": "Too many requests, or a limit is reached: wait as long as Retry-After says.",
-    "503": "The server is stopping, or has too much to do.",
-    "507": "The disk is full.",
+    400: "The request does not match this document, or contradicts itself.",
+    401: "The request has no credentials, or wrong ones.",
+    403: "The user has no permission for this, or the request comes from a page of another origin.",
+    404: "The virtual host, or what the path names, does not exist.",
+    408: "The request was not complete in time.",
+    409: "It contradicts the state of the server, or the lease has ended.",
+    413: "The body or the message is too large.",
+    414: "The path and the query are too long.",
+    417: "The server does not know the expectation of the header Expect.",
+    421: "The header Host has a name that this server does not answer to.",
+    422: "This kind of queue or broker does not do that; or the Idempotency-Key was used with another body.",
+    429: "Too many requests, or a limit is reached: wait as long as Retry-After says.",
+    431: "The headers are too large.",
+    500: "The server failed; its log has the cause.",
+    502: "Another server, which this one asked, did not answer.",
+    503: "The server is stopping, or overloaded: wait as long as Retry-After says.",
+    507: "The disk is full.",
 }
+"""What any operation may answer. 405 is not among them: it is for methods that a path does not have."""
+RETRY_AFTER: Json = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
 PROBLEM_SCHEMA: Json = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
@@ -56,6 +65,7 @@ def document(operations: Iterable[Operation]) -> Json:
                 "basic": {"type": "http", "scheme": "basic"},
             },
             "schemas": {"Problem": PROBLEM_SCHEMA},
+            "responses": {str(status): _refusal(status, text) for status, text in REFUSALS.items()},
         },
     }
 
@@ -66,14 +76,14 @@ def _operation(operation: Operation) -> Json:
         "operationId": operation.run.__name__ + _noun(operation.path),
         "tags": [operation.path.split("/")[1]],
         "parameters": [*_parameters(operation)],
-        "responses": {**{str(status): _answer(*row) for status, row in operation.answers.items()}, **_refusals()},
+        "responses": {**_answers(operation), **_refusals()},
     }
     if operation.need is not None:
         scope = f"{operation.need.access}:{{{operation.need.kind}}}"
         described["description"] = f"Needs {operation.need.access} access to the {operation.need.kind}: scope {scope}."
     if operation.body is not None:
-        required = "required" in operation.body.schema
-        described["requestBody"] = {"required": required, "content": {JSON: {"schema": operation.body.schema}}}
+        content = {JSON: {"schema": operation.body.schema}}
+        described["requestBody"] = {"required": operation.body.needs_some, "content": content}
     if operation.upload is not None:
         schema = {"type": "string", "format": "binary", "description": operation.upload}
         described["requestBody"] = {"required": True, "content": {BYTES: {"schema": schema}}}
@@ -88,26 +98,33 @@ def _noun(path: str) -> str:
 def _parameters(operation: Operation) -> Iterable[Json]:
     for part in operation.path.split("/"):
         if part.startswith("{"):
-            schema = {"type": "string", "minLength": 1, "maxLength": 255}
-            yield {"name": part[1:-1], "in": "path", "required": True, "schema": schema}
+            yield {"name": part[1:-1], "in": "path", "required": True, "schema": PATH_FIELDS[part[1:-1]].schema}
     for name, field in operation.query.fields.items() if operation.query else ():
         yield {"name": name, "in": "query", "required": field.required, "schema": field.schema}
-    if operation.tag is None:
-        schema = {"type": "string", "minLength": 1, "maxLength": 255, "default": VHOST}
-        yield {"name": "vhost", "in": "query", "required": False, "description": VHOST_HELP, "schema": schema}
-    repeatable = {} if operation.method == "GET" else {"Idempotency-Key": KEY_HELP}
-    for name, help in {**repeatable, **operation.headers}.items():
-        schema = {"type": "string", "minLength": 1, "maxLength": 1024}
-        yield {"name": name, "in": "header", "required": False, "description": help, "schema": schema}
+    yield {"name": "vhost", "in": "query", "required": False, "schema": VHOST_FIELD.schema}
+    repeatable = {} if operation.method == "GET" else {"Idempotency-Key": KEY}
+    for name, field in {**repeatable, **operation.headers}.items():
+        yield {"name": name, "in": "header", "required": False, "schema": field.schema}
 
 
-def _answer(text: str, schema: Any) -> Json:
+def _answers(operation: Operation) -> Json:
+    return {str(status): _answer(status, *row) for status, row in operation.answers.items()}
+
+
+def _answer(status: int, text: str, schema: Any) -> Json:
     """An answer; one that is not JSON says so in its schema."""
+    if status >= REFUSED:
+        return _refusal(status, text)
     if schema is None:
         return {"description": text}
     return {"description": text, "content": {schema.get("contentMediaType", JSON): {"schema": schema}}}
 
 
 def _refusals() -> Json:
+    return {str(status): {"$ref": f"#/components/responses/{status}"} for status in REFUSALS}
+
+
+def _refusal(status: int, text: str) -> Json:
     content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {status: {"description": text, "content": content} for status, text in REFUSALS.items()}
+    headers = {"headers": RETRY_AFTER} if status in RETRIED else {}
+    return {"description": text, **headers, "content": content}

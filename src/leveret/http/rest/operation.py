@@ -13,15 +13,40 @@ from leveret.embedded.stream import Stream as EmbeddedStream
 from leveret.http.desk import Desk
 from leveret.http.request import Request
 from leveret.http.response import Response, Stream
-from leveret.http.rest.fields import Record
+from leveret.http.rest.fields import Field, Name, Pattern, Record, Text, Whole
 from leveret.security.access import Access
 from leveret.security.identity import Identity
 from leveret.security.permissions import Access as Verb
 from leveret.security.permissions import Resource
 from leveret.sink.sinks import Sinks
+from leveret.sink.staging import PART, PIECES_MAX
 from leveret.telemetry.audit import Audit
 
 SCANS_MAX = 4
+SINK_CHARS_MAX = 200
+PART_CHARS_MAX = 64
+BATCH_MAX = (1 << 53) - 1  # the largest whole number that JSON has in every language
+ID_CHARS_MAX = 255
+
+
+def part_name(**options: Any) -> Field:
+    """The name of a part of a batch, in a path or in a body."""
+    return Pattern("The name of a part.", PART, "1 to 64 letters, digits, _ and -", PART_CHARS_MAX, **options)
+
+
+PATH_FIELDS: dict[str, Field] = {
+    "queue": Name("The queue."),
+    "exchange": Name("The exchange."),
+    "stream": Name("The stream."),
+    "group": Name("The group."),
+    "message_id": Text("The message_id.", ID_CHARS_MAX, 1),
+    "sink": Text("The sink.", SINK_CHARS_MAX, 1),
+    "part": part_name(),
+    "piece": Whole("The number of the piece.", 0, PIECES_MAX - 1),
+    "batch": Whole("The number of the batch.", 0, BATCH_MAX),
+}
+"""The parameters that paths may have: what the server checks is what the OpenAPI document says."""
+VHOST_FIELD = Name("The virtual host that the names are in.", default=VHOST)
 
 T = TypeVar("T")
 Answer = Response | Stream
@@ -50,7 +75,7 @@ class Operation(NamedTuple):
     answers: Mapping[int, tuple[str, Mapping[str, Any] | None]]
     body: Record | None = None
     query: Record | None = None
-    headers: Mapping[str, str] = {}
+    headers: Mapping[str, Field] = {}
     audited: bool = False
     bulk: bool = False
     """Whether the audit log says which messages were meant, and how many there were."""
@@ -90,7 +115,19 @@ class Scans:
 class Call:
     """One request as operations see it."""
 
-    __slots__ = ("access", "audit", "body", "desk", "identity", "query", "request", "scans", "sinks", "vhost")
+    __slots__ = (
+        "access",
+        "audit",
+        "body",
+        "desk",
+        "identity",
+        "parameters",
+        "query",
+        "request",
+        "scans",
+        "sinks",
+        "vhost",
+    )
 
     def __init__(
         self,
@@ -113,6 +150,17 @@ class Call:
         self.vhost = request.query.get("vhost", VHOST) if request.raw_query else VHOST
         self.body: dict[str, Any] = {}
         self.query: dict[str, Any] = {}
+        self.parameters: dict[str, Any] = {}
+        """The parameters of the path, checked and converted."""
+
+    def read_path(self) -> None:
+        """Check the parameters of the path and the virtual host."""
+        if self.request.raw_query:
+            VHOST_FIELD.check("vhost", self.vhost)
+        self.parameters = {
+            name: PATH_FIELDS[name].parse(f"the {name} in the path", text)
+            for name, text in self.request.parameters.items()
+        }
 
     @property
     def owner(self) -> str:

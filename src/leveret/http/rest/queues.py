@@ -12,7 +12,7 @@ from leveret.embedded.declare import DAY_S, OPTIONS, changed_arguments
 from leveret.embedded.managed import ManagedQueue
 from leveret.http.request import Refusal
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import NOTHING, Choice, Field, Flag, Number, Record, Table, Text, Whole
+from leveret.http.rest.fields import NOTHING, Choice, Field, Flag, Name, Number, Record, Table, Text, Whole
 from leveret.http.rest.leases import DONE
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX
@@ -43,7 +43,7 @@ def _word(help: str, *words: str) -> Choice:
 SETTINGS: dict[str, Field] = {
     "visibility_timeout": _seconds("How long a message is taken for; default: 30."),
     "max_retries": _count("How often a message is handed out before it is a dead letter; 3 if there is dead_letter."),
-    "dead_letter": Text("The queue for dead letters, made if need be.", SHORT_CHARS_MAX, 1, nullable=True),
+    "dead_letter": Name("The queue for dead letters, made if need be.", nullable=True),
     "max_priority": _count("The highest priority; default: 10.", 1, 255),
     "priority_mode": _word("Who comes first; default: strict.", "strict", "weighted", "ageing"),
     "ageing": _seconds("In which a message that waits rises by one priority."),
@@ -286,7 +286,7 @@ OPERATIONS = (
         Need("configure"),
         {200: ("It has these settings from now on.", _QUEUE), 412: ("Somebody else was quicker.", None)},
         body=Record("The settings that change; null: none.", SETTINGS),
-        headers={"If-Match": "The ETag of the settings that are meant to be changed."},
+        headers={"If-Match": Field("The ETag of the settings that are meant to be changed.", type="string")},
         audited=True,
     ),
     Operation("GET", "/queues/{queue}", "Look at a queue", get, Need("read"), {200: ("The queue.", _QUEUE)}),

@@ -16,6 +16,7 @@ from leveret.http.rest.leases import WAIT_S_MAX
 from leveret.http.rest.messages import BATCH_MAX, ENCODING
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.shapes import (
+    BODIES,
     MESSAGE_FIELDS,
     SHORT_CHARS_MAX,
     attributes_of,
@@ -44,6 +45,7 @@ RECORD = Record(
         "sequence": Whole("The number of the record; each one is higher than the one before.", 0, OFFSET_MAX),
         "filter": Text("A value that readers can ask for.", SHORT_CHARS_MAX, 1),
     },
+    BODIES,
 )
 LIMITS: dict[str, Field] = {
     "max_records": Whole(f"How many at most; default: {READ_RECORDS}.", 1, READ_RECORDS_MAX),

@@ -3,27 +3,22 @@
 from leveret.core.errors import InvalidArgument, NotSupported
 from leveret.http.response import Response, json_response
 from leveret.http.rest.exchanges import check_topic
-from leveret.http.rest.fields import Choice, Flag, Listed, Record, Text, Whole
+from leveret.http.rest.fields import Choice, Flag, Listed, Name, Record, Text, Whole
 from leveret.http.rest.leases import DONE
-from leveret.http.rest.operation import Answer, Call, Kind, Operation
+from leveret.http.rest.operation import SINK_CHARS_MAX, Answer, Call, Kind, Operation, part_name
 from leveret.sink.ledger import Share, Sink
-from leveret.sink.pieces import SHORT_BYTES_MAX
 from leveret.sink.rows import Destination
 from leveret.sink.sinks import Order, Sinks, answer
 from leveret.sink.staging import PIECES_MAX
 
-SINK_CHARS_MAX = 200
-PART_CHARS_MAX = 64
 PARTS_MAX = 10_000  # all of them are named in one entry of the journal
 ROWS_MAX = 1 << 40
 KINDS: tuple[Kind, ...] = ("queue", "exchange")
-BATCH_MAX = (1 << 53) - 1  # what JSON can count to everywhere
 
 
 async def put(call: Call) -> Answer:
     """Stage a piece."""
-    parameters = call.request.parameters
-    part, piece = parameters["part"], _number(parameters["piece"], PIECES_MAX - 1)
+    part, piece = call.parameters["part"], call.parameters["piece"]
     rows = await _sinks(call).put(sink_of(call), part, piece, call.request.body, lambda each: _allow_name(call, each))
     return json_response({"rows": rows}, 201)
 
@@ -33,7 +28,7 @@ async def commit(call: Call) -> Answer:
     body = call.body
     order = Order(
         sink_of(call),
-        _number(call.request.parameters["batch"], BATCH_MAX),
+        call.parameters["batch"],
         tuple(Share(each["part"], each["pieces"]) for each in body["parts"]),
         body["rows"],
         body.get("origin", ""),
@@ -76,17 +71,7 @@ def _sinks(call: Call) -> Sinks:
 
 def sink_of(call: Call) -> Sink:
     """The sink that the path names: everybody has his own."""
-    name = call.request.parameters["sink"]
-    if len(name) > SINK_CHARS_MAX:
-        raise InvalidArgument(f"a sink has a name of 1 to {SINK_CHARS_MAX} characters: choose a shorter one")
-    return Sink(call.vhost, call.owner, name)
-
-
-def _number(text: str, most: int) -> int:
-    """A number in a path."""
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most):
-        raise InvalidArgument(f"the last part of the path is a whole number from 0 to {most}, not {text[:40]!r}")
-    return int(text)
+    return Sink(call.vhost, call.owner, call.parameters["sink"])
 
 
 def _allow_name(call: Call, destination: Destination) -> None:
@@ -116,7 +101,7 @@ _BATCH = {
     },
 }
 _SINKS = {"type": "object", "properties": {"sinks": {"type": "array", "items": {"type": "object"}}}}
-_PART = Text("The name of a part.", PART_CHARS_MAX, 1, required=True)
+_SHARE = {"part": part_name(required=True), "pieces": Whole("How many.", 0, PIECES_MAX, required=True)}
 
 OPERATIONS = (
     Operation(
@@ -140,7 +125,7 @@ OPERATIONS = (
             {
                 "parts": Listed(
                     "In the order in which they are published.",
-                    Record("A part.", {"part": _PART, "pieces": Whole("How many.", 0, PIECES_MAX, required=True)}),
+                    Record("A part.", _SHARE),
                     PARTS_MAX,
                     0,
                     required=True,
@@ -148,8 +133,8 @@ OPERATIONS = (
                 "rows": Whole("How many rows they have together.", 0, ROWS_MAX, required=True),
                 "origin": Text("Which query it is: another one is refused the same batch.", SINK_CHARS_MAX),
                 "once": Flag("The sink has no other batch, and may be forgotten after a while."),
-                "queue": Text("The queue or stream of all rows: may be checked without rows.", SHORT_BYTES_MAX, 1),
-                "exchange": Text("The exchange of all rows, likewise.", SHORT_BYTES_MAX, 1),
+                "queue": Name("The queue or stream of all rows: may be checked without rows."),
+                "exchange": Name("The exchange of all rows, likewise."),
                 "unroutable": Choice("What to do if a row would reach no queue; default: refuse.", "refuse", "drop"),
             },
         ),
@@ -161,7 +146,7 @@ OPERATIONS = (
         abort,
         None,
         DONE,
-        body=Record("Which ones.", {"parts": Listed("Parts.", _PART, PARTS_MAX, 0, required=True)}),
+        body=Record("Which ones.", {"parts": Listed("Parts.", part_name(), PARTS_MAX, 0, required=True)}),
     ),
     Operation("GET", "/sinks", "List your sinks and their last batches", list_all, None, {200: ("Sinks.", _SINKS)}),
     Operation("DELETE", "/sinks/{sink}", "Forget a sink that no query uses any more", delete, None, DONE, audited=True),
