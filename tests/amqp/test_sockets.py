@@ -11,6 +11,7 @@ import pytest
 import uvloop
 
 import leveret
+from leveret.amqp import server as amqp_server
 from leveret.amqp import sockets
 from leveret.amqp.limits import Limits
 from leveret.amqp.server import AmqpServer
@@ -96,6 +97,26 @@ def test_a_client_that_does_not_read_gets_no_more_until_it_does() -> None:
         while left:
             left -= len(await loop.sock_recv(client, min(left, 1 << 20)))
         await until(lambda: not connection.outlet.paused)
+
+    served(scenario)
+
+
+def test_a_client_that_still_reads_has_the_whole_time_of_a_drain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(amqp_server, "DRAIN_IDLE_S", 0.01)
+
+    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+        assert accepted._transport is not None
+        loop, size = asyncio.get_running_loop(), 32 << 20
+        accepted._transport.write(bytes(size))
+        draining = asyncio.create_task(server.drain(320, "shutdown", PATIENCE_S))
+        idle = loop.create_future()
+        loop.call_later(0.1, idle.set_result, None)  # the time of idle clients is over
+        await idle
+        received = 0
+        while data := await loop.sock_recv(client, 1 << 20):
+            received += len(data)
+        client.close()
+        assert (await draining, received) == (0, size)
 
     served(scenario)
 

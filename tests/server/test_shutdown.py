@@ -84,6 +84,15 @@ def test_a_client_that_does_not_answer_is_not_waited_for_long(tmp_path: Path) ->
             connection.process_data_events(time_limit=PATIENCE_S)
 
 
+def test_an_idle_client_that_does_not_answer_does_not_use_up_the_time_of_others(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--drain-s", "1h") as server:
+        connection = connect(server)
+        assert server.stop() == 0
+        assert "clients did not close in time connections=1" in server.text
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker):  # it has been told why all the same
+            connection.process_data_events(time_limit=PATIENCE_S)
+
+
 def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--drain-s", "1h") as server:
         publish(server, [b"one"])

@@ -115,6 +115,8 @@ class Connection(Session):
         self.attempt: Attempt | None = None  # the login that waits to be decided, or is being decided
         self._postponed: Callable[[], None] | None = None
         self._header_refused = False
+        self.client_closes = False
+        """Whether the client is the one to close the socket: it has connection.close-ok, or its login was refused."""
         self._released = False
         self.socket: Socket | None = None
         hub.connections.add(self)

@@ -31,6 +31,7 @@ from leveret.telemetry.logs import LimitedEvent, Log
 
 READ_BYTES = 262_144
 SWEEP_S = 1.0
+DRAIN_IDLE_S = 2.0  # for connection.close-ok of a client that has read everything: one that hangs delays no stop
 THREADS_MAX = 4  # for large bodies
 
 T = TypeVar("T")
@@ -120,16 +121,27 @@ class AmqpServer:
             listener.close()
 
     async def drain(self, code: int, text: str, timeout_s: float) -> int:
-        """Ask every client to go and wait until they are gone; give how many did not in time, and close those."""
+        """Ask every client to go and wait until they are gone; give how many did not in time, and close those.
+
+        A client that has read all that was sent to it gets `DRAIN_IDLE_S`, one that still reads the whole time.
+        """
         self.hub.ask_close(code, text)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), timeout_s)
+        idle_s = min(DRAIN_IDLE_S, timeout_s)
+        await self._wait_until_idle(idle_s)
+        idle = [each for each in self.sockets if not each.unsent_bytes]
+        for each in idle:
+            self._close(each)
+        await self._wait_until_idle(timeout_s - idle_s)
         left = list(self.sockets)
         for each in left:
             self._close(each)
         await self._idle.wait()
         await self.end()
-        return len(left)
+        return len({*idle, *left})
+
+    async def _wait_until_idle(self, timeout_s: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
 
     async def end(self) -> None:
         """Do nothing more; nobody is connected."""

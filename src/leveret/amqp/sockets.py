@@ -12,7 +12,11 @@ import logging
 import socket
 from typing import TYPE_CHECKING, cast
 
+from leveret.amqp.codec import encode
 from leveret.amqp.connection import Connection, Peer
+from leveret.amqp.frames import METHOD, FrameReader, FrameWriter
+from leveret.amqp.methods import ConnectionClose, ConnectionCloseOk
+from leveret.amqp.replies import ProtocolError
 from leveret.net.admission import Slot
 from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import Log
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 
 OUTPUT_BYTES_HIGH = 1 << 20  # what waits in the buffer of a socket before its consumers get no more
 LINGER_S = 10.0  # for a client that was told to go to do so; who never does would keep its place for ever
+CLOSE, CLOSE_OK = encode(ConnectionClose())[:4], encode(ConnectionCloseOk())
+CLOSE_ANSWERS_MAX = 1_000  # to further connection.close methods: threads of a client may each send one
 
 LOG = Log("amqp")
 HANDSHAKE_FAILED = LOG.limited("tls handshake failed", logging.INFO)
@@ -42,6 +48,9 @@ class Socket(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._reading = True
+        self._parting: FrameReader | None = None
+        """Set after connection.close-ok, or a refusal: the server still answers connection.close."""
+        self._close_answers = 0
 
     async def open(self, accepted: socket.socket) -> None:
         """Shake hands if it is TLS, then begin to talk."""
@@ -79,6 +88,9 @@ class Socket(asyncio.BufferedProtocol):
         assert self._connection is not None, "nothing is read before connection_made"
         if self._linger is None:
             self._hub.receive(self._connection, self._buffer[:nbytes])
+        elif self._parting is not None:
+            self._parting.feed(self._buffer[:nbytes])
+            self._part(self._parting)
 
     def eof_received(self) -> bool:
         """The client says nothing more, so there is nobody to talk to."""
@@ -128,14 +140,45 @@ class Socket(asyncio.BufferedProtocol):
             self.slot.authenticate()
 
     def _end(self, connection: Connection, transport: asyncio.Transport) -> None:
-        """Say no more, and hear the client out: input left unread would reset the socket, and lose our last words."""
+        """Say no more, and hear the client out: input left unread would reset the socket, and lose our last words.
+
+        After connection.close-ok or a refusal the client closes the socket: clients take an early FIN for an error.
+        """
         self._linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
         self._hub.lost(connection)
-        if transport.can_write_eof():
+        if connection.client_closes:
+            self._parting = connection.reader
+            transport.resume_reading()
+            self._part(self._parting)
+        elif transport.can_write_eof():
             transport.write_eof()
             transport.resume_reading()
         else:
             transport.close()
+
+    def _part(self, reader: FrameReader) -> None:
+        """Answer further connection.close methods; close the socket at connection.close-ok or an invalid frame."""
+        assert self._transport is not None, "only an open socket lingers"
+        try:
+            while (frame := reader.next_frame()) is not None and not self._transport.is_closing():
+                kind, channel, payload = frame
+                if kind != METHOD or channel:
+                    continue
+                if payload[:4] == CLOSE_OK[:4]:
+                    self._transport.close()
+                elif payload[:4] == CLOSE and self._close_answers < CLOSE_ANSWERS_MAX:
+                    self._close_answers += 1
+                    writer = FrameWriter()
+                    writer.method(0, CLOSE_OK)
+                    self._transport.write(writer.take())
+        except ProtocolError:
+            self._transport.close()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the client has not read yet."""
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return unsent + (0 if self._connection is None else self._connection.outlet.pending_bytes)
 
     def abort(self) -> None:
         """Close at once, whatever is still to be written."""

@@ -85,6 +85,7 @@ def tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None:
     if now_ms >= refused.due_ms:
         if refused.close is not None:
             connection.say(refused.close)
+            connection.client_closes = True
         connection.finish()
 
 

@@ -139,6 +139,7 @@ def close(connection: Connection, method: ConnectionClose) -> None:
     """The client goes: what it had is given back before it is told so."""
     connection.release()
     connection.say(ConnectionCloseOk())
+    connection.client_closes = True
     connection.finish()
 
 
