@@ -33,6 +33,7 @@ DEBIAN_PACKAGES = {
 }
 NODE_PACKAGES = {"amqplib": "2.3.1", "rabbitmq-client": "5.0.8", "@aws-sdk/client-sqs": "3.1164.0"}
 AWS_CLI = Path(sys.executable).with_name("aws")
+RABBITMQADMIN = Path(sys.executable).with_name("rabbitmqadmin")
 NODE_HOME = Path(sys.prefix) / "node"
 NODE_MODULES = NODE_HOME / "node_modules"
 
@@ -59,6 +60,17 @@ def need_aws_cli() -> None:
     need(AWS_CLI.exists(), "the command aws; run `make parts`, or pip install awscli")
 
 
+def need_rabbitmqadmin() -> list[str]:
+    """How RabbitMQ's command line begins; skips the test, or fails it in CI, when it is missing."""
+    need(has(RABBITMQADMIN), "the program rabbitmqadmin; run `make parts` where there is apt-get")
+    return [sys.executable, str(RABBITMQADMIN)]
+
+
+def has(program: Path) -> bool:
+    """Whether a program is there; a download that failed leaves an empty file."""
+    return program.exists() and program.stat().st_size > 0
+
+
 def installed(package: str) -> bool:
     """Say whether a package for Node is there in the version that the tests are written for."""
     manifest = NODE_MODULES / package / "package.json"
@@ -74,6 +86,11 @@ def commands() -> Iterator[list[str]]:
     if not AWS_CLI.exists():
         # Not in the extra `dev`: it wants one version of botocore, and boto3 may be newer than that.
         yield [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "awscli"]
+    if not has(RABBITMQADMIN) and shutil.which("apt-get"):
+        # Out of Debian's package, which is not installed: it would bring Erlang and start a broker.
+        fetch = 'cd "$(mktemp -d)" && apt-get download -qq rabbitmq-server && '
+        unpack = 'dpkg-deb --fsys-tarfile rabbitmq-server_*.deb | tar xO ./usr/bin/rabbitmqadmin > "$0"'
+        yield ["sh", "-c", fetch + unpack, str(RABBITMQADMIN)]
     if not all(map(installed, NODE_PACKAGES)) and shutil.which("npm"):
         # All of them at once: npm removes what is there and not named.
         node = [f"{name}@{version}" for name, version in NODE_PACKAGES.items()]
@@ -85,7 +102,7 @@ def commands() -> Iterator[list[str]]:
 def missing() -> list[str]:
     """The parts that are not here."""
     programs = [name for name in DEBIAN_PACKAGES if not program(name)]
-    programs += [] if AWS_CLI.exists() else ["aws"]
+    programs += [path.name for path in (AWS_CLI, RABBITMQADMIN) if not has(path)]
     return programs + [name for name in NODE_PACKAGES if not installed(name)]
 
 

@@ -1,31 +1,28 @@
-"""RabbitMQ's own command line, where Debian has installed it."""
+"""RabbitMQ's own command line, as Debian has it."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import need
 from tests.management.recorded import HERE
 from tests.management.scene import VHOST, Api
+from tests.parts import need_rabbitmqadmin
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
 def admin(server: ServerProcess) -> "Admin":
-    program = shutil.which("rabbitmqadmin")
-    need(program, "the program rabbitmqadmin; install Debian's rabbitmq-server")
-    return Admin(str(program), server.ports["http"])
+    return Admin(need_rabbitmqadmin(), server.ports["http"])
 
 
 class Admin:
     """Calls the program."""
 
-    def __init__(self, program: str, port: int) -> None:
-        self._command = ["/usr/bin/python3", program, "--host=127.0.0.1", f"--port={port}", f"--vhost={VHOST}"]
+    def __init__(self, program: list[str], port: int) -> None:
+        self._command = [*program, "--host=127.0.0.1", f"--port={port}", f"--vhost={VHOST}"]
 
     def run(self, *words: str) -> str:
         """What it prints; a failure fails the test."""
@@ -77,7 +74,7 @@ def test_it_shows_a_table(admin: Admin) -> None:
 
 
 def test_it_sets_users_permissions_policies_and_limits(admin: Admin, api: Api) -> None:
-    admin.run("declare", "user", "name=bob", "password=builder", "tags=monitoring")
+    admin.run("declare", "user", "name=bob", "password=the-builder", "tags=monitoring")
     admin.run("declare", "permission", f"vhost={VHOST}", "user=bob", "configure=.*", "write=.*", "read=.*")
     admin.run("declare", "policy", "name=short", "pattern=^bob", 'definition={"max-length":5}', "apply-to=queues")
     admin.run("declare", "vhost", "name=bobs")

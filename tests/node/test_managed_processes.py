@@ -1,17 +1,15 @@
 """Real nodes for operators: RabbitMQ's command line, our own, and the console in a browser."""
 
-import shutil
 import subprocess
 import sys
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.conftest import need
 from tests.console.browser import Console, cell, keep, launch
 from tests.management.scene import Api
 from tests.node.processes import Nodes
-from tests.parts import need_program
+from tests.parts import need_program, need_rabbitmqadmin
 from tests.waiting import PATIENCE_S
 
 TEXT = {"payload": "hello", "payload_encoding": "string", "properties": {"delivery_mode": 2}}
@@ -34,13 +32,11 @@ def run(*command: str) -> str:
 
 
 def test_operators_use_any_node(pair: Nodes) -> None:
-    program = shutil.which("rabbitmqadmin")
-    need(program, "the program rabbitmqadmin; install Debian's rabbitmq-server")
-    admin = ["/usr/bin/python3", str(program), "--host=127.0.0.1", f"--port={pair.http_port('b')}"]
+    admin = [*need_rabbitmqadmin(), "--host=127.0.0.1", f"--port={pair.http_port('b')}"]
     assert "| orders | 1" in run(*admin, "list", "queues", "name", "messages")
     assert "hello" in run(*admin, "get", "queue=orders")
-    run(*admin, "declare", "user", "name=ada", "password=right", "tags=monitoring")
-    assert Api(pair.http_port("a"), "ada", "right").get("/nodes")[1]["running"]
+    run(*admin, "declare", "user", "name=ada", "password=right-one", "tags=monitoring")
+    assert Api(pair.http_port("a"), "ada", "right-one").get("/nodes")[1]["running"]
     url = f"http://guest:guest@127.0.0.1:{pair.http_port('b')}"
     for words in (["top", "--once"], ["streams", "create", "clicks"], ["cluster", "status"]):
         run(sys.executable, "-m", "leveret", *words, "--url", url)
