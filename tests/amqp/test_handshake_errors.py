@@ -175,8 +175,17 @@ def test_more_channels_than_agreed(target: Target) -> None:
     with target.connect().open(channels=(1, 2), channel_max=2) as client:
         client.send(3, m.ChannelOpen())
         close = client.expect(0, m.ConnectionClose)
-        assert close.reply_code == Reply.NOT_ALLOWED
-        assert close.reply_text.startswith("NOT_ALLOWED - ")
+        text = "NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)"
+        assert (close.reply_code, close.reply_text) == (Reply.NOT_ALLOWED, text)
+
+
+def test_channel_max_limits_the_count_of_channels_and_not_their_numbers(target: Target) -> None:
+    with target.connect().open(channels=(3, 65_535), channel_max=2) as client:
+        assert client.call(65_535, m.QueueDeclare("q")) == m.QueueDeclareOk("q", 0, 0)
+        client.call(3, m.ChannelClose(200, ""))
+        client.call(7, m.ChannelOpen())
+        client.publish(7, m.BasicPublish("", "q"), None, b"x")
+        assert client.call(7, m.QueueDeclare("q")) == m.QueueDeclareOk("q", 1, 0)
 
 
 def test_opening_twice(target: Target) -> None:

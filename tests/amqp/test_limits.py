@@ -123,7 +123,7 @@ def test_a_message_as_large_as_allowed_is_taken(target: Target) -> None:
         assert client.call(1, m.QueuePurge("q")) == m.QueuePurgeOk(1)
 
 
-def test_a_channel_above_the_limit_is_never_made(target: Target) -> None:
+def test_a_channel_over_the_limit_is_never_made(target: Target) -> None:
     with target.connect().open(channels=(1, 2), channel_max=2) as client:
         client.send(0xFFFF, m.ChannelOpen())
         assert closed_with(client) == Reply.NOT_ALLOWED

@@ -69,7 +69,6 @@ SCENARIOS: dict[str, str] = {
     "channels: single active: cancelled while it holds something": (
         "the next active consumer is given what waits at once, not with the next message"
     ),
-    "consuming: a channel number over the limit": "RabbitMQ 4 refuses it, too",
     "endings: length: what is held does not count": "what comes back is never dropped for the length of a queue",
     "endings: length: priorities": "a full queue drops the lowest priority, not the highest",
     "endings: dead: CC is a key, too": "BCC is forgotten when a message is published",

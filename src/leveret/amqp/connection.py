@@ -229,7 +229,13 @@ class Connection(Session):
         channel.say(ChannelOpenOk())
 
     def check_channel(self) -> None:
-        """Refuse one more channel of a user than may be."""
+        """Refuse one channel too many; as in RabbitMQ, channel_max limits how many there are, not their numbers."""
+        if len(self.channels) >= self.reader.channel_max:
+            raise ProtocolError(
+                Reply.NOT_ALLOWED,
+                f"number of channels opened ({len(self.channels)}) has reached the negotiated channel_max "
+                f"({self.reader.channel_max})",
+            )
         self.hub.quotas.check_channel(self.user_name)
 
     def new_channel(self, number: int) -> Channel:

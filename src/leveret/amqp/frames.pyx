@@ -121,10 +121,8 @@ cdef class FrameReader:
         cdef uint64_t channel = big_endian(data + 1, 2)
         if size > self.frame_max - OVERHEAD + FUDGE:
             raise ProtocolError(Reply.FRAME_ERROR, f"frame of {size} bytes, the limit is {self.frame_max}: split it")
-        if channel > self.channel_max:
-            if self.channel_max == 0:
-                raise ProtocolError(Reply.CHANNEL_ERROR, f"channel {channel} is used before connection.tune-ok")
-            raise ProtocolError(Reply.NOT_ALLOWED, f"channel {channel} is above the negotiated channel_max ({self.channel_max})")
+        if channel and self.channel_max == 0:
+            raise ProtocolError(Reply.CHANNEL_ERROR, f"channel {channel} is used before connection.tune-ok")
         if kind == METHOD:
             return minimum(size, METHOD_BYTES_MIN)
         if kind == HEADER or kind == BODY:
