@@ -150,3 +150,10 @@ def test_every_status_that_a_request_is_refused_with_is_documented() -> None:
 def test_refusals_are_problem_json_with_what_the_document_says() -> None:
     for response in DOCUMENT["components"]["responses"].values():
         assert list(response["content"]) == ["application/problem+json"]
+
+
+def test_the_largest_count_of_the_document_is_accepted(world: RestWorld) -> None:
+    """The document allowed 2**63 - 1, of which the queue refused all above 2**53 - 1."""
+    most = body_of("PUT /queues/{queue}")["properties"]["max_length"]["maximum"]
+    assert world.ok("PUT /queues/orders", {"max_length": most})["arguments"]["x-max-length"] == most
+    assert world.call("PUT /queues/others", {"max_length": most + 1}).status == 400

@@ -1,9 +1,10 @@
 """Streams for readers of very much: GET /queues/{queue}/offsets, GET /queues/{queue}/blocks."""
 
-from leveret.core.errors import InvalidArgument
+import re
+
 from leveret.embedded.blocks import BLOCKS_BYTES_MAX, PartitionOffsets, blocks, offsets
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import Record, Text, Whole
+from leveret.http.rest.fields import Pattern, Record, Whole
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 
 MEDIA_TYPE = "application/vnd.leveret.blocks"
@@ -11,6 +12,7 @@ OFFSET_MAX = (1 << 63) - 1
 PARTITION_MAX = 1 << 16
 AFTER_CHARS_MAX = 32_768
 """Room for a partition and an offset for each of as many partitions as there can be."""
+PAIRS = re.compile("[0-9]{1,18}:[0-9]{1,18}(?:,[0-9]{1,18}:[0-9]{1,18})*")
 _NUMBER = {"type": "integer"}
 _OFFSETS = {
     "type": "object",
@@ -35,11 +37,7 @@ async def show_offsets(call: Call) -> Answer:
 
 def _pairs(text: str) -> dict[int, int]:
     """Partitions and offsets, as in 0:42,1:17."""
-    pairs = [pair.split(":") for pair in text.split(",")]
-    if not all(
-        len(pair) == 2 and all(each.isascii() and each.isdigit() and len(each) < 19 for each in pair) for pair in pairs
-    ):
-        raise InvalidArgument("after has a partition and an offset for some partitions, such as 0:42,1:17")
+    pairs = (pair.split(":") for pair in text.split(","))
     return {int(partition): int(offset) for partition, offset in pairs}
 
 
@@ -64,8 +62,11 @@ OPERATIONS = (
             "What else is wanted.",
             {
                 "timestamp_ms": Whole("`at`: the offset of the first record of this time or later.", 0, OFFSET_MAX),
-                "after": Text(
-                    "`reach`: begin at these offsets of these partitions, such as 0:42,1:17.", AFTER_CHARS_MAX, 1
+                "after": Pattern(
+                    "`reach`: begin at these offsets of these partitions, such as 0:42,1:17.",
+                    PAIRS,
+                    "a partition and an offset for some partitions, such as 0:42,1:17",
+                    AFTER_CHARS_MAX,
                 ),
                 "bytes": Whole("`reach`: the offset after about so many bytes.", 1, OFFSET_MAX),
             },

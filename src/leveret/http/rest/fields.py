@@ -24,6 +24,8 @@ FLAGS = {"true": True, "false": False}
 class Field:
     """Anything that JSON can say."""
 
+    is_json = False  # whether a query has it as JSON
+
     def __init__(self, help: str, *, required: bool = False, nullable: bool = False, **schema: Any) -> None:
         """`schema` is what JSON Schema calls its limits."""
         self.required = required
@@ -114,7 +116,8 @@ class Pattern(Text):
 
     def __init__(self, help: str, expression: re.Pattern[str], words: str, chars_max: int, **options: Any) -> None:
         """The expression is one that Python and ECMA 262, which JSON Schema refers to, read in the same way."""
-        super().__init__(help, chars_max, 1, pattern=f"^(?:{expression.pattern})$", **options)
+        options = {"chars_min": 1, "pattern": f"^(?:{expression.pattern})$", **options}
+        super().__init__(help, chars_max, **options)
         self._expression = expression
         self._words = words
 
@@ -189,6 +192,42 @@ class Table(Field):
         return value
 
 
+class Numbered(Table):
+    """A table whose names are numbers, with values of one kind."""
+
+    def __init__(self, help: str, entries_max: int, each: Field, digits_max: int, **options: Any) -> None:
+        """Numbers of so many digits."""
+        super().__init__(help, entries_max, **options)
+        self.schema["additionalProperties"] = each.schema
+        self.schema["propertyNames"] = {"pattern": f"^[0-9]{{1,{digits_max}}}$"}
+        self._each = each
+        self._digits_max = digits_max
+
+    def check(self, name: str, value: Any) -> dict[str, Any]:
+        """See Field."""
+        found = super().check(name, value)
+        for key in found:
+            if not (key.isascii() and key.isdigit() and len(key) <= self._digits_max):
+                raise InvalidArgument(f"the names in {name} are numbers, not {_shown(key)}: give each a value")
+        return {key: self._each.read(f"{name}[{key}]", each) for key, each in found.items()}
+
+
+class JsonText(Field):
+    """A field of a query whose text is JSON."""
+
+    is_json = True
+
+    def __init__(self, inner: Field) -> None:
+        """What the JSON is."""
+        super().__init__(inner.schema["description"])
+        self.schema = inner.schema
+        self._inner = inner
+
+    def parse(self, name: str, text: str) -> Any:
+        """See Field."""
+        return self._inner.read(name, parsed_json(name, text))
+
+
 class Listed(Field):
     """Several values of one kind."""
 
@@ -205,6 +244,21 @@ class Listed(Field):
         if not isinstance(value, list) or not least <= len(value) <= most:
             raise InvalidArgument(f"{name} is an array of {least} to {most} values: split it up")
         return [self.each.read(f"{name}[{number}]", each) for number, each in enumerate(value)]
+
+
+class Either(Field):
+    """One of some words, or several values."""
+
+    def __init__(self, help: str, word: Choice, several: Listed, **options: Any) -> None:
+        """A word, or an array."""
+        super().__init__(help, **options)
+        null = [{"type": "null"}] if self.nullable else []
+        self.schema["anyOf"] = [word.schema, several.schema, *null]
+        self._word, self._several = word, several
+
+    def check(self, name: str, value: Any) -> Any:
+        """See Field."""
+        return (self._several if isinstance(value, list) else self._word).check(name, value)
 
 
 class Record(Field):

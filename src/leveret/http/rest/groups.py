@@ -5,11 +5,10 @@ from typing import Any
 from leveret.core.arguments import PARTITIONS_MAX
 from leveret.core.broker import Broker as Core
 from leveret.core.consumer_groups import OFFSET_MAX, ConsumerGroup, ConsumerGroups
-from leveret.core.errors import InvalidArgument
 from leveret.core.membership import SESSION_MS, SESSION_MS_MAX, SESSION_MS_MIN
 from leveret.embedded.stream import Stream
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import Choice, Field, Number, Record, Schema, Table, Text, Whole
+from leveret.http.rest.fields import Choice, Field, Number, Numbered, Record, Schema, Text, Whole
 from leveret.http.rest.leases import DONE
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.queues import LIST_DEFAULT
@@ -19,6 +18,7 @@ from leveret.http.tails import read
 
 LIST_MAX = 100
 """Each row has a number for every partition."""
+PARTITION_DIGITS_MAX = 4
 
 
 def _groups(call: Call) -> ConsumerGroups:
@@ -39,9 +39,7 @@ def _offsets(stream: Stream, given: dict[str, Any]) -> dict[int, int]:
     """The same the other way round, checked; in the order in which they came."""
     found: dict[int, int] = {}
     for name, offset in given.items():
-        if not (name.isascii() and name.isdigit() and len(name) < 5):
-            raise InvalidArgument("the names of offsets are numbers of partitions: give each an offset")
-        found[stream.check_partition(int(name))] = OFFSET.check(f"the offset of partition {name}", offset)
+        found[stream.check_partition(int(name))] = offset
     return found
 
 
@@ -178,7 +176,13 @@ _CURRENT: dict[str, Field] = {
     "member": _MEMBER,
     "generation": Whole("What the answer to join said.", 0, OFFSET_MAX, required=True),
 }
-_OFFSETS = Table("The offset of the next record to read, by number of partition.", PARTITIONS_MAX, required=True)
+_OFFSETS = Numbered(
+    "The offset of the next record to read, by number of partition.",
+    PARTITIONS_MAX,
+    OFFSET,
+    PARTITION_DIGITS_MAX,
+    required=True,
+)
 _BY_PARTITION: Schema = {"type": "object", "additionalProperties": {"type": "integer"}}
 _GROUP: Schema = {
     "type": "object",

@@ -7,7 +7,7 @@ from leveret.embedded.outgoing import NAME_CHARS_MAX
 from leveret.embedded.queue import Queue
 from leveret.http.desk import ANSWER_BYTES_MAX
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import Choice, Field, Listed, Number, Record, Table, Text, Whole, parsed_json
+from leveret.http.rest.fields import Choice, Field, JsonText, Listed, Number, Record, Table, Text, Whole
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.shapes import (
     ENQUEUED,
@@ -92,8 +92,6 @@ async def browse(call: Call) -> Answer:
     query = dict(call.query)
     raw = query.pop("encoding", None) == "base64"
     limit, state = query.pop("limit", BROWSE_DEFAULT), query.pop("state", "ready")
-    if "headers" in query:
-        query["headers"] = HEADERS.read("headers", parsed_json("headers", query["headers"]))
     queue = call.queue
 
     def look() -> list[dict[str, Any]]:
@@ -157,7 +155,7 @@ OPERATIONS = (
                 "state": Choice("In which state; default: ready.", *STATES),
                 "encoding": ENCODING,
                 **CONDITIONS,
-                "headers": Text("Only with these headers: names and values as JSON, null is any value.", 4_096),
+                "headers": JsonText(HEADERS),
             },
         ),
     ),

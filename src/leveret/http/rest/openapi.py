@@ -100,7 +100,8 @@ def _parameters(operation: Operation) -> Iterable[Json]:
         if part.startswith("{"):
             yield {"name": part[1:-1], "in": "path", "required": True, "schema": PATH_FIELDS[part[1:-1]].schema}
     for name, field in operation.query.fields.items() if operation.query else ():
-        yield {"name": name, "in": "query", "required": field.required, "schema": field.schema}
+        kind = {"content": {JSON: {"schema": field.schema}}} if field.is_json else {"schema": field.schema}
+        yield {"name": name, "in": "query", "required": field.required, **kind}
     yield {"name": "vhost", "in": "query", "required": False, "schema": VHOST_FIELD.schema}
     repeatable = {} if operation.method == "GET" else {"Idempotency-Key": KEY}
     for name, field in {**repeatable, **operation.headers}.items():

@@ -6,20 +6,34 @@ from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any
 
+from leveret.core.arguments import BACKOFF_STEPS_MAX, COUNT_MAX
+from leveret.core.backoff import KINDS as BACKOFF_KINDS
 from leveret.core.errors import TooMany
 from leveret.core.jsonable import decode_table, encode
 from leveret.embedded.declare import DAY_S, OPTIONS, changed_arguments
 from leveret.embedded.managed import ManagedQueue
 from leveret.http.request import Refusal
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import NOTHING, Choice, Field, Flag, Name, Number, Record, Table, Text, Whole
+from leveret.http.rest.fields import (
+    NOTHING,
+    Choice,
+    Either,
+    Field,
+    Flag,
+    Listed,
+    Name,
+    Number,
+    Record,
+    Table,
+    Text,
+    Whole,
+)
 from leveret.http.rest.leases import DONE
 from leveret.http.rest.operation import Answer, Call, Need, Operation
 from leveret.http.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX
 
 LIST_MAX = 1_000
 LIST_DEFAULT = 100
-COUNT_MAX = (1 << 63) - 1
 ARGUMENTS_MAX = 64
 DEFAULTS = {"max_priority": PRIORITY_MAX, "dedup_window": DAY_S}
 """What a queue has that is made here and is told nothing else: the priorities of messages, and keys for a day."""
@@ -54,7 +68,12 @@ SETTINGS: dict[str, Field] = {
     "max_bytes": _count("How many bytes they may have.", 0),
     "overflow": _word("What happens at the limit.", "drop-head", "reject-publish", "reject-publish-dlx"),
     "retention": _seconds("After which messages are dropped, whatever happens; default: 14 days."),
-    "backoff": Field("exponential, none or a list of seconds: how long a message rests that was given back."),
+    "backoff": Either(
+        "exponential, none or a list of seconds: how long a message rests that was given back.",
+        Choice("How the delays grow.", *BACKOFF_KINDS),
+        Listed("Delays one by one.", Number("Seconds.", 0, SECONDS_MAX), BACKOFF_STEPS_MAX),
+        nullable=True,
+    ),
     "backoff_jitter": Number("Share of the backoff that chance decides about.", 0, 1, nullable=True),
     "dedup_window": _seconds("How long an Idempotency-Key is remembered; default: one day."),
     "dedup_scope": _word("Where keys are compared.", "queue", "group"),

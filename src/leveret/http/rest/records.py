@@ -1,5 +1,6 @@
 """/streams/{stream}/records: append one or many, read from any place."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from leveret.embedded.outgoing import Prepared
 from leveret.embedded.records import Place, StreamRecord
 from leveret.embedded.stream import Appended, Stream
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import Field, Flag, Listed, Number, Record, Schema, Text, Whole
+from leveret.http.rest.fields import Field, Flag, Listed, Number, Pattern, Record, Schema, Text, Whole
 from leveret.http.rest.leases import WAIT_S_MAX
 from leveret.http.rest.messages import BATCH_MAX, ENCODING
 from leveret.http.rest.operation import Answer, Call, Need, Operation
@@ -35,6 +36,8 @@ READ_BYTES = 1 << 20
 TIMESTAMP_S_MAX = 1e11
 FILTERS_MAX = 16
 FILTERS_CHARS_MAX = FILTERS_MAX * (SHORT_CHARS_MAX + 1)
+OFFSET = re.compile("first|last|next|[0-9]{1,20}|[0-9]{1,18}[YMDhms]")  # see stream/starts.py
+FILTERS = re.compile(f"[^,]*(?:,[^,]*){{0,{FILTERS_MAX - 1}}}")
 
 RECORD = Record(
     "A record.",
@@ -46,6 +49,7 @@ RECORD = Record(
         "filter": Text("A value that readers can ask for.", SHORT_CHARS_MAX, 1),
     },
     BODIES,
+    {"producer": "sequence", "sequence": "producer"},
 )
 LIMITS: dict[str, Field] = {
     "max_records": Whole(f"How many at most; default: {READ_RECORDS}.", 1, READ_RECORDS_MAX),
@@ -119,16 +123,9 @@ def range_of(options: dict[str, Any], places: dict[int, Place]) -> Range:
         places,
         options.get("max_records", READ_RECORDS),
         options.get("max_bytes", READ_BYTES),
-        None if filters is None else _values(filters),
+        None if filters is None else filters.split(","),
         options.get("match_unfiltered", False),
     )
-
-
-def _values(filters: str) -> list[str]:
-    values = filters.split(",")
-    if len(values) > FILTERS_MAX:
-        raise InvalidArgument(f"filters are up to {FILTERS_MAX} values with commas between them: ask for fewer")
-    return values
 
 
 def _place(query: dict[str, Any]) -> Place:
@@ -243,9 +240,19 @@ OPERATIONS = (
             "From where, and how much.",
             {
                 "partition": Whole("Default: 0.", 0, PARTITIONS_MAX - 1),
-                "offset": Text("An offset, first, last, next, or how long ago, such as 1h; default: first.", 20, 1),
+                "offset": Pattern(
+                    "An offset, first, last, next, or how long ago, such as 1h; default: first.",
+                    OFFSET,
+                    "an offset, first, last, next, or how long ago, such as 1h",
+                    20,
+                ),
                 "timestamp": Number("In place of offset: seconds since 1970.", 0, TIMESTAMP_S_MAX),
-                "filters": Text("Only records with one of these filter values, comma-separated.", FILTERS_CHARS_MAX, 1),
+                "filters": Pattern(
+                    "Only records with one of these filter values, comma-separated.",
+                    FILTERS,
+                    f"up to {FILTERS_MAX} values with commas between them",
+                    FILTERS_CHARS_MAX,
+                ),
                 "match_unfiltered": Flag("Those without a filter value too."),
                 **LIMITS,
             },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from leveret.embedded.conditions import filter_of
 from leveret.embedded.message import Peeked, look
 from leveret.embedded.queue import Queue
 from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import Number, Record, Text, Whole
+from leveret.http.rest.fields import Number, Pattern, Record, Whole
 from leveret.http.rest.leases import DONE
 from leveret.http.rest.messages import CONDITIONS
 from leveret.http.rest.operation import Answer, Call, Need, Operation
@@ -70,6 +71,13 @@ _GROUPS = {
 _PAGE = {"type": "string", "contentMediaType": MEDIA_TYPE}
 Row = tuple[Held, Peeked] | None
 """A message that was looked at; None for one that is gone."""
+_NEXT = Pattern(
+    "What the page before named as the next one.",
+    re.compile(r"(?:[0-9]{1,19}\.[0-9]{1,19}\.[0-9]{1,19})?"),
+    "what the page before named as the next one, or left out to begin",
+    NEXT_CHARS_MAX,
+    chars_min=0,
+)
 _LEASE = Number(
     "Seconds after which the messages go back unless it is renewed.", LEASE_MS_MIN / 1e3, LEASE_MS_MAX / 1e3
 )
@@ -224,10 +232,7 @@ def _cursor(text: str) -> Cursor:
     """The place that a page named as the begin of the next one."""
     if not text:
         return ()
-    parts = text.split(".")
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
-        raise InvalidArgument("after is what the page before named as the next one: leave it out to begin")
-    index, after_ms, after_seq = map(int, parts)
+    index, after_ms, after_seq = map(int, text.split("."))
     return min(index, 1 << 31), after_ms, after_seq
 
 
@@ -309,7 +314,7 @@ OPERATIONS = (
         {200: ("Messages in columns in the order of delivery, and where the next page begins.", _PAGE)},
         query=Record(
             "Which ones.",
-            {"after": Text("What the page before named as the next one.", NEXT_CHARS_MAX), **CONDITIONS},
+            {"after": _NEXT, **CONDITIONS},
         ),
     ),
 )

@@ -3,13 +3,13 @@
 from dataclasses import asdict
 from typing import Any
 
-from leveret.core.arguments import PARTITIONS_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
+from leveret.core.arguments import COUNT_MAX, PARTITIONS_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from leveret.core.jsonable import encode
 from leveret.embedded.stream import Stream
 from leveret.http.response import json_response
 from leveret.http.rest.fields import Field, Number, Record, Whole
 from leveret.http.rest.operation import Answer, Call, Need, Operation
-from leveret.http.rest.queues import COUNT_MAX, LIST_DEFAULT, PAGE, check_room
+from leveret.http.rest.queues import LIST_DEFAULT, PAGE, check_room
 from leveret.http.rest.shapes import SECONDS_MAX
 
 SETTINGS: dict[str, Field] = {
