@@ -66,11 +66,13 @@ def explained(option: "Field[Any]") -> dict[str, Any]:
 def run(given: Namespace) -> int:
     """Serve; gives the exit code."""
     # Not above: the other commands need neither an event loop nor the protocol.
+    from leveret.server.memory import map_large_blocks
     from leveret.server.process import serve
 
     flags = {name: value for name, value in vars(given).items() if name in OPTIONS}
     try:
         options = server_options(flags, os.environ, given.config)
+        map_large_blocks()
         return serve(options) if options.cluster is None else run_node(options)
     except LeveretError as error:
         print(f"leveret: {error}", file=sys.stderr)

