@@ -1,5 +1,6 @@
 """queue.*: declarations, bindings, purging and deleting, with their refusals."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -277,3 +278,19 @@ def test_keys_of_topic_exchanges_have_permissions(world: World) -> None:
     assert close.reply_text == (
         "ACCESS_REFUSED - write access to topic 'bad' in exchange 'amq.topic' in vhost '/' refused for user 'ann'"
     )
+
+
+def test_the_log_tells_of_a_queue_that_cannot_hold_its_dead_letters(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    arguments = {
+        "x-queue-type": "quorum",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-dead-letter-exchange": "amq.fanout",
+    }
+    with caplog.at_level(logging.WARNING):
+        client.queue("held", durable=True, arguments={**arguments, "x-overflow": "reject-publish"})
+    assert caplog.text == ""
+    with caplog.at_level(logging.WARNING):
+        client.queue("dropped", durable=True, arguments=arguments)
+    assert "falling back to dead-letter-strategy at-most-once" in caplog.text

@@ -50,3 +50,35 @@ def test_a_quorum_queue_keeps_what_was_confirmed_whatever_its_delivery_mode(tmp_
         assert left.message_count == (1 if mode == 2 else 0)
         client.leave()
     assert server.stop() == 0
+
+
+def test_a_dead_letter_that_is_held_survives_a_kill_and_arrives_when_it_has_a_route(tmp_path: Path) -> None:
+    arguments = {
+        "x-queue-type": "quorum",
+        "x-overflow": "reject-publish",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-dead-letter-exchange": "amq.fanout",
+    }
+    server = ServerProcess(tmp_path).start()
+    with Client(SocketLink("127.0.0.1", server.port)) as client:
+        client.open()
+        client.call(1, m.QueueDeclare("source", durable=True, arguments=arguments))
+        client.publish(1, m.BasicPublish("", "source"), None, b"dear")
+        client.send(1, m.BasicGet("source"))
+        tag = client.expect(1, m.BasicGetOk).delivery_tag
+        client.content(1)
+        client.send(1, m.BasicReject(tag, False))
+        client.call(1, m.QueueDeclare("target", durable=True))  # answered when all before it is on the disk
+        client.leave()
+    server.kill()
+    server.start()
+    with Client(SocketLink("127.0.0.1", server.port)) as client:
+        client.open()
+        client.send(1, m.BasicGet("source"))
+        client.expect(1, m.BasicGetEmpty)
+        client.call(1, m.BasicConsume("target", "c"))
+        client.call(1, m.QueueBind("target", "amq.fanout", ""))
+        client.expect(1, m.BasicDeliver)
+        assert client.content(1).body == b"dear"
+        client.leave()
+    assert server.stop() == 0

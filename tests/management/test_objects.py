@@ -311,3 +311,21 @@ def test_secrets_are_not_logged(api: Api, server: Any) -> None:
     api.delete("/users/quiet")
     server.wait_for("DELETE /api/users/quiet")
     assert "verysecret" not in server.text
+
+
+def test_a_quorum_queue_counts_the_dead_letters_that_it_holds(api: Api) -> None:
+    arguments = {
+        "x-queue-type": "quorum",
+        "x-overflow": "reject-publish",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-dead-letter-exchange": "no-such-exchange",
+    }
+    path = f"{QUEUES}/holding"
+    assert api.call("PUT", path, {"durable": True, "arguments": arguments}).status == 201
+    message = {"routing_key": "holding", "payload": "four", "payload_encoding": "string", "properties": {}}
+    assert api.call("POST", f"{EXCHANGES}/amq.default/publish", message).status == 200
+    wanted = {"count": 1, "ackmode": "reject_requeue_false", "encoding": "auto"}
+    assert api.call("POST", f"{path}/get", wanted).status == 200
+    queue = api.get(path)
+    assert (queue["messages_dlx"], queue["message_bytes_dlx"], queue["messages_ready"]) == (1, 4, 0)
+    api.delete(path)

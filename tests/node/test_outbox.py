@@ -196,6 +196,21 @@ def test_at_least_once_holds_between_shards_too(world: FrontWorld, client: Clien
     assert (take(client).body, is_empty(client)) == (b"dear", True)
 
 
+def test_at_least_once_waits_for_room_in_another_shard(world: FrontWorld, client: Client) -> None:
+    full = name_of(GRAVE_SHARD, "full")
+    limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    client.call(QueueDeclare(full, durable=True, arguments=limits), QueueDeclareOk)
+    client.call(QueueBind(full, "amq.direct", "full"), QueueBindOk)
+    declare(client, key="full", queue_type="quorum", dead_letter_strategy="at-least-once", overflow="reject-publish")
+    for body in (b"one", b"two"):
+        client.publish(SOURCE, body=body)
+        reject(client)
+    retry(world)
+    assert (take(client, full).body, waiting(world)) == (b"one", 1)
+    retry(world)
+    assert (take(client, full).body, waiting(world), is_empty(client, full)) == (b"two", 0, True)
+
+
 def test_an_exchange_that_delays_leads_to_other_shards(world: FrontWorld, client: Client) -> None:
     delayed = {"x-delayed-type": "direct"}
     client.call(ExchangeDeclare("later", "x-delayed-message", durable=True, arguments=delayed), ExchangeDeclareOk)

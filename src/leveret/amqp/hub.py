@@ -22,6 +22,7 @@ from leveret.amqp.state import Hold
 from leveret.amqp.traffic_counts import TrafficCounts
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed, StoreUnreachable
+from leveret.core.queue import Queue
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication, Credentials, Login
 from leveret.security.logins import NO_NAME, Attempt
@@ -110,6 +111,7 @@ class Hub:
         """
         self.guard = guard
         self.core = guard.core
+        self.core.falls_back = _warn_of_strategy
         self.access = access
         self.authentication = authentication or Authentication(access)
         self.keep_password: Callable[[str, str], object] = access.change_password
@@ -398,3 +400,13 @@ class Hub:
     def lost(self, connection: Connection) -> None:
         """A socket is gone."""
         self.run(connection, connection.lost)
+
+
+def _warn_of_strategy(queue: Queue) -> None:
+    """A queue asks for at-least-once dead-lettering and cannot have it."""
+    LOG.warning(
+        "falling back to dead-letter-strategy at-most-once",
+        vhost=queue.vhost,
+        queue=queue.name,
+        reason=f"at-least-once is incompatible with overflow strategy {queue.policy.overflow}: set reject-publish",
+    )

@@ -202,7 +202,7 @@ _ROWS = (
     Argument("x-message-ttl", "message_ttl_ms", _time, minimum=True, by_operator=True),
     Argument(DEAD_LETTER_EXCHANGE, "dead_letter_exchange", text),
     Argument(DEAD_LETTER_KEY, "dead_letter_routing_key", text),
-    Argument("x-dead-letter-strategy", None, _strategy, _quorum),
+    Argument("x-dead-letter-strategy", "dead_letter_strategy", _strategy, _quorum),
     Argument("x-max-length", "max_length", _count, minimum=True, by_operator=True),
     Argument("x-max-length-bytes", "max_length_bytes", _count, QUEUE_TYPES, minimum=True, by_operator=True),
     Argument("x-max-priority", "max_priority", whole(0, PRIORITY_MAX, "max_value_exceeded"), _classic, by_policy=False),

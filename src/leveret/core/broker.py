@@ -57,6 +57,7 @@ class Broker(Journaled):
         self.outbox: deadletter.Outbox | None = None  # has the dead letters for queues of other brokers
         self.away: deadletter.Away | None = None  # has what is moved to queues of other brokers
         self.kept: Callable[[Queue, int], Held | None] | None = None  # gives what is kept for old receipts
+        self.falls_back: Callable[[Queue], None] | None = None  # is told of queues that cannot hold dead letters
 
     # -- queues
 
@@ -150,6 +151,8 @@ class Broker(Journaled):
         queue.change(kind.arguments, kind.policy_in(self.topology.vhost(queue.vhost), queue.name))
         queue.enforce()
         self._define_queue(queue)
+        self._check_strategy(queue)
+        self.retry_soon()
 
     def pause_queue(self, queue: Queue, paused: bool) -> None:
         """Stop or resume handing out messages of a queue, also after a restart."""
@@ -228,6 +231,7 @@ class Broker(Journaled):
         binding = home.bind(source, destination, key, arguments, destination_type)
         if binding is None:
             return
+        self.retry_soon()
         if self.is_copy or (home.exchange(source).durable and binding.destination.durable):
             self.define(Kind.BINDING, {"vhost": vhost, **binding.to_dict()})
 
@@ -250,6 +254,7 @@ class Broker(Journaled):
         self.define(Kind.POLICY, {"vhost": vhost, **policy.to_dict()})
         self._apply_policies(home)
         self._enforce_limits(home)
+        self.retry_soon()
 
     def delete_policy(self, vhost: str, name: str, operator: bool = False) -> None:
         """Remove a policy; a missing one is no error."""
@@ -259,6 +264,7 @@ class Broker(Journaled):
             self.undefine(Kind.POLICY, {"vhost": vhost, "name": name, "operator": operator})
             self._apply_policies(home)
             self._enforce_limits(home)
+            self.retry_soon()
 
     # -- publishing through an exchange
 
@@ -296,6 +302,7 @@ class Broker(Journaled):
         """See State."""
         live = super().recovered(now_ms)
         self.reservations.restore()
+        self.find_dying()
         return live
 
     # -- what goes along with the verbs
@@ -310,7 +317,15 @@ class Broker(Journaled):
     def _add_queue(self, home: Vhost, queue: Queue) -> None:
         self.queues[queue.id] = queue
         home.add_queue(queue)
+        self.retry_soon()
         self._define_queue(queue)
+        self._check_strategy(queue)
+
+    def _check_strategy(self, queue: Queue) -> None:
+        """Tell of a queue that asks for at-least-once dead-lettering and drops its oldest messages: not both."""
+        asks = queue.policy.dead_letter_strategy == "at-least-once" and queue.policy.dead_letter_exchange is not None
+        if asks and not queue.policy.holds_dead_letters and self.falls_back is not None:
+            self.falls_back(queue)
 
     def _drop_queue(self, queue: Queue) -> None:
         del self.queues[queue.id]

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.errors import NotSupported
-from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, LEASED, SCHEDULED, Held, new_held
+from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, HELD_DEAD_MS, LEASED, SCHEDULED, Held, new_held
 from leveret.core.message cimport BLOB
 from leveret.core.names import described
 from leveret.core.ports cimport ACKED, CANCELLED, MOVED, Entry
@@ -15,6 +15,8 @@ STATES = {0: "ready", GIVEN_BACK: "ready", SCHEDULED: "scheduled", BACKING_OFF: 
 
 def state_of(Held held not None) -> str:
     """The state of a held or browsed message as a word."""
+    if held.state == BACKING_OFF and held.when_ms >= HELD_DEAD_MS:
+        return "dead-lettering"
     return STATES.get(held.state, "done")
 
 

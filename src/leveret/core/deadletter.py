@@ -29,8 +29,9 @@ DEATHS = "x-death"
 FACTS = ("queue", "reason", "exchange")
 OWNED = frozenset({DEATHS, *(f"x-{which}-death-{fact}" for which in ("first", "last") for fact in FACTS)})
 
-Outbox = Callable[[str, str, list[str], Properties], list[tuple[Properties, list[Any]]]]
-"""Asked about each dead letter by virtual host, exchange and keys: which other queues get it, and carrying what."""
+Outbox = Callable[[str, str, list[str], Properties, bool], list[tuple[Properties, list[Any]]]]
+"""Asked about each dead letter by virtual host, exchange and keys: which other queues get it, and carrying what; True:
+it waits until its targets have room."""
 
 Away = Callable[[str, str, Properties], tuple[Properties, Any] | None]
 """Asked about a message that is moved, by virtual host and queue: which queue has it for now, and carrying what."""

@@ -12,6 +12,11 @@ cdef enum HeldState:
     DONE = 5
     READING = 6         # stands for whatever a reader of a stream was given and has not acknowledged
 
+cdef enum:
+    # A dead letter that waits for its targets is BACKING_OFF until this time (in the year 9892) plus its reason: so
+    # journal, checkpoint and compaction know it without a record of its own.
+    HELD_DEAD_MS = 250_000_000_000_000
+
 cdef class Holder:
     cdef int due(self, Held held, uint64_t now_ms) except -1
 

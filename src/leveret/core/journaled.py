@@ -190,8 +190,12 @@ class Journaled(Publisher):
             if place == segment:
                 queue.dedup.replace(key, seq, at_ms, self.journal.deduplicated(queue.id, key, seq, at_ms))
 
+    def _check_strategy(self, queue: Queue) -> None:
+        """See Broker."""
+
     def _apply_policies(self, home: Vhost) -> None:
         for queue in home.queues.values():
             policy = self.kinds.of(queue.arguments, queue.name, home.name).policy_in(home, queue.name)
             if policy is not queue.policy:
                 queue.apply(policy)
+                self._check_strategy(queue)

@@ -65,6 +65,7 @@ class QueuePolicy:
     overflow: str = "drop-head"
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
+    dead_letter_strategy: str = "at-most-once"
     delivery_limit: int | None = None
     max_receives: int | None = None
     max_priority: int = 0
@@ -84,6 +85,11 @@ class QueuePolicy:
     max_age_ms: int | None = None
     segment_bytes: int | None = None
     partitions: int = 1
+
+    @property
+    def holds_dead_letters(self) -> bool:
+        """Whether a dead letter stays in its queue until all of its targets have it: not where others are dropped."""
+        return self.dead_letter_strategy == "at-least-once" and self.overflow == "reject-publish"
 
     @property
     def max_deliveries(self) -> int | None:

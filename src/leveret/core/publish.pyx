@@ -4,6 +4,7 @@ Outcomes are values: 0 is "no queue took it". Refusals that the publisher must h
 """
 
 from collections import deque
+from itertools import islice
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -11,18 +12,22 @@ from leveret.core import deadletter
 from leveret.core.dispatch import pump
 from leveret.core.errors import DiskFull, InvalidArgument, JournalFailed, MessageTooLarge, QueueFull, TooMany
 from leveret.core.filters import GROUP_HEADER
-from leveret.core.held cimport Held, Holder
+from leveret.core.held cimport BACKING_OFF, DONE, HELD_DEAD_MS, SCHEDULED, Held, Holder
 from leveret.core.ids import format_id
 from leveret.core.message cimport BLOB, PERSISTENT, new_message
 from leveret.core.ports cimport (
-    DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED, RETIRED,
+    DELAYED, DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED, RETIRED,
 )
 from leveret.core.properties import content as make_content_of
 from leveret.core.properties cimport make_content
+from leveret.core.timers import Alarm
 
 REASONS = {REJECTED: "rejected", EXPIRED: "expired", MAXLEN: "maxlen", DELIVERY_LIMIT: "delivery_limit"}
 ORIGIN = "x-origin-id"      # the id that a dead letter had at first
 RECEIVED = "x-received"     # how often a dead letter was delivered before it died
+RETRY_MS = 180_000          # until a held dead letter is tried again, as in RabbitMQ
+RETRY_SOON_MS = 1_000       # after a change of definitions, of which many may come together
+RETRIES_MAX = 1_000         # at a time
 RECEIVED_MAX = 1 << 30      # a publisher can write the header too
 cdef uint64_t FNV_OFFSET = 14695981039346656037U
 cdef uint64_t FNV_PRIME = 1099511628211U
@@ -57,6 +62,8 @@ cdef class Publisher(Restorable):
         Restorable.__init__(self, journal)
         self.tag = tag
         self.graves = deque()
+        self.dying = {}
+        self.alarm = Alarm(self.timers, self.retry_dead)
 
     def send(
         self, Queue queue not None, bytes content not None, uint32_t header_len, *, uint8_t priority=0,
@@ -211,22 +218,96 @@ cdef class Publisher(Restorable):
                 queue, held, message, reason = self.graves.popleft()
                 if held is None:
                     self.dead_letter(queue, message, reason)
-                else:
+                elif held.state != DONE and not (held in self.dying and (<Queue>queue).deleted):
                     message = held.content if held.content is not None else self.journal.read(&held.entry)
-                    self.dead_letter(queue, message, reason, held.entry.deliveries)
+                    reached = self.dying.get(held, set())
+                    if not self.dead_letter(queue, message, reason, held.entry.deliveries, reached):
+                        self.hold_dead(queue, held, reason)
+                        self.dying[held] = reached
+                        continue
+                    if self.dying.pop(held, None) is not None:
+                        (<Queue>queue).dlx -= 1
+                        (<Queue>queue).dlx_bytes -= held_bytes(held)
                     (<Queue>queue).settle(held, reason)
         finally:
             self.burying = False
         return 0
 
+    cdef int hold_dead(self, Queue queue, Held held, uint8_t reason) except -1:
+        """Keep a dead letter in its queue, where no consumer gets it, until all of its targets have it."""
+        cdef uint64_t held_ms = min(self.now_ms - min(self.now_ms, held.delivered_ms), <uint64_t>0xFFFFFFFF)
+        cdef bint busy = held.group != 0 and held.state != SCHEDULED
+        if held in self.dying:
+            return 0
+        if held.entry.place.segment:
+            self.journal.returned(
+                queue.id, &held.entry, DELAYED, HELD_DEAD_MS + reason, <uint32_t>held_ms, queue.consumer_id(held.consumer)
+            )
+        queue.end_lease(held)
+        if busy:
+            queue.ready.release(held.group, held.entry.seq)
+            queue.signal()
+        held.group = held.lease = 0
+        held.consumer = None
+        held.state = BACKING_OFF
+        held.when_ms = HELD_DEAD_MS + reason
+        self.note_dying(held)
+        return 0
+
+    def note_dying(self, Held held not None) -> None:
+        """Try a held dead letter again later."""
+        cdef Queue queue = <Queue>held.queue
+        queue.dlx += 1
+        queue.dlx_bytes += held_bytes(held)
+        self.dying[held] = set()
+        if len(self.dying) == 1:
+            self.alarm.set(self.now_ms + RETRY_MS)
+
+    def find_dying(self) -> None:
+        """Find the dead letters that are held, after a restart, and try them soon."""
+        cdef Queue queue
+        cdef Held held
+        for queue in self.queues.values():
+            for held in list((queue.held or {}).values()) if queue.is_quorum else ():
+                if held.state == BACKING_OFF and held.when_ms >= HELD_DEAD_MS:
+                    self.note_dying(held)
+        self.retry_soon()
+
+    def retry_soon(self) -> None:
+        """Definitions changed: held dead letters may have a route now."""
+        if self.dying and self.alarm.when_ms > self.now_ms + RETRY_SOON_MS:
+            self.alarm.set(self.now_ms + RETRY_SOON_MS)
+
+    def retry_dead(self, uint64_t now_ms) -> None:
+        """Try held dead letters again, some at a time, the one that was tried last comes last."""
+        cdef Held held
+        cdef set reached
+        self.untried = self.untried or len(self.dying)
+        tried = list(islice(self.dying, min(self.untried, RETRIES_MAX)))
+        self.untried -= len(tried)
+        self.budget -= <int>len(tried)
+        if self.dying:
+            self.alarm.set(now_ms if self.untried else now_ms + RETRY_MS)
+        for held in tried:
+            reached = self.dying.pop(held)
+            if held.state == BACKING_OFF and not (<Queue>held.queue).deleted:
+                self.dying[held] = reached
+                self.graves.append((held.queue, held, None, <uint8_t>(held.when_ms - HELD_DEAD_MS)))
+        self.bury_all()
+
     def dead_letter(
-        self, Queue queue not None, Message message not None, uint8_t reason, uint32_t deliveries=0
-    ) -> None:
-        """Publish a message again where its queue sends its dead."""
+        self, Queue queue not None, Message message not None, uint8_t reason, uint32_t deliveries=0, set reached=None,
+    ) -> bool:
+        """Publish a message again where its queue sends its dead; False: it is to be held until all targets take it.
+
+        `reached` has the ids of the targets that took it before, and gets those that take it now.
+        """
+        cdef bint is_held = queue.is_quorum and queue.policy.holds_dead_letters
+        cdef bint complete = True, found = False
         vhost = self.topology.vhost(queue.vhost)
         exchange = vhost.exchanges.get(queue.policy.dead_letter_exchange)
         if exchange is None:
-            return
+            return not is_held
         properties = message.properties
         new_key = queue.policy.dead_letter_routing_key
         known, every = routing_keys(properties, message.routing_key)
@@ -246,40 +327,54 @@ cdef class Publisher(Restorable):
         ]
         copies = [(buried, targets)]
         if self.outbox is not None:
-            copies += self.outbox(vhost.name, exchange.name, keys, buried)
+            copies += self.outbox(vhost.name, exchange.name, keys, buried, is_held)
         for carried, queues in copies:
             if queues:
+                found = True
                 content, header_len = make_content_of(carried, message.body)
-                self.put_dead(
+                complete &= self.put_dead(
                     new_message(
                         route_of(exchange.name, key), content, header_len,
                         message.priority if properties.priority is None else properties.priority,
                         message.flags & (PERSISTENT | BLOB), 0, 0, group_of(buried.headers),
                     ),
-                    queues,
+                    queues, reached,
                 )
+        return not is_held or (found and complete)
 
-    cdef int put_dead(self, Message message, list targets) except -1:
-        """Give a dead letter to those that take it. Nobody can be told of a refusal: it is dropped where it is refused."""
+    cdef bint put_dead(self, Message message, list targets, set reached) except -1:
+        """Give a dead letter to those that take it and have not `reached` it before; say whether all have it."""
         cdef Queue target
         cdef list accepted = []
+        cdef bint complete = True
         for target in targets:
+            if reached is not None and target.id in reached:
+                continue
             if target.recorder is not None:
-                self.record_dead(message, target)
-            elif not target.limited or not (too_large(target, message) or self.refuses(target, message)):
-                accepted.append(target)
+                taken = self.record_dead(message, target)
+            else:
+                taken = not target.limited or not (too_large(target, message) or self.refuses(target, message))
+                if taken:
+                    accepted.append(target)
+                complete &= taken
+                continue
+            complete &= taken
+            if taken and reached is not None:
+                reached.add(target.id)
         if accepted:
             self.put(message, accepted)
-        return 0
+            if reached is not None:
+                reached.update([(<Queue>each).id for each in accepted])
+        return complete
 
-
-    cdef int record_dead(self, Message message, Queue target) except -1:
+    cdef bint record_dead(self, Message message, Queue target) except -1:
         """Give a dead letter to a stream; what its headers ask for may be something that a stream refuses."""
         try:
             self.place(message, [target])
         except (InvalidArgument, TooMany):
             target.counters.refused += 1
-        return 0
+            return False
+        return True
 
 
 def received_before(dict headers) -> int:
@@ -306,6 +401,10 @@ cdef Message with_flags(Message message, uint8_t flags):
 
 cdef inline uint64_t body_bytes(Message message) noexcept:
     return len(message.content) - message.header_len
+
+
+cdef inline uint64_t held_bytes(Held held) noexcept:
+    return held.entry.place.size - min(held.entry.place.size, <uint32_t>held.entry.overhead)
 
 
 cdef bint too_large(Queue queue, Message message) except -1:

@@ -43,6 +43,7 @@ cdef class Queue(Holder):
     cdef QueueTimer timer
     cdef readonly uint64_t used_ms
     cdef readonly uint32_t leased, scheduled
+    cdef readonly uint64_t dlx, dlx_bytes   # dead letters that are held until their targets have them, and their bodies
     cdef Counters counters
     cdef Histogram waiting, processing      # in ms: until the first delivery, from the last one on; as `ready`
     cdef uint64_t ttl_ms, retention_ms, delay_ms, expires_ms, max_length, max_bytes

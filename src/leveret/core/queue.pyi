@@ -31,6 +31,8 @@ class Queue:
     scheduled: int
     max_priority: int
     is_quorum: bool
+    dlx: int
+    dlx_bytes: int
     recorder: Recorder | None
     def __init__(
         self,

@@ -54,8 +54,7 @@ cdef class Queue(Holder):
         self.policy = policy
         self.ttl_ms = NEVER if policy.message_ttl_ms is None else policy.message_ttl_ms
         self.retention_ms = NEVER if policy.retention_ms is None else policy.retention_ms
-        self.expires_ms = policy.expires_ms or 0
-        self.delay_ms = policy.delay_ms or 0
+        self.expires_ms, self.delay_ms = policy.expires_ms or 0, policy.delay_ms or 0
         self.max_length = NEVER if policy.max_length is None else policy.max_length
         # Old records of a stream go by whole segments, and none is refused.
         bounded = policy.max_length_bytes is not None and policy.queue_type != "stream"
@@ -158,8 +157,9 @@ cdef class Queue(Holder):
     def would_overflow(self, uint64_t size) -> bool:
         """Whether one more body of this size is over the limits."""
         if self.ready is None:
-            return self.max_length == 0 or size > self.max_bytes
-        return self.ready.length + 1 > self.max_length or self.ready.bytes + size > self.max_bytes
+            return self.dlx >= self.max_length or self.dlx_bytes + size > self.max_bytes
+        size += self.ready.bytes + self.dlx_bytes
+        return self.ready.length + self.dlx + 1 > self.max_length or size > self.max_bytes
 
     def duplicate_of(self, bytes key) -> int | None:
         """The message that brought this de-duplication key within the window."""
@@ -486,7 +486,7 @@ cdef class Queue(Holder):
     @property
     def backing_off(self) -> int:
         """Messages that come back after a failed delivery."""
-        return 0 if self.held is None else sum(1 for held in self.held.values() if held.state == BACKING_OFF)
+        return 0 if self.held is None else sum(1 for held in self.held.values() if held.state == BACKING_OFF) - self.dlx
 
     @property
     def counts(self) -> dict[str, int]:

@@ -6,7 +6,7 @@ broker stopped is simply waiting again, with its delivery count.
 
 from leveret.core import snapshots
 from leveret.core.errors import DamagedJournal
-from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, SCHEDULED, new_held
+from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, HELD_DEAD_MS, SCHEDULED, new_held
 from leveret.core.message cimport BLOB, PERSISTENT
 from leveret.core.policy import QueuePolicy
 from leveret.core.ports cimport CANCELLED, DELAYED, Place
@@ -178,8 +178,10 @@ cdef class Restorable(Engine):
         return 0
 
     cdef int restore_held(self, Queue queue, Held held, uint64_t due_ms) except -1:
-        """Let a message back off until a time; its group waits for it."""
+        """Let a message back off until a time; its group waits for it, but not if it is a dead letter."""
         cdef Group members
+        if due_ms >= HELD_DEAD_MS:
+            held.group = 0
         if held.group:
             self.groups[queue.id, held.entry.seq] = held.group
             if queue.ready is None:
@@ -189,7 +191,7 @@ cdef class Restorable(Engine):
         held.state = BACKING_OFF
         held.when_ms = due_ms
         queue.hold(held)
-        return self.timers.add(held)
+        return 0 if due_ms >= HELD_DEAD_MS else self.timers.add(held)
 
     def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
         """See State."""

@@ -71,7 +71,7 @@ cdef class Tally:
             elif queue.ready is not None:
                 self.add_ready(queue.ready)
             if queue.held is not None and <uint64_t>len(queue.held) > queue.leased + queue.scheduled:
-                self.backing_off += sum([1 for held in queue.held.values() if (<Held>held).state == BACKING_OFF])
+                self.backing_off += sum([1 for held in queue.held.values() if (<Held>held).state == BACKING_OFF]) - queue.dlx
 
     cdef int add_ready(self, Ready ready) except -1:
         """Add what waits."""

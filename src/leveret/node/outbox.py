@@ -111,12 +111,15 @@ class Outbox:
     # Under the lock of the shard
 
     def _keep(
-        self, vhost: str, exchange: str, keys: list[str], properties: Properties
+        self, vhost: str, exchange: str, keys: list[str], properties: Properties, waits: bool
     ) -> list[tuple[Properties, list[Queue]]]:
         """See leveret.core.deadletter.Outbox."""
         away = self._away(vhost, exchange, keys, properties)
         if not away:
             return []
+        if waits:
+            queues = [Destination(home, vhost, name) for home, names in away.items() for name in sorted(names)]
+            return [(addressed(properties, vhost, sent={}), self._woken(queues))]
         return [(addressed(properties, vhost), self._woken(Destination(home) for home in away))]
 
     def _forward(self, vhost: str, name: str, properties: Properties) -> tuple[Properties, Queue] | None:

@@ -149,6 +149,7 @@ def shown(site: Site, core: Broker, queue: Queue, lengths: Range | None, rates: 
         **totals,
         "messages_scheduled": queue.scheduled,
         "messages_backing_off": queue.backing_off,
+        **({"messages_dlx": queue.dlx, "message_bytes_dlx": queue.dlx_bytes} if queue.is_quorum else {}),
         "message_bytes": queue.depth_bytes,
         "message_bytes_ready": queue.depth_bytes,
         "memory": memory_bytes(queue),
@@ -216,7 +217,7 @@ def memory_bytes(queue: Queue) -> int:
     """About how much memory a queue takes, without the bodies in the cache."""
     if queue.recorder is not None:
         return QUEUE_BYTES * queue.recorder.partitions
-    taken = queue.leased + queue.scheduled + queue.backing_off
+    taken = queue.leased + queue.scheduled + queue.backing_off + queue.dlx
     return QUEUE_BYTES + WAITING_BYTES * queue.depth + TAKEN_BYTES * taken
 
 

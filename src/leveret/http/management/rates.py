@@ -211,7 +211,7 @@ def unacknowledged(queue: Queue) -> int:
 
 def held_messages(queue: Queue) -> int:
     """All messages of a queue: that wait, are taken, or are not due yet."""
-    return queue.depth + queue.leased + queue.scheduled + queue.backing_off
+    return queue.depth + queue.leased + queue.scheduled + queue.backing_off + queue.dlx
 
 
 def message_stats(values: tuple[int, ...], series: Series, range: Range | None = None) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from leveret.server.administration.site import Site, Verb
 
 def messages_in(home: Vhost) -> int:
     """How many messages wait in a virtual host or are taken."""
-    return sum(queue.depth + queue.leased + queue.scheduled + queue.backing_off for queue in home.queues.values())
+    queues = home.queues.values()
+    return sum(queue.depth + queue.leased + queue.scheduled + queue.backing_off + queue.dlx for queue in queues)
 
 
 def shown(site: Site, home: Vhost) -> dict[str, Any]:
