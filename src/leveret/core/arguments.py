@@ -186,6 +186,16 @@ def queue_version(value: object) -> None:
         raise ValueError(f"\"unsupported queue version '{version}'\"")
 
 
+def usable(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored arguments, or settings of a policy, without a queue version that only earlier versions of Leveret took."""
+    names = ("x-queue-version", "queue-version")
+    return {
+        name: value
+        for name, value in stored.items()
+        if name not in names or (type(value) is int and value in QUEUE_VERSIONS)
+    }
+
+
 _time = whole(0, TIME_MS_MAX)
 positive_time = whole(1, TIME_MS_MAX)
 _count = whole(0, COUNT_MAX)

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from leveret.core.arguments import usable
 from leveret.core.catalog import REMOVED, Catalog, Kind, dumps, key_of
 from leveret.core.declared import Kinds
 from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
@@ -108,7 +109,7 @@ class Journaled(Publisher):
         """Make a queue, or name the one whose messages came before its definition."""
         number, name, vhost = definition["id"], definition["name"], definition["vhost"]
         arguments = definition.get("arguments")
-        kind = self.kinds.of(restored(arguments) if arguments else None, name, vhost)
+        kind = self.kinds.of(usable(restored(arguments)) if arguments else None, name, vhost)
         home = self.topology.add_vhost(vhost)
         queue = self.queues.get(number) or self.undefined.pop(number, None)
         if queue is None or not queue.name:

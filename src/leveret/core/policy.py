@@ -9,7 +9,7 @@ from dataclasses import InitVar, dataclass, field, fields
 from typing import Any
 from weakref import WeakValueDictionary
 
-from leveret.core.arguments import ARGUMENTS, Argument, parse, text
+from leveret.core.arguments import ARGUMENTS, Argument, parse, text, usable
 from leveret.core.backoff import Backoff
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import canonical, encode, restored
@@ -166,7 +166,7 @@ class Policy:
             stored["pattern"],
             stored.get("priority", 0),
             stored.get("apply-to", "all"),
-            restored(stored.get("definition", {})),
+            usable(restored(stored.get("definition", {}))),
             stored.get("operator", False),
             stored=True,
         )
