@@ -14,17 +14,12 @@ cdef class Fifo:
     cdef bint returned_first(self) noexcept
     cdef uint64_t head_ms(self) noexcept
     cdef uint8_t head_priority(self) noexcept
-    cdef uint64_t head_seq(self) noexcept
     cdef Held take(self, Holder queue, uint64_t group)
 
 cdef class Group(Fifo):
     cdef uint64_t key
-    cdef set held               # numbers of messages that are leased or back off: what comes after them waits
-    cdef uint64_t limit         # a batch takes messages before this one, which another receiver holds
+    cdef uint32_t busy          # leased or backing off: they keep the group waiting
     cdef bint listed            # in the rotation of a level
-    cdef int occupy(self, uint64_t seq) except -1
-    cdef uint64_t first_held(self) except 0
-    cdef bint waits(self) except -1
 
 cdef class Level:
     cdef Fifo plain
@@ -46,7 +41,7 @@ cdef class Ready:
     cdef int give_back(self, Held held) except -1
     cdef Held take(self, Holder queue, uint64_t now_ms)
     cdef Held take_more(self, Holder queue, uint64_t key)
-    cdef int release(self, uint64_t group, uint64_t seq) except -1
+    cdef int release(self, uint64_t group) except -1
     cdef Held oldest_of_least(self, Holder queue)
     cdef Held oldest_of_waiting_group(self, Holder queue)
     cdef bint remove(self, uint64_t seq, uint8_t priority, uint64_t group, Entry* entry) except -1

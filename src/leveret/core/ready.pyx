@@ -3,7 +3,7 @@
     Ready = Level for each priority in use (a bitmap says which have something)
     Level = a plain Fifo, and the groups whose turn it can be
     Fifo  = Lane of waiting messages + those given back, which go before what came after them
-    Group = a Fifo of one message group; while one of its messages is held, those after it wait
+    Group = a Fifo of one message group; while one of its messages is held, the group waits
 """
 
 from collections import deque
@@ -77,13 +77,6 @@ cdef class Fifo:
             return (<Held>self.returned.items[0]).entry.priority
         return entry.priority if self.lane is not None and self.lane.peek(&entry) else 0
 
-    cdef uint64_t head_seq(self) noexcept:
-        """The number of the next message."""
-        cdef Entry entry
-        if self.returned_first():
-            return (<Held>self.returned.items[0]).entry.seq
-        return entry.seq if self.lane is not None and self.lane.peek(&entry) else NEVER
-
     cdef Held take(self, Holder queue, uint64_t group):
         """The next message; there must be one."""
         cdef Entry entry
@@ -98,22 +91,7 @@ cdef class Fifo:
 
 
 cdef class Group(Fifo):
-    """The messages of one group. In an ordered queue none is taken while one before it is held."""
-
-    cdef int occupy(self, uint64_t seq) except -1:
-        """A message is held from now on."""
-        if self.held is None:
-            self.held = set()
-        self.held.add(seq)
-        return 0
-
-    cdef uint64_t first_held(self) except 0:
-        """The number of the first message that is held; NEVER when none is."""
-        return min(self.held) if self.held else NEVER
-
-    cdef bint waits(self) except -1:
-        """Whether the next message waits for one before it; one that came back may go before those that are held."""
-        return bool(self.held) and (not self.returned_first() or self.head_seq() > self.first_held())
+    """The messages of one group."""
 
 
 cdef class Level:
@@ -177,10 +155,10 @@ cdef class Ready:
         """Let a group take its turn, if it may; forget it when nothing of it is left."""
         cdef uint8_t priority
         cdef Level level
-        if group.listed or (self.one_per_group and group.held and group.waits()):
+        if group.listed or (self.one_per_group and group.busy):
             return 0
         if group.count() == 0:
-            if not group.held:
+            if group.busy == 0:
                 self.groups.pop(group.key, None)
             return 0
         priority = group.head_priority()
@@ -216,11 +194,11 @@ cdef class Ready:
         self.level(held.entry.priority).plain.give_back(held)
         return self.note(held.entry.priority)
 
-    cdef int release(self, uint64_t group, uint64_t seq) except -1:
+    cdef int release(self, uint64_t group) except -1:
         """A message of a group is no longer held."""
         cdef Group members = self.group(group)
-        if members.held is not None:
-            members.held.discard(seq)
+        if members.busy:
+            members.busy -= 1
         return self.list_group(members)
 
     cdef int choose(self, uint64_t now_ms) except -2:
@@ -265,10 +243,10 @@ cdef class Ready:
         """The next message of a group that the caller holds messages of already; None when it has no more."""
         cdef Group members = self.groups.get(key)
         cdef Held held
-        if members is None or members.count() == 0 or members.head_seq() > members.limit:
+        if members is None or members.count() == 0:
             return None
         held = members.take(queue, key)
-        members.occupy(held.entry.seq)
+        members.busy += 1
         self.length -= 1
         self.bytes -= body_bytes(&held.entry)
         return held
@@ -289,13 +267,12 @@ cdef class Ready:
         while level.rotation and (level.plain.count() == 0 or level.group_turns < len(level.rotation)):
             members = <Group>level.rotation.popleft()
             members.listed = False
-            if members.count() == 0 or (self.one_per_group and members.held and members.waits()):
+            if members.count() == 0 or (self.one_per_group and members.busy):
                 self.list_group(members)        # it was emptied, or must wait by now: it is listed again in time
                 continue
             level.group_turns += 1
-            members.limit = members.first_held()
             held = members.take(queue, members.key)
-            members.occupy(held.entry.seq)
+            members.busy += 1
             self.list_group(members)
             return held
         level.group_turns = 0
@@ -318,7 +295,7 @@ cdef class Ready:
         for group in (self.groups or {}).values():
             if (<Group>group).count():
                 held = (<Group>group).take(queue, (<Group>group).key)
-                (<Group>group).occupy(held.entry.seq)
+                (<Group>group).busy += 1
                 self.length -= 1
                 self.bytes -= body_bytes(&held.entry)
                 return held
@@ -359,7 +336,7 @@ cdef class Ready:
         """A message went from the middle; a group that is empty now leaves when its turn comes, or at once."""
         if group == 0:
             self.note(priority)
-        elif fifo.count() == 0 and not (<Group>fifo).listed and not (<Group>fifo).held:
+        elif fifo.count() == 0 and not (<Group>fifo).listed and (<Group>fifo).busy == 0:
             self.groups.pop(group, None)
         return True
 
@@ -384,7 +361,7 @@ cdef class Ready:
                 held.slot = 0
             fifo.lane = None
             fifo.returned = None
-        self.groups = {key: group for key, group in (self.groups or {}).items() if (<Group>group).held} or None
+        self.groups = {key: group for key, group in (self.groups or {}).items() if (<Group>group).busy} or None
         for group in (self.groups or {}).values():
             (<Group>group).listed = False
         self.levels = []

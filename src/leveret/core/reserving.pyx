@@ -40,7 +40,7 @@ def hold_again(Queue queue not None, uint64_t seq, uint8_t priority, uint64_t gr
     if group:
         held.group = group
         members = queue.ready.group(group)
-        members.occupy(seq)
+        members.busy += 1
     queue.engine.last_lease += 1
     held.lease = queue.engine.last_lease
     held.state = LEASED

@@ -114,7 +114,7 @@ cdef class Restorable(Engine):
             if held.state == SCHEDULED:
                 queue.scheduled -= 1
             elif held.state == BACKING_OFF and held.group:
-                queue.ready.release(held.group, held.entry.seq)
+                queue.ready.release(held.group)
             return held
         if queue.ready is None:
             return None
@@ -187,7 +187,7 @@ cdef class Restorable(Engine):
             if queue.ready is None:
                 queue.configure_ready()
             members = queue.ready.group(held.group)
-            members.occupy(held.entry.seq)
+            members.busy += 1
         held.state = BACKING_OFF
         held.when_ms = due_ms
         queue.hold(held)
