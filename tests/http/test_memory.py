@@ -258,6 +258,7 @@ def test_a_body_is_asked_for_when_it_is_its_turn() -> None:
         assert asked == [(b"/first", False)]
         assert gate.event is not None
         world.loop.call_soon_threadsafe(gate.event.set)
+        world.until(lambda: len(asked) > 1)
         client.send(b"x" * 9_000)
         assert [client.answer().status for _ in range(2)] == [200, 200]
         assert asked[1:] == [(b"/large", True), (b"/large", False)]

@@ -322,10 +322,10 @@ class Record(Field):
         if self._one_of and sum(name in found for name in self._one_of) != 1:
             raise InvalidArgument(f"{' and '.join(self._one_of)} exclude each other: give one of them")
         if len(found) < self._count_min:
-            raise InvalidArgument(f"at least {self._count_min} of {', '.join(self.fields)} is given: add one")
+            raise InvalidArgument(f"give at least {self._count_min} condition: one of {', '.join(self.fields)}")
         for name, other in self._needs.items():
             if name in found and other not in found:
-                raise InvalidArgument(f"{name} is given without {other}: give both")
+                raise InvalidArgument(f"{name} is given without {other}: give both {name} and {other}")
 
     def _unknown(self, given: Mapping[str, Any]) -> InvalidArgument:
         """The refusal of a field that does not exist."""
