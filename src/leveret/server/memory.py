@@ -8,8 +8,9 @@ from pathlib import Path
 CGROUPS = Path("/sys/fs/cgroup")
 PROC = Path("/proc")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-MAPPED_BYTES_MIN = 1 << 20
-M_MMAP_THRESHOLD = -3  # of mallopt(3)
+MAPPED_BYTES_MIN = 8 << 20
+KEPT_BYTES_MAX = 64 << 20  # that are free at the end of the heap: the next commit batches need them again
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
 def resident_bytes(proc: Path = PROC) -> int:
@@ -63,8 +64,9 @@ def map_large_blocks() -> None:
     """Let each large block be a mapping of its own, which the machine gets back as soon as it is freed.
 
     The GNU library raises its threshold up to 32 MiB with the blocks that are freed. Bodies lie in the heap then, with
-    holes between them: requests of 256 MiB took 440 MiB, and 240 with this.
+    holes between them: requests of 256 MiB took 440 MiB of memory.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # of the GNU library only
     if set_option is not None:
         set_option(M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
+        set_option(M_TRIM_THRESHOLD, KEPT_BYTES_MAX)
