@@ -80,7 +80,7 @@ class Publish:
     def _check_user(self) -> None:
         """Refuse who says that he is somebody else."""
         claimed, who = self._properties.user_id, self._channel.connection.identity
-        assert who is not None, "nobody publishes without logging in"
+        assert who is not None, "the client has logged in"
         if claimed is not None and claimed != who.user and "impersonator" not in who.tags:
             raise PreconditionFailed(f"user_id property set to '{claimed}' but authenticated user was '{who.user}'")
 

@@ -1,6 +1,6 @@
 """JSON that clients send: refused when other languages would refuse it, or when it could not be sent on.
 
-depth     a value inside of more than JSON_DEPTH_MAX others would exhaust the stack of whoever reads it recursively
+depth     a value inside of more than JSON_DEPTH_MAX others would exhaust the stack of a recursive reader
 numbers   NaN, infinities and 1e999 are no JSON; Python would take them, and answers with them would be broken
 text      half of a character (\\ud800) cannot be written as UTF-8
 """

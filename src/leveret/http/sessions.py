@@ -3,11 +3,11 @@
     user . began_ms . used_ms . id . signature [. signature]        the first one in base64
     ~identity . began_ms . ...                                      of a user that is not stored, as compressed JSON
 
-Whoever has the key can tell that a cookie is right: all nodes of a cluster have the same. While nodes get another
+A node that has the key can verify a cookie: all nodes of a cluster have the same key. While nodes get another
 secret they have two keys: cookies and tokens are then signed by both, and one signature by one of the keys is enough.
 So a login is valid on nodes with the old secret, with both and with the new one.
 
-A session ends when nobody used it for a while, when it is old, when it is logged out, when the password changes, and
+A session ends when it was not used for a while, when it is old, when it is logged out, when the password changes, and
 when the token expires that it was begun with.
 """
 

@@ -29,7 +29,7 @@ class Slot:
     __slots__ = ("_admission", "authenticated", "evict", "is_held", "origin", "peer", "reserved")
 
     def __init__(self, admission: "Admission", origin: str, peer: str, reserved: bool) -> None:
-        """A connection that has not authenticated; whoever accepted it says by `evict` how it is closed."""
+        """A connection that has not authenticated; the server that accepted it sets `evict`, which closes it."""
         self._admission = admission
         self.origin = origin
         self.peer = peer
@@ -59,7 +59,7 @@ class Crowd:
     """Slots by origin, in the order in which they came; every operation takes the same time, however many there are."""
 
     def __init__(self) -> None:
-        """Nobody is there."""
+        """Start empty."""
         self._by_origin: dict[str, dict[Slot, None]] = {}
         self._by_count: dict[int, dict[str, None]] = {}
         self._count_max = 0
@@ -121,7 +121,7 @@ class Admission:
         listener: str = "",
         reserve_max: int = 0,
     ) -> None:
-        """Nobody is connected. `reserve_max` connections beyond the budget get slots that say so."""
+        """Start without connections. `reserve_max` connections beyond the budget get slots that say so."""
         self._connections_max = connections_max
         self._per_ip_max = per_ip_max
         self._half_open_max = half_open_max

@@ -33,7 +33,7 @@ RSA_BITS_MIN = 2_048
 KEYS_MAX = 100
 REFRESH_MS = 300_000
 RETRY_MS = 30_000
-WAIT_S = 2  # for the keys that somebody else is reading: threads for logins are few, and names of keys can be made up
+WAIT_S = 2  # for the keys that another login is reading: threads for logins are few, and names of keys can be made up
 
 
 class Key(NamedTuple):

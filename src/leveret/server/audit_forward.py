@@ -24,7 +24,7 @@ from leveret.telemetry.forwarding import Forwarder, Line, NotTaken, Sender
 
 CONTENT = "application/x-ndjson"
 FOR_GOOD = frozenset((400, 413, 422))
-"""Statuses that mean that the same rows will be refused again; others may mean that somebody has to set something."""
+"""Statuses with which the same rows would be refused again; after others an operator may change a setting."""
 
 
 class HttpSender:

@@ -267,7 +267,7 @@ class Audit:
 
 @cache
 def is_shown(name: str) -> bool:
-    """Whether a field has nothing that lets somebody in."""
+    """Whether a field has no credentials."""
     return name == "routing_key" or not SECRET.search(name)
 
 

@@ -93,7 +93,7 @@ def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
 def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
     """Enter a virtual host."""
     identity = connection.identity
-    assert identity is not None, "nobody gets here without logging in"
+    assert identity is not None, "the client has logged in"
     hub, name = connection.hub, method.virtual_host
     hub.core.topology.vhost(name)
     try:

@@ -160,7 +160,7 @@ class FrontConnection(Connection):
     @property
     def _caller(self) -> Caller:
         """What a shard has to know of the client."""
-        assert self.identity is not None, "nobody opens a channel without logging in"
+        assert self.identity is not None, "the client has logged in"
         came = self.local, self.hub.replies.node
         return Caller(self.peer, self.identity, self.vhost, self._introduction, *came)
 

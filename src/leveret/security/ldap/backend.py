@@ -91,7 +91,7 @@ def _checked(given: Credentials) -> str:
     if given.name is None:
         raise WrongLogin("it takes names with passwords, no tokens")
     if not given.password:
-        # Many directories answer a bind without a password with success, whoever it names (RFC 4513, 5.1.2).
+        # Many directories answer a bind without a password with success, whichever entry it names (RFC 4513, 5.1.2).
         raise WrongLogin("the password is empty")
     if len(given.password) > PASSWORD_BYTES_MAX:
         raise WrongLogin(f"the password has over {PASSWORD_BYTES_MAX} bytes")

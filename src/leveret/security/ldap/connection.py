@@ -132,7 +132,7 @@ class Connection:
     # Operations
 
     def bind(self, dn: str, password: bytes) -> Result:
-        """Be somebody from now on. Only SUCCESS means that; after any other result it is nobody."""
+        """Bind as an entry. Only SUCCESS authenticates; after any other result the connection is anonymous."""
         return self._ask(wire.bind_request(dn, password), wire.BIND_DONE)
 
     def search(

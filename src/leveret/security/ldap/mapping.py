@@ -142,7 +142,7 @@ def _permission(given: object) -> tuple[str, str, str, str]:
 
 
 def _expanded(pattern: str, user: str) -> str:
-    """A pattern with the name of the user in it, escaped: a user that is called .* is not everybody."""
+    """A pattern with the name of the user in it, escaped: a user that is called .* does not match every name."""
     return _USERNAME.sub(lambda found: re.escape(user) if found[0] == "{username}" else found[0], pattern)
 
 

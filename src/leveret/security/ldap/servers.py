@@ -14,7 +14,7 @@ from leveret.security.ldap.connection import Connection, Server, Unavailable
 from leveret.security.ldap.names import Names
 
 RETRY_S = 10.0
-IDLE_S = 60.0  # servers close connections that nobody uses, some of them after a few minutes
+IDLE_S = 60.0  # servers close connections that are not used, some of them after a few minutes
 IDLE_MAX = 4  # connections to one server: as many as there are threads for logins
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Servers:
         raise Unavailable(f"no LDAP server answers ({troubles}): see to it, logins are tried every {RETRY_S:g} s")
 
     def _may_ask(self, state: _State) -> bool:
-        """Whether a server is not in trouble, or it is time for somebody to try."""
+        """Whether a server is not in trouble, or the next login may try it."""
         with self._mutex:
             now_s = time.monotonic()
             if state.trouble is None:
