@@ -14,6 +14,7 @@ UPLOT ?= 1.6.32
 CONSOLE_VENDOR := src/leveret/http/console/page/vendor
 
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
+STUBS := $(subst /,.,$(patsubst src/%.pyi,%,$(shell find src -name '*.pyi')))
 TREES := $(wildcard src tests bench examples)
 BENCHES := $(wildcard bench/bench_$(or $(BENCH),*).py)
 LOAD := $(wildcard bench/amqp/load/*.[ch])
@@ -55,6 +56,8 @@ check: $(VENV)/.dev  ## lint, formatting, types and the rules of the repository
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy --strict --num-workers auto $(TREES) setup.py
+	@# A stub names what Python modules use, so it may have less than its module; disjoint bases are not for Python 3.11.
+	@$(PY) -m mypy.stubtest --mypy-config-file pyproject.toml --ignore-missing-stub --ignore-disjoint-bases $(STUBS)
 	$(PY) -m pytest -q $(PYTEST_OPTIONS) tests/test_tidy.py tests/test_architecture.py
 
 bench: $(VENV)/.dev build/amqpload  ## run bench/bench_*.py, one JSON line each; BENCH=name selects one, QUICK=1 shortens

@@ -1,3 +1,5 @@
+from typing import Self
+
 METHOD: int
 HEADER: int
 BODY: int
@@ -14,7 +16,7 @@ class FrameReader:
     channel_max_offered: int
     frame_max: int
     channel_max: int
-    def __init__(self, frame_max_offered: int = 131_072, channel_max_offered: int = 2_047) -> None: ...
+    def __new__(cls, frame_max_offered: int = 131_072, channel_max_offered: int = 2_047) -> Self: ...
     @property
     def buffered_bytes(self) -> int: ...
     def tune(self, frame_max: int, channel_max: int) -> None: ...

@@ -10,6 +10,8 @@ from leveret.core.ports cimport ACKED, CANCELLED, MOVED, Entry
 from leveret.core.queue cimport Queue
 from leveret.core.ready cimport Fifo, Group
 
+Cursor = tuple[int, int, int] | tuple[()]
+"""Where ready_after() continues: () at the start."""
 STATES = {0: "ready", GIVEN_BACK: "ready", SCHEDULED: "scheduled", BACKING_OFF: "backing-off", LEASED: "leased"}
 
 

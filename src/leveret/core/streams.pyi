@@ -1,5 +1,5 @@
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import Protocol, type_check_only
 
 from leveret.core.queue import Queue
 
@@ -39,6 +39,7 @@ class Cursor:
     def fetched(self) -> None: ...
     def close(self) -> None: ...
 
+@type_check_only
 class Streams(Protocol):
     """Where a broker keeps its streams."""
 

@@ -10,7 +10,7 @@ from leveret.core.errors import NotSupported
 cdef class Author:
     """Who publishes at this moment, if not a client: a batch, which a crash may make to publish the same rows again."""
 
-    def __init__(self) -> None:
+    def __cinit__(self) -> None:
         self.producer = b""
 
 

@@ -1,5 +1,5 @@
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from leveret.core.held import Held
 from leveret.core.message import Message as Content
@@ -18,6 +18,7 @@ class Peeked:
     deliveries: int
     priority: int
     state: str
+    def __init__(self, *args: object, **kwargs: object) -> NoReturn: ...
     @property
     def id(self) -> str: ...
     @property

@@ -1,10 +1,11 @@
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, type_check_only
 
 from leveret.core.ports import Journal
 from leveret.journal.options import JournalOptions
 from leveret.journal.records import Frame
 
+@type_check_only
 class Reader(Protocol):
     def window(self, segment: int, offset: int, size: int, end: int) -> tuple[int, bytes]: ...
 

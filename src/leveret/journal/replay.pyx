@@ -276,7 +276,7 @@ cdef class Mentions(State):
 
     cdef readonly set queues
 
-    def __init__(self):
+    def __cinit__(self):
         self.queues = set()
 
     cdef int replay_publish(

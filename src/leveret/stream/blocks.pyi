@@ -1,4 +1,5 @@
 from collections.abc import Collection
+from typing import final
 
 MAGIC: bytes
 HEAD_BYTES: int
@@ -18,6 +19,7 @@ class Block:
     def bytes(self) -> int: ...
     def finish(self, salt: int, synced: int, sealing_bytes: int = 0) -> memoryview: ...
 
+@final
 class Record:
     offset: int
     timestamp_ms: int
