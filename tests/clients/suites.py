@@ -6,6 +6,7 @@ run. pika has such tests, too, but none of its published packages contains them.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import tarfile
 import tomllib
 import venv
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,17 @@ HOME = ROOT / "build" / "clients"
 VENV = HOME / "venv"
 NODE = Path(__file__).parent / "node"
 KNOWN = Path(__file__).with_name("known.toml")
-REQUIREMENTS = ["pytest>=8.4", "pytest-rerunfailures>=16", "pytest-timeout>=2.4", "setuptools>=77"]
+REFUSED = Path(__file__).with_name("rabbitpy_refused.py")
+GO_SOURCES = Path("/usr/share/gocode/src/github.com/rabbitmq/amqp091-go")
+GO_REPEATED = ("TestConcurrentClose", 12)  # a test of a race, and how often it runs
+REQUIREMENTS = [
+    "hatchling>=1.27",
+    "pytest>=8.4",
+    "pytest-rerunfailures>=16",
+    "pytest-timeout>=2.4",
+    "python-dotenv>=1",
+    "setuptools>=77",
+]
 TEST_MAX_S = 60
 SUITE_MAX_S = 180
 
@@ -62,7 +74,7 @@ class Suite:
 def pip(*arguments: str) -> None:
     """Run pip in an environment of the suites' own: what they need is no business of ours."""
     python = VENV / "bin" / "python"
-    ready = VENV / ".ready"
+    ready = VENV / f".ready-{zlib.crc32(repr(REQUIREMENTS).encode()):x}"
     base: list[str | Path] = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     if not ready.exists():
         venv.create(VENV, with_pip=True, clear=True)
@@ -88,6 +100,13 @@ def fetch_sdist(suite: Suite) -> None:
         unpack(suite.folder.with_name(f"{suite.folder.name}.tar.gz"), suite.folder)
 
 
+def fetch_rabbitpy(suite: Suite) -> None:
+    """Get the source distribution, and put our test of refusals beside its own."""
+    fetch_sdist(suite)
+    (suite.folder / "pytest.ini").write_text("[pytest]\n")  # it has none: pytest would find this repository's
+    shutil.copy(REFUSED, suite.folder / "tests")
+
+
 def fetch_npm(suite: Suite) -> None:
     """Get a package for Node."""
     if not suite.folder.exists():
@@ -95,17 +114,32 @@ def fetch_npm(suite: Suite) -> None:
         unpack(suite.folder.with_name(f"{suite.folder.name}.tgz"), suite.folder)
 
 
+def fetch_go(suite: Suite) -> None:
+    """Copy a library of Debian to where Go finds it; some of its tests run only if the product is RabbitMQ."""
+    package = "golang-github-rabbitmq-amqp091-go-dev"
+    missing = [name for name in ("go", GO_SOURCES) if not shutil.which(name) and not Path(name).exists()]
+    if missing:
+        sys.exit(f"{suite.name}: {missing[0]} is missing; on Debian, `apt-get install golang-go {package}` as root")
+    folder = suite.folder / "src" / GO_SOURCES.relative_to(GO_SOURCES.parents[2])
+    if not folder.exists():
+        shutil.copytree(GO_SOURCES, folder)
+        for file in suite.files:
+            tests = folder / file
+            tests.write_text(tests.read_text().replace('== "RabbitMQ"', '== "Leveret"'))
+
+
 # Running them
 
 
-def attempt(suite: Suite, command: list[str | Path], env: dict[str, str]) -> Outcomes:
+def attempt(suite: Suite, command: list[str | Path], env: dict[str, str], folder: Path | None = None) -> Outcomes:
     """Run the tests, with their output in the log; what has not ended in time is ended and has failed."""
     environ = os.environ | env
     environ.pop("PYTHONPATH", None)
+    folder = folder or suite.folder
     # A session of its own, so that what it started ends with it.
     with (
         suite.log.open("a") as log,
-        subprocess.Popen(command, cwd=suite.folder, env=environ, stdout=log, start_new_session=True) as process,
+        subprocess.Popen(command, cwd=folder, env=environ, stdout=log, start_new_session=True) as process,
     ):
         try:
             process.wait(SUITE_MAX_S)
@@ -122,7 +156,7 @@ def run_pytest(suite: Suite, broker: Broker) -> Outcomes:
     ports = {"RABBITMQ_5672_TCP": str(broker.port), "RABBITMQ_5671_TCP": str(broker.tls_port)}
     options = ["-q", "-p", "no:cacheprovider", "--disable-warnings", f"--timeout={TEST_MAX_S}", f"--junitxml={report}"]
     command: list[str | Path] = [VENV / "bin" / "python", "-m", "pytest", *options, *suite.files]
-    late = attempt(suite, command, {"RABBITMQ_HOST": broker.host, **ports})
+    late = attempt(suite, command, {"RABBITMQ_HOST": broker.host, "RABBITMQ_URL": f"{broker.url}%2f", **ports})
     return late or dict(junit(report))
 
 
@@ -144,6 +178,24 @@ def run_node(suite: Suite, broker: Broker) -> Outcomes:
     return late | {test["name"]: test["outcome"] for test in map(json.loads, suite.log.read_text().splitlines())}
 
 
+def run_go(suite: Suite, broker: Broker) -> Outcomes:
+    """Run tests of Go that connect to AMQP_URL, all once and those of a race often; one failure of a test counts."""
+    path = f"{suite.folder}:{GO_SOURCES.parents[3]}"
+    env = {"GOPATH": path, "GO111MODULE": "off", "AMQP_URL": broker.url}
+    command: list[str | Path] = ["go", "test", "-tags=integration", "-v", f"-timeout={SUITE_MAX_S}s"]
+    name, times = GO_REPEATED
+    late: Outcomes = {}
+    for options in (["-count=1"], [f"-count={times}", f"-run=^{name}$"]):
+        late |= attempt(suite, [*command, *options], env, suite.folder / "src/github.com/rabbitmq/amqp091-go")
+    log = suite.log.read_text()
+    ends = re.findall(r"^--- (PASS|FAIL|SKIP): (\w+)", log, re.MULTILINE)
+    outcomes = {test: {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}[end] for end, test in ends}
+    outcomes |= {test: "failed" for end, test in ends if end == "FAIL"}
+    # After its last test it looks for what was left running, a connection that does not end for example.
+    whole = "passed" if len(re.findall(r"^ok\b", log, re.MULTILINE)) == 2 else "failed"
+    return late | outcomes | {"no goroutine is left": whole}
+
+
 SUITES = [
     Suite("py-amqp", "amqp", "5.4.2", ("t/integration/test_rmq.py",), fetch_sdist, run_pytest),
     Suite("kombu", "kombu", "5.7.0", ("t/integration/test_py_amqp.py",), fetch_sdist, run_pytest),
@@ -156,6 +208,15 @@ SUITES = [
         fetch_npm,
         run_node,
     ),
+    Suite(
+        "rabbitpy",
+        "rabbitpy",
+        "3.0.2",
+        ("tests/test_integration.py", f"tests/{REFUSED.name}"),
+        fetch_rabbitpy,
+        run_pytest,
+    ),
+    Suite("amqp091-go", "amqp091-go", "1.5.0", ("integration_test.go",), fetch_go, run_go),
 ]
 
 
