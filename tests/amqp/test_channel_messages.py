@@ -361,3 +361,67 @@ def test_routes_do_not_keep_queues_that_were_deleted(world: World, client: Clien
         other.call(QueueDelete(f"q{number}"), QueueDeleteOk)
     client.publish("nowhere")
     assert [route.queues for route in client.connection.routes.values()] == [[]]
+
+
+def share_prefetch(client: Client, filled: dict[str, int]) -> None:
+    """Set a prefetch of one for the channel, publish so many messages to each queue, and consume from all of them."""
+    client.send(BasicQos(0, 1, True))
+    for name, count in filled.items():
+        client.queue(name)
+        for _ in range(count):
+            client.publish(name)
+    client.received()
+    for name in filled:
+        client.send(BasicConsume(name, name))
+
+
+def taken_in_turn(client: Client, count: int) -> dict[str, int]:
+    """How many of so many deliveries each consumer got; each is acknowledged before the next one comes."""
+    counts: dict[str, int] = {}
+    for _ in range(count):
+        (came,) = [each.method for each in client.received() if isinstance(each.method, BasicDeliver)]
+        counts[came.consumer_tag] = counts.get(came.consumer_tag, 0) + 1
+        client.send(BasicAck(came.delivery_tag))
+    return counts
+
+
+def test_queues_of_a_channel_get_equal_shares_of_its_prefetch(client: Client) -> None:
+    share_prefetch(client, {"q": 50, "r": 50, "s": 50})
+    assert taken_in_turn(client, 90) == {"q": 30, "r": 30, "s": 30}
+
+
+def test_a_queue_without_messages_leaves_its_share_to_the_others_in_equal_parts(client: Client) -> None:
+    share_prefetch(client, {"q": 50, "empty": 0, "r": 50, "s": 50})
+    assert taken_in_turn(client, 90) == {"q": 30, "r": 30, "s": 30}
+
+
+def test_a_consumer_without_acknowledgements_waits_for_the_prefetch_of_its_channel(client: Client) -> None:
+    client.call(BasicQos(0, 1, True), BasicQosOk)
+    client.queue("r")
+    client.queue()
+    consume(client)
+    consume(client, "r", "all", no_ack=True)
+    client.publish("r", b"1")
+    client.publish("r", b"2")
+    assert bodies(client) == [b"1", b"2"]
+    client.publish(body=b"held")
+    client.publish("r", b"3")
+    assert bodies(client) == [b"held"]
+    client.send(BasicAck(3))
+    assert bodies(client) == [b"3"]
+
+
+def test_what_recover_gives_to_another_consumer_leaves_room_in_the_channel(world: World, client: Client) -> None:
+    client.call(BasicQos(0, 1, True), BasicQosOk)
+    client.queue("r")
+    client.queue()
+    consume(client)
+    consume(client, "r", "d")
+    client.publish(body=b"q")
+    client.publish("r", b"r")
+    assert bodies(client) == [b"q"]
+    other = world.client()
+    consume(other, tag="other", arguments={"x-priority": 1})
+    client.send(BasicRecover(True))
+    assert bodies(other) == [b"q"]
+    assert bodies(client) == [b"r"]

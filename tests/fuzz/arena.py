@@ -62,6 +62,9 @@ class QuietGuard:
         return self.core
 
     def __exit__(self, *error: object) -> None:
+        self.dispatch()
+
+    def dispatch(self) -> None:
         while self.core.dirty:
             for queue in self.core.take_dirty():
                 if queue.consumers:

@@ -12,7 +12,7 @@ from typing import Any
 from leveret.amqp import methods as m
 from leveret.amqp.codec import spec_of
 from leveret.core.properties import Properties
-from tests.rabbitmq.wire import ANSWER_S_MAX, Said, Wire
+from tests.rabbitmq.wire import ANSWER_S_MAX, Said, Wire, frames
 
 QUIET_S = 0.25  # when a server has been silent for so long, it has nothing more to say
 BODY_SHOWN_BYTES_MAX = 100
@@ -31,6 +31,13 @@ class Op:
 
 
 @dataclass(frozen=True)
+class Burst:
+    """Operations on a channel that is open already, in one write: a server can read all of them in one turn."""
+
+    ops: tuple[Op, ...]
+
+
+@dataclass(frozen=True)
 class Listen:
     """Note what the server says by itself, until it is silent for so long."""
 
@@ -44,7 +51,7 @@ class Drop:
     connection: str = "a"
 
 
-Step = Op | Listen | Drop
+Step = Op | Burst | Listen | Drop
 Script = Sequence[Step]
 
 
@@ -83,6 +90,11 @@ class Run:
             self.listen(step.quiet_s)
         elif isinstance(step, Drop):
             self.wires.pop(step.connection).drop()
+        elif isinstance(step, Burst):
+            data = b"".join(frames(int(op.on[1:]), op.method, op.properties, op.body) for op in step.ops)
+            self.wires[step.ops[0].on[0]].socket.sendall(data)
+            for op in step.ops:
+                self.hear(op)
         else:
             self.ask(step)
 
@@ -97,6 +109,12 @@ class Run:
         connection, channel = op.on[0], int(op.on[1:])
         wire = self.wire(connection)
         wire.send(channel, op.method, op.properties, op.body)
+        self.hear(op)
+
+    def hear(self, op: Op) -> None:
+        """Note the answer to a method, if it has one."""
+        connection = op.on[0]
+        wire = self.wires[connection]
         if not spec_of(op.method).replies or getattr(op.method, "nowait", False):
             return
         while True:

@@ -82,12 +82,7 @@ class Wire:
             self.send(channel, m.ChannelOpen())
             self.opened.add(channel)
             self.expect(m.ChannelOpenOk)
-        frames = frame(METHOD, channel, encode(method))
-        if spec_of(method).has_content:
-            frames += frame(HEADER, channel, encode_header(properties or Properties(), len(body)))
-            for start in range(0, len(body), FRAME_MAX - 8):
-                frames += frame(BODY, channel, body[start : start + FRAME_MAX - 8])
-        self.socket.sendall(frames)
+        self.socket.sendall(frames(channel, method, properties, body))
 
     def read(self, timeout_s: float) -> Said | None:
         """The next thing said; None when nothing is for so long, or nothing will ever be."""
@@ -150,3 +145,13 @@ class Wire:
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
     """One frame."""
     return bytes([kind]) + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + bytes([FRAME_END])
+
+
+def frames(channel: int, method: m.Method, properties: Properties | None = None, body: bytes = b"") -> bytes:
+    """A method, and its content if it has one."""
+    data = frame(METHOD, channel, encode(method))
+    if spec_of(method).has_content:
+        data += frame(HEADER, channel, encode_header(properties or Properties(), len(body)))
+        for start in range(0, len(body), FRAME_MAX - 8):
+            data += frame(BODY, channel, body[start : start + FRAME_MAX - 8])
+    return data

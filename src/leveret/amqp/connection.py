@@ -242,6 +242,10 @@ class Connection(Session):
         """A channel of this connection."""
         return Channel(self, number)
 
+    def dispatch(self) -> None:
+        """Push to consumers what was published and released until now."""
+        self.hub.guard.dispatch()
+
     def on_output_full(self) -> None:
         """The client has to read before it is heard again."""
         self.hold(Hold.OUTPUT)

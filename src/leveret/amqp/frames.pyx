@@ -248,3 +248,14 @@ cdef void drop(Buffer* buffer, uint64_t size) noexcept:
         free(buffer.data)
         buffer.data = NULL
         buffer.capacity = 0
+
+
+def unexpected(uint8_t expects) -> ProtocolError:
+    """The refusal of a frame that is out of order, in RabbitMQ's words."""
+    if expects == HEADER:
+        text = "expected content header for class 60, got non content header frame instead"
+    elif expects == BODY:
+        text = "expected content body, got non content body frame instead"
+    else:
+        text = "expected method frame, got non method frame instead"
+    return ProtocolError(Reply.UNEXPECTED_FRAME, text)

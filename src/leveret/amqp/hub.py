@@ -58,6 +58,9 @@ class Guard(Protocol):
     def __exit__(self, *error: object) -> None:
         """Push to consumers and let the lock go."""
 
+    def dispatch(self) -> None:
+        """Push to consumers now; the caller holds the lock."""
+
     @property
     def behind(self) -> bool:
         """Whether the disk is far behind."""

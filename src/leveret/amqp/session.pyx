@@ -11,8 +11,8 @@ from leveret.amqp.frames cimport BODY, HEADER, METHOD
 from leveret.amqp.traffic cimport Settlement
 from leveret.core.tables cimport big_endian
 
+from leveret.amqp.frames import unexpected
 from leveret.amqp.replies import ProtocolError, Reply
-from leveret.amqp.traffic import unexpected
 from leveret.core.errors import DiskFull
 
 cdef enum:
@@ -164,6 +164,9 @@ cdef class Session:
             else:
                 channel.settle(tag, False, Settlement.REQUEUE if bits & 1 else Settlement.REJECT)
         else:
+            # Publishes and settlements are batched; any other method may observe what consumers got of them.
+            if channel.core.dirty:
+                self.dispatch()
             self.on_method(frame.channel, PyBytes_FromStringAndSize(<const char*>frame.payload, frame.size))
             self.look_around()
         return 1
@@ -253,6 +256,10 @@ cdef class Session:
 
     def on_method(self, number: int, payload: bytes) -> None:
         """A method came on an open channel."""
+        raise NotImplementedError
+
+    def dispatch(self) -> None:
+        """Push to consumers what was published and released until now."""
         raise NotImplementedError
 
     def on_output_full(self) -> None:

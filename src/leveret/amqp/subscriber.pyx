@@ -33,7 +33,7 @@ cdef class Subscriber(Consumer):
 
     cdef bint can_take(self) noexcept:
         """See Consumer; the channel may have a limit of its own, and the socket may be slow."""
-        return Consumer.can_take(self) and (self.no_ack or not self.channel.saturated()) and not self.channel.outlet.full()
+        return Consumer.can_take(self) and not self.channel.saturated() and not self.channel.outlet.full()
 
     cpdef bint ready_for(self, Held held) except -1:
         """See Consumer: the body is fetched first, and others get their messages meanwhile."""
@@ -53,6 +53,8 @@ cdef class Subscriber(Consumer):
         if not self.no_ack:
             channel.unacked.push(tag, held)
             channel.pushed += 1
+            if channel.prefetch:
+                channel.latest = self
 
     cpdef cancelled(self):
         """See Consumer: the client hears of it."""

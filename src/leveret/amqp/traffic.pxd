@@ -41,6 +41,7 @@ cdef class Traffic:
     cdef bint noted                         # the connection knows that there is something to confirm
     cdef readonly list refused              # publishes that get a nack
     cdef public uint32_t prefetch           # for all consumers together; 0: no limit
+    cdef Consumer latest                    # that got a message last, while there is such a limit
     cdef readonly uint32_t pushed           # to consumers, and not settled
     cdef readonly uint64_t publishes, acks, gets, redeliveries      # since the channel was opened
     cdef public uint64_t dropped, returned, empty_gets              # the same: of publishes without a queue, and of gets

@@ -22,6 +22,7 @@ from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Content, Record, mess
 from leveret.core.properties cimport ABSENT, INVALID, scan
 from leveret.core.tables cimport big_endian
 
+from leveret.amqp.frames import unexpected
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.core.tables import MalformedTable
 
@@ -285,7 +286,7 @@ cdef class Traffic:
         """End one delivery, or all up to this tag (0: all there are)."""
         cdef Unacked unacked = self.unacked
         cdef bint saturated = self.saturated()
-        cdef Py_ssize_t index
+        cdef Py_ssize_t index = -1
         if self.transacting:
             self.settle_later(tag, multiple, how)
             return 0
@@ -297,12 +298,12 @@ cdef class Traffic:
             index = unacked.find(tag)
             if index < 0:
                 raise ProtocolError(Reply.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
-            if not multiple:
-                self.settle_at(index, how)
+        if saturated:   # before the queue of the delivery signals: the next one in turn comes first
+            self.resume()
+        if not multiple:
+            self.settle_at(index, how)
         while multiple and unacked.count and unacked.slots[unacked.first].tag <= tag:
             self.settle_at(unacked.first, how)
-        if saturated and not self.saturated():
-            self.resume()
         return 0
 
     cdef int settle_at(self, Py_ssize_t index, uint8_t how) except -1:
@@ -348,6 +349,8 @@ cdef class Traffic:
     def requeue_all(self, keep=frozenset()) -> None:
         """Give back what was delivered and not settled, but for some; one that cannot be does not hold up the others."""
         problem = None
+        if self.saturated():
+            self.resume()
         self.pushed = 0
         for tag, lease, held in self.unacked.take_all():
             if (<Held>held).state == READING:
@@ -370,9 +373,17 @@ cdef class Traffic:
         return self.prefetch != 0 and self.pushed >= self.prefetch
 
     def resume(self) -> None:
-        """Push to the consumers of this channel again."""
-        for subscriber in self.subscribers.values():
-            (<Queue>subscriber.queue).signal()
+        """Push to the consumers of this channel again, in turn: first to the one after the one that got something last.
+
+        So all queues get equal shares of a prefetch of the channel.
+        """
+        cdef list subscribers = list(self.subscribers.values())
+        cdef Py_ssize_t i, first = 0, count = len(subscribers)
+        for i in range(count):
+            if subscribers[i] is self.latest:
+                first = i + 1
+        for i in range(count):
+            (<Queue>subscribers[(first + i) % count].queue).signal()
 
     # Delivering
 
@@ -487,14 +498,3 @@ cdef void put_tag(uint8_t* data, uint64_t tag) noexcept:
     cdef int i
     for i in range(8):
         data[i] = <uint8_t>(tag >> (56 - 8 * i))
-
-
-def unexpected(uint8_t expects) -> ProtocolError:
-    """The refusal of a frame that is out of order, in RabbitMQ's words."""
-    if expects == HEADER:
-        text = f"expected content header for class {BASIC}, got non content header frame instead"
-    elif expects == BODY:
-        text = "expected content body, got non content body frame instead"
-    else:
-        text = "expected method frame, got non method frame instead"
-    return ProtocolError(Reply.UNEXPECTED_FRAME, text)

@@ -129,7 +129,7 @@ class Guard:
             if self._streams is not None and self._streams.dirty:
                 self._commit_streams(self._streams)
             if core.dirty:
-                self._tell()
+                self.dispatch()
             if self._journal is not None and self._journal.unwritten_bytes > self._lazy_bytes:
                 self.kick()
             self._ticker.plan(self._plan_lazily())
@@ -225,7 +225,7 @@ class Guard:
             self._hears_durable(frame)  # takes the lock in its own thread, and that tells the readers
         elif self.core.dirty:
             with self.lock:
-                self._tell()
+                self.dispatch()
                 self._ticker.plan(self._plan_lazily())
 
     def wait(self, frame: int) -> None:
@@ -294,8 +294,11 @@ class Guard:
             self._problem = error
             return True
 
-    def _tell(self) -> None:
-        """Hand what has come to consumers and waiters; a queue that cannot be read does not hold up the others."""
+    def dispatch(self) -> None:
+        """Push to consumers and wake waiters; a queue that cannot be read does not hold up the others.
+
+        The caller holds the lock.
+        """
         problem: Exception | None = None
         while self.core.dirty and problem is None:
             for queue in self.core.take_dirty():
@@ -313,7 +316,7 @@ class Guard:
         try:
             with self.lock:
                 more = self._tick()
-                self._tell()
+                self.dispatch()
                 if self._is_lazy_due:
                     self._lazy_ms = NEVER_MS
                     self._commit_lazily()

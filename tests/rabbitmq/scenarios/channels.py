@@ -50,6 +50,11 @@ SCENARIOS: dict[str, Script] = {
     "shared prefetch: cancel keeps what is held": [
         *BOTH, consume(), Listen(), cancel(), consume("r", "d"), Listen(), ack(1), Listen(),
     ],
+    "shared prefetch: of a consumer without acknowledgements": [
+        queue(), queue("r"), qos(1, shared=True), consume(tag="acks"), consume("r", "all", no_ack=True),
+        publish("r", "1"), publish("r", "2"), Listen(), publish(body="a"), Listen(), publish("r", "3"), Listen(),
+        peek("r"), ack(3), Listen(), peek("r"),
+    ],
     "both kinds of prefetch": [
         queue(), *AB, publish(body="c"), Listen(0.1), qos(2, shared=True), qos(1), consume(), Listen(), ack(1),
         Listen(),

@@ -3,7 +3,7 @@
 from leveret.amqp import methods as m
 from leveret.core.tables import Long
 from tests.rabbitmq.operations import ack, cancel, consume, get, nack, peek, publish, qos, queue, reject
-from tests.rabbitmq.script import Drop, Listen, Op, Script, Step, on
+from tests.rabbitmq.script import Burst, Drop, Listen, Op, Script, Step, on
 
 # fmt: off
 SAC = {"x-single-active-consumer": True}
@@ -110,6 +110,18 @@ SCENARIOS: dict[str, Script] = {
     ],
     "priorities do not count in a queue without": [
         queue(), publish(body="a", priority=1), publish(body="b", priority=5), Listen(0.1), get(), get(),
+    ],
+    "publish, then cancel": [queue(), consume(), Burst((*ABC, *ABC, *ABC, cancel())), Listen(), peek()],
+    "publish, then get beside a consumer": [queue(), consume(), Burst((publish(), get())), Listen()],
+    "publish, then count beside a consumer": [queue(), consume(), Burst((*ABC, peek())), Listen()],
+    "publish, then purge beside a consumer": [
+        queue(), consume(), Burst((*ABC, Op(m.QueuePurge("q")))), Listen(),
+    ],
+    "publish, then delete the queue of a consumer": [
+        queue(), consume(), Burst((*ABC, Op(m.QueueDelete("q")))), Listen(),
+    ],
+    "acknowledge, then get beside a consumer": [
+        queue(), qos(1), consume(), *ABC[:2], Listen(), Burst((ack(1), get())), Listen(),
     ],
     "no_local does nothing": [queue(), consume(no_local=True), publish()],
     "a consumer count": [queue(), consume(tag="one"), consume(tag="two"), *on("b1", peek())],
