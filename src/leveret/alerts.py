@@ -2,7 +2,7 @@
 
 A rule fires when its figure is over the limit and of enough cases to mean something. Figures are those of one queue;
 the history that `pipeline/report/history.py` makes has a column for each, and `alerting/figures.py` reads them off a
-queue at work. Dead letters lie until somebody looks at them: rules about waiting leave alone the queues that hold
+queue at work. Dead letters lie until an operator looks at them: rules about waiting leave alone the queues that hold
 nothing else.
 """
 
@@ -23,7 +23,7 @@ class AlertRule(NamedTuple):
     """The figure that says of how many cases it is."""
     sample_min: int = 0
     for_s: int = 0
-    """How long it has to last before somebody is told; figures that are times have waited long enough."""
+    """How long it has to last before receivers are told; figures that are times have waited long enough."""
 
 
 RULES = (
@@ -69,7 +69,7 @@ RULES = (
         for_s=60,
     ),
     AlertRule(
-        "no_consumers", "idle_ms", 60_000, "ms", "critical", "messages waited, and nobody took any of them", True
+        "no_consumers", "idle_ms", 60_000, "ms", "critical", "messages waited, and no consumer took any of them", True
     ),
 )
 STREAM_RULES = (

@@ -1,6 +1,6 @@
 """The only reader of time: milliseconds since 1970, and waiting until a time comes or a gate is opened.
 
-A gate is a lock that is held while it is closed. Whoever waits tries to take it; whoever wakes him lets it go.
+A gate is a lock that is held while it is closed. A waiter tries to take it; to wake it is to release the lock.
 """
 
 import threading
@@ -96,11 +96,11 @@ class ManualClock:
             self._sleepers[gate] = until_ms
         gate.acquire()
         with self._mutex:
-            # `advance` takes a sleeper out when it wakes him: then it was the time that came.
+            # `advance` takes a sleeper out when it wakes it: then the time has come.
             return self._sleepers.pop(gate, None) is not None
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; whoever waited for it wakes up."""
+        """Let time pass; those that waited for it wake up."""
         with self._mutex:
             self._now_ms += round(seconds * 1000)
             due = [gate for gate, until_ms in self._sleepers.items() if until_ms <= self._now_ms]

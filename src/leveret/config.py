@@ -192,13 +192,13 @@ class ServerOptions(StoreOptions):
     staging_user_bytes_max: int = option(4096 * MIB, "bytes that all sinks of one user may have staged", at_least=MIB)
     staging_pieces_max: int = option(400_000, "pieces that may be staged; each is a file, or a blob", at_least=1)
     staging_user_pieces_max: int = option(100_000, "pieces that one user may have staged", at_least=1)
-    staging_age_s: float = option(86_400, "time after which parts that nobody commits are dropped", at_least=60)
+    staging_age_s: float = option(86_400, "time after which parts that are not committed are dropped", at_least=60)
     sink_batches_max: int = option(100, "batches of each sink that are remembered", at_least=1, at_most=10_000)
     reports_dir: str | None = option(None, "directory with reports of the pipeline, which the console shows")
     sqs_port: int | None = port(9324, "port for SQS without TLS; 0 is any free one, off is none")
     sqs_tls_port: int | None = port(None, "port for SQS with TLS, opened when there is a certificate")
     sqs_auth: Literal["on", "off"] = option(
-        "on", "on: requests are signed by access keys of users; off: everybody may do everything, for development"
+        "on", "on: requests are signed by access keys of users; off: every client may do everything, for development"
     )
     sqs_account: str = option("000000000000", "account number in URLs and ARNs of SQS")
     sqs_region: str = option("us-east-1", "region in ARNs of SQS")

@@ -56,7 +56,7 @@ MISTAKES: dict[tuple[Any, ...], tuple[object, str, bool]] = {
     ("members", 2, "redis"): ("local", "Redis does not answer node c", False),
     ("groups", 0, "state"): ("unreachable", "group 0 cannot be reached from node a", True),
     ("groups", 0, "standbys"): ("", "group 0 has its commits on one disk", False),
-    ("shards", 1, "state"): ("vacant", "nobody has shards 1", True),
+    ("shards", 1, "state"): ("vacant", "no node has shards 1", True),
     ("etcd_members",): (1, "etcd has 1 of 3 members", False),
     ("nodes", "b", "etcd"): (1, "node b knows one address of etcd", False),
     ("nodes", "b", "lease_s"): (5, "cluster_lease_s differs between nodes (4, 5 s)", False),

@@ -202,7 +202,7 @@ def test_a_request_that_always_fails_where_it_is_done_is_given_up(
         asking = asyncio.create_task(world.ask("2", "/fail"))
         await asyncio.sleep(0)
         world.member("a").serve("2", served)
-        with pytest.raises(Refusal, match="nobody has shard 2"):
+        with pytest.raises(Refusal, match="no node has shard 2"):
             await asking
         assert len(calls) == 2
 
@@ -254,7 +254,7 @@ def test_a_request_finds_the_next_owner(world: World, monkeypatch: pytest.Monkey
     served = world.member("b").hand_over("3")
 
     async def ask_in_vain() -> None:
-        with pytest.raises(Refusal, match="nobody has shard 3") as refused:
+        with pytest.raises(Refusal, match="no node has shard 3") as refused:
             await world.ask("3", "/same")
         assert (refused.value.status, refused.value.headers) == (503, (("Retry-After", "1"),))
         world.member("b").serve("3", served)

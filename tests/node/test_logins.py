@@ -82,7 +82,7 @@ def test_a_node_that_starts_knows_who_has_logged_out(cluster: ManagedCluster) ->
 
     def found(each: Browser) -> Session | None:
         headers = {b"host": b"b:80", b"cookie": f"leveret_session_80={each.cookie}".encode()}
-        return sessions.find(Request("GET", b"/", headers, logins.NOBODY))
+        return sessions.find(Request("GET", b"/", headers, logins.NO_PEER))
 
     assert (found(browser), found(other) is None) == (None, False)
 

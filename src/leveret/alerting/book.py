@@ -123,7 +123,7 @@ class Book:
         return [each for each in self._silences.values() if each.until_ms <= now_ms]
 
     def expire(self, now_ms: int) -> list[Silence]:
-        """End them; give those that nobody else has ended before."""
+        """End them; give those that were not ended before."""
         ended = self.over(now_ms)
         for silence in ended:
             self.delete_silence(silence.name)

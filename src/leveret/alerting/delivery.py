@@ -69,7 +69,7 @@ class Delivery:
         self.problems.pop(name, None)
 
     async def stop(self) -> None:
-        """Wait for nobody any more."""
+        """Wait for no delivery any more."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -120,7 +120,7 @@ class Delivery:
                 tell(None)
 
         def tell(error: Failed | None) -> None:
-            with suppress(RuntimeError):  # the loop has ended: nobody wants to know any more
+            with suppress(RuntimeError):  # the loop has ended: the result is not needed any more
                 loop.call_soon_threadsafe(finish, error)
 
         def finish(error: Failed | None) -> None:

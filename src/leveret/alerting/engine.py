@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from leveret.alerting.rules import Rule
 
-ALERTS_MAX = 5_000  # known at the same time: of more, nobody reads
+ALERTS_MAX = 5_000  # known at the same time: more cannot be read
 PENDING, FIRING, RESOLVED = "pending", "firing", "resolved"
 
 Key = tuple[str, str, str]

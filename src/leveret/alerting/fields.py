@@ -1,4 +1,4 @@
-"""Fields of rules, receivers and silences as somebody sent them: checked by name, type and range, or refused."""
+"""Fields of rules, receivers and silences as a user sent them: checked by name, type and range, or refused."""
 
 from collections.abc import Mapping
 from typing import Any

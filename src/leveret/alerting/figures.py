@@ -1,7 +1,7 @@
 """Figures of a queue at work, under the names that rules have for them.
 
 What can be read off a queue is read when a rule asks for it. What is counted over time (failures, dead letters,
-processing times) or needs a memory (since when nobody takes anything) is kept for the queues where something happens.
+processing times) or needs a memory (since when nothing was taken) is kept for the queues where something happens.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Activity:
     __slots__ = ("_counts", "_times", "_windows", "idle_since_ms")
 
     def __init__(self) -> None:
-        """Nothing yet: the counters of a queue that nobody has looked at begin with it, or with the process."""
+        """Nothing yet: the counters of a queue that was not looked at before begin with it, or with the process."""
         self._counts: Counts = (0, 0, 0, 0)
         self._windows: tuple[Window, ...] | None = None
         self._times: BucketWindow | None = None
@@ -49,7 +49,7 @@ class Activity:
     def look(self, queue: Queue, counts: Counts, now_ms: int) -> None:
         """See what was counted since the last look."""
         before, self._counts = self._counts, counts
-        # Until something goes wrong for the first time, nobody wants to know how much went well.
+        # Until something goes wrong for the first time, it does not matter how much went well.
         if counts[:2] != before[:2] or self._windows is not None:
             self._count(before, counts, now_ms)
         if not queue.depth or queue.consumers or queue.leased or queue.paused:
@@ -83,7 +83,7 @@ def depth(queue: Queue, activity: Activity, now_ms: int) -> float:
 
 
 def waiting(queue: Queue, activity: Activity, now_ms: int) -> float:
-    """Messages that nobody has taken yet."""
+    """Messages that no consumer has taken yet."""
     return queue.depth
 
 
@@ -94,7 +94,7 @@ def oldest(queue: Queue, activity: Activity, now_ms: int) -> float:
 
 
 def dead_per_hour(queue: Queue, activity: Activity, now_ms: int) -> float:
-    """Dead letters of the last hour; where nobody keeps them, there are none."""
+    """Dead letters of the last hour; where they are not kept, there are none."""
     return activity.lately(now_ms)[0] if queue.policy.dead_letter_exchange is not None else 0
 
 
@@ -119,7 +119,7 @@ def processing_p95(queue: Queue, activity: Activity, now_ms: int) -> float:
 
 
 def idle(queue: Queue, activity: Activity, now_ms: int) -> float:
-    """How long messages have waited with nobody there to take them."""
+    """How long messages have waited without a consumer that takes them."""
     return 0 if activity.idle_since_ms is None else now_ms - activity.idle_since_ms
 
 

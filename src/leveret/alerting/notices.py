@@ -53,7 +53,7 @@ class Notices:
     """Every group."""
 
     def __init__(self) -> None:
-        """Nobody was told anything yet."""
+        """No receiver was told anything yet."""
         self._groups: dict[str, dict[str, Group]] = {}
         """By receiver and rule."""
 

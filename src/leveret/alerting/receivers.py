@@ -1,6 +1,6 @@
 """Receivers: who is told about alerts, how, and about which of them.
 
-Whatever lets somebody in (a URL of a chat, an authorization, a password) is kept, used and never shown again. It is
+Every secret (a URL of a chat, an authorization, a password) is kept, used and never shown again. It is
 kept only for the place that it was given for: who changes the place gives it anew.
 """
 
@@ -35,7 +35,7 @@ _HOST = re.compile(r"[A-Za-z0-9.-]+|\[?[0-9A-Fa-f:.]+\]?")
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Somebody who is told; `rules` are patterns of names."""
+    """A destination of notifications; `rules` are patterns of names."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ class Receiver:
     group_s: int = GROUP_S
     """Between two notices about the same rule, so that what happens together is told together."""
     repeat_s: int = REPEAT_S
-    """After which somebody is told again that an alert is still firing."""
+    """Time after which the receiver is told again that an alert is still firing."""
     url: str = field(default="", repr=False)
     authorization: str = field(default="", repr=False)
     host: str = ""
@@ -57,7 +57,7 @@ class Receiver:
 
     @classmethod
     def from_dict(cls, row: Row, plain_remote: bool = False) -> "Receiver":
-        """A receiver as somebody wrote it; refuses what could not be used, or must not."""
+        """A receiver as a user wrote it; refuses what could not be used, or must not."""
         name = named("a receiver", row)
         what = f"receiver '{name}'"
         kind = choice(what, row, "kind", "", KINDS)
@@ -90,7 +90,7 @@ class Receiver:
 
     @property
     def place(self) -> str:
-        """Where notices go, as far as everybody may know."""
+        """Where notices go, as far as every user may know."""
         return f"{self.host}:{self.port}" if self.kind == EMAIL else endpoint_of(self.url).shown
 
     def wants(self, rule: Rule) -> bool:
@@ -106,7 +106,7 @@ OF_EMAIL = (*_COMMON, "host", "port", "tls", "user", "password", "sender", "to")
 
 
 def with_secrets_of(row: Row, known: Receiver | None) -> dict[str, Any]:
-    """What somebody wrote, with the secrets that he left out or saw hidden, if they are for the same place."""
+    """What a user wrote, with the secrets that were left out or hidden, if they are for the same place."""
     merged = {name: value for name, value in row.items() if value != HIDDEN}
     if known is None or known.kind != row.get("kind"):
         return merged

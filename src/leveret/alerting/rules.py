@@ -40,7 +40,7 @@ class Rule:
 
     @classmethod
     def from_dict(cls, row: Row) -> "Rule":
-        """A rule as somebody wrote it; refuses what makes no sense."""
+        """A rule as a user wrote it; refuses what makes no sense."""
         check_known("a rule", row, FIELDS)
         name = named("a rule", row)
         what = f"rule '{name}'"
@@ -80,7 +80,7 @@ FIELDS = tuple(Rule.__dataclass_fields__)
 
 
 def clear_of(limit: float) -> float:
-    """Where an alert ends if nobody says so: what goes up and down around the limit is one alert, not many."""
+    """Where an alert ends by default: what goes up and down around the limit is one alert, not many."""
     return limit * 9 // 10 if isinstance(limit, int) else limit * 0.9
 
 

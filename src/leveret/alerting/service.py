@@ -154,7 +154,7 @@ class Alerting:
         self.history.note([_silence_row(SILENCED, silence, silence.since_ms)])
 
     def unsilenced(self, silence: Silence, by: str) -> None:
-        """Note that somebody has ended a silence before its time."""
+        """Note that a user has ended a silence before its time."""
         self.history.note([{**_silence_row(UNSILENCED, silence, self._guard.clock.now_ms()), "by": by}])
 
     # Between the parts
@@ -186,7 +186,7 @@ class Alerting:
 
 
 def begin_silence(book: Book, given: Row, by: str, now_ms: int, name: str | None = None) -> Silence:
-    """A silence from now on, under a name that nobody has if none is given."""
+    """A silence from now on, under a new name if none is given."""
     return book.put_silence(Silence.begin(given, name or secrets.token_hex(4), by, now_ms))
 
 

@@ -1,4 +1,4 @@
-"""Silences: alerts that nobody wants to be told about for a while, by patterns of rule, virtual host and queue."""
+"""Silences: alerts without notifications for a while, by patterns of rule, virtual host and queue."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,7 +17,7 @@ GIVEN = ("rule", "vhost", "queue", "until_ms", "why")
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Nobody is told about what it covers until it ends."""
+    """No receiver is told about what it covers until it ends."""
 
     name: str
     rule: str
@@ -30,7 +30,7 @@ class Silence:
 
     @classmethod
     def begin(cls, row: Row, name: str, by: str, now_ms: int) -> "Silence":
-        """A silence from now on, as somebody wrote it."""
+        """A silence from now on, as a user wrote it."""
         what = "a silence"
         check_name("silence", name)
         text(what, {"by": by}, "by")

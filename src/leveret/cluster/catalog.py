@@ -2,13 +2,13 @@
 
     change(verb) --> the verb of the core is run on this node's copy: what it would journal is the change
                  --> appended to the log under the next version ---- taken: done
-                        |--- somebody was faster: undo, make his changes, run the verb again
-                        '--- nobody knows: undo, look whether the log has it, else run the verb again
+                        |--- another node was faster: undo, make its changes, run the verb again
+                        '--- outcome unknown: undo, look whether the log has it, else run the verb again
 
 So what a declaration means is decided by the core alone: equivalent or refused is what its verb says, on a copy that
 has all that came before. Verbs that come while an append is under way go together into the next one.
 
-The copy is a broker without messages. What a verb did to it can be seen before it is in the log; nobody is told so
+The copy is a broker without messages. What a verb did to it can be seen before it is in the log; no client is told so
 before it is. For how long it may be answered by is said in leveret.cluster.freshness.
 """
 
@@ -30,10 +30,10 @@ from leveret.core.errors import BrokerClosed, StoreUnreachable, TooMany, Unreach
 
 READ_MAX = 500
 BATCH_MAX = 200  # verbs in one entry
-ATTEMPTS_MAX = 50  # each but the last lost against another node: somebody always wins
+ATTEMPTS_MAX = 50  # each but the last lost against another node: one node always wins
 UNKNOWN_MAX = 20  # attempts without an answer
 PAUSE_S = 0.1
-PROOF_S = 10.0  # for how long whoever has to know the newest definitions waits for a log that does not answer
+PROOF_S = 10.0  # how long a caller that needs the newest definitions waits for a log that does not answer
 LEAVE_S = 2.0
 SNAPSHOT_VERSIONS = 1_000  # how many versions a node that was away has to read at most
 
@@ -49,7 +49,7 @@ class Wish(NamedTuple):
     done: asyncio.Future[Any]
 
     def give(self, result: Any) -> None:
-        """Tell whoever still waits."""
+        """Answer the caller, if it still waits."""
         if self.done.done():
             return
         if isinstance(result, Exception):
@@ -73,7 +73,7 @@ class Catalog:
         self.listeners: list[Listener] = []
         """Told about every change once it is in the log, in the order of the log."""
         self.on_leap: Callable[[list[Change]], None] = lambda changes: None
-        """Told instead what is different after the copy went to another place of the log: nobody decided it so."""
+        """Told instead what is different after the copy went to another place of the log: no node decided it."""
         self.log = log
         self._node = node
         self._turn = asyncio.Lock()
@@ -104,7 +104,8 @@ class Catalog:
         return await wish.done
 
     async def _commit_all(self) -> None:
-        """Commit what is wished for, a batch at a time; a task of its own, so that nobody who leaves takes it along."""
+        """Commit what is wished for, a batch at a time; a task of its own, so that a cancelled caller does not
+        cancel it."""
         while self._wishes:
             async with self._turn:
                 wishes, self._wishes = self._wishes[:BATCH_MAX], self._wishes[BATCH_MAX:]
@@ -198,7 +199,7 @@ class Catalog:
             self._hinted.set()
 
     def look(self) -> None:
-        """Somebody has to know soon whether there is a newer version."""
+        """A caller needs to know soon whether there is a newer version."""
         self._hinted.set()
 
     async def follow(self) -> None:
@@ -220,7 +221,7 @@ class Catalog:
             await self._beat()
             await self._read_on()
             if self.version != before:
-                await self._beat()  # so that nobody waits for this node any longer
+                await self._beat()  # so that no node waits for this one any longer
         self.freshness.prove(asked_us)
         self.on_proof()
         async with self._proofs:
@@ -274,7 +275,7 @@ class Catalog:
     async def _begin_anew(self, attempts: int) -> set[str]:
         """Be what the newest snapshot and all entries after it make; give who wrote these.
 
-        Nobody is told of anything in between: what is missing only there would be removed, and made again empty.
+        No listener is told of anything in between: what is missing only there would be removed, and made again empty.
         """
         found = await _answer(self.log.snapshot, attempts) or Snapshot(*BEGINNING, [])
         copy, history, writers = Replica(self.replica.placements.shards), History(Mark(*found[:2])), set[str]()
@@ -292,7 +293,7 @@ class Catalog:
         return writers
 
     async def close(self) -> None:
-        """Commit nothing more, and let nobody wait for this copy."""
+        """Commit nothing more, and release every node that waits for this copy."""
         if self._committing is not None:
             self._committing.cancel()
             with suppress(asyncio.CancelledError):

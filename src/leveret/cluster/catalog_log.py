@@ -4,7 +4,7 @@
     1         a, 1f0c...           [virtual host "shop"]
     2         b, 77d2...           [queue "orders" in shard 5, binding to it]
 
-Whoever appends says which version he has seen; if there is a newer one nothing is appended. An entry whose outcome is
+A writer says which version it has seen; if there is a newer one nothing is appended. An entry whose outcome is
 not known is known again by its writer. A snapshot takes the place of all entries before its version.
 """
 

@@ -140,7 +140,7 @@ def _lifetime(queue: Queue) -> tuple[bool, bool, object]:
 
 
 def _lifetime_of(definition: Definition) -> tuple[bool, bool, str | None]:
-    """Until when a queue is there; its owner is the very object that he is known by on this node."""
+    """Until when a queue is there; its owner is the object that stands for it on this node."""
     owner = definition.get("owner")
     lasting = definition.get("durable", True), definition.get("auto_delete", False)
     return *lasting, None if owner is None else sys.intern(owner)

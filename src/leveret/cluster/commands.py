@@ -39,7 +39,7 @@ class Drain(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Forget a shard: somebody else has it."""
+    """Forget a shard: another node has it."""
 
     shard: int
 

@@ -28,7 +28,8 @@ class Shards(Protocol):
     """What a coordinator does with the shards of its node."""
 
     async def take_over(self, shard: int, epoch: int) -> bool:
-        """Begin to serve a shard; False when somebody has a higher epoch. Whatever it raises, nothing is served."""
+        """Begin to serve a shard; False when another owner has a higher epoch. Whatever it raises, nothing is
+        served."""
 
     async def check(self, shard: int, epoch: int) -> bool:
         """Whether the journal of a shard still has this epoch."""
@@ -37,7 +38,7 @@ class Shards(Protocol):
         """Finish what was begun, write a checkpoint, serve the shard no more."""
 
     async def drop(self, shard: int) -> None:
-        """Serve a shard no more: it is somebody else's."""
+        """Serve a shard no more: it belongs to another node."""
 
 
 class Coordinator:
@@ -127,7 +128,7 @@ class Coordinator:
         self._woken()
 
     def proven(self, shard: int) -> bool:
-        """Whether nobody else can have a shard of this node now."""
+        """Whether no other node can own a shard of this node now."""
         return self.ownership.proven(shard, self.now_ms())
 
     async def hint(self, version: int) -> None:
@@ -142,7 +143,7 @@ class Coordinator:
     # The lease
 
     async def _begin_lease(self) -> bool:
-        """A new lease with the key of this node; False when somebody else has that key."""
+        """A new lease with the key of this node; False when another process has that key."""
         asked_ms = self.now_ms()
         lease = await self._etcd.grant(self._ttl_s)
         done = await self._etcd.create(self.keys.node(self.member.node), self.member.to_value(), lease)

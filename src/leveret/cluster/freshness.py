@@ -5,12 +5,12 @@
 
     a decider    append ---> whose rows are there? ---> each says that it has the version, or has said nothing for LAPSE
 
-Whoever has a row when it is looked for after an append is waited for. Whoever has none then beats later, and so reads
+A node that has a row when the rows are read after an append is waited for. A node without one beats later, and so reads
 the change before it answers anything. A row that was not renewed during LAPSE is of a node that has stood still for so
 long, or is gone: it is forgotten, and a node that comes back beats again before it answers. Every beat is a look at the
 rows, too, so that one that is gone for longer is not waited for at all.
 
-Both measure time from before something to after something, each by a clock that nobody can set. LAPSE is longer than
+Both measure time from before something to after something, each by a clock that cannot be set. LAPSE is longer than
 LEASE by what one of them may be faster than the other.
 """
 
@@ -58,7 +58,7 @@ class Freshness:
 
     @property
     def lapse_s(self) -> float:
-        """After what time nobody answers by what he has not heard of."""
+        """Seconds after which a node that missed a change is guaranteed to have stopped serving reads."""
         return self.lease_s * LAPSE
 
     @property
@@ -75,7 +75,7 @@ class Watch:
     """Since when the rows of others are as they are."""
 
     def __init__(self, freshness: Freshness) -> None:
-        """Nobody was looked at."""
+        """No row was looked at yet."""
         self._freshness = freshness
         self._since_us: dict[tuple[str, int], int] = {}
 
@@ -86,6 +86,6 @@ class Watch:
         self._since_us = {row: self._since_us.get(row, now_us) for row in seen}
 
     def is_silent(self, reader: Reader) -> bool:
-        """Whether a row was as it is for so long that nobody answers by what was known then."""
+        """Whether a row has not changed for so long that its node no longer serves reads by it."""
         since_us = self._since_us.get((reader.name, reader.beats))
         return since_us is not None and self._freshness.now_us() - since_us >= self._freshness.lapse_s * US_PER_S

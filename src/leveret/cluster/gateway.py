@@ -240,7 +240,7 @@ class Gateway:
         return None
 
     def _leave(self, endpoint: Endpoint) -> None:
-        """Go to the next endpoint from now on, unless somebody else who lost this one has done so."""
+        """Go to the next endpoint from now on, unless another request that lost this one has done so."""
         if self._endpoints[0] == endpoint:
             self._endpoints.append(self._endpoints.pop(0))
 

@@ -7,7 +7,7 @@
 
     epoch = base << 40 | revision at which the key of the shard came into being
 
-Values are JSON. Nothing here is needed for safety: an owner is whoever's epoch the compare-and-append accepts.
+Values are JSON. Nothing here is needed for safety: the owner is the node whose epoch the compare-and-append accepts.
 """
 
 import json
@@ -112,7 +112,7 @@ def check_node(node: str) -> str:
 
 
 def _object(value: str) -> dict[str, Any]:
-    """A value of ours; whatever else somebody wrote there says nothing."""
+    """A value of ours; any other value there is ignored."""
     try:
         found = json.loads(value)
     except (ValueError, RecursionError):

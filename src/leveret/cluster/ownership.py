@@ -7,7 +7,7 @@
 
 etcd only decides who tries. What makes an owner the owner is its epoch in the journal: an active one goes on without
 its key, and without etcd, for as long as its appends are accepted, and tries to get the key back meanwhile. What
-appends cannot prove on an idle shard, that nobody else has it, is proved by the lease or by a look at the epoch.
+appends cannot prove on an idle shard, that no other node has it, is proved by the lease or by a look at the epoch.
 """
 
 from collections.abc import Callable
@@ -59,12 +59,12 @@ class Tenure:
     """Whether this node lets go of the shard only to take it over again."""
     successor: str = ""
     vacant_ms: int | None = None
-    """Since when nobody has the key."""
+    """Since when no node has the key."""
     retry_ms: int = 0
     """Not before this time is anything tried again."""
     pause_ms: int = RETRY_MS
     proven_ms: int = 0
-    """Until when the journal has proved that nobody else is the owner."""
+    """Until when the journal has proved that no other node is the owner."""
 
 
 class Ownership:
@@ -110,7 +110,7 @@ class Ownership:
         return all(tenure.phase is Phase.IDLE and not self._has_key(tenure) for tenure in self._tenures)
 
     def proven(self, shard: int, now_ms: int) -> bool:
-        """Whether nobody else can have a shard now: only then deliveries may begin that no append will confirm."""
+        """Whether no other node can own a shard now: only then deliveries may begin that no append will confirm."""
         tenure = self._tenures[shard]
         return tenure.phase in SERVING and not tenure.fenced and now_ms < self._proof_ms(tenure)
 
@@ -135,7 +135,7 @@ class Ownership:
         self._tenures[shard].retaking = True
 
     def fenced(self, shard: int) -> None:
-        """The journal of a shard has another epoch: somebody else has it."""
+        """The journal of a shard has another epoch: another node has it."""
         self._tenures[shard].fenced = True
 
     def appended(self, shard: int, now_ms: int) -> None:
@@ -144,7 +144,7 @@ class Ownership:
         tenure.proven_ms = max(tenure.proven_ms, now_ms + self._ttl_ms)
 
     def campaigned(self, shard: int, revision: int, now_ms: int) -> None:
-        """The answer to Campaign: the revision of the key, or 0 when there was none or it is somebody else's."""
+        """The answer to Campaign: the revision of the key, or 0 when there was none or it is another node's."""
         tenure = self._answered(shard, Phase.CAMPAIGNING, Phase.RECLAIMING)
         if tenure.phase is Phase.RECLAIMING:
             tenure.phase = Phase.ACTIVE
@@ -158,7 +158,7 @@ class Ownership:
             self._hold(tenure, revision)
 
     def taken_over(self, shard: int, taken: bool, now_ms: int) -> None:
-        """The answer to TakeOver; not taken when somebody has a higher epoch, or the journal cannot be reached."""
+        """The answer to TakeOver; not taken when another node has a higher epoch, or the journal cannot be reached."""
         tenure = self._answered(shard, Phase.TAKING)
         if taken:
             tenure.phase = Phase.ACTIVE
@@ -171,7 +171,7 @@ class Ownership:
             self._give_up(tenure, now_ms)
 
     def announced(self, shard: int, revision: int) -> None:
-        """The answer to Announce: the revision after it, or 0 when nobody knows."""
+        """The answer to Announce: the revision after it, or 0 when the outcome is unknown."""
         tenure = self._tenures[shard]
         owner = self.view.owners.get(shard)
         if revision and owner is not None and owner.revision == tenure.revision:
@@ -200,13 +200,13 @@ class Ownership:
         if owner is None or not self._is_mine(owner):
             return
         if epoch_of(self._base, owner.revision) > tenure.epoch:
-            # Somebody who had the key before this node got it back has come late: it is this node's turn again.
+            # A node that had the key before this node got it back has come late: it is this node's turn again.
             self._hold(tenure, owner.revision)
         else:
             self._give_up(tenure, now_ms)
 
     def released(self, shard: int, revision: int, now_ms: int) -> None:
-        """The answer to Release: the revision after it, or 0 when nobody knows."""
+        """The answer to Release: the revision after it, or 0 when the outcome is unknown."""
         tenure = self._answered(shard, Phase.RELEASING)
         tenure.phase = Phase.IDLE
         again = tenure.successor == self.node
@@ -275,7 +275,8 @@ class Ownership:
                 self._asked.append(Drain(tenure.shard))
 
     def _successor(self, tenure: Tenure, now_ms: int) -> str | None:
-        """Who should get a shard from this node now; None when it stays. A leaving node may have nobody to name."""
+        """Who should get a shard from this node now; None when it stays. A leaving node may have no successor to
+        name."""
         moving = sum(each.phase in MOVING for each in self._tenures)
         retaking, tenure.retaking = tenure.retaking, False
         if self.draining:
@@ -324,7 +325,7 @@ class Ownership:
 
     def _answered(self, shard: int, *phases: Phase) -> Tenure:
         tenure = self._tenures[shard]
-        assert tenure.phase in phases, f"shard {shard} is {tenure.phase}: nobody asked for that"
+        assert tenure.phase in phases, f"shard {shard} is {tenure.phase}: that was not requested"
         return tenure
 
     def _rank(self, shard: int) -> int | None:

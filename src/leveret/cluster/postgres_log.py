@@ -1,6 +1,6 @@
 """The log of the catalog in PostgreSQL.
 
-    leveret_catalog             | id | version |                      one row: whoever appends raises it by one
+    leveret_catalog             | id | version |                      one row: each append raises it by one
     leveret_catalog_log         | version | writer | changes |
     leveret_catalog_snapshot    | version | writer | changes |        one row, once there is one
     leveret_catalog_reader      | name | version | beats |            those who answer by their copies: see freshness.py
@@ -114,7 +114,7 @@ class PostgresLog:
         await self._run(self._reading, FORGET, {"name": reader.name, "beats": Int8(reader.beats)})
 
     async def close(self) -> None:
-        """End the connections; nobody waits for an answer any more."""
+        """End the connections; no caller waits for an answer any more."""
         for session in (self._log, self._reading):
             await asyncio.to_thread(session.end)
         self._threads.shutdown(wait=False)

@@ -3,9 +3,9 @@
     leveret_seat    | id | generation | url |       in every database that is the seat, or was; no row: it never moved
                                                     url: where the seat is; null: here
 
-Nodes are started with the database that is the seat, or once was, and follow from there. Whoever moves the seat drops
-what was copied in the transaction that says where it is now: a statement that comes too late does not find its table,
-looks here, and is done in the right place. The generation is raised by each move, so that of two databases that
+Nodes are started with the database that is the seat, or once was, and follow from there. The node that moves the seat
+drops what was copied in the transaction that says where it is now: a statement that comes too late does not find its
+table, looks here, and is done in the right place. The generation is raised by each move, so that of two databases that
 name each other the later one counts.
 """
 

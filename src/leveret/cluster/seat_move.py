@@ -3,8 +3,8 @@
     in the seat: lock its tables, read them --> in the target: the same tables, read back and compared, committed
                  --> in the seat: drop them, say where they are, committed --> in the target: say that it is the seat
 
-Everybody who needs them waits meanwhile. Until the last transaction of the seat is committed it is the seat: whatever
-came into the target before that is replaced by the next attempt.
+Every transaction that needs them waits meanwhile. Until the last transaction of the seat is committed it is the seat:
+whatever came into the target before that is replaced by the next attempt.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ Statements = tuple[str, ...]
 def move_seat(current: SeatSession, url: str, first_url: str, locks: Statements, creates: Statements) -> None:
     """Let the database at a URL be the seat; `first_url` is that of group 0.
 
-    `locks` are those of whoever creates the tables in the seat, `creates` make them in the target.
+    `locks` are those that are taken to create the tables in the seat, `creates` make them in the target.
     """
     target = Session(url, TIMEOUT_MS)
     try:
@@ -44,12 +44,12 @@ def move_seat(current: SeatSession, url: str, first_url: str, locks: Statements,
 
 
 def _moved(run: Run, target: Session, url: str, first_url: str, locks: Statements, creates: Statements) -> int:
-    """Copy everything, then let nobody find it here any more; give the generation."""
+    """Copy everything, then make sure that no node finds it here any more; give the generation."""
     run(f"set local idle_in_transaction_session_timeout = {TIMEOUT_MS}", None)  # while the other database is asked
     for lock in locks:
         run(lock, None)  # a node that starts just now would make empty tables in place of those that go
     if run(seat.NUMBER, None)[1] == target.run(seat.NUMBER)[1]:
-        raise PreconditionFailed("somebody else has moved the definitions there meanwhile")
+        raise PreconditionFailed("another node has moved the definitions there meanwhile")
     run(f"lock table {', '.join(TABLES)} in access exclusive mode", None)
     rows = {table: _rows(run, table) for table in TABLES}
     if not any(number == 0 for number, _ in rows["leveret_group"]):

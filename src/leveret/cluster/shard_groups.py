@@ -5,13 +5,13 @@
     leveret_group_of    | cluster | number |                     in every group: whose it is, and which one
 
 Group 0 is the store that a cluster begins with, and the seat until that is moved (see leveret.cluster.seat). A shard is
-moved by its owner: he copies its log to another group, and then changes the row here, which is the only truth about
-where a shard is.
+moved by its owner: the owner copies its log to another group, and then changes the row here, which is the only truth
+about where a shard is.
 
-Whoever takes a shard over claims its row first, at his epoch, and is told the group. A move changes the row only while
-it has the epoch of the mover. So a claim either comes first, and the move comes to nothing, or it comes later, and is
-told the new group: there is never an owner in each. `origin` is where the tables of before the move still lie; the
-next owner removes them after he has opened the new ones, and no other move begins before.
+The node that takes a shard over claims its row first, at its epoch, and gets the group. A move changes the row only
+while it has the epoch of the mover. So a claim either comes first, and the move comes to nothing, or it comes later,
+and is told the new group: there is never an owner in each. `origin` is where the tables of before the move still lie;
+the next owner removes them after it has opened the new ones, and no other move begins before.
 
 A group that has neither shards nor the seat can be retired. Its row stays, so that no other one gets its number.
 """
@@ -61,7 +61,7 @@ SWITCH = """
 SWEPT = "update leveret_home set origin = null where shard = %(shard)s and epoch = %(epoch)s"
 ALL = "select id, url from leveret_group order by id"
 ADD = "insert into leveret_group values (%(id)s, %(url)s)"
-HALT = "lock table leveret_home in share row exclusive mode"  # nobody claims or moves a shard meanwhile
+HALT = "lock table leveret_home in share row exclusive mode"  # no node claims or moves a shard meanwhile
 USED = "select shard from leveret_home where group_id = %(id)s or origin = %(id)s order by shard"
 PLACED = "select count(*) from leveret_home where shard < %(shards)s"
 PLACES = "select shard, group_id from leveret_home where shard >= %(id)s"
@@ -83,7 +83,7 @@ class Group(NamedTuple):
 
 
 class Home(NamedTuple):
-    """Where a shard is, and where else tables of it lie that nobody needs."""
+    """Where a shard is, and where else tables of it lie that are not needed."""
 
     group: Group
     origin: Group | None
@@ -96,7 +96,7 @@ class Facts(NamedTuple):
     standbys: str
     """Those that a commit waits for; empty: none."""
     cluster: str | None
-    """Whose group it is; None: nobody's."""
+    """Whose group it is; None: no cluster's."""
     number: int
     shards: int
     """How many it has rows of."""
@@ -117,7 +117,7 @@ class ShardGroups:
         self._session.end()
 
     def claim(self, shard: int, epoch: int) -> Home | None:
-        """Where a shard is for its owner at an epoch; None: somebody has claimed it at a higher one."""
+        """Where a shard is for its owner at an epoch; None: another node has claimed it at a higher one."""
         values = {"shard": Int8(shard), "epoch": Int8(epoch)}
 
         def claim(run: Run) -> Home | None:
@@ -271,7 +271,7 @@ def _homes(store: str, seat: str) -> dict[int, str]:
 
 
 def check_url(url: str) -> None:
-    """Refuse what is not to be recorded: everybody who may look at the cluster sees it."""
+    """Refuse what is not to be recorded: every user who may look at the cluster sees it."""
     if not is_url(url) or len(url) > URL_CHARACTERS_MAX:
         raise InvalidArgument(
             f"a group is a URL such as postgresql://user@host/database, of {URL_CHARACTERS_MAX} characters at most"
@@ -321,7 +321,7 @@ def mark(url: str, cluster: str, number: int) -> None:
 
 
 def _check_free(facts: Facts, cluster: str, number: int) -> None:
-    """Refuse a database that somebody else has messages in, or that is another group of this cluster."""
+    """Refuse a database with messages of another owner, or that is another group of this cluster."""
     if facts.cluster is None and facts.shards:
         raise PreconditionFailed("the database has the messages of a broker: give one that is empty")
     if facts.cluster is not None and (facts.cluster, facts.number) != (cluster, number):

@@ -14,7 +14,7 @@ the local store of obstore (0.12) neither syncs what it puts nor has an option f
 the page cache. Everything else is reached through obstore, each broker below a prefix of its own: what one of them
 sweeps must not be what another one lives on.
 
-A blob that cannot be stored harms nobody but the one who sends it: no pointer to it was journaled.
+A blob that cannot be stored harms only its sender: no pointer to it was journaled.
 """
 
 import hashlib
@@ -138,7 +138,7 @@ class RemoteBlobs:
                 self._store = self._listed = from_url(place, mkdir=True)
             else:
                 self._store = from_url(place, retry_config={"max_retries": RETRIES, "retry_timeout": RETRY_TIME})
-                # Whoever opens a broker waits for the list, and can do without.
+                # Opening a broker waits for the list, and can do without.
                 self._listed = from_url(place, retry_config={"max_retries": 0, "retry_timeout": RETRY_TIME})
         except (BaseError, ValueError) as error:
             raise InvalidArgument(f"blobs is no URL of an object store: {_first_line(error)}") from None
@@ -264,7 +264,7 @@ class Blobs:
     def sweep(self, names: list[str], live: Iterable[Bytes], confirm: Callable[[], None] = lambda: None) -> int:
         """Before anything is published: delete those of all blobs that no live pointer names; give their number.
 
-        `confirm` raises when somebody else has taken over: what was listed before that is not his.
+        `confirm` raises when another owner has taken over: what was listed before that is not this one's.
         """
         named = {parse_pointer(pointer).key for pointer in live}
         orphans = [key for key in names if key not in named and OURS.fullmatch(key)]
@@ -294,7 +294,7 @@ def parse_pointer(pointer: Bytes) -> Pointer:
 
 
 def body_bytes(pointer: Bytes) -> int:
-    """The size of the body that a pointer stands for; 0 if it names none, which whoever fetches it is told."""
+    """The size of the body that a pointer stands for; 0 if it names none, which a fetch of it reports."""
     try:
         return parse_pointer(pointer).size
     except DamagedJournal:

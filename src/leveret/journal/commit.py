@@ -1,6 +1,6 @@
 """Group commit: whatever was appended while the last sync ran is the next frame. There is no timer.
 
-What nobody asked for does not make a frame of its own: it goes with the next one that somebody did ask for.
+What no caller waits for does not make a frame of its own: it goes with the next one that a caller waits for.
 
 `Commit` does the work in the calling thread; `ThreadedCommit` has a writer thread. Both are used in the same way:
 
@@ -30,7 +30,7 @@ from leveret.journal.records import Frame
 EXIT_FAILED = 70
 """EX_SOFTWARE: a supervisor restarts the process, and recovery tells what is really on the disk."""
 EXIT_FENCED = 77
-"""EX_NOPERM: a supervisor that restarts it would take the store back from whoever has it now."""
+"""EX_NOPERM: a supervisor that restarts it would take the store back from its present owner."""
 IDLE_SECONDS = 0.1
 
 Outcome = Callable[[JournalFailed | None], None]
@@ -47,7 +47,7 @@ class Lock(Protocol):
 
 
 def open_gate(gate: threading.Lock) -> None:
-    """Let everybody through who waits at a gate; an open one stays open."""
+    """Let every waiter at a gate through; an open one stays open."""
     if gate.locked():
         gate.release()
 
@@ -59,7 +59,7 @@ def stop_process(error: JournalFailed) -> None:
 
 
 def stopped(error: OSError) -> JournalFailed:
-    """What everybody is told after an error of the disk."""
+    """What every caller is told after an error of the disk."""
     return JournalFailed(f"the journal stopped, nothing more is accepted: {error}; free or repair the disk and restart")
 
 
@@ -276,7 +276,7 @@ class Commit:
             raise type(self.failed)(str(self.failed)) from self.failed
 
     def _wake(self, seq: int) -> None:
-        """Let everybody go on who waits for this frame or an earlier one."""
+        """Let every caller go on that waits for this frame or an earlier one."""
         with self._mutex:
             self._durable = seq
             for waited in [waited for waited in self._gates if waited <= seq]:
@@ -292,13 +292,13 @@ class Commit:
             self.on_durable(seq)
 
     def fail(self, error: OSError | JournalFailed) -> JournalFailed:
-        """Tell everybody that nothing more will become durable."""
+        """Tell every caller that nothing more will become durable."""
         failure = error if isinstance(error, JournalFailed) else stopped(error)
         with self._mutex:
             if self.failed is not None:
                 return self.failed
             self.failed = failure
-        # First of all: nobody who waits must be able to go on before the owner knows.
+        # First of all: no waiter may go on before the owner knows.
         self.on_failure(failure)
         with self._mutex:
             gates = list(self._gates.values())
@@ -321,7 +321,7 @@ class ThreadedCommit(Commit):
         self._work.acquire()
         self._busy = self._stopping = False
         self._unmarked = False
-        self._wanted = 0  # the last frame that somebody asked for
+        self._wanted = 0  # the last frame that a caller asked for
         self._seen = 0
         self._thread = threading.Thread(target=self._run, name="leveret-journal", daemon=True)
         self._thread.start()
@@ -344,7 +344,7 @@ class ThreadedCommit(Commit):
         self._thread.join()
 
     def wait(self, seq: int) -> None:
-        """Return when a frame is durable; write it in this thread if nobody is writing."""
+        """Return when a frame is durable; write it in this thread if no other one is writing."""
         if self._durable < seq and self._lead(seq):
             try:
                 while self.failed is None and self._durable < seq and self._commit_next():
@@ -379,7 +379,7 @@ class ThreadedCommit(Commit):
             while self.failed is None and not self._stopping and self._commit_next():
                 self._unmarked = True
             with self._lock:
-                # What was asked for since the last look is found here: nobody else could write it.
+                # What was asked for since the last look is found here: no other thread could write it.
                 self._busy = self._has_more and self.failed is None and not self._stopping
                 if self._busy:
                     self._work.release()
@@ -388,12 +388,12 @@ class ThreadedCommit(Commit):
 
     @property
     def _has_more(self) -> bool:
-        """Whether a frame is sealed, or somebody asked for the open one; the caller holds the lock."""
+        """Whether a frame is sealed, or a caller asked for the open one; the caller holds the lock."""
         opened = self._journal.pending
         return self._journal.durable < opened - 1 or (self._wanted >= opened and not self._idle)
 
     def _commit_next(self) -> bool:
-        """Commit one frame; False when nobody asked for more."""
+        """Commit one frame; False when no caller asked for more."""
         with self._lock:
             frame = self._next_frame() if self._has_more else None
         if frame is None:
@@ -405,7 +405,8 @@ class ThreadedCommit(Commit):
         return True
 
     def _rest(self) -> bool:
-        """Nothing came for a while: sync what an interval still owes, and mark the end. False when somebody writes."""
+        """Nothing came for a while: sync what an interval still owes, and mark the end. False when another thread
+        writes."""
         with self._lock:
             if self._busy:
                 return False

@@ -63,7 +63,7 @@ class Disk:
         return os.pread(fd, size, offset)
 
     def is_cached(self, fd: int, size: int, offset: int) -> bool:
-        """Whether a part of a file is in memory, as far as some samples tell; True where nobody can say."""
+        """Whether a part of a file is in memory, as far as some samples tell; True where that is unknown."""
         if not hasattr(os, "RWF_NOWAIT"):
             return True
         byte = [bytearray(1)]

@@ -95,7 +95,7 @@ class FileStore(Store):
         """The same."""
 
     def confirm_owner(self) -> None:
-        """The directory is locked: nobody can have taken it over."""
+        """The directory is locked: no other process can have taken it over."""
 
     def sizes(self) -> dict[int, int]:
         """The bytes of each segment; compaction may remove one meanwhile."""

@@ -10,7 +10,7 @@ however much is in it, and leaves nothing for vacuum. The header of a segment ha
 that the last row always tells where the log ends.
 
 An append locks the row of the shard against a takeover, and changes nothing there. If it counted there, each would
-leave a dead version of that row, and while somebody else's transaction is open for long (a backup) none of them can be
+leave a dead version of that row, and while another transaction is open for long (a backup) none of them can be
 removed: after 12,000 appends an append took three times as long.
 
 The tables are in the first schema of the search path. Every change names the epoch that was taken; see table.py.
@@ -110,7 +110,7 @@ class PostgresTable:
         self._reading = Session(url, READ_TIMEOUT_MS)
         self._upkeep = Session(url, UPKEEP_TIMEOUT_MS)
         self._dropping: list[str] = []
-        """Tables that nobody needs any more."""
+        """Tables that are not needed any more."""
 
     def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
         """See Table."""
@@ -143,7 +143,7 @@ class PostgresTable:
         return Shard(*rows[0])
 
     def _changed(self, run: Run, statement: str, values: Values) -> Shard | None:
-        """The row that a change gives, with the end of the log: until the change is done nobody can append."""
+        """The row that a change gives, with the end of the log: until the change is done no append is possible."""
         rows = run(statement, values)[1]
         if not rows:
             return None
@@ -300,13 +300,13 @@ class PostgresTable:
         self._drop()
 
     def _drop(self) -> None:
-        """Drop what nobody needs, as far as nobody else (a backup) reads it: the rest the next time."""
+        """Drop what is not needed, as far as no other session (a backup) reads it: the rest the next time."""
         for name in self._dropping[:]:
             try:
                 self._upkeep.transact(partial(drop_soon, table=name))
             except Unknown:
                 return
-            with suppress(ValueError):  # somebody else was faster
+            with suppress(ValueError):  # another session was faster
                 self._dropping.remove(name)
 
 
@@ -316,7 +316,7 @@ def segment_table(shard: int, segment: int) -> str:
 
 
 def check_alone(run: Run) -> None:
-    """Refuse a store that nodes of a cluster share to one who is none: he would take a shard from them."""
+    """Refuse a store that nodes of a cluster share to a single server: it would take a shard from them."""
     rows = run("select cluster from leveret_group_of", {})[1] if tables(run, "leveret_group_of") else []
     if rows:
         raise InvalidArgument(

@@ -74,7 +74,7 @@ class PostgresBlobs:
         return self._done(lambda: self._session.run(statement, values)[1])
 
     def _done(self, work: Callable[[], Answer]) -> Answer:
-        """Do something; an unknown outcome is a failure, and leaves at most a blob that nobody names."""
+        """Do something; an unknown outcome is a failure, and leaves at most a blob without a pointer to it."""
         try:
             return work()
         except Unknown as unknown:

@@ -1,15 +1,15 @@
-"""Copying a shard from one database to another, by its owner, under the epoch that he has.
+"""Copying a shard from one database to another, by its owner, under the epoch that it has.
 
     begin         the shard is taken over in the target at the same epoch, and emptied there
     copy_ahead    what there is is copied, while more is written
-    finish        nobody writes any more: the end of the log, large bodies, the checkpoint, and the row
+    finish        nothing is written any more: the end of the log, large bodies, the checkpoint, and the row
 
 Segments of streams are copied likewise: those that another one follows in their partition are complete.
 
 Rows are copied as they are, so that the target has the same bytes. Every change of the target names the epoch: a copy
 whose owner is not the owner any more does nothing. What an unfinished one leaves there is removed by the next.
 
-`sweep` removes what was moved away, and fences its last owner. The row stays and says that there are segments: nobody
+`sweep` removes what was moved away, and fences its last owner. The row stays and says that there are segments: no node
 can take that for a shard which never had any.
 """
 
@@ -141,7 +141,7 @@ class ShardCopy:
         self._set(extent)
 
     def cancel(self) -> None:
-        """Let whoever copies stop soon; from any thread."""
+        """Let a running copy stop soon; from any thread."""
         self._cancelled.set()
 
     def close(self) -> None:
@@ -268,7 +268,7 @@ class ShardCopy:
         done(self._target, copy)
 
     def _copy_blobs(self) -> None:
-        """Copy the large bodies that the target has not; those that nobody names are swept when it is opened."""
+        """Copy the large bodies that the target has not; those without a pointer are swept when it is opened."""
         table = blob_table(self._shard)
         if not done(self._source, lambda run: tables(run, table)):
             return
@@ -309,7 +309,7 @@ def sweep(url: str, shard: int, owner: str, epoch: int) -> None:
 
 
 def done(session: Session, work: Callable[[Run], Answer]) -> Answer:
-    """Do something in a transaction; whoever does not know what became of it begins anew with another epoch."""
+    """Do something in a transaction; a caller that does not know the outcome begins anew with another epoch."""
     try:
         return session.transact(work)
     except Unknown as unknown:
@@ -323,13 +323,13 @@ def take(run: Run, values: Values, owner: str) -> None:
 
 
 def owned(run: Run, values: Values) -> None:
-    """Go on only while nobody has taken over; from here on in this transaction nobody can."""
+    """Go on only while no other owner has taken over; from here on in this transaction none can."""
     if run(OWNED, values)[0] == 0:
         raise overtaken()
 
 
 def overtaken() -> Fenced:
-    """The error of whoever is not the owner any more."""
+    """The error of a node that is not the owner any more."""
     return Fenced("the shard has another owner by now: move it again")
 
 

@@ -42,7 +42,7 @@ REFUSALS = ("22", "23", "3D", "3F", "42")
 NUMBERS_RUN_OUT = frozenset({"varsup.c", "multixact.c"})
 """Files of PostgreSQL that warn with every statement when vacuum is far behind: it was done nevertheless."""
 IDLE_MS = 10_000
-"""For one who stands still in a transaction, or whose machine is gone: others wait for what he has locked."""
+"""For a client that stands still in a transaction, or whose machine is gone: others wait for its locks."""
 # In any other isolation than this one a change that had to wait for another would not see what that one did. And a
 # role whose warnings are hidden would not hear that the wait for a standby was cancelled.
 OURS = """set statement_timeout = {statement_ms}; set idle_in_transaction_session_timeout = {idle_ms};
@@ -136,7 +136,7 @@ class Session:
         return answer
 
     def cut(self, after_us: int = 0) -> None:
-        """Shut the socket down under whoever waits at it; PostgreSQL is not asked to cancel anything.
+        """Shut the socket down under the thread that waits at it; PostgreSQL is not asked to cancel anything.
 
         One who has not waited for so long yet is left alone.
         """
@@ -150,12 +150,12 @@ class Session:
             return  # it has just been closed
 
     def close(self) -> None:
-        """End the connection, after whoever uses it."""
+        """End the connection, after the thread that uses it."""
         with self._mutex:
             self._drop()
 
     def end(self) -> None:
-        """End the connection under whoever uses it."""
+        """End the connection under the thread that uses it."""
         self.cut()
         self.close()
 

@@ -4,8 +4,8 @@
     leveret_stream_<shard>_<stream>_<partition>_<base>      | start | data |    the bytes of one segment
 
 A segment is in its stream for as long as it has a row in the first table; that row has the index, too. Retention takes
-the row away in the transaction of a frame, which must wait for nobody. The table of the segment goes later: dropping it
-waits for whoever reads it, a backup for example.
+the row away in the transaction of a frame, which must not wait. The table of the segment goes later: dropping it
+waits for its readers, a backup for example.
 """
 
 from collections.abc import Callable, Sequence

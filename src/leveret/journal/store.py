@@ -1,8 +1,8 @@
 """A log, open: the journal, its commits, checkpoints and compaction, wherever its segments lie.
 
 FileStore (journal/file_store.py) keeps them in a directory, TableStore (journal/table_store.py) in PostgreSQL.
-Whoever uses the state holds the lock meanwhile. `housekeep` is to be called now and then; it does a bounded piece of
-work and waits for the disk, but never while it holds the lock.
+A caller that uses the state holds the lock meanwhile. `housekeep` is to be called now and then; it does a bounded
+piece of work and waits for the disk, but never while it holds the lock.
 """
 
 from abc import ABC, abstractmethod
@@ -38,7 +38,7 @@ class Store(ABC):
     recovered: Recovered
     commit: Commit
     watched = False
-    """Whether somebody has to look after it even when nothing happens."""
+    """Whether it needs attention even when nothing happens."""
 
     def __init__(self, journal: FileJournal, state: State, lock: Lock, options: JournalOptions, names: Names) -> None:
         """Nothing is open yet."""
@@ -74,7 +74,7 @@ class Store(ABC):
 
     @property
     def syncs(self) -> int:
-        """How often the log was synced since it was opened: shared by whoever waited meanwhile."""
+        """How often the log was synced since it was opened: shared by the callers that waited meanwhile."""
         return self._frames.syncs
 
     @property
@@ -212,15 +212,15 @@ class Store(ABC):
 
     @abstractmethod
     def opened(self) -> None:
-        """Everything is recovered: whoever reads a record from now on does so while others wait for the lock."""
+        """Everything is recovered: from now on a record is read while others wait for the lock."""
 
     @abstractmethod
     def hurry(self) -> None:
-        """It is about to be closed: let nobody wait for a commit for ever."""
+        """It is about to be closed: let no caller wait for a commit for ever."""
 
     @abstractmethod
     def confirm_owner(self) -> None:
-        """Raise when somebody else has taken over."""
+        """Raise when another owner has taken over."""
 
     @abstractmethod
     def sizes(self) -> dict[int, int]:

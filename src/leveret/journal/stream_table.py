@@ -2,8 +2,8 @@
 
     SegmentKey                      which segment of which partition of which stream
     Piece, NewIndex, Removal        what can happen to one; StreamChange is any of them
-    Beside                          whoever has such changes for the transaction of the next frame
-    StreamTable                     everything else: looking, reading, and removing what nobody needs
+    Beside                          what has such changes for the transaction of the next frame
+    StreamTable                     everything else: looking, reading, and removing what is not needed
 
 Changes are stored in the transaction that appends a frame (`Row.beside`), in their order, all of them or none. So they
 are fenced as frames are, their outcome is known when that of the frame is, and no crash comes between them.
@@ -85,7 +85,7 @@ class StreamTable(Protocol):
         """Remove the bytes of a segment that is in no stream; False: fenced."""
 
     def rest(self) -> None:
-        """End the connection if nobody has read for a while; to be called now and then."""
+        """End the connection if nothing was read for a while; to be called now and then."""
 
     def close(self) -> None:
         """End the connection."""

@@ -5,9 +5,9 @@
     Shard       what the row of a shard says: who owns it, and where its log ends
     Unknown     raised by every statement that may have been done, or not
 
-Whoever opens a shard takes it over at an epoch that is higher than any before. A statement that changes something
+A node that opens a shard takes it over at an epoch that is higher than any before. A statement that changes something
 names the epoch that was taken and does nothing (None or False) when the shard has a newer one: its caller is fenced,
-and nothing that he does has an effect any more. An append also names the number of its frame, which must be the next;
+and nothing that it does has an effect any more. An append also names the number of its frame, which must be the next;
 one that was sent and not answered may land at any later time, so False may also mean that it has: `barrier` tells.
 
 A statement that returns was done, and is durable wherever PostgreSQL was told to keep its commits. After Unknown a
@@ -15,7 +15,7 @@ caller asks `barrier`: it is a change itself, so when it returns, all that it te
 whatever is still under way in the shard, as `takeover` does.
 
 `append`, `barrier` and `begin` come from one thread at a time, everything else from any.
-`cut` may be called at any time: it ends the connections, and whoever waits at one of them gets Unknown.
+`cut` may be called at any time: it ends the connections, and a caller that waits at one of them gets Unknown.
 PostgresTable of leveret.journal.postgres is the real one; tests have one in memory that hangs, cancels and fails over.
 """
 
@@ -83,7 +83,7 @@ class Table(Protocol):
         """The row of the shard after all that was done to it so far; None: fenced."""
 
     def shard(self) -> Shard:
-        """The row of the shard, whoever owns it; without the end of its log."""
+        """The row of the shard, whichever node owns it; without the end of its log."""
 
     def set_meta(self, meta: str) -> bool:
         """Let other facts be true of the broker in this shard; False: fenced."""
@@ -119,7 +119,7 @@ class Table(Protocol):
         """Remove the oldest segment; False: fenced."""
 
     def cut(self) -> None:
-        """End the connections: whoever waits at one of them gets Unknown; upkeep that comes on is left alone."""
+        """End the connections: a caller that waits at one of them gets Unknown; upkeep that comes on is left alone."""
 
     def close(self) -> None:
         """End all connections."""

@@ -1,4 +1,4 @@
-"""Questions to a database that are asked while everybody waits for whoever asks: reads under the lock of a broker.
+"""Questions to a database that other threads wait for as well: reads under the lock of a broker.
 
 An answer that does not come soon is not waited for. TCP finds out after seconds that a peer is gone, and never that a
 server stands still; a node would serve none of its shards meanwhile, wherever those are, and lose all of them.
@@ -31,7 +31,7 @@ def asked(question: Callable[Given, Answer], *given: Given.args, **named: Given.
 
 
 def unreachable(why: str) -> StoreUnreachable:
-    """The error of whoever asks in vain."""
+    """The error of a caller that gets no answer."""
     return StoreUnreachable(f"the store in PostgreSQL does not answer: {why}; try again later")
 
 
@@ -46,7 +46,7 @@ class Questions:
     """What is asked about one shard."""
 
     def __init__(self) -> None:
-        """Wait for every answer: nobody else does yet."""
+        """Wait for every answer: no other thread waits yet."""
         self.away: str | None = None
         """Why the database cannot be asked just now: the next one who reads does not find it out again."""
         self._thread: ThreadPoolExecutor | None = None
@@ -80,6 +80,6 @@ class Questions:
             raise unreachable(f"no answer for {SOON_S:g} s") from None
 
     def close(self) -> None:
-        """Let nobody ask any more; the connections have ended."""
+        """Refuse all questions from now on; the connections have ended."""
         if self._thread is not None:
             self._thread.shutdown()

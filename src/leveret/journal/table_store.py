@@ -1,4 +1,4 @@
-"""A shard of a store in PostgreSQL, open: taken over, recovered, and written to for as long as nobody else takes it.
+"""A shard of a store in PostgreSQL, open: taken over, recovered, and written to for as long as no other owner takes it.
 
     journal = FileJournal(options, clock)
     state = ...the broker, which appends to the journal...
@@ -121,11 +121,11 @@ class TableStore(Store):
         self.questions.hurry()
 
     def store_beside(self, beside: Beside) -> None:
-        """Store what somebody else has in the transactions of frames from now on."""
+        """Store the changes of another part in the transactions of frames from now on."""
         self._writer.beside = beside
 
     def housekeep(self) -> bool:
-        """See that nobody else has taken over; checkpoint when it is time, compact a little."""
+        """See that no other owner has taken over; checkpoint when it is time, compact a little."""
         self._check_owner()
         return super().housekeep()
 
@@ -148,14 +148,14 @@ class TableStore(Store):
             raise self.commit.fail(fenced(shard))
 
     def is_owner(self) -> bool:
-        """Whether nobody has taken over; raises StoreUnreachable when the database does not say."""
+        """Whether no other owner has taken over; raises StoreUnreachable when the database does not say."""
         try:
             return self._table.shard().epoch == self.epoch
         except Unknown as error:
             raise StoreUnreachable(f"PostgreSQL does not say who owns the shard: {error}") from None
 
     def compact(self, budget_bytes: int = COPIED_BYTES, forced: bool = False) -> bool:
-        """See Store; how large segments are is asked first, while nobody waits for the lock."""
+        """See Store; how large segments are is asked first, while no thread waits for the lock."""
         # Of an unknown size an estimate is made, and the next look may know better.
         with self._loudly(), suppress(Unknown):
             for number in range(self.meta.oldest, self._writer.segment):

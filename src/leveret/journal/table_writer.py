@@ -82,7 +82,7 @@ class TableWriter:
     def append(self, frame: Frame) -> None:
         """Write a frame, with as many attempts as it takes.
 
-        Whoever writes may be interrupted (a signal handler raises in the main thread); the frame then comes again, and
+        The writer may be interrupted (a signal handler raises in the main thread); the frame then comes again, and
         its outcome is unknown.
         """
         if frame.seq <= self.written:
@@ -154,7 +154,7 @@ class TableWriter:
             self._begin(frame)
         beside = () if self.beside is None else self.beside.take()
         if not self._table.append(Row(frame.segment, frame.offset, frame.seq, self._bytes(frame), beside)):
-            raise Unknown("the frame was not appended: it is there already, or somebody else has taken over")
+            raise Unknown("the frame was not appended: it is there already, or another owner has taken over")
 
     def _begin(self, frame: Frame) -> None:
         """Begin the segment that a frame is the first of; a second attempt has the same header."""
@@ -163,7 +163,7 @@ class TableWriter:
             header = SegmentHeader(frame.segment, frame.seq, secrets.randbits(32), self._keys.new_key())
             self._beginning = header
         if not self._table.begin(Row(header.segment, FIRST_START, header.first_seq - 1, header.pack())):
-            raise Unknown("the segment was not begun: it is there already, or somebody else has taken over")
+            raise Unknown("the segment was not begun: it is there already, or another owner has taken over")
         self._began(header)
 
     def _began(self, header: SegmentHeader) -> None:
@@ -183,7 +183,7 @@ class TableWriter:
         return self._sealed[1]
 
     def fenced(self) -> Fenced:
-        """The error of whoever is not the owner any more."""
+        """The error of a node that is not the owner any more."""
         try:
             return fenced(self._table.shard())
         except Unknown:

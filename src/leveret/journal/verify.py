@@ -1,4 +1,4 @@
-"""A full check of a data directory that nobody has open: META, checkpoints and segments against their checksums.
+"""A full check of a data directory that no process has open: META, checkpoints and segments against their checksums.
 
 Opening a directory reads what it needs; damage in a part of the log that a checkpoint stands for shows only when that
 part is read. This reads every byte and changes none. Encrypted data is checked without its key.

@@ -70,7 +70,7 @@ class Writer:
     def append(self, frame: Frame) -> None:
         """Write a frame, giving up the spare file if there is no other room.
 
-        Whoever writes may be interrupted (a signal handler raises in the main thread); the frame then comes again, and
+        The writer may be interrupted (a signal handler raises in the main thread); the frame then comes again, and
         what there is of it is cut off first.
         """
         if frame.seq <= self.written:
@@ -154,7 +154,7 @@ class Writer:
             self._fd = -1
 
     def _sync_is_due(self, frame: Frame) -> bool:
-        """Whether the frame just written is to be synced now: by the mode, or because somebody needs it."""
+        """Whether the frame just written is to be synced now: by the mode, or because a caller needs it."""
         if self.synced < self.sync_through <= self.written:
             return True
         if frame.plain_bytes == 0:

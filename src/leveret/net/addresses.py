@@ -9,11 +9,11 @@ from leveret.core.errors import InvalidArgument
 ANY = "*"
 NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,252})")
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
-"""What is listened on to be reached at every address of a machine; nobody can call it."""
+"""What is listened on to be reached at every address of a machine; it cannot be called."""
 
 
 def can_be_called(host: str) -> bool:
-    """Whether this is a name or an address that somebody else can call, without a port."""
+    """Whether this is a name or an address that another machine can call, without a port."""
     try:
         return not ip_address(host).is_unspecified
     except ValueError:

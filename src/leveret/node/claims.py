@@ -146,4 +146,4 @@ def _records(payload: bytes, at: int) -> list[Delivered]:
 
 def unknown(why: str) -> InvalidArgument:
     """The refusal of what is not drawn above."""
-    return InvalidArgument(f"a claim of another node that nobody understands ({why}): is it of another version?")
+    return InvalidArgument(f"a claim that this node does not understand ({why}): is it of another version?")

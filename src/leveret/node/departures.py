@@ -1,6 +1,6 @@
 """Queues that go by themselves: with their connection, with the node of that, or because their shard has deleted them.
 
-Nobody asks for it, so nobody would ask again: what the catalog cannot be told now it is told later.
+No client asks for it, so no client would ask again: what the catalog cannot be told now it is told later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Clients who have to wait because the definitions of their node may be old: see leveret.cluster.freshness.
 
 A node that stood still, or cannot ask the database, does not know what others have changed. Until it does it lets
-nobody in, refuses nothing as unknown or forbidden, and delivers nothing.
+no client in, refuses nothing as unknown or forbidden, and delivers nothing.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Errands:
         """Do what another node asks for, then answer."""
         work, about = self.works.get(str(asked["errand"])), asked.get("about")
         if work is None or not isinstance(about, dict):
-            raise InvalidArgument("nobody here knows it: are the nodes of different versions?")
+            raise InvalidArgument("this node does not know it: are the nodes of different versions?")
         task = asyncio.create_task(_done(work(about), answer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -192,7 +192,7 @@ def _make(core: Broker, change: Change) -> None:
 def inside(change: Change) -> Change:
     """A change as a shard makes it.
 
-    Whose a queue is is known by the fronts: here everybody is somebody else. An exchange that goes with its last
+    The fronts know who owns a queue: here every client is another one. An exchange that goes with its last
     binding would go too early: here are only some of them.
     """
     if change.removed or change.kind not in (Kind.QUEUE, Kind.EXCHANGE):

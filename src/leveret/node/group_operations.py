@@ -145,7 +145,7 @@ class GroupOperations:
         """Let the owner of a shard move it."""
         owner = self._coordinator.view.owners.get(shard)
         if owner is None or not owner.epoch:
-            raise Unreachable(f"nobody serves shard {shard} just now: try again in a moment")
+            raise Unreachable(f"no node serves shard {shard} just now: try again in a moment")
         about = {"shard": shard, "group": group}
         if owner.node == self._node.name:
             await self._move(about)

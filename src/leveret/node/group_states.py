@@ -1,6 +1,6 @@
-"""Whether this node reaches the databases of its cluster, and what they are; they are asked when somebody looks.
+"""Whether this node reaches the databases of its cluster, and what they are; they are asked when an operator looks.
 
-One that hangs is waited for once, for a moment; as long as it has not answered, everybody else is told that.
+One that hangs is waited for once, for a moment; as long as it has not answered, every other request is told that.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class GroupStates:
     """The groups as one node sees them."""
 
     def __init__(self, known: Callable[[], Mapping[int, Group]]) -> None:
-        """Nobody was asked yet; `known` gives the groups that there are."""
+        """No database was asked yet; `known` gives the groups that there are."""
         self._known = known
         self._states: dict[int, State] = {}
         self._asking: dict[int, tuple[asyncio.Task[None], float]] = {}
         """Those that have not answered yet, and since when."""
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Ask no database any more."""
         tasks = [task for task, _ in self._asking.values()]
         for task in tasks:
             task.cancel()

@@ -1,7 +1,7 @@
 """Messages that are not persistent, when a shard is given to another node on purpose: they go with it.
 
     let go       they are journaled as they are, and a definition says that the next owner may have them
-    taken over   it does: they stay, and are for nobody after this one
+    taken over   it does: they stay, and no owner after this one gets them
     otherwise    they are dropped, as by any restart of a broker
 
 What is in queues that are not durable is lost in any case.

@@ -22,7 +22,7 @@ from leveret.node.web.edges import Furnish, bare
 from leveret.security.access import Access
 from leveret.telemetry.logs import Log
 
-NO_SOCKETS = Admission(0, 0, 0)  # whoever comes to a shard was let in by a front
+NO_SOCKETS = Admission(0, 0, 0)  # a client of a shard was let in by a front
 
 THREADS_MAX = 16
 """Shards that are opened, closed or looked at at the same time; with more, what waits would hold up what works."""
@@ -83,7 +83,7 @@ class Hosting:
     # For the coordinator
 
     async def take_over(self, shard: int, epoch: int) -> bool:
-        """Begin to serve a shard; False when somebody has a higher epoch."""
+        """Begin to serve a shard; False when another owner has a higher epoch."""
         loop = asyncio.get_running_loop()
         try:
             broker = await self._opened(shard, epoch)
@@ -100,7 +100,7 @@ class Hosting:
         served: Served | None = None
         try:
             served = prepared = self._prepare(str(shard), broker, epoch)
-            # Only now: a queue that its last owner had is in the catalog by the time that he has lost the shard.
+            # Only now: a queue that its last owner had is in the catalog by the time that it has lost the shard.
             await self._node.catalog.catch_up(lambda: self._node.serve(self._shard(str(shard), prepared)))
         except BaseException:
             self._node.forsake(str(shard))
@@ -115,7 +115,7 @@ class Hosting:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            with suppress(Exception):  # nobody asks any more why it could not be opened, or closed
+            with suppress(Exception):  # no caller asks any more why it could not be opened, or closed
                 await self._threads.run((await opening).close)
             raise
 
@@ -142,7 +142,7 @@ class Hosting:
         await self._let_go(shard)
 
     async def drop(self, shard: int) -> None:
-        """Serve a shard no more: it is somebody else's."""
+        """Serve a shard no more: it belongs to another node."""
         await self._let_go(shard)
 
     async def stop(self) -> None:
@@ -187,7 +187,7 @@ class Hosting:
 
     async def _end(self, served: Served) -> None:
         await served.server.end()
-        # The frames that it writes while it is closed concern nobody; what was told before has its turn first.
+        # The frames that it writes while it is closed concern no client; what was told before has its turn first.
         served.broker.guard.on_durable(lambda frame: None)
         await asyncio.sleep(0)
         await self._threads.run(served.broker.close)

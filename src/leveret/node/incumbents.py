@@ -26,7 +26,7 @@ class Incumbents:
     """Those of one shard."""
 
     def __init__(self, core: Broker, unclaimed: Unclaimed) -> None:
-        """Know nobody who is not in the definitions."""
+        """Know no consumer that is not in the definitions."""
         self._core = core
         self._unclaimed = unclaimed
         self.is_present: Callable[[str], bool] = lambda node: True

@@ -1,4 +1,4 @@
-"""A node in its cluster: what is decided by etcd, kept in PostgreSQL, and served by everybody, put together."""
+"""A node in its cluster: what is decided by etcd, kept in PostgreSQL, and served by every node, put together."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def etcd_of(place: Place) -> Etcd:
 
 
 class View:
-    """Who has which shard, as etcd tells it; nobody is known before this node has joined."""
+    """Who has which shard, as etcd tells it; no owner is known before this node has joined."""
 
     def __init__(self) -> None:
-        """Know nobody."""
+        """Know no owner."""
         self.membership: Membership | None = None
 
     def owner_of(self, home: str) -> str | None:
@@ -138,7 +138,7 @@ class Joined:
         await self.coordinator.join()
 
     async def drain(self) -> None:
-        """Give the shards to others; whoever is alone keeps them."""
+        """Give the shards to others; a node that is alone keeps them."""
         if self.coordinator is not None and len(self._view.nodes()) > 1:
             with suppress(TimeoutError):
                 async with asyncio.timeout(DRAIN_S):
@@ -162,7 +162,7 @@ class Joined:
             self.coordinator.fenced(shard)
 
     def _is_proven(self, home: str) -> bool:
-        """Whether nobody else can have a shard of this node; its local one is its own."""
+        """Whether no other node can own a shard of this node; its local one is its own."""
         return home.startswith(LOCAL) or (self.coordinator is not None and self.coordinator.proven(int(home)))
 
     def _announce(self, version: int) -> None:

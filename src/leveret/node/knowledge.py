@@ -3,8 +3,8 @@
 leveret.cluster.freshness says why that is so. Nodes that are linked are told, and say so at once when they have it; of
 others the log says how far they are. Those who say nothing are waited for as long as they may answer by what they had.
 
-Whoever is told of a version that this node has not looks into the log: once for all who ask meanwhile, as all clients
-of another node may do after each change there.
+A caller that is told of a version that this node has not looks into the log: once for all who ask meanwhile, as all
+clients of another node may do after each change there.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Knowledge:
 
     async def spread(self, version: int, announce: Callable[[int], None]) -> None:
         """Return when no node answers by definitions that are older than a version that is in the log."""
-        async with self._turn:  # whoever waits here is served by the next round, which is one for all of them
+        async with self._turn:  # a caller that waits here is served by the next round, which is one for all of them
             if version > self._spread:
                 newest = self._catalog.version
                 announce(newest)
@@ -90,7 +90,8 @@ class Knowledge:
         answers = self._tell(json.dumps({"version": version, "reader": True}).encode())
         freshness = self._catalog.freshness
         until_us = freshness.now_us() + int(freshness.lapse_s * US_PER_S)
-        # Not for longer, whoever there is: what was known before is too old by then, and who beats later reads first.
+        # Not for longer, whichever nodes there are: what was known before is too old by then, and who beats later
+        # reads first.
         while freshness.now_us() < until_us:
             rows = await self._readers()
             if rows is None:
@@ -99,7 +100,7 @@ class Knowledge:
                 return
 
     async def _is_known(self, version: int, rows: list[Reader], answers: Answers) -> bool:
-        """Whether nobody of these answers by what was before; asked again with every answer that comes meanwhile."""
+        """Whether none of these answers by what was before; asked again with every answer that comes meanwhile."""
         while True:
             behind = self._behind(rows, version, answers)
             silent = [each for each in behind if self._catalog.watch.is_silent(each)]

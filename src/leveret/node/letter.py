@@ -150,8 +150,8 @@ def targets(core: Broker, envelope: Envelope, only: str = "") -> list[Queue]:
 def deliver(core: Broker, letter: Letter, queues: list[Queue]) -> None:
     """Give a letter to its targets, unless they had it before.
 
-    Nobody can be told that a dead letter is refused: as in one broker it is dropped where it is. QueueFull: it did not
-    die, and is to be brought again.
+    No publisher can be told that a dead letter is refused: as in one broker it is dropped where it is. QueueFull: it
+    did not die, and is to be brought again.
     """
     envelope, size_bytes = letter.envelope, len(letter.body)
     key = bytes.fromhex(envelope.key) or digest(letter.name)

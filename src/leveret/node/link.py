@@ -22,7 +22,7 @@ BEAT_S = 1.0
 SILENT_BEATS_MAX = 4  # beats of ours, not seconds: a node that stood still itself hears first what has come meanwhile
 UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause, and letters in outboxes
 PIECE_BYTES = 1 << 20  # of what is said at once: what others say comes in between
-DOWN = "the link is down"  # why a conversation ends if nobody has ended it
+DOWN = "the link is down"  # why a conversation ends if neither side has ended it
 LOST = "its connection was lost"
 SILENT = f"it has said nothing for {BEAT_S * (SILENT_BEATS_MAX + 1):g} s"
 
@@ -179,7 +179,7 @@ class Link(asyncio.Protocol):
             self._peers.down(self)
 
     def _tell(self, hear: Callable[[T], None], what: T) -> None:
-        """Tell one of many; what he makes of it is no reason not to tell the others."""
+        """Tell one of many; if it fails at that, the others are told all the same."""
         try:
             hear(what)
         except Exception as error:
@@ -285,7 +285,7 @@ class Link(asyncio.Protocol):
             self._talk(message)
 
     def _answer(self, number: int, request: bytes) -> None:
-        """Answer a question; one that nobody here understands is refused, and ends nothing."""
+        """Answer a question; one that this node does not understand is refused, and ends nothing."""
         answer = partial(self._tell_answer, number)
         try:
             self._peers.asked(self, request, answer)
@@ -316,7 +316,7 @@ class Link(asyncio.Protocol):
                 found.paused(False)
 
     def _open(self, number: int, payload: bytes) -> None:
-        """Begin a conversation, unless it is refused, or nobody here understands what it is about."""
+        """Begin a conversation, unless it is refused, or this node does not understand what it is about."""
         if number in self._conversations:
             raise InvalidArgument(f"node '{self.peer}' opens conversation {number} twice")
         try:

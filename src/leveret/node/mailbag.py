@@ -5,7 +5,7 @@ A turn takes some of them in their order and posts them as one bundle. The next 
     take -> [durable] -> open -> post -> answered -> [acknowledged; what was not taken goes back to its place]
 
 A turn that was not taken as a whole is followed by a pause, each twice as long as the one before, and by a turn of one
-letter. Meanwhile the bag has that letter in memory and nothing else, so one that nobody empties keeps up no other.
+letter. Meanwhile the bag has that letter in memory and nothing else, so one that is never emptied keeps up no other.
 """
 
 from __future__ import annotations

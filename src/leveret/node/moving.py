@@ -1,9 +1,9 @@
-"""Shards of a node that change their group: copied while they are served, then for a moment by nobody.
+"""Shards of a node that change their group: copied while they are served, then for a moment by no node.
 
     serving: copy what there is --> closed: copy the rest --> switch --> let go of the shard --> taken over, there
 
-A move that fails, wherever, ends in the same way: the node lets go of the shard, and whoever takes it over is told by
-the groups where it is. What it leaves in the other group is removed by the next move to there.
+A move that fails, wherever, ends in the same way: the node lets go of the shard, and the node that takes it over is
+told by the groups where it is. What it leaves in the other group is removed by the next move to there.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Moving:
         """Take over a shard where it is; in a thread of its own."""
         home = self.groups.claim(shard, epoch)
         if home is None:
-            raise Fenced(f"somebody has claimed shard {shard} at a higher epoch than {epoch}")
+            raise Fenced(f"another node has claimed shard {shard} at a higher epoch than {epoch}")
         broker = self._open_in(home.group.url, shard, epoch)
         self._loop.call_soon_threadsafe(self._opened, shard, Claimed(home, epoch))
         return broker
@@ -157,7 +157,7 @@ class Moving:
             if not move.done.done():
                 move.done.set_exception(error)
         else:
-            if not move.done.done():  # else nobody waits for it any more
+            if not move.done.done():  # else no caller waits for it any more
                 move.done.set_result(None)
 
     def _switch(self, shard: int, move: Move) -> None:

@@ -19,7 +19,7 @@ DIAL_S = 2.0
 PAUSE_S, PAUSE_S_MAX = 0.1, 1.0  # before a node is called again that could not be reached, the first time and later
 REFUSED = "it refuses connections"
 LATE = f"it has not taken a connection for {DIAL_S:g} s"
-NO_ADDRESS = "nobody knows its address"
+NO_ADDRESS = "its address is unknown"
 NO_TLS = "it is on another machine, and there is no TLS"
 NEVER = "it has never been reached"
 
@@ -30,7 +30,7 @@ class Owners(Protocol):
     """Who has which shard."""
 
     def owner_of(self, home: str) -> str | None:
-        """The node that serves a shard; None: nobody does now."""
+        """The node that serves a shard; None: no node does now."""
 
     def address_of(self, node: str) -> tuple[str, int] | None:
         """Where a node can be reached by others; None: it is not there."""
@@ -68,7 +68,7 @@ class Neighbours:
         return self.listener.port
 
     async def leave(self) -> None:
-        """Call nobody any more."""
+        """Call no node any more."""
         calls = list(self._calls.values())
         for call in calls:
             call.cancel()
@@ -84,7 +84,7 @@ class Neighbours:
                 link.close()
 
     def hang_up(self) -> None:
-        """Hear nobody any more."""
+        """Hear no node any more."""
         if self.listener is not None:
             self.listener.close()
         for link in self.links.values():
@@ -93,7 +93,7 @@ class Neighbours:
     # Calling
 
     def look(self) -> None:
-        """Call whoever is there and not reached."""
+        """Call the nodes that are there and not reached."""
         present = self._owners.nodes()
         for name in present:
             if self._name < name and name not in self.links and name not in self._calls:

@@ -66,7 +66,7 @@ class Node:
         self.announce: Callable[[int], None] = lambda version: None
         """Told of each new version that this node has made."""
         self.is_proven: Callable[[str], bool] = lambda home: True
-        """Whether nobody else can have a shard of this node now."""
+        """Whether no other node can own a shard of this node now."""
         self.questions: dict[str, Callable[[], Any]] = {}
         """What other nodes may ask, beside versions: each gives what is fit for JSON."""
         self.errands = Errands()
@@ -248,7 +248,7 @@ class Node:
             self._callers[backend] = caller
 
     def detach(self, backend: Backend) -> None:
-        """Nobody needs that way any more."""
+        """That way is not needed any more."""
         self._callers.pop(backend, None)
         self._served_by.pop(backend, None)
 
@@ -262,7 +262,7 @@ class Node:
         return f"{self.name}/{self._identities}"
 
     def _find(self, backend: Backend) -> None:
-        """Attach a backend if its shard is served by somebody who can be reached."""
+        """Attach a backend if its shard is served by a node that can be reached."""
         caller, home = self._callers[backend], backend.home
         owner = self.owner_of(home)
         if owner == self.name and home in self.shards:
@@ -295,7 +295,8 @@ class Node:
     # For outboxes
 
     def _open_to(self, home: str) -> str | None:
-        """The node that letters for a shard can be sent to; None: nobody, or what he was sent before waits here."""
+        """The node that letters for a shard can be sent to; None: there is none, or what it was sent before waits
+        here."""
         owner = self.owner_of(home)
         link = None if owner is None else self.links.get(owner)
         return None if link is not None and link.is_slow else owner
@@ -369,7 +370,7 @@ class Node:
             answer(b"" if replying.hand_over(self.hub, asked, wire) else b"lost")
             return
         if "version" not in asked:
-            raise InvalidArgument(f"node '{link.peer}' asks for what nobody knows: is it of another version?")
+            raise InvalidArgument(f"node '{link.peer}' asks for what this one does not know: is it of another version?")
         bundle = bundles.decode(asked, wire) if "letters" in asked else None
 
         def told(is_known: bool) -> None:
@@ -443,7 +444,7 @@ class Node:
             shard.leap(changes, self.catalog.replica)
 
     def _know(self, change: Definition) -> None:
-        """A change was made on another node, or taken back: whoever lets clients in has to know."""
+        """A change was made on another node, or taken back: the parts that let clients in have to know."""
         self.hub.access.follow(change.kind, change.definition, change.removed)
 
     def _keep_password(self, name: str, password_hash: str) -> None:

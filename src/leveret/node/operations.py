@@ -1,4 +1,5 @@
-"""What an operator sees of a cluster through one of its nodes, and what he lets it do: drain, rebalance, groups."""
+"""What an operator sees of a cluster through one of its nodes, and what the operator lets it do: drain, rebalance,
+groups."""
 
 import asyncio
 from collections import Counter
@@ -272,12 +273,12 @@ def _doubts(reports: dict[str, Any]) -> list[Row]:
 
 
 def _groups(reports: dict[str, Any]) -> dict[int, int]:
-    """The group of each shard that somebody has open."""
+    """The group of each shard that some node has open."""
     return {shard: told["group"] for shard, told in _stores(reports) if told["group"] is not None}
 
 
 def _table(reports: dict[str, Any], groups: dict[int, int], states: dict[int, State], seat: int) -> list[Row]:
-    """All groups that somebody has heard of: what they have, and why they take nothing, if so.
+    """All groups that some node knows: what they have, and why they take nothing, if so.
 
     `standbys` are those that commits wait for, "" for none; None: it is not known.
     """

@@ -35,7 +35,7 @@ def hand_over(hub: Hub, head: dict[str, Any], content: bytes) -> bool:
     """Give a reply that came from another node to the client that waits for it; False: none does."""
     name, header_len = head["reply"], head.get("header_len")
     if not isinstance(name, str) or not isinstance(header_len, int) or not 0 <= header_len <= len(content):
-        raise InvalidArgument("no reply: another node says what nobody knows, is it of another version?")
+        raise InvalidArgument("no reply: another node says what this one does not know, is it of another version?")
     with hub.locked():
         taker = hub.replies.find(name)
         return taker is not None and taker.deliver("", name, content, header_len)

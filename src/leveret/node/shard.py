@@ -39,7 +39,7 @@ class Shard:
         self.guests: set[RemoteListener] = set()
         """The clients of other nodes."""
         self.is_proven: Callable[[], bool] = lambda: True
-        """Whether nobody else can have the shard now."""
+        """Whether no other node can own the shard now."""
         self._doubtful: dict[Guest, None] = {}
         self.knows: Callable[[int, Callable[[bool], None]], bool] = lambda version, then: True
         """Whether this node has a version of the catalog; if not it calls, not under a lock, when it has looked."""
@@ -58,7 +58,7 @@ class Shard:
             self.hub.when_durable(partial(done, take(core, bundle)))
 
     def begin(self) -> None:
-        """This node is the new owner: whoever holds messages of the one before it is waited for."""
+        """This node is the new owner: clients that hold messages of the one before it are waited for."""
         with self.hub.locked():
             self.unclaimed.hold_back()
             self.incumbents.hold_back()
@@ -104,7 +104,7 @@ class Shard:
             self._try(lambda: self.followed.reconcile(replica))
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Follow definitions; if that fails the next owner will know: what is not in the journal is made by him."""
+        """Follow definitions; if that fails the next owner will know: it makes what is not in the journal."""
         try:
             with self.hub.locked(), self.unclaimed.stepping_aside():
                 work()

@@ -1,4 +1,4 @@
-"""Deliveries that somebody may still be working on: kept for a while, so that nobody else is given their messages.
+"""Deliveries that clients may still be working on: kept for a while, so that no other client is given their messages.
 
 When a shard gets another owner its clients come back through their fronts, one after the other, and each says which
 messages it holds. The journal knows what was delivered (up to the last 50 ms): until its holder has come, or can not
@@ -133,7 +133,7 @@ class Unclaimed:
         self._alarm.stop()
 
     def claim(self, queue: Queue, delivered: Delivered) -> Held | None:
-        """Somebody was given a message before; None when it is gone, or another's."""
+        """A client was given a message before; None when it is gone, or another's."""
         kept = self._kept.get((queue.id, delivered.seq))
         found = claim(queue, *delivered[1:], kept=None if kept is None else kept.held)
         if found is not None:
@@ -142,13 +142,13 @@ class Unclaimed:
         return found
 
     def give(self, queue: Queue, seq: int) -> Held | None:
-        """Somebody has a receipt of a message that is kept; None when it is not."""
+        """A client has a receipt of a message that is kept; None when it is not."""
         kept = self._pop(queue, seq)
         self._resume(queue)
         return None if kept is None else kept.held
 
     def settle(self, queue: Queue, delivered: Delivered, how: int) -> bool:
-        """Settle what somebody was given before; False when it is another's, or cannot be settled now."""
+        """Settle what a client was given before; False when it is another's, or cannot be settled now."""
         held = self.claim(queue, delivered)
         if held is None:
             return not queue.has_held(delivered.seq)
@@ -174,7 +174,7 @@ class Unclaimed:
             queue.pause(False)
 
     def _give_up(self, now_ms: int) -> None:
-        """Nobody has come in time."""
+        """No client has come in time."""
         due = list(takewhile(lambda kept: kept.until_ms <= now_ms, self._kept.values()))
         for held, lease, _ in due:
             self._pop(held.queue, held.seq)

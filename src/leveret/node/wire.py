@@ -8,7 +8,7 @@ OPEN    shard, caller (JSON)                        a client of the sender's wan
         edge, request (JSON)                        the same by HTTP: see leveret.node.web.parcels
 DATA    frames of AMQP, and those of claims.py, either way; bodies of requests and answers
 PAUSE, RESUME                                       say no more for a while; go on
-CLOSE   why (text)                                  the end of a conversation, by whoever has nothing more to say
+CLOSE   why (text)                                  the end of a conversation, by the side that has nothing more to say
 ASK, ANSWER                                         one message there and one back, or {"refused": why}
 PING                                                still there
 

@@ -146,7 +146,7 @@ def _fetching(job: Archive) -> "Iterator[StoreSegments | None]":
         yield None
         return
     try:
-        # Not above: whoever archives files needs no library for PostgreSQL.
+        # Not above: archiving files needs no library for PostgreSQL.
         from leveret.pipeline.store_segments import StoreSegments
     except ImportError:
         raise NotFound("a store in PostgreSQL needs a library: pip install 'leveret[cluster]'") from None
@@ -175,7 +175,7 @@ def _batches(job: Archive, fetching: "StoreSegments | None", manifest: Manifest)
 
 
 def _sealed(sources: tuple[str, ...], manifest: Manifest) -> list[str]:
-    """Segments that nobody writes to and that are not archived; those that are have to be of the same broker."""
+    """Segments that are not written to and that are not archived; those that are have to be of the same broker."""
     found = segment_files(*sources)
     live = live_segment(found, *sources)
     return manifest.beyond([path for path in found if path != live])

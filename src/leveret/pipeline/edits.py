@@ -28,7 +28,7 @@ PUBLISHED = (
     "message_group_id",
     "dedup_id",
 )
-"""The columns of a message that are published again. A user id is not: the publisher is somebody else now."""
+"""The columns of a message that are published again. A user id is not: the publisher is another user now."""
 EDITS_MAX = 100
 # Headers that brokers write: where a message died is history, and a de-duplicated one would not arrive twice.
 _OWN_HEADERS = (

@@ -191,7 +191,7 @@ def _published() -> Column:
 
 
 def _expiry() -> Column:
-    """That nobody took a message in time."""
+    """That no consumer took a message in time."""
     return F.when(
         F.col("expired"), _event(F.lit("settled"), F.col("taken_ms_1"), reason=F.lit("expired"), deliveries=F.lit(0))
     )
@@ -267,7 +267,7 @@ def _priority(traffic: Traffic) -> Column:
 
 
 def _waiting(traffic: Traffic, what: str) -> Column:
-    """How long a message waits until somebody takes it: longer in slow queues."""
+    """How long a message waits until a consumer takes it: longer in slow queues."""
     return (_exponential(traffic.chance(what), traffic.waiting_ms) * F.col("speed")).cast("bigint")
 
 

@@ -6,8 +6,8 @@
     archive/records/generation=7/...                those of streams
 
 A run writes the files of a new generation and makes them durable, and only then, by a rename, the manifest that names
-them. Whatever the newest manifest does not name is of a run that did not end, or of an older generation: nobody reads
-it, and the next run sweeps it.
+them. Whatever the newest manifest does not name is of a run that did not end, or of an older generation: no reader
+reads it, and the next run sweeps it.
 """
 
 import json

@@ -90,7 +90,7 @@ def _of_header(name: str, get: Callable[[Properties], Any], arrow: pa.DataType) 
 
 
 def _decoded(header: bytes) -> Properties:
-    """The properties in a content header; none in one that cannot be read, which nobody could send."""
+    """The properties in a content header; none in one that cannot be read, which no client could send."""
     try:
         return decode_header(header)
     except MalformedTable:

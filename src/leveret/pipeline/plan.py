@@ -1,6 +1,6 @@
 """Capacity: what a workload needs of brokers, disks, memory and networks.
 
-A workload is given in numbers, or observed in a table of events; what nobody said of it is assumed. What a message
+A workload is given in numbers, or observed in a table of events; what is not given is assumed. What a message
 costs is measured (docs/benchmarks.md says how); how full a machine should be, and what machines are like, is assumed.
 Each figure says which it rests on.
 """

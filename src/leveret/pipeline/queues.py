@@ -348,7 +348,7 @@ class Keeper:
             try:
                 self._server.ask("PATCH", self._path, {"lease_seconds": self._lease_s})
             except LeveretError:
-                continue  # nothing is reserved now; or the server is away, and whoever reads hears of it
+                continue  # nothing is reserved now; or the server is away, and the reader reports it
 
     def stop(self) -> None:
         """End."""

@@ -48,7 +48,7 @@ def _label(name: str) -> Column:
 
 
 def _redelivered(batch: Batch) -> pa.Array:
-    """Whether somebody had it before."""
+    """Whether it was delivered before."""
     return pc.greater(batch.array("deliveries", pa.int32()), 1)
 
 

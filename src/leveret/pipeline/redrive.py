@@ -23,7 +23,7 @@ Told = Callable[[int, int], None]
 
 @dataclass
 class Redriven:
-    """What was moved; `skipped` were taken by somebody else meanwhile, or have nowhere to go."""
+    """What was moved; `skipped` were taken by a consumer meanwhile, or have nowhere to go."""
 
     matched: int = 0
     moved: int = 0

@@ -161,7 +161,7 @@ def is_data_directory(directory: str) -> bool:
 
 
 def open_segment(path: str) -> OpenSegment:
-    """Map a segment, whose header has to be good, for as long as somebody holds its bytes."""
+    """Map a segment, whose header has to be good, for as long as its bytes are referenced."""
     try:
         with open(path, "rb") as file:
             header = parse_header(file.read(HEADER_BYTES), number_of(path))

@@ -20,7 +20,7 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Percentiles of more than 128 groups would otherwise be made by sorting every row.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000",
-    # Tables are to be done soon; nobody notices how long a single pause is.
+    # Tables are to be done soon; the length of a single pause does not matter.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
 

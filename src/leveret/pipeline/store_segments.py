@@ -1,4 +1,4 @@
-"""Segments in PostgreSQL as files: those that nobody writes to any more are fetched, and read as all others are.
+"""Segments in PostgreSQL as files: those that are not written to any more are fetched, and read as all others are.
 
 Only the driver speaks with the databases. What it fetches lies in a folder of the archive, which every machine sees,
 and goes when it has been taken in; a run that was killed left some there, and the next one begins anew.

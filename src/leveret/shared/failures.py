@@ -16,13 +16,13 @@ class SharedFailures(Failures):
     """Failures of one kind (by name, by address), counted here and by Redis; for threads that are not the loop's."""
 
     def __init__(self, kind: str, redis: Redis) -> None:
-        """Nobody failed here so far."""
+        """No login failed here so far."""
         super().__init__()
         self._kind = kind
         self._redis = redis
 
     def add(self, key: str, now_ms: int) -> int:
-        """See Failures; the larger of both counts, so that nobody gains by an outage."""
+        """See Failures; the larger of both counts, so that no attacker gains by an outage."""
         here = super().add(key, now_ms)
         everywhere = self._redis.run_in_thread("login", COUNT, self._key(key), FORGOTTEN_MS) or 0
         if everywhere > here:

@@ -21,9 +21,9 @@ from leveret.shared.redis import Redis
 
 REPORT_S = 0.02
 BATCH_SHARE = 1 / 20
-REPORT_KEYS_MAX = 1_000  # in one round trip: Redis serves nobody else meanwhile
+REPORT_KEYS_MAX = 1_000  # in one round trip: Redis serves no other client meanwhile
 
-# The debt has an end: whatever was written into a key, nobody is shut out for ever.
+# The debt has an end: whatever was written into a key, no client is shut out for ever.
 TAKE = """
 local per_ms, burst, used = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')

@@ -1,8 +1,8 @@
-"""Redis, as long as it answers: whoever asks has an answer in time, or None and decides alone.
+"""Redis, as long as it answers: a caller has an answer in time, or None and decides alone.
 
     up      scripts are run by round trips of TIMEOUT_S at most, each for all who have asked since the last one began;
             the first without an answer ends that
-    away    nobody asks; every PROBE_EVERY_S a probe does, and when it may write everybody asks again
+    away    no caller asks; every PROBE_EVERY_S a probe does, and when it may write all callers ask again
 
 The probe also goes while Redis is up: a server that only reads (after a failover), that is full or that forbids writing
 answers every script with an error, and is away as well. An error of one script alone concerns its key alone.
@@ -29,7 +29,7 @@ PROBE_EVERY_S = 1.0
 CONNECT_TIMEOUT_S = 1.0  # with TLS
 PROBE_KEPT_S = 60
 THREAD_TIMEOUT_S = 2 * TIMEOUT_S  # one in a thread waits for the loop as well
-QUESTIONS_MAX = 100  # in one round trip: Redis serves nobody else meanwhile
+QUESTIONS_MAX = 100  # in one round trip: Redis serves no other client meanwhile
 
 Call = tuple[str, *tuple[str | bytes | float, ...]]
 """The key of a script, and its arguments."""
@@ -45,7 +45,7 @@ class Question(NamedTuple):
     answers: asyncio.Future[list[Any]]
 
     def answer(self, answers: list[Any]) -> None:
-        """Tell him, if he still waits; an empty list: nobody answers."""
+        """Tell the caller, if it still waits; an empty list: Redis does not answer."""
         if not self.answers.done():
             self.answers.set_result(answers or [None] * len(self.calls))
 
@@ -83,7 +83,7 @@ class Redis:
                 await self._client.set(self._space + PROBE, "1", ex=PROBE_KEPT_S)
         except (RedisError, OSError) as error:
             self._lose(error)
-            # Whoever is at the other end may not be the one to write to any more.
+            # The server at the other end may not be the one to write to any more.
             await self._client.connection_pool.disconnect(inuse_connections=False)
         else:
             if not self.up:

@@ -1,6 +1,6 @@
-"""What Redis does with a key that somebody begins something under: a mark is his, whatever else is there is not."""
+"""Idempotency keys in Redis: `SET NX` with the owner's token; only that owner may extend or release a key."""
 
-# Gives what is known of the key, or '' to whose it is from now on, also when he asks again after a lost answer.
+# Gives what is known of the key, or '' to its owner from now on, also when that asks again after a lost answer.
 CLAIM = """
 local known = redis.call('GET', KEYS[1])
 if known and known ~= ARGV[1] then return known end

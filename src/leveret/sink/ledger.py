@@ -23,7 +23,7 @@ ONCE_USER_MAX = 20_000  # one user cannot make the broker forget those of others
 
 
 class Sink(NamedTuple):
-    """A sink belongs to a user and writes to one virtual host: nobody can use the name of another's."""
+    """A sink belongs to a user and writes to one virtual host: no user can use the name of another's."""
 
     vhost: str
     user: str

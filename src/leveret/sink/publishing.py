@@ -214,7 +214,7 @@ def _road(elsewhere: Elsewhere, vhost: str, row: Row) -> Road | None:
 
 
 def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:
-    """Publish a row; False when it is refused: somebody has changed its queue since the batch was decided on."""
+    """Publish a row; False when it is refused: its queue was changed since the batch was decided on."""
     destination, message, body, _ = row
     options = message.options(core.now_ms)
     try:
@@ -266,7 +266,7 @@ def goes_to_stream(core: Broker, vhost: str, destination: Destination) -> bool:
 
 
 def _check_destination(core: Broker, vhost: str, destination: Destination) -> None:
-    """Refuse what is not there, or not for everybody."""
+    """Refuse what is not there, or exclusive."""
     home = core.topology.vhost(vhost)
     if destination.queue is not None:
         queue = home.queues.get(destination.queue)

@@ -3,7 +3,7 @@
     load    without the lock: reads staged pieces, puts large bodies away
     step    under the lock: publishes what was loaded, as much as there is room for, and notes it
 
-Whoever drives it commits after each step; the frames are durable in their order. After a restart a new one goes on with
+Its driver commits after each step; the frames are durable in their order. After a restart a new one goes on with
 the first row that no frame tells of. Streams are committed before the frame, so they may have such rows already: they
 know them by the producer of the batch and their number.
 """

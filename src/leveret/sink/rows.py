@@ -78,7 +78,7 @@ class Stretch:
         return self.end - self.first
 
     def __iter__(self) -> Iterator[Row]:
-        """Each of them, for whoever does look."""
+        """Each of them, for callers that look at them."""
         return islice(self.rows.read(self.first), len(self))
 
     def after(self, count: int) -> Stretch:

@@ -4,7 +4,7 @@
     commit  check every row -> decide (durable) -> roll forward -> note that it is published (durable) -> answer
 
 A second commit of a batch waits for the first one, or is answered as that was. What was decided before a restart is
-published after it, whether somebody asks again or not.
+published after it, whether a client asks again or not.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ REFUSALS = (
     TooMany,
     ResourceLocked,
 )
-"""What whoever commits hears of, and nobody else has to."""
+"""What only the client that commits is told."""
 
 GONE = BlobStoreFailed, BrokerClosed, JournalFailed, StoreUnreachable
-"""The store is away, or another node has taken it over: whoever waits is told to try again."""
+"""The store is away, or another node has taken it over: waiting clients are told to try again."""
 
 Allow = Callable[[Destination], None]
 """Refuses what the user may not write to."""
@@ -303,7 +303,7 @@ class Sinks:
                 self._ledger.expire(now_ms - self._age_ms)
 
     def _run(self, work: Any) -> asyncio.Task[Any]:
-        """A task that is kept until it ends; whoever waits for it hears of its failure, and so does the log."""
+        """A task that is kept until it ends; its waiter hears of its failure, and so does the log."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

@@ -224,7 +224,7 @@ class Staging:
             self._remove(*each)
 
     def sweep(self, now_ms: int) -> int:
-        """Remove the pieces of parts that nobody has used for long; give their number."""
+        """Remove the pieces of parts that were not used for long; give their number."""
         until_ms = now_ms - self._quota.limits.age_ms
         with self._lock:
             old = [

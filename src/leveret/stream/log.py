@@ -37,7 +37,7 @@ SHARED_BYTES_MAX = 256 << 10
 
 
 class Log(Appender):
-    """One partition on one directory, which nobody else writes to."""
+    """One partition on one directory, which no other process writes to."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class Log(Appender):
         return data
 
     def forget_shared(self) -> None:
-        """Free what nobody may be going to read again."""
+        """Free what is probably not read again."""
         self._shared = None
         self.disk.forget()
 

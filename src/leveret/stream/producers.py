@@ -6,7 +6,7 @@ from collections import OrderedDict
 from leveret.core.errors import TooMany
 
 PRODUCERS_MAX = 10_000
-"""Names that one partition remembers: somebody who makes up names must not take all memory."""
+"""Names that one partition remembers: a client that makes up names must not take all memory."""
 PRODUCER_IDLE_MS = 7 * 86_400_000
 """A producer that was silent for so long may be forgotten to make room for another."""
 
@@ -19,7 +19,7 @@ class Producers:
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        """Know nobody."""
+        """Know no producer."""
         self._last: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class Producers:
             self._last.popitem(last=False)
 
     def forget(self, name: bytes) -> bool:
-        """Forget one who will not come again; False when he was not known."""
+        """Forget a producer that will not come again; False when it was not known."""
         return self._last.pop(name, None) is not None
 
     def copy(self) -> "Producers":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 1 << 20
 AHEAD_BYTES = 4 << 20
-"""What is read from a slow disk at once, for whoever cannot wait for it."""
+"""What is read from a slow disk at once, for a caller that cannot wait for it."""
 
 
 class Readable(Protocol):

@@ -54,7 +54,7 @@ class StreamStore:
         self._disk = threading.Lock()
         self._noted: list[StreamRecorder] = []
         self._taken: list[StreamRecorder] = []
-        self._owed = False  # something waits for a frame that nobody has asked for
+        self._owed = False  # something waits for a frame that no caller has asked for
         self._unsynced: list[int] = []
         self._gone: list[StreamRecorder] = []
         self._recorders: dict[int, StreamRecorder] = {}
@@ -269,4 +269,4 @@ def _as_disk_errors() -> Iterator[None]:
 
 
 def _nobody(failure: JournalFailed) -> None:
-    """Whoever commits hears of a failure, and tells everybody."""
+    """The committing caller gets the failure, and reports it."""

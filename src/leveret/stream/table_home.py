@@ -13,7 +13,7 @@ class TableHome:
     """The streams of a shard that this process owns; see Home."""
 
     def __init__(self, table: StreamTable, questions: Questions) -> None:
-        """Look at what there is: nobody else changes it from now on."""
+        """Look at what there is: no other process changes it from now on."""
         self._table = table
         self._pages = Pages(table, questions)
         self.changes = Changes(self._pages.stored)
@@ -57,14 +57,14 @@ class TableHome:
             self._dropping += files
 
     def tidy(self) -> None:
-        """See Home: drop tables that are in no stream and that nobody reads any more."""
+        """See Home: drop tables that are in no stream and that are not read any more."""
         for file in self._dropping[:]:
             if file.opened or self.changes.has(file):
                 continue
             try:
                 self._table.drop(file.key)
             except Unknown:
-                break  # somebody uses it, or the database does not answer: the next time
+                break  # it is in use, or the database does not answer: the next time
             self._dropping.remove(file)
         self._table.rest()
 

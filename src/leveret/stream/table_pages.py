@@ -4,7 +4,7 @@
                          ^ tail_start    ^ size
 
 The tail has at least what is not stored yet. It gives up whole pages when it is long, and everything when nothing was
-appended for a while; then it begins where the next append does, and grows towards the start when somebody reads there.
+appended for a while; then it begins where the next append does, and grows towards the start when a reader reads there.
 """
 
 import threading
@@ -37,7 +37,7 @@ class TableFile:
 
 
 class Pages:
-    """The memory of all streams of a shard; for any thread, and nobody waits for the database under its lock."""
+    """The memory of all streams of a shard; for any thread, and no thread waits for the database under its lock."""
 
     def __init__(self, table: StreamTable, questions: Questions) -> None:
         """Read from a table what is not here."""
@@ -126,7 +126,7 @@ class Pages:
         return data[offset - start : end - start]
 
     def _keep(self, file: TableFile, page: int, data: bytes) -> None:
-        """Have a page in memory, instead of the one that nobody has read for longest."""
+        """Have a page in memory, instead of the one that was not read for longest."""
         self._pages[file.key, page] = data
         if len(self._pages) > PAGES_MAX:
             self._pages.popitem(last=False)

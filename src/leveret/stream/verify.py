@@ -1,4 +1,4 @@
-"""A full check of streams that nobody has open: every block of every segment against its checksum."""
+"""A full check of streams that no process has open: every block of every segment against its checksum."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

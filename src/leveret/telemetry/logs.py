@@ -54,7 +54,7 @@ class Log:
         self._log(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        """What somebody should look at."""
+        """What an operator should look at."""
         self._log(logging.WARNING, event, fields)
 
     def error(self, event: str, error: BaseException | None = None, **fields: object) -> None:
@@ -62,7 +62,7 @@ class Log:
         self._log(logging.ERROR, event, fields, error)
 
     def announce(self, event: str, **fields: object) -> None:
-        """What somebody waits for: written whatever the level is."""
+        """What the operator waits for: written whatever the level is."""
         name = self._logger.name
         record = self._logger.makeRecord(name, logging.INFO, "", 0, event, (), None, extra={"fields": fields})
         self._logger.callHandlers(record)

@@ -71,7 +71,7 @@ class OtlpSender:
         connection = self._connection
         if connection is not None and connection.sock is not None:
             with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer waits no more
+                connection.sock.shutdown(socket.SHUT_RDWR)  # the thread that waits for an answer waits no more
         if self._sending.acquire(timeout=CLOSE_S):
             self._disconnect()
             self._sending.release()

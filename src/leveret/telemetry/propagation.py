@@ -1,7 +1,7 @@
 """The trace contexts of the application that we run in, if it has OpenTelemetry.
 
-Nothing is imported to find out: whoever traces has imported it before. What is sent carries the context of the
-current span; what is worked on is a span `process` under that of whoever sent it, by the tracer of the application.
+Nothing is imported to find out: an application that traces has imported it before. What is sent carries the context of
+the current span; what is worked on is a span `process` under that of its sender, by the tracer of the application.
 """
 
 import sys

@@ -15,6 +15,6 @@ async def make_rounds(
             await look()
         except (BrokerClosed, JournalFailed):
             raise
-        except LeveretError as error:  # whoever leaves the lock is told what could not be read meanwhile
+        except LeveretError as error:  # the exit of the lock reports what could not be read meanwhile
             failed(error)
         await asyncio.sleep(every_s)

@@ -1,6 +1,6 @@
 """Spans on their way to a collector: a bounded queue and a thread that empties it.
 
-Whoever has a span leaves it here and goes on. A collector that is slow or gone costs memory up to the bound, then
+A caller leaves its span here and goes on. A collector that is slow or gone costs memory up to the bound, then
 spans, which are counted; it never costs the broker time.
 """
 

@@ -1,4 +1,5 @@
-"""Statistics of queues as numbers, for whoever judges, shows or exports them; all of it under the lock of the broker.
+"""Statistics of queues as numbers, for the parts that judge, show or export them; all of it under the lock of the
+broker.
 
 Counters and histograms only grow while the broker runs: what happened in a time is the difference of two looks.
 
@@ -70,7 +71,7 @@ def gained(now: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
 
 
 def graveyards(core: Broker, queues: Iterable[Queue]) -> set[Queue]:
-    """Where these queues send their dead: what lies there waits for somebody to look at it, not for consumers."""
+    """Where these queues send their dead: what lies there waits for an operator to look at it, not for consumers."""
     found: set[Queue] = set()
     targets = {(each.vhost, each.policy.dead_letter_exchange, each.policy.dead_letter_routing_key) for each in queues}
     for vhost, exchange, key in targets:

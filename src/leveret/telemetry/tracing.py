@@ -1,6 +1,6 @@
 """The life of a traced message as spans, in the words of OpenTelemetry's conventions for messaging.
 
-    span of the publisher           not ours: its context is in the headers of the message, which nobody changes
+    span of the publisher           not ours: its context is in the headers of the message, which never change
       |- publish orders             until the message is durable
       |    `- commit orders         its wait for the frame of the journal
       |- deliver orders             from the time when it could be taken until it was
@@ -243,7 +243,7 @@ class BrokerTracer(Tracer):
         return attributes
 
     def _delivery_id(self, held: Held) -> int:
-        """The span of a delivery: found again by the number of the lease, so that nobody has to keep it."""
+        """The span of a delivery: found again by the number of the lease, so that it need not be kept."""
         return (self._salt + held.lease * ODD) & ID_MASK or 1
 
     # For operators

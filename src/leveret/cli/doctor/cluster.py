@@ -68,7 +68,7 @@ def missing(told: Told) -> Iterator[str]:
         yield f"{silence(member)}; look at its log and at the network"
     vacant = [str(row["shard"]) for row in told["shards"] if row["state"] == "vacant"]
     if vacant:
-        yield f"nobody has shards {', '.join(vacant)}: their queues wait; the logs of all nodes say why"
+        yield f"no node has shards {', '.join(vacant)}: their queues wait; the logs of all nodes say why"
 
 
 def troubled(told: Told) -> Iterator[str]:

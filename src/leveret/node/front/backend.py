@@ -238,7 +238,7 @@ class Backend(Conduit):
         return found
 
     def close(self, branch: Branch) -> None:
-        """The client is done with a channel; what still comes on it is for nobody."""
+        """The client is done with a channel; what still comes on it is dropped."""
         self.branches.pop(branch.number, None)
         self._arriving.pop(branch.number, None)
         self.closing[branch.number] = self.closing.get(branch.number, 0) + 1

@@ -145,7 +145,7 @@ class Branch(Strand):
         self.say(ChannelClose(200, "closed", 0, 0))
 
     def abandon(self) -> int:
-        """Want no answers any more; gives how many somebody waits for."""
+        """Want no answers any more; gives how many are waited for."""
         waited = sum(each.then is not None for each in self._questions)
         self._questions.clear()
         return waited

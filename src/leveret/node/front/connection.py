@@ -58,7 +58,7 @@ class Node(Protocol):
 
     @property
     def is_current(self) -> bool:
-        """Whether clients may be served by them: nobody has changed them elsewhere without this node's knowing."""
+        """Whether clients may be served by them: no other node has changed them without this one's knowing."""
 
     def hold(self, connection: FrontConnection) -> None:
         """Let a client be heard again (`FrontConnection.trust`) as soon as they may be."""
@@ -70,7 +70,7 @@ class Node(Protocol):
         """Change a definition on every node, then say what came of it; in the thread of the hub, not under a lock."""
 
     def insist(self, change: Change[Any]) -> None:
-        """Change a definition on every node, with as many attempts as it takes; nobody waits for it."""
+        """Change a definition on every node, with as many attempts as it takes; no caller waits for it."""
 
     def attach(self, backend: Backend, caller: Caller) -> None:
         """Find a way to the owner of a shard, now and whenever it changes; `FrontConnection.attached` is told."""
@@ -79,13 +79,13 @@ class Node(Protocol):
         """Attach it from now on for a client that may do something else."""
 
     def detach(self, backend: Backend) -> None:
-        """Nobody needs that way any more."""
+        """That way is not needed any more."""
 
     def soon(self, job: Callable[[], None]) -> None:
-        """Do something in the thread of the hub when nobody holds a lock."""
+        """Do something in the thread of the hub when no lock is held."""
 
     def identify(self) -> str:
-        """Another name for somebody whom queues may belong to, the only one of its kind in the cluster."""
+        """Another name for a connection that may own queues, the only one of its kind in the cluster."""
 
 
 class FrontConnection(Connection):
@@ -301,7 +301,7 @@ class FrontConnection(Connection):
             self.hub.finish(self, backend.wait)
 
     def gone_backend(self, backend: Backend) -> None:
-        """A shard went with its node and will have no other owner: what the client has there concerns nobody."""
+        """A shard went with its node and will have no other owner: what the client has there is dropped."""
         if not self._released:
             self.hub.finish(self, lambda: self._gone(backend))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leveret.telemetry.audit import Audit, Kind
 
 EDGE = "acts"
-NOBODY = Peer("", 0)
+NO_PEER = Peer("", 0)
 
 
 class Acts:
@@ -35,7 +35,7 @@ class Acts:
 
     async def recent(self, limit: int, kind: Kind | None = None) -> tuple[list[dict[str, Any]], list[str]]:
         """The last acts, the newest first, each with its node; and the nodes that have not answered."""
-        request = Request("POST", b"/", {}, NOBODY)
+        request = Request("POST", b"/", {}, NO_PEER)
         request.body = orjson.dumps({"limit": limit, "kind": kind})
         told = await self._node.courier.told_everywhere(EDGE, request)
         rows = [{**row, "node": name} for name, body in sorted(told.items()) for row in orjson.loads(body)]

@@ -3,7 +3,7 @@
     ask(home, edge, request)      the node that has the shard; who has it next, if that changes before anything is done
     ask_node(name, edge, request), everywhere(edge, request)      nodes themselves
 
-While nobody has a shard, a request waits for its next owner, some seconds. When a node is lost that may have done what
+While no node has a shard, a request waits for its next owner, some seconds. When a node is lost that may have done what
 it was asked for, only what can be done twice is asked again.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leveret.node.link import Link
     from leveret.node.node import Node
 
-PATIENCE_S = 10.0  # for somebody to have a shard
+PATIENCE_S = 10.0  # for some node to have a shard
 RETRY_S = 0.05
 GATHERED_S = 2.0  # for nodes that are asked all together
 RECEPTIONS_MAX = 20_000  # requests of other nodes at a time: each has a body, a future and a place in a line
@@ -43,7 +43,7 @@ class Courier:
     """One for each node."""
 
     def __init__(self, node: Node) -> None:
-        """Nobody has asked yet."""
+        """No request was sent yet."""
         self._node = node
         self._receptions: set[Reception] = set()
         self._bodies_bytes = 0
@@ -69,7 +69,7 @@ class Courier:
         return inquiry
 
     def close(self) -> None:
-        """Let nobody wait here any longer for what can be asked of another node as well."""
+        """Let no request wait here any longer for what another node can answer as well."""
         for each in list(self._patient):
             each.cut_off() if isinstance(each, Inquiry) else each.cancel()
 
@@ -89,7 +89,7 @@ class Courier:
     async def _find(
         self, home: str, edge: str, request: Request, again: bool, failed: Exception | None = None
     ) -> Answer:
-        """Ask whoever has the shard, or will have it soon; `failed`: the one who had it has not done it."""
+        """Ask the node that has the shard, or will have it soon; `failed`: the one who had it has not done it."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + PATIENCE_S
         while True:
@@ -98,7 +98,7 @@ class Courier:
                     detail = f"the node that has shard {home} was lost, perhaps before it had done it: {failed}"
                     raise Refusal(503, detail, RETRY_AFTER)
                 if loop.time() > deadline_s:
-                    raise Refusal(503, f"nobody has shard {home} now: try again", RETRY_AFTER)
+                    raise Refusal(503, f"no node has shard {home} now: try again", RETRY_AFTER)
                 await asyncio.sleep(RETRY_S)
             asked_s = loop.time()
             try:
@@ -116,7 +116,7 @@ class Courier:
             return await answer if isinstance(answer, Awaitable) else answer
         link = self._link(home)
         if link is None:
-            raise NotDone(f"nobody within reach has shard {home}")
+            raise NotDone(f"no node within reach has shard {home}")
         return await self._send(link, {"edge": edge, "shard": home}, request).answer()
 
     def _link(self, home: str) -> Link | None:
@@ -187,7 +187,7 @@ class Courier:
             raise Unreachable(f"node '{node.name}' has not heard of a definition yet")
         shard = None if home is None else node.shards.get(str(home))
         if home is not None and (shard is None or not shard.is_proven()):
-            raise Unreachable(f"shard {home} is not on node '{node.name}', or nobody knows")
+            raise Unreachable(f"shard {home} is not on node '{node.name}', or it is unknown where it is")
         edges = node.edges if shard is None else shard.edges.by_name
         if name not in edges:
             raise InvalidArgument(f"node '{node.name}' has nothing that answers '{name}': is it of another version?")

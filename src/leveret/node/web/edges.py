@@ -23,7 +23,7 @@ class Edges(Protocol):
     broker: Broker | None
 
     def close(self) -> None:
-        """The shard is served no more: whoever waits for something in it is answered."""
+        """The shard is served no more: requests that wait for something in it are answered."""
 
 
 class NoEdges:
@@ -33,7 +33,7 @@ class NoEdges:
     broker: Broker | None = None
 
     def close(self) -> None:
-        """Nobody waits."""
+        """No request waits."""
 
 
 Furnish = Callable[[str, Broker], Edges]

@@ -41,7 +41,7 @@ class Errand(Pending[Response | Stream]):
             link.send(self._number, body[start : start + PIECE_BYTES])
 
     async def answer(self) -> Response | Stream:
-        """What the other node answers. NotDone: nothing; Unreachable: nobody knows."""
+        """What the other node answers. NotDone: nothing; Unreachable: that is unknown."""
         try:
             return await self
         except BaseException:
@@ -54,7 +54,7 @@ class Errand(Pending[Response | Stream]):
         self.close()
 
     def close(self) -> None:
-        """Nobody waits for the answer any more."""
+        """The answer is not waited for any more."""
         self._link.end(self._number)
 
     def _finish_with(self, answer: Response | Stream) -> None:

@@ -24,7 +24,7 @@ class Inquiry(Pending[Answer]):
     """One request."""
 
     def __init__(self, errand: Errand, find: Find, ended: Callable[[Inquiry], None]) -> None:
-        """Wait for a node; `find` asks the next one, `ended` is told when nobody waits any more."""
+        """Wait for a node; `find` asks the next one, `ended` is told when it is not waited for any more."""
         super().__init__(NOTHING)
         self._find = find
         self._ended = ended
@@ -39,7 +39,7 @@ class Inquiry(Pending[Answer]):
             self._ended(self)
 
     def cut_off(self) -> None:
-        """This node stops: whoever waits is to ask another one."""
+        """This node stops: the waiting client is to ask another one."""
         self._work.cancel()
         self._finish(Refusal(503, "the server is stopping: try another one"))
 

@@ -1,4 +1,4 @@
-"""Logins of browsers on all nodes: whoever logs out of one has logged out of all.
+"""Logins of browsers on all nodes: a user who logs out of one has logged out of all.
 
 Those within reach are told at once. For the others a logout is a definition: a node that could not be reached, or did
 not run, hears of it with the definitions that it has missed, before it lets anybody in by them.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leveret.node.node import Node
 
 EDGE = "logins"
-NOBODY = Peer("", 0)
+NO_PEER = Peer("", 0)
 NOTED_S = 2.0  # for a logout to be noted, before it is answered
 RETRY_S = 5.0
 
@@ -58,7 +58,7 @@ class Logouts:
 
     async def tell(self, session: Session) -> None:
         """A session has ended here."""
-        request = Request("POST", b"/", {}, NOBODY)
+        request = Request("POST", b"/", {}, NO_PEER)
         request.body = json.dumps({"user": session.user, "id": session.id}).encode()
         await self._node.courier.everywhere(EDGE, request)
         task = asyncio.create_task(self._note(session))

@@ -120,13 +120,13 @@ class NodeManagement:
     @property
     def node(self) -> Node:
         """The node."""
-        assert self._node is not None, "nobody asks before it has joined"
+        assert self._node is not None, "requests come only after it has joined"
         return self._node
 
     @property
     def site(self) -> Site:
         """What the endpoints of the node use."""
-        assert self._site is not None, "nobody asks before it has joined"
+        assert self._site is not None, "requests come only after it has joined"
         return self._site
 
     def furnish(self, home: str, broker: Broker, desk: Desk) -> ManagedShard:

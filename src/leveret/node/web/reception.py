@@ -97,7 +97,7 @@ class Reception:
         """The work on a request is done."""
         if self._over:
             if not work.cancelled():
-                work.exception()  # nobody is there any more to hear of it
+                work.exception()  # the caller has gone
             return
         error = None if work.cancelled() else work.exception()
         if work.cancelled():

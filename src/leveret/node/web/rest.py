@@ -60,7 +60,7 @@ class NodeApi(RestApi):
         return WAYS[operation.method, operation.path](self, operation, call)
 
     def home_of(self, call: Call, name: str) -> str | None:
-        """The shard of a queue that is for everybody; None: it will be refused, as on a single server."""
+        """The shard of a queue that every client may use; None: it will be refused, as on a single server."""
         vhost = call.desk.guard.core.topology.vhosts.get(call.vhost)
         found = None if vhost is None else vhost.queues.get(name)
         return None if found is None or found.owner is not None else self.node.home_of(call.vhost, name)

@@ -1,6 +1,6 @@
 """Queues and streams as the shards that have them describe them: what lists of a node are made of.
 
-A page of a list is asked for once of each node that has some of it. What nobody answers for in time is shown as the
+A page of a list is asked for once of each node that has some of it. What no node answers for in time is shown as the
 catalog knows it, without messages. What a shard has just deleted by itself is None: the catalog will hear of it.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EDGE = "rows"
 PRESENCE = "presence"  # what is asked for by who wants to know no more than whether a queue is there
 WAIT_S = 2.0  # for the nodes that have something of a page
-NOBODY = Peer("", 0)
+NO_PEER = Peer("", 0)
 Row = dict[str, Any]
 
 
@@ -69,7 +69,7 @@ class Rows:
         return json_response(rows)
 
     async def of(self, kind: str, vhost: str, names: list[str]) -> dict[str, Row | None]:
-        """The rows of queues or streams by their names; those that nobody answers for are left out."""
+        """The rows of queues or streams by their names; those that no node answers for are left out."""
         owned: dict[str, list[str]] = {}
         for name in names:
             home = self._node.catalog.replica.homes.get((vhost, name))
@@ -83,7 +83,7 @@ class Rows:
         return found
 
     async def _ask(self, owner: str, asked: dict[str, Any]) -> dict[str, Row | None]:
-        request = Request("POST", b"/", {}, NOBODY)
+        request = Request("POST", b"/", {}, NO_PEER)
         request.body = orjson.dumps(asked)
         try:
             async with asyncio.timeout(WAIT_S):

@@ -1,9 +1,9 @@
-"""How full queues were, how long nobody took anything from them, and how old messages became.
+"""How full queues were, how long nothing was taken from them, and how old messages became.
 
 Depth is followed in steps of seconds (see period.py): what comes and goes within one step does not show.
 
 depth_end, depth_max, depth_avg   messages that were not settled; the average is over time
-waiting_max                       messages that nobody had taken yet
+waiting_max                       messages that no consumer had taken yet
 idle_ms                           the longest time in which messages waited and none was delivered
 oldest_ms                         the greatest age that a message reached; a delayed message is born when it is due
 """

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from leveret.core.errors import InvalidArgument
 
 PERIODS_WANTED = 12
-"""A report that nobody chose a period for has about that many at least."""
+"""A report without a chosen period has about that many at least."""
 PERIODS_MAX = 10_000
 """What plots can show and windows can sort; more would be a mistake in the choice of the period."""
 

@@ -21,7 +21,7 @@ TRAFFIC = {"published": "published", "acked": "acknowledged", "failed": "failed 
 def plots(found: Findings) -> Iterator[tuple[str, str, str]]:
     """Heading, sentence and content of every section; no content if there is nothing to show."""
     yield "Traffic", "All queues together.", _figures([_traffic(found), _deaths(found)])
-    yield "Depth", "Messages in the queues that were deepest, waiting or in somebody's hands.", _figures(_depths(found))
+    yield "Depth", "Messages in the queues that were deepest, waiting or unacked.", _figures(_depths(found))
     times = [_times(found, "waiting_ms", "Waiting"), _times(found, "processing_ms", "Processing")]
     yield "Times", "From when a message could be taken to its first delivery, and in consumers' hands.", _figures(times)
     yield "Service", SERVICE, _figures([_compliance(found), _priorities(found)])

@@ -32,7 +32,7 @@ def born() -> Column:
 def service(lives: DataFrame, served: DataFrame, by: dict[str, Column], span: Span, objective: Objective) -> DataFrame:
     """Times and shares of messages whose coming is known, by queue and what else is said.
 
-    `judged` are those that should be done: not those that somebody removed, nor those that are still in time, nor any
+    `judged` are those that should be done: not those that were removed, nor those that are still in time, nor any
     in queues that are not among the `served`: mostly dead letters.
     """
     known = lives.where(F.col("enqueued_at").isNotNull())
@@ -72,7 +72,7 @@ def _figures(span: Span, objective: Objective) -> list[Column]:
 
 
 def _with_shares(figures: DataFrame, served: DataFrame) -> DataFrame:
-    """Figures with shares; nothing is judged in queues that nobody serves."""
+    """Figures with shares; nothing is judged in queues without consumers."""
     judged = F.when(F.col("served"), F.col("judged")).otherwise(0)
     return (
         marked(figures, served, "served")

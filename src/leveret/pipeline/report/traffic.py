@@ -39,7 +39,7 @@ def rates(steps: DataFrame, span: Span) -> DataFrame:
 
 
 def served(steps: DataFrame) -> DataFrame:
-    """The queues from which somebody took something."""
+    """The queues from which something was taken."""
     return steps.where("delivered > 0").select(*QUEUE).distinct()
 
 
