@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help attack screenshots build serve test counts parts check bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
+.PHONY: help attack screenshots build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -44,6 +44,13 @@ serve: $(VENV)/.built  ## run a server on ./data; ARGS="--amqp-port 5673" is pas
 test: $(VENV)/.dev $(VENV)/.parts  ## run the tests, on all cores; ARGS="-k name" is passed to pytest, which then runs on one
 	$(PY) -m pytest $(PYTEST_OPTIONS) $(or $(ARGS),$(AT_ONCE) || { test $$? = 1 && $(again); })
 
+# Servers are measured too, unless a test kills them. A figure without all tests passing is still a figure, but not a success.
+coverage: $(VENV)/.dev $(VENV)/.parts  ## measure branch coverage of the Python modules, by package; ARGS="tests/rest" selects tests, which then run on one core
+	rm -rf build/coverage && mkdir -p build/coverage
+	@$(PY) -m coverage run -m pytest $(or $(ARGS),$(AT_ONCE)); result=$$?; \
+	$(PY) -m coverage combine --quiet && $(PY) -m coverage json --quiet -o build/coverage/report.json \
+		&& $(PY) -m tests.coverage_table build/coverage/report.json && exit $$result
+
 counts: $(VENV)/.dev  ## say how many cases the tables of golden answers and of security have
 	@$(PY) -m tests.counts
 
@@ -52,12 +59,20 @@ clients: $(VENV)/.dev $(VENV)/.parts  ## run the tests that client libraries shi
 
 parts: $(VENV)/.parts  ## install the foreign programs that tests use: clients in C and JavaScript
 
-check: $(VENV)/.dev  ## lint, formatting, types and the rules of the repository
+check: lint types stubs rules  ## lint, formatting, types, stubs and the rules of the repository
+
+lint: $(VENV)/.dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+
+types: $(VENV)/.dev
 	$(PY) -m mypy --strict --num-workers auto $(TREES) setup.py
-	@# A stub names what Python modules use, so it may have less than its module; disjoint bases are not for Python 3.11.
+
+# A stub names what Python modules use, so it may have less than its module; disjoint bases are not for Python 3.11.
+stubs: $(VENV)/.dev
 	@$(PY) -m mypy.stubtest --mypy-config-file pyproject.toml --ignore-missing-stub --ignore-disjoint-bases $(STUBS)
+
+rules: $(VENV)/.dev
 	$(PY) -m pytest -q $(PYTEST_OPTIONS) tests/test_tidy.py tests/test_architecture.py
 
 bench: $(VENV)/.dev build/amqpload  ## run bench/bench_*.py, one JSON line each; BENCH=name selects one, QUICK=1 shortens
@@ -91,6 +106,12 @@ attack: $(VENV)/.dev  ## flood a server from one address, and measure what clien
 
 kill: $(VENV)/.dev  ## kill a server under load again and again; SECONDS=n says for how long
 	$(PY) -m tests.durability.server_kill $(SECONDS)
+
+nightly: $(VENV)/.dev $(VENV)/.parts  ## run the long checks with fixed budgets, and print one table; JOB="sim kill" selects, QUICK=1 shortens
+	@$(PY) -m tests.nightly $(if $(QUICK),--quick) $(JOB) $(ARGS)
+
+slow: $(VENV)/.dev $(VENV)/.parts  ## run the tests that repeat at length what `make test` covers in short
+	$(PY) -m pytest $(PYTEST_OPTIONS) -m slow $(or $(ARGS),$(AT_ONCE))
 
 fuzz: $(VENV)/.fuzz  ## run tests/fuzz/fuzz_*.py; RUNS=n bounds each, FUZZ=name selects one
 	@$(call some,$(FUZZERS),tests/fuzz/fuzz_$(or $(FUZZ),*).py)

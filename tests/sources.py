@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = (".ci", "src", "tests", "bench", "examples", "docs", "deploy")
+FOLDERS = (".ci", ".github", "src", "tests", "bench", "examples", "docs", "deploy")
 TEXT_SUFFIXES = {".py", ".pyx", ".pxd", ".pxi", ".pyi", ".h", ".md", ".toml", ".yaml", ".yml", ".sh", ".html", ".js"}
 TEXT_NAMES = {"Makefile", "Dockerfile", "run"}
 

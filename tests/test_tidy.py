@@ -1,10 +1,16 @@
 """The habits of the repository as tests: one rule each, and a message that says how to follow it."""
 
 import re
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+import yaml
+
+from tests.commit_message import complaints
 from tests.sources import ROOT, code, files, functions, imports, module, relative
 
 FILE_LINES_MAX = 500
@@ -18,6 +24,7 @@ REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 TARGET = re.compile(r"^([a-z][\w-]*):(?!=)", re.MULTILINE)
 CODE_SPAN = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 MAKE_CALL = re.compile(r"\bmake ((?:[A-Z]+=\S+ )*)([a-z][\w-]*)")
+COMMITS = 20
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
@@ -146,3 +153,43 @@ def test_every_page_of_docs_is_in_the_index() -> None:
     linked = {"index.md", *links(docs / "index.md")}
     missing = {path.relative_to(docs).as_posix() for path in files(".md", under="docs")} - linked
     assert not missing, f"list these in docs/index.md: {sorted(missing)}"
+
+
+@pytest.mark.parametrize(
+    ("message", "wrong"),
+    [
+        ("Refuse a frame that is too long\n\nIt would be read into memory.\n# Please enter ...\n", ""),
+        (72 * "x", ""),
+        (73 * "x", "73 characters"),
+        (f'Revert "{72 * "x"}"', ""),
+        (f"fixup! {72 * 'x'}", ""),
+        ("Refuse a frame.", "full stop"),
+        ("Refuse a frame\nthat is too long", "blank line"),
+        ("# only a remark\n", "say there"),
+        ("\nRefuse a frame", "say there"),
+        ("", "say there"),
+    ],
+)
+def test_a_commit_message_has_a_short_subject(message: str, wrong: str) -> None:
+    found = complaints(message)
+    assert len(found) == bool(wrong)
+    assert all(wrong in each for each in found)
+
+
+def test_the_last_commits_have_short_subjects() -> None:
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("there is no history: this is not a clone")
+    command = ["git", "-c", f"safe.directory={ROOT}", "log", "--no-merges", f"--max-count={COMMITS}", "--format=%s"]
+    subjects = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    wrong = [complaint for subject in subjects for complaint in complaints(subject)]
+    assert subjects
+    assert not wrong, f"the next ones shorter, please; of the last {COMMITS}: {wrong}"
+
+
+def test_hooks_before_a_commit_are_the_parts_of_make_check() -> None:
+    given = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    (repository,) = given["repos"]
+    assert repository["repo"] == "local", "hooks come from this repository: nothing is fetched"
+    called = [hook["entry"] for hook in repository["hooks"] if hook.get("stages") != ["commit-msg"]]
+    parts = re.findall(r"^check: ([\w ]+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[0].split()
+    assert called == [f"make --silent {part}" for part in parts]

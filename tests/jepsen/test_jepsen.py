@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.jepsen.__main__ import chosen, run
 from tests.jepsen.checker import BROKEN
 from tests.jepsen.fake_clock import FakeClock, compiled
@@ -51,6 +53,8 @@ def test_nothing_confirmed_is_lost_when_parts_of_a_cluster_fail(tmp_path: Path) 
     assert sum(tally.faults for tally in findings.by_kind.values()) == 3
 
 
+# That the checker finds what is lost is in test_checker.py, and that such nodes lose something in the simulator.
+@pytest.mark.slow
 def test_nodes_that_confirm_before_they_commit_are_found_out(tmp_path: Path) -> None:
     with Small(tmp_path, "ab") as footing:
         world = World(tmp_path, footing, footing.faults, 1, History(), pause_s=0.05, mistake="early-confirm")
