@@ -32,6 +32,7 @@ from leveret.security.passwords import hash_password, imported
 from tests.amqp.client import CHEAP, Client, World
 
 SHA256 = "rabbit_password_hashing_sha256"
+HEARTBEAT = b"\x08" + bytes(6) + b"\xce"
 
 
 def test_the_client_closes(client: Client) -> None:
@@ -87,6 +88,38 @@ def test_heartbeats_are_sent_and_expected(world: World) -> None:
     world.pass_ms(1)
     world.pass_ms(1)
     assert client.connection.finished
+
+
+@pytest.mark.parametrize("interval_s", [1, 2, 3, 10, 60])
+def test_an_idle_client_gets_two_heartbeats_in_each_interval(world: World, interval_s: int) -> None:
+    client = world.client(heartbeat=interval_s)
+    for _ in range(10 * interval_s):
+        world.clock.advance(0.4)  # the two timers need not be exactly half a second apart
+        world.hub.beat()
+        client.received()
+        world.pass_ms(600)
+        client.received()
+        client.send_bytes(HEARTBEAT)
+    assert 20 <= client.heartbeats <= 21 + 5 * interval_s
+
+
+def test_a_client_that_is_sent_something_gets_no_heartbeats(world: World) -> None:
+    client = world.client(heartbeat=1)
+    for _ in range(10):
+        world.clock.advance(0.5)
+        client.queue()
+        world.hub.beat()
+        world.clock.advance(0.5)
+        client.queue()
+        world.pass_ms(0)
+    assert client.heartbeats == 0
+
+
+def test_a_connection_that_is_gone_gets_no_heartbeats(world: World) -> None:
+    client = world.client(heartbeat=1)
+    assert world.hub.short_heartbeats == {client.connection}
+    world.hub.lost(client.connection)
+    assert world.hub.short_heartbeats == set()
 
 
 def test_who_was_not_heard_because_the_server_stood_still_is_heard_then(world: World) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pika
 import pytest
-from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker, UnroutableError
 
 from leveret.core.broker import Broker
 from leveret.security.passwords import hash_password
@@ -52,6 +52,39 @@ def test_a_fanout_reaches_queues_of_all_nodes(cluster: Cluster) -> None:
         publisher.basic_publish("news", "", b"all")
         assert [channel.basic_get(name, auto_ack=True)[2] for name in names] == [b"all"] * SHARDS
         channel.exchange_delete("news")
+
+
+def test_a_local_random_exchange_stays_on_the_node_of_the_publisher(cluster: Cluster) -> None:
+    for home in map(str, range(SHARDS)):
+        if cluster.owners[home] == "c":
+            cluster.move(home, "a")
+    names = {name_in(shard, "local"): cluster.owners[str(shard)] for shard in range(SHARDS)}
+    with cluster.connect("a") as one, cluster.connect("b") as two, cluster.connect("c") as three:
+        channel = one.channel()
+        channel.exchange_declare("local", "x-local-random")
+        mine = two.channel()
+        exclusive = mine.queue_declare("", exclusive=True).method.queue
+        mine.queue_bind(exclusive, "local", "")
+        for name in names:
+            channel.queue_declare(name)
+            channel.queue_bind(name, "local", "")
+        for node, connection in (("a", one), ("b", two)):
+            publisher = connection.channel()
+            publisher.confirm_delivery()
+            for _ in range(20):
+                publisher.basic_publish("local", "any", node.encode(), mandatory=True)
+        without = three.channel()
+        without.confirm_delivery()
+        with pytest.raises(UnroutableError):
+            without.basic_publish("local", "any", b"c", mandatory=True)
+        taken = dict.fromkeys(names, 0)
+        for name, owner in names.items():
+            while (body := channel.basic_get(name, auto_ack=True)[2]) is not None:
+                assert body == owner.encode()
+                taken[name] += 1
+        left = mine.queue_declare(exclusive, passive=True).method.message_count
+        assert sum(taken[name] for name in names if names[name] == "a") == 20
+        assert sum(taken[name] for name in names if names[name] == "b") + left == 20
 
 
 def test_an_exclusive_queue_gets_what_other_nodes_publish(cluster: Cluster) -> None:

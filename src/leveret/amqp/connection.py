@@ -461,6 +461,7 @@ class Connection(Session):
             self.outlet.close()
             self.socket = None
             self.hub.connections.discard(self)
+            self.hub.short_heartbeats.discard(self)
             if self.identity is not None:
                 LOG.info("connection closed", **self.who, user=self.user_name)
             else:  # costs a client nothing: a flood of them must not fill the log

@@ -20,6 +20,7 @@ from leveret.amqp.quotas import Quotas
 from leveret.amqp.replying import Replies
 from leveret.amqp.state import Hold
 from leveret.amqp.traffic_counts import TrafficCounts
+from leveret.amqp.watch import beat
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed, StoreUnreachable
 from leveret.core.queue import Queue
@@ -133,6 +134,7 @@ class Hub:
         self.replies = Replies()
         self.outbox = Outbox(wake)
         self.connections: set[Connection] = set()
+        self.short_heartbeats: set[Connection] = set()
         self.traffic = TrafficCounts()
         self.opened: Counter[str] = Counter(connection=0, channel=0)
         self.durable_frame = guard.durable_frame
@@ -392,6 +394,13 @@ class Hub:
         if self.bodies is not None:
             self.bodies.retry(now_ms)
         self.resume()
+
+    def beat(self) -> None:
+        """Between two sweeps: send heartbeats to clients that want them more often than once a second."""
+        if self.short_heartbeats:
+            with self.locked() as core:
+                for connection in list(self.short_heartbeats):
+                    self._try(connection, partial(beat, connection, core.now_ms))
 
     def ask_close(self, code: int, text: str) -> None:
         """Ask every client to go."""

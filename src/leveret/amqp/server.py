@@ -19,6 +19,7 @@ from leveret.amqp.connection import Connection, Peer
 from leveret.amqp.hub import Guard, Hub
 from leveret.amqp.limits import Limits
 from leveret.amqp.sockets import Socket
+from leveret.amqp.watch import SWEEP_MS
 from leveret.core.errors import JournalFailed
 from leveret.net.admission import Admission
 from leveret.net.listener import Listener
@@ -30,7 +31,7 @@ from leveret.security.server_tls import ServerTls
 from leveret.telemetry.logs import LimitedEvent, Log
 
 READ_BYTES = 262_144
-SWEEP_S = 1.0
+SWEEP_S = SWEEP_MS / 1_000
 DRAIN_IDLE_S = 2.0  # for connection.close-ok of a client that has read everything: one that hangs delays no stop
 THREADS_MAX = 4  # for large bodies
 
@@ -74,6 +75,7 @@ class AmqpServer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
+        self._beat = self._loop.call_later(1.5 * SWEEP_S, self._send_heartbeats)
 
     # Coming and going
 
@@ -148,6 +150,7 @@ class AmqpServer:
         await asyncio.gather(*map(asyncio.wrap_future, list(self._jobs)), return_exceptions=True)
         self._threads.shutdown()
         self._sweep.cancel()
+        self._beat.cancel()
 
     def set_alarm(self, reason: str | None) -> None:
         """Block publishers for a reason, or let them go on."""
@@ -168,6 +171,12 @@ class AmqpServer:
         LimitedEvent.flush_all()
         with suppress(JournalFailed):  # a shard that has another owner is about to be given up
             self.hub.sweep()
+
+    def _send_heartbeats(self) -> None:
+        """Half-way between two looks, so that clients with an interval of one second get two heartbeats in it."""
+        self._beat = self._loop.call_later(SWEEP_S, self._send_heartbeats)
+        with suppress(JournalFailed):
+            self.hub.beat()
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk; called by the thread that wrote it."""

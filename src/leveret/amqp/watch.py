@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 CLOSING_MS = 30_000  # how long we wait for connection.close-ok
 UNREADABLE_MS = 3_000  # how long a client has to read why, when we could not understand its answer anyway
 HEARTBEATS_MISSED = 2
+SWEEP_MS = 1_000  # between two calls of `check`
+SHORT_HEARTBEAT_MS = 2 * SWEEP_MS  # half of less than that is over before the next one
 EXPIRED = "credential expired"  # as RabbitMQ says it where it closes connections
 
 LOG = Log("amqp")
@@ -89,11 +91,22 @@ def tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None:
         connection.finish()
 
 
-def _check_heartbeat(connection: Connection, now_ms: int) -> None:
-    """Show that we are here; a peer that we do not listen to need not do the same."""
-    if now_ms - connection.sent_ms >= connection.heartbeat_ms // 2 and not connection.outlet.pending_bytes:
+def beat(connection: Connection, now_ms: int) -> None:
+    """Send a heartbeat in each half of the interval in which nothing else is sent, as RabbitMQ does."""
+    half_ms = connection.heartbeat_ms // 2
+    idle_ms = now_ms - connection.sent_ms
+    if (
+        connection.state is State.RUNNING
+        and idle_ms >= max(half_ms - SWEEP_MS, half_ms // 2)
+        and not connection.outlet.pending_bytes
+    ):
         connection.outlet.heartbeat()
         connection.outlet.note()
+
+
+def _check_heartbeat(connection: Connection, now_ms: int) -> None:
+    """Show that we are here; a peer that we do not listen to need not do the same."""
+    beat(connection, now_ms)
     silent_ms = now_ms - connection.received_ms
     if not connection.wants_input:
         connection.received_ms = now_ms

@@ -104,6 +104,10 @@ class Replica:
         self.history = History()
         """The versions that led here."""
 
+    def tell_local(self, is_served: Callable[[str], bool]) -> None:
+        """Let exchanges that stay on a node know which shards this node serves."""
+        self.broker.topology.has_locally = lambda vhost, queue: is_served(self.homes.get((vhost, queue), ""))
+
     def home_of(self, vhost: str, queue: str) -> str:
         """The home of a queue."""
         home = self.homes.get((vhost, queue))

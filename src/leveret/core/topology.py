@@ -5,7 +5,7 @@ Topology -- Vhost -- exchanges -- bindings --> queues, exchanges
                   -- policies, operator policies
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,14 @@ from leveret.core.errors import (
     TooMany,
     VhostNotFound,
 )
-from leveret.core.exchanges import Binding, DefaultExchange, Exchange, check_type, new_exchange
+from leveret.core.exchanges import (
+    Binding,
+    DefaultExchange,
+    Exchange,
+    LocalRandomExchange,
+    check_type,
+    new_exchange,
+)
 from leveret.core.jsonable import canonical
 from leveret.core.names import RESERVED_PREFIX, check_key, check_name, check_new_name, described
 from leveret.core.policy import ALTERNATE_EXCHANGE, Policy, alternate_exchange
@@ -90,9 +97,10 @@ class VhostDetails:
 class Vhost:
     """One name space of exchanges and queues; `generation` changes whenever a route may have."""
 
-    def __init__(self, name: str = "/") -> None:
-        """Start with the exchanges that always exist."""
+    def __init__(self, name: str = "/", is_local: Callable[[Any], bool] = lambda queue: True) -> None:
+        """Start with the exchanges that always exist; `is_local` tells which queues are on this node of a cluster."""
         check_name("vhost", name)
+        self._is_local = is_local
         self.name = name
         self.details = VhostDetails()
         self.generation = 0
@@ -166,6 +174,8 @@ class Vhost:
             )
         exchange = new_exchange(name, type, durable, auto_delete, internal, arguments)
         exchange.alternate = alternate_exchange(exchange.arguments, name, self.policies.values())
+        if isinstance(exchange, LocalRandomExchange):
+            exchange.is_local = self._is_local
         self.exchanges[name] = exchange
         self._changed()
         return exchange
@@ -365,7 +375,10 @@ class Topology:
 
     def __init__(self) -> None:
         """Start with the default virtual host."""
-        self.vhosts: dict[str, Vhost] = {"/": Vhost("/")}
+        self.has_locally: Callable[[str, str], bool] = lambda vhost, queue: True
+        """Whether this node of a cluster has the queue of that virtual host and name."""
+        self.vhosts: dict[str, Vhost] = {}
+        self.add_vhost("/")
 
     def vhost(self, name: str) -> Vhost:
         """The virtual host of that name."""
@@ -379,7 +392,7 @@ class Topology:
         if name not in self.vhosts:
             if len(self.vhosts) >= VHOSTS_MAX:
                 raise TooMany(f"there are {VHOSTS_MAX} vhosts: delete some")
-            self.vhosts[name] = Vhost(name)
+            self.vhosts[name] = Vhost(name, lambda queue: self.has_locally(name, queue.name))
         return self.vhosts[name]
 
     def remove_vhost(self, name: str) -> Vhost:

@@ -6,7 +6,7 @@ is asked for is always found: it takes no other lock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from leveret.cluster.changes import IN_SHARDS, Change
@@ -19,9 +19,10 @@ from leveret.core.properties import Properties
 class Directory:
     """The exchanges, bindings and queues of the whole cluster."""
 
-    def __init__(self, shards: int) -> None:
-        """Nothing is known yet."""
+    def __init__(self, shards: int, is_served: Callable[[str], bool] = lambda shard: True) -> None:
+        """Nothing is known yet; `is_served` tells which shards this node has."""
         self._replica = Replica(shards)
+        self._replica.tell_local(is_served)
 
     def follow(self, changes: list[Change]) -> None:
         """Know what is in the log."""

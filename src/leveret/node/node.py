@@ -78,7 +78,8 @@ class Node:
         self.edges: dict[str, Edge] = {}
         """The APIs of the node itself, for other nodes."""
         self.courier = Courier(self)
-        self._directory = Directory(catalog.replica.placements.shards)
+        catalog.replica.tell_local(self.shards.__contains__)
+        self._directory = Directory(catalog.replica.placements.shards, self.shards.__contains__)
         self.definitions = self._directory.definitions
         self._knowledge = Knowledge(catalog, lambda request: [self._ask(link, request) for link in self.links.values()])
         self.doubts = Doubts(catalog, hub)

@@ -20,6 +20,7 @@ from leveret.amqp.methods import (
 )
 from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.state import State
+from leveret.amqp.watch import SHORT_HEARTBEAT_MS
 from leveret.core.errors import AccessRefused
 from leveret.security.authentication import Login
 from leveret.security.peers import is_loopback
@@ -87,6 +88,8 @@ def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
     connection.reader.tune(method.frame_max, method.channel_max)
     connection.outlet.tune(method.frame_max)
     connection.heartbeat_ms = 1000 * method.heartbeat
+    if 0 < connection.heartbeat_ms < SHORT_HEARTBEAT_MS:
+        connection.hub.short_heartbeats.add(connection)
     connection.state = State.OPENING
 
 

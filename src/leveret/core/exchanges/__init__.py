@@ -6,11 +6,21 @@ from leveret.core.exchanges.consistent_hash import ConsistentHashExchange
 from leveret.core.exchanges.direct import DefaultExchange, DirectExchange
 from leveret.core.exchanges.fanout import FanoutExchange
 from leveret.core.exchanges.headers import HeadersExchange
+from leveret.core.exchanges.local_random import LocalRandomExchange
 from leveret.core.exchanges.modulus_hash import ModulusHashExchange
 from leveret.core.exchanges.random import RandomExchange
 from leveret.core.exchanges.topic import TopicExchange
 
-__all__ = ["DELAYED", "TYPES", "Binding", "DefaultExchange", "Exchange", "check_type", "new_exchange"]
+__all__ = [
+    "DELAYED",
+    "TYPES",
+    "Binding",
+    "DefaultExchange",
+    "Exchange",
+    "LocalRandomExchange",
+    "check_type",
+    "new_exchange",
+]
 
 TYPES: dict[str, type[Exchange]] = {
     "direct": DirectExchange,
@@ -20,6 +30,7 @@ TYPES: dict[str, type[Exchange]] = {
     "x-consistent-hash": ConsistentHashExchange,
     "x-modulus-hash": ModulusHashExchange,
     "x-random": RandomExchange,
+    "x-local-random": LocalRandomExchange,
 }
 DELAYED = "x-delayed-message"
 

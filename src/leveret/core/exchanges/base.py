@@ -76,7 +76,7 @@ class Exchange:
         identity = self._identity(destination, key, arguments)
         if identity in self.bindings:
             return None
-        self.check_binding(key, arguments)
+        self.check_binding(destination, key, arguments)
         self._order += 1
         binding = Binding(self.name, destination, key, arguments, self._order)
         self.bindings[identity] = binding
@@ -94,7 +94,7 @@ class Exchange:
         """The destinations of a message in binding order; one may come more than once."""
         raise NotImplementedError
 
-    def check_binding(self, key: str, arguments: Arguments) -> None:
+    def check_binding(self, destination: Any, key: str, arguments: Arguments) -> None:
         """Refuse a binding that this type cannot read."""
 
     def added(self, binding: Binding) -> None:

@@ -43,7 +43,7 @@ class ConsistentHashExchange(Exchange):
         data = bytes_of(self._hashed(routing_key, headers, properties))
         return (max(self._weights, key=lambda destination: self._draw(destination, data)),)
 
-    def check_binding(self, key: str, arguments: Arguments) -> None:
+    def check_binding(self, destination: Any, key: str, arguments: Arguments) -> None:
         """Refuse a binding key that is no weight."""
         if not (key.isascii() and key.removeprefix("-").isdigit()):
             raise InvalidArgument(f'The binding key must be an integer: <<"{key}">>')

@@ -60,7 +60,7 @@ class HeadersExchange(Exchange):
             if rule.combine(_agrees(present, name, value) for name, value in rule.wanted)
         ]
 
-    def check_binding(self, key: str, arguments: Arguments) -> None:
+    def check_binding(self, destination: Any, key: str, arguments: Arguments) -> None:
         """Refuse an x-match that means nothing."""
         mode = arguments.get("x-match", "all")
         if not isinstance(mode, str):

@@ -21,9 +21,13 @@ class RandomExchange(Exchange):
 
     def matches(self, routing_key: str, headers: Arguments | None = None, properties: object = None) -> Iterable[Any]:
         """One destination."""
-        bindings = list(self.bindings.values())
-        if not bindings:
+        candidates = self.candidates()
+        if not candidates:
             return ()
         self._count += 1
         drawn = stable_hash(bytes_of(self.name) + self._count.to_bytes(COUNT_BYTES, "big"))
-        return (bindings[drawn % len(bindings)].destination,)
+        return (candidates[drawn % len(candidates)],)
+
+    def candidates(self) -> list[Any]:
+        """The destinations to choose from."""
+        return [binding.destination for binding in self.bindings.values()]

@@ -16,7 +16,7 @@ const FLAGS = [
   ["auto_delete", "deleted when unused"],
   ["internal", "internal"],
 ];
-const TYPES = ["direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash", "x-random"];
+const TYPES = ["direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash", "x-random", "x-local-random"];
 const COLUMNS = [
   {
     label: "Name",

@@ -25,7 +25,7 @@ export function probeForm({ vhost, path, row }, highlight) {
   async function look({ routing_key, headers }) {
     const given = headers === undefined ? undefined : JSON.stringify(parsedJson(headers, "The field Headers"));
     const told = await management.get(`${path}/probe${query({ routing_key, headers: given })}`);
-    answer.replaceChildren(...said(vhost, told, row.type === "x-random"));
+    answer.replaceChildren(...said(vhost, told, row.type.endsWith("-random")));
     highlight(told);
   }
 
