@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from leveret.core.arguments import COUNT_MAX
 from leveret.core.errors import DiskFull, InvalidArgument, MessageTooLarge, QueueFull
 from leveret.core.policy import Policy
 from leveret.journal.files import FileJournal
@@ -90,6 +91,17 @@ def test_lease_timeouts_count_toward_the_delivery_limit(world: World, argument: 
         world.pass_ms(100)
     assert (queue.depth, ready(dead)) == (0, "a")
     assert queue.counts["delivery_limit"] == 1
+
+
+@pytest.mark.parametrize("argument", ["delivery_limit", "max_receive_count"])
+def test_a_delivery_limit_may_be_larger_than_any_count(world: World, argument: str) -> None:
+    limit: dict[str, Any] = {argument: COUNT_MAX}
+    queue = world.queue(**limit)
+    world.send(queue, "a")
+    for _ in range(3):
+        assert taken(queue, 1, 100) == "a"
+        world.pass_ms(100)
+    assert ready(queue) == "a"
 
 
 def test_a_lowered_delivery_limit_holds_for_what_waits(world: World) -> None:

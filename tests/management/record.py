@@ -1,6 +1,6 @@
 """Records what a real RabbitMQ answers: python -m tests.management.record
 
-recorded.json       who may ask what, and the names in each answer
+recorded.json       who may ask what, the names in each answer, and the answers of health checks
 definitions.json    an export of its definitions
 """
 
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tests.management.requests import EVERYTHING, READ, TAGS, WRITE, place
+from tests.management.requests import EVERYTHING, HEALTH, READ, TAGS, WRITE, place
 from tests.management.scene import VHOST, Api, define, paths, traffic
 from tests.rabbitmq import rabbit
 
 HERE = Path(__file__).parent
 SETTINGS = "management.tcp.port = {port}\nmanagement.tcp.ip = 127.0.0.1\ncollect_statistics_interval = 500\n"
+SHORT_OF_MEMORY = "vm_memory_high_watermark.absolute = 1MB\n"
 PATIENCE_S = 60
 SETTLED_S = 6  # until rates have been sampled twice
 
@@ -93,6 +94,19 @@ def record(amqp_port: int, port: int) -> dict[str, Any]:
     return found
 
 
+def health(api: Api, state: str) -> dict[str, Any]:
+    """Status and answer of every health check, without what differs between machines."""
+    return {f"{state} {path}": told_health(api, path) for path in HEALTH}
+
+
+def told_health(api: Api, path: str) -> list[Any]:
+    """Status and answer of one check."""
+    node, port = api.get("/overview")["node"], str(api.port)
+    status, told, _ = api.call("GET", path.format(node=quote(node, safe=""), port=port))
+    kept = {name: value for name, value in told.items() if name not in ("ports", "protocols")}
+    return [status, json.loads(json.dumps(kept).replace(node, "NODE").replace(port, '"PORT"'))]
+
+
 def written(found: dict[str, dict[str, Any]]) -> str:
     """JSON with a line for each request."""
     parts = []
@@ -111,6 +125,14 @@ def main() -> int:
         rabbit.running(Path(folder), "[rabbitmq_management].", settings) as (_, amqp_port),
     ):
         found = record(amqp_port, port)
+        found["health"] = health(Api(port), "well")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        rabbit.running(Path(folder), "[rabbitmq_management].", settings + SHORT_OF_MEMORY),
+    ):
+        wait_for(Api(port))
+        time.sleep(SETTLED_S)
+        found["health"] |= health(Api(port), "alarm")
     (HERE / "recorded.json").write_text(written(found))
     return 0
 

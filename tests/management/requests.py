@@ -126,3 +126,30 @@ TAGS = ("", "management", "policymaker", "monitoring", "administrator")
 def place(path: str, places: dict[str, str]) -> str:
     """A path with names in its places."""
     return path.format(vhost=VHOST, **places)
+
+
+HEALTH = (
+    "/health/checks/alarms",
+    "/health/checks/local-alarms",
+    "/health/checks/port-listener/{port}",
+    "/health/checks/port-listener/1",
+    "/health/checks/port-listener/999999",
+    "/health/checks/port-listener/x",
+    "/health/checks/protocol-listener/amqp",
+    "/health/checks/protocol-listener/amqp091",
+    "/health/checks/protocol-listener/amqps",
+    "/health/checks/protocol-listener/http",
+    "/health/checks/protocol-listener/mqtt",
+    "/health/checks/virtual-hosts",
+    "/health/checks/node-is-mirror-sync-critical",
+    "/health/checks/node-is-quorum-critical",
+    "/health/checks/certificate-expiration/1/weeks",
+    "/health/checks/certificate-expiration/1/eons",
+    "/health/checks/certificate-expiration/x/days",
+    "/health/checks/no-such-check",
+    "/healthchecks/node",
+    "/healthchecks/node/{node}",
+    "/healthchecks/node/rabbit@nowhere",
+    "/aliveness-test/%2F",
+)
+"""Health checks whose whole answers are compared, of a server that is well and of one that is short of memory."""

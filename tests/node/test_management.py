@@ -328,23 +328,6 @@ def test_dead_letters_and_scheduled_messages_of_all_shards(fresh: ManagedCluster
     assert ([row["queue"] for row in told["messages"]], told["total"]) == ([NAMES[2]], 2)
 
 
-def test_health_is_that_of_the_cluster(cluster: ManagedCluster) -> None:
-    checks = ("alarms", "local-alarms", "virtual-hosts", "is-in-service", "node-is-quorum-critical")
-    for check in checks:
-        assert cluster.api("a").get(f"/health/checks/{check}")["status"] == "ok"
-    assert cluster.api("a").get("/aliveness-test/%2F") == {"status": "ok"}
-    cluster.members["b"].fronts.server.hub.alarm = "low on memory"
-    assert cluster.api("a").call("GET", "/health/checks/local-alarms").status == 200
-    assert [cluster.api("a").call("GET", f"/healthchecks/node/{each}").status for each in ("a", "b", "z")] == [
-        200,
-        503,
-        404,
-    ]
-    told = cluster.api("a").call("GET", "/health/checks/alarms")
-    assert (told.status, told.body["alarms"]) == (503, [{"node": "b", "resource": "memory"}])
-    cluster.members["b"].fronts.server.hub.alarm = None
-
-
 def test_operators_drain_another_node_and_rebalance(cluster: ManagedCluster) -> None:
     api = cluster.api("a")
     assert api.post("/nodes/b/drain", {"stay": True}) == {"node": "b", "stays": True}

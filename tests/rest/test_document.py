@@ -11,6 +11,7 @@ import leveret
 from leveret.http import problem
 from leveret.http.rest.api import OPERATIONS
 from leveret.http.rest.openapi import document
+from leveret.http.rest.queues import SETTINGS
 from tests.rest.world import RestWorld
 
 HTTP = Path(leveret.__file__).parent / "http"
@@ -101,6 +102,87 @@ def parameter(line: str, name: str) -> dict[str, Any]:
     return found
 
 
+def linked(world: RestWorld, line: str, request: dict[str, str], answer: Any, target: str, body: Any = None) -> Any:
+    """Follow the link of an operation to a target; `body` has what both requests say."""
+    operation = described(line)
+    answers = [each for status, each in operation["responses"].items() if status.startswith("2")]
+    names = [each["$ref"].rpartition("/")[2] for each in answers[0]["links"].values()]
+    wanted = described(target)["operationId"]
+    (link,) = [each for each in map(DOCUMENT["components"]["links"].get, names) if each["operationId"] == wanted]
+
+    def value(expression: Any) -> Any:
+        if isinstance(expression, list):
+            return [value(each) for each in expression]
+        if not isinstance(expression, str):
+            return expression
+        if expression.startswith("$request.body#/"):
+            return body[expression.removeprefix("$request.body#/")]
+        if expression.startswith("$request.path."):
+            return request[expression.removeprefix("$request.path.")]
+        found = answer
+        for part in expression.removeprefix("$response.body#/").split("/"):
+            found = found[int(part)] if isinstance(found, list) else found[part]
+        return found
+
+    passed = {name: value(each) for name, each in link["parameters"].items() if name != "query.vhost"}
+    request |= {name.removeprefix("path."): each for name, each in passed.items() if name.startswith("path.")}
+    query = "&".join(f"{name.removeprefix('query.')}={each}" for name, each in passed.items() if "query." in name)
+    method, path = target.split(" ")
+    path = path.format(**request) + ("?" + query if query else "")
+    sent = {**(body or {}), **{name: value(each) for name, each in link.get("requestBody", {}).items()}}
+    return world.ok(f"{method} {path}", sent or None)
+
+
+def test_links_lead_from_a_queue_to_an_acknowledged_message(world: RestWorld) -> None:
+    queue, send, take = "PUT /queues/{queue}", "POST /queues/{queue}/messages", "POST /queues/{queue}/dequeue"
+    request = {"queue": "orders"}
+    made = world.ok("PUT /queues/orders")
+    sent = linked(world, queue, request, made, send, {"payload": "tea"})
+    taken = linked(world, send, request, sent, take)
+    assert [each["payload"] for each in taken["messages"]] == ["tea"]
+    linked(world, take, request, taken, "DELETE /queues/{queue}/messages/{message_id}")
+    figures = linked(world, queue, request, made, "GET /queues/{queue}/stats")
+    assert (figures["ready"], figures["leased"], figures["acked"]) == (0, 0, 1)
+
+
+def test_links_lead_from_a_reservation_to_its_messages(world: RestWorld) -> None:
+    reserve = "POST /queues/{queue}/reservations/{group}"
+    world.ok("PUT /queues/orders")
+    world.ok("POST /queues/orders/messages", {"payload": "tea"})
+    request = {"queue": "orders", "group": "readers"}
+    reserved = world.ok("POST /queues/orders/reservations/readers", {})
+    assert b"tea" in linked(world, reserve, request, reserved, f"GET {reserve.removeprefix('POST ')}/messages")
+    assert linked(world, reserve, request, reserved, reserve)["start"] == reserved["end"]
+
+
+def test_links_lead_from_a_member_of_a_group_to_its_records(world: RestWorld) -> None:
+    path = "/streams/{stream}/groups/{group}"
+    world.ok("PUT /streams/clicks")
+    world.ok("POST /streams/clicks/records", {"payload": "tea"})
+    request = {"stream": "clicks", "group": "readers"}
+    joined = world.ok("POST /streams/clicks/groups/readers/join", {"member": "a"})
+    polled = linked(world, f"POST {path}/join", request, joined, f"POST {path}/poll", {"member": "a"})
+    assert [each["payload"] for each in polled["records"]] == ["tea"]
+
+
+def test_every_link_passes_what_both_operations_have() -> None:
+    operations = {each["operationId"]: each for methods in DOCUMENT["paths"].values() for each in methods.values()}
+    used = set()
+    for source in operations.values():
+        for response in source["responses"].values():
+            for link in response.get("links", {}).values():
+                name = link["$ref"].removeprefix("#/components/links/")
+                used.add(name)
+                target = operations[DOCUMENT["components"]["links"][name]["operationId"]]
+                for parameter, expression in DOCUMENT["components"]["links"][name]["parameters"].items():
+                    place, _, key = parameter.partition(".")
+                    assert any((each["in"], each["name"]) == (place, key) for each in target["parameters"]), name
+                    if expression.startswith("$request."):
+                        assert any(each["name"] == key for each in source["parameters"]), name
+    assert used == DOCUMENT["components"]["links"].keys()
+    assert len(used) > 60
+
+
 def test_names_in_paths_have_the_limits_of_the_document(world: RestWorld) -> None:
     world.ok("PUT /queues/orders")
     world.ok("PUT /streams/clicks")
@@ -157,3 +239,35 @@ def test_the_largest_count_of_the_document_is_accepted(world: RestWorld) -> None
     most = body_of("PUT /queues/{queue}")["properties"]["max_length"]["maximum"]
     assert world.ok("PUT /queues/orders", {"max_length": most})["arguments"]["x-max-length"] == most
     assert world.call("PUT /queues/others", {"max_length": most + 1}).status == 400
+
+
+NUMBERS = [
+    name for name, field in SETTINGS.items() if field.schema.get("type") in (["number", "null"], ["integer", "null"])
+]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_limits_of_a_setting_are_those_of_the_queue(world: RestWorld, name: str) -> None:
+    """The document allowed 0 for retention, expires, ageing and dedup_window; the queue refused it."""
+    schema = body_of("PUT /queues/{queue}")["properties"][name]
+    for value in (schema["minimum"], schema["maximum"]):
+        assert world.call("PUT /queues/orders", {name: value}).status == 201, value
+        world.ok("DELETE /queues/orders")
+    for value in (schema["minimum"] - 1, schema["minimum"] - 0.001, schema["maximum"] + 1):
+        answer = world.call("PUT /queues/orders", {name: value})
+        assert (answer.status, answer.json["detail"].split(" is ")[0]) == (400, name), value
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00e4"])
+def test_a_header_name_has_the_limit_of_the_document(world: RestWorld, letter: str) -> None:
+    world.ok("PUT /queues/orders")
+    names = body_of("POST /queues/{queue}/messages")["properties"]["headers"]["propertyNames"]
+    longest = names["maxLength"] // len(letter.encode())
+    assert names == {"maxLength": 255}
+    assert world.call("POST /queues/orders/messages", {"payload": 1, "headers": {letter * longest: 1}}).status == 201
+    answer = world.call("POST /queues/orders/messages", {"payload": 1, "headers": {letter * (longest + 1): 1}})
+    assert (answer.status, answer.json["detail"]) == (
+        400,
+        "a name in headers has over 255 bytes of UTF-8, which is the limit: shorten it",
+    )
+    assert world.call("PUT /queues/others", {"arguments": {letter * (longest + 1): 1}}).status == 400

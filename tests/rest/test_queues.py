@@ -105,7 +105,7 @@ def test_the_limit_of_queues_counts_here_too(world: RestWorld, orders: leveret.Q
     [
         ({"visibility_timeout": -1}, "visibility_timeout is a number from 0"),
         ({"max_retries": 0}, "max_retries is a whole number from 1"),
-        ({"max_priority": 256}, "max_priority is a whole number from 1 to 255"),
+        ({"max_priority": 256}, "max_priority is a whole number from 0 to 255"),
         ({"overflow": "odd"}, "overflow is one of drop-head"),
         ({"backoff": "odd"}, "backoff is one of none"),
         ({"backoff": [1, "x"]}, "backoff[1] is a number from 0"),

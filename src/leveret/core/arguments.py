@@ -73,19 +73,24 @@ class Argument:
         return self.name.removeprefix(_PREFIX)
 
 
-def whole(least: int, most: int, over: str = "value_too_large") -> Parser:
-    """An integer within limits, whatever its width on the wire."""
+class whole:
+    """An integer within limits, whatever its width on the wire; other interfaces ask for the limits."""
 
-    def parse(value: object) -> int:
+    def __init__(self, least: int, most: int, over: str = "value_too_large") -> None:
+        """`over` is RabbitMQ's word for a value above the limit."""
+        self.least = least
+        self.most = most
+        self._over = over
+
+    def __call__(self, value: object) -> int:
+        """The number."""
         if not isinstance(value, int) or isinstance(value, bool | Timestamp):
             raise ValueError(f'"expected integer, got {type_name(value)}"')
-        if value < least:
+        if value < self.least:
             raise ValueError(f"{{value_zero,{value}}}" if value == 0 else f"{{value_negative,{value}}}")
-        if value > most:
-            raise ValueError(f"{{{over},{value}}}")
+        if value > self.most:
+            raise ValueError(f"{{{self._over},{value}}}")
         return int(value)
-
-    return parse
 
 
 def one_of(*choices: str, otherwise: str = "") -> Parser:
@@ -285,6 +290,13 @@ def _read(row: Argument, arguments: Mapping[str, Any], where: str) -> Any:
         raise  # it says all that there is to say
     except ValueError as error:
         raise InvalidArgument(f"invalid arg '{row.name}' for {where}: {error}") from None
+
+
+def limits_of(name: str) -> tuple[int, int]:
+    """The least and the largest value of an argument that is a whole number."""
+    parser = ARGUMENTS[name].parse
+    assert isinstance(parser, whole), f"{name} is no whole number"
+    return parser.least, parser.most
 
 
 def queue_type_of(arguments: Mapping[str, Any], queue: str, vhost: str = "/", default: str = "classic") -> str:

@@ -22,7 +22,7 @@ from leveret.core.queue import Queue
 PRIORITY = "x-priority"
 PRIORITY_BITS = 63  # any number that a client can send
 
-_PARSERS = {
+_PARSERS: dict[str, Parser] = {
     PRIORITY: whole(-(2**PRIORITY_BITS), 2**PRIORITY_BITS - 1),
     CONSUMER_TIMEOUT: positive_time,
     "x-cancel-on-ha-failover": flag,
@@ -73,7 +73,7 @@ def _filters(value: object) -> list[bytes]:
     return [each.encode("utf-8", "surrogateescape") for each in values]
 
 
-_OF_STREAMS = {
+_OF_STREAMS: dict[str, Parser] = {
     OFFSET: _offset,
     OFFSETS: _offsets,
     FILTER: _filters,

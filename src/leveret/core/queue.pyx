@@ -59,7 +59,7 @@ cdef class Queue(Holder):
         # Old records of a stream go by whole segments, and none is refused.
         bounded = policy.max_length_bytes is not None and policy.queue_type != "stream"
         self.max_bytes = policy.max_length_bytes if bounded else NEVER
-        self.max_deliveries = policy.max_deliveries or 0
+        self.max_deliveries = min(policy.max_deliveries or 0, 0xFFFFFFFF)  # no message is delivered more often
         self.max_priority = policy.max_priority
         self.consumer_timeout_ms = policy.consumer_timeout_ms or 0
         self.single_active = policy.single_active_consumer

@@ -122,7 +122,7 @@ class Admission:
         reserve_max: int = 0,
     ) -> None:
         """Start without connections. `reserve_max` connections beyond the budget get slots that say so."""
-        self._connections_max = connections_max
+        self.connections_max = connections_max
         self._per_ip_max = per_ip_max
         self._half_open_max = half_open_max
         self._half_open_per_ip_max = half_open_max if half_open_per_ip_max is None else half_open_per_ip_max
@@ -154,7 +154,7 @@ class Admission:
     @property
     def files_max(self) -> int:
         """How many sockets may be open."""
-        return self._connections_max + self._reserve_max
+        return self.connections_max + self._reserve_max
 
     def enter(self, host: str, port: int) -> Slot | None:
         """The slot of a new connection; None when it is refused."""
@@ -186,8 +186,8 @@ class Admission:
             reason = f"connections_per_ip_max ({self._per_ip_max}) is reached"
             if not self._evict(self._half_open.oldest(key), reason):
                 return reason
-        if self.connections >= self._connections_max:
-            reason = f"connections_max ({self._connections_max}) is reached"
+        if self.connections >= self.connections_max:
+            reason = f"connections_max ({self.connections_max}) is reached"
             if not self._evict(self._half_open.oldest(), reason):
                 return reason
         return None

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from leveret.core.broker import Broker
+from leveret.core.patterns import Pattern, check_length, pattern
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.http.management.call import Call
+from leveret.http.management.listing import PATTERN_CHARS_MAX
 from leveret.http.management.overview import protocol_of
 from leveret.http.management.refusals import BadRequest, Missing, answer
 from leveret.http.management.site import Row
 from leveret.http.router import Answer
+from leveret.net.admission import Admission
 
 UNITS_MS = {"days": 86_400_000, "weeks": 604_800_000, "months": 2_592_000_000, "years": 31_536_000_000}
 TEST_QUEUE = "aliveness-test"
 SINGLE = "single node cluster"
+IN_CLUSTER = "There are alarms in effect in the cluster"
+NO_LISTENER = "No active listener"
+LIMIT_REACHED = "node connection limit is reached"
+AMQP = {"amqp", "amqp/ssl"}
+SPELLINGS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl"}
+DIGITS_MAX = 18  # of a port: RabbitMQ has no limit, and says that there is no listener
+WITHIN_DIGITS_MAX = 4
 
 
 def ok(**facts: object) -> Answer:
@@ -28,41 +38,112 @@ def failed(reason: str, **facts: object) -> Answer:
     return answer({"status": "failed", "reason": reason, **facts}, 503)
 
 
+def in_alarm(call: Call) -> list[str]:
+    """The resources of this node that are in alarm."""
+    alarm = call.site.process.alarm()
+    return [] if alarm is None else [what for what in ("memory", "disk") if what in alarm]
+
+
+def _alarms(call: Call, reason: str) -> Answer:
+    node = call.site.process.node
+    found = [{"node": node, "resource": what} for what in in_alarm(call)]
+    return failed(reason, alarms=found) if found else ok()
+
+
 def alarms(call: Call) -> Answer:
     """Whether there is enough memory and disk."""
-    alarm, node = call.site.process.alarm(), call.site.process.node
-    if alarm is None:
-        return ok()
-    short = [what for what in ("memory", "disk") if what in alarm]
-    return failed("There are alarms in effect", alarms=[{"node": node, "resource": what} for what in short])
+    return _alarms(call, IN_CLUSTER)
 
 
-def node_alarms(call: Call) -> Answer:
+def local_alarms(call: Call) -> Answer:
+    """The same for this node."""
+    return _alarms(call, "There are alarms in effect on the node")
+
+
+def node_health(call: Call) -> Answer:
+    """The check of RabbitMQ 3.6, which names alarms as Erlang terms."""
+    node = call.site.process.node
+    found = ",".join(f"{{resource_limit,{what},{node}}}" for what in in_alarm(call))
+    return failed(f"resource alarm(s) in effect:[{found}]") if found else ok()
+
+
+def named_node_health(call: Call) -> Answer:
     """The same for the node that the path names."""
     if call.named("node") != call.site.process.node:
         raise Missing()
-    return alarms(call)
+    return node_health(call)
 
 
 def port_listener(call: Call) -> Answer:
-    """Whether somebody listens on a port."""
+    """Whether the server listens on a port."""
     text = call.named("port")
-    if not (text.isascii() and text.isdigit() and len(text) <= 5):
-        raise BadRequest("Invalid port: it is a number")
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
+        raise BadRequest("Invalid port")
     ports = sorted({each.port for each in call.site.process.listening()})
     if int(text) in ports:
         return ok(port=int(text))
-    return failed("No active listener", missing=int(text), ports=ports)
+    return failed(NO_LISTENER, missing=int(text), ports=ports)
+
+
+def protocols_of(call: Call) -> list[str]:
+    """The protocols that the server listens for."""
+    return sorted({protocol_of(each) for each in call.site.process.listening()})
 
 
 def protocol_listener(call: Call) -> Answer:
-    """Whether somebody listens for a protocol."""
-    wanted = call.named("protocol")
-    known = sorted({protocol_of(each) for each in call.site.process.listening()})
-    spellings = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl"}
-    if spellings.get(wanted, wanted) in known:
-        return ok(protocol=wanted)
-    return failed("No active listener", missing=wanted, protocols=known)
+    """Whether the server listens for a protocol, which the answer names as RabbitMQ does."""
+    wanted = SPELLINGS.get(call.named("protocol"), call.named("protocol"))
+    known = protocols_of(call)
+    return ok(protocol=wanted) if wanted in known else failed(NO_LISTENER, missing=wanted, protocols=known)
+
+
+def amqp_budget(call: Call) -> Admission:
+    """The connections of AMQP clients, and how many there may be."""
+    return next(each for each in call.site.process.budgets if each.listener == "amqp")
+
+
+def connection_limit(call: Call) -> Answer:
+    """Whether the node accepts more connections of AMQP clients."""
+    budget = amqp_budget(call)
+    facts = {"limit": budget.connections_max, "connections": budget.connections}
+    return ok(**facts) if budget.connections < budget.connections_max else failed(LIMIT_REACHED, **facts)
+
+
+def ready_to_serve_clients(call: Call) -> Answer:
+    """Whether clients of AMQP should be sent to this node: it is in service, listens, and has room."""
+    if not AMQP & set(protocols_of(call)):
+        return failed("no active listeners for AMQP/AMQPS")
+    budget = amqp_budget(call)
+    if budget.connections >= budget.connections_max:
+        return failed(LIMIT_REACHED, connections=budget.connections)
+    return virtual_hosts(call)
+
+
+def metadata_store(call: Call) -> Answer:
+    """Whether the definitions are read: the server listens only after that."""
+    return virtual_hosts(call)
+
+
+def metadata_store_with_data(call: Call) -> Answer:
+    """Whether there are definitions: at least a virtual host."""
+    with call.site.desk.guard as core:
+        found = bool(core.topology.vhosts)
+    return ok() if found else failed("Metadata store has not yet been initialized: it reports to have no virtual hosts")
+
+
+def queue_leaders(call: Call) -> Answer:
+    """Whether the quorum queues of a virtual host, or of all, have a leader: this node leads all of them."""
+    pattern_of(call)
+    if "vhost" in call.request.parameters:
+        with call.site.desk.guard as core:
+            call.home(core)
+    return ok()
+
+
+def pattern_of(call: Call) -> Pattern:
+    """The pattern for names of queues that the path has; without one, all queues."""
+    text = call.request.parameters.get("pattern", ".*")
+    return pattern(check_length("pattern", text, PATTERN_CHARS_MAX))
 
 
 def virtual_hosts(call: Call) -> Answer:
@@ -79,8 +160,10 @@ def single_node(call: Call) -> Answer:
 def certificate_expiration(call: Call) -> Answer:
     """Whether the certificate is valid for some time more."""
     within, unit = call.named("within"), call.named("unit")
-    if unit not in UNITS_MS or not (within.isascii() and within.isdigit() and len(within) <= 4):
-        raise BadRequest(f"Invalid expiration: a number and one of {', '.join(UNITS_MS)}")
+    if not (within.isascii() and within.isdigit() and len(within) <= WITHIN_DIGITS_MAX):
+        raise BadRequest("Invalid expiration value.")
+    if unit not in UNITS_MS:
+        raise BadRequest(f"Time unit not recognised. Supported units: {', '.join(UNITS_MS)}.")
     process = call.site.process
     with call.site.desk.guard as core:
         last_ms = core.now_ms + int(within) * UNITS_MS[unit]

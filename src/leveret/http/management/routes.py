@@ -186,19 +186,28 @@ ALERTS: Table = {
     ("POST", "/alerts/receivers/{receiver}/test"): (Rule.ADMINISTRATOR, alerts.test_receiver),
 }
 CHECKS = "/health/checks"
+LEADERS = f"{CHECKS}/quorum-queues-without-elected-leaders"
 HEALTH: Table = {
     ("GET", f"{CHECKS}/alarms"): (Rule.MANAGEMENT, health.alarms),
-    ("GET", f"{CHECKS}/local-alarms"): (Rule.MANAGEMENT, health.alarms),
+    ("GET", f"{CHECKS}/local-alarms"): (Rule.MANAGEMENT, health.local_alarms),
     ("GET", f"{CHECKS}/port-listener/{{port}}"): (Rule.MANAGEMENT, health.port_listener),
     ("GET", f"{CHECKS}/protocol-listener/{{protocol}}"): (Rule.MANAGEMENT, health.protocol_listener),
     ("GET", f"{CHECKS}/virtual-hosts"): (Rule.MANAGEMENT, health.virtual_hosts),
     ("GET", f"{CHECKS}/node-is-mirror-sync-critical"): (Rule.MANAGEMENT, health.single_node),
     ("GET", f"{CHECKS}/node-is-quorum-critical"): (Rule.MANAGEMENT, health.single_node),
-    ("GET", f"{CHECKS}/is-in-service"): (Rule.MANAGEMENT, health.virtual_hosts),
-    ("GET", f"{CHECKS}/ready-to-serve-clients"): (Rule.MANAGEMENT, health.virtual_hosts),
+    # Load balancers ask these without a login, as in RabbitMQ 4.
+    ("GET", f"{CHECKS}/is-in-service"): (Rule.OPEN, health.virtual_hosts),
+    ("GET", f"{CHECKS}/ready-to-serve-clients"): (Rule.OPEN, health.ready_to_serve_clients),
+    ("GET", f"{CHECKS}/below-node-connection-limit"): (Rule.OPEN, health.connection_limit),
+    ("GET", f"{CHECKS}/metadata-store/initialized"): (Rule.MANAGEMENT, health.metadata_store),
+    ("GET", f"{CHECKS}/metadata-store/initialized/with-data"): (Rule.MANAGEMENT, health.metadata_store_with_data),
+    ("GET", f"{LEADERS}/all-vhosts"): (Rule.MONITORING, health.queue_leaders),
+    ("GET", f"{LEADERS}/all-vhosts/pattern/{{pattern}}"): (Rule.MONITORING, health.queue_leaders),
+    ("GET", f"{LEADERS}/vhost/{{vhost}}"): (Rule.MONITORED_VHOST, health.queue_leaders),
+    ("GET", f"{LEADERS}/vhost/{{vhost}}/pattern/{{pattern}}"): (Rule.MONITORED_VHOST, health.queue_leaders),
     ("GET", f"{CHECKS}/certificate-expiration/{{within}}/{{unit}}"): (Rule.MANAGEMENT, health.certificate_expiration),
-    ("GET", "/healthchecks/node"): (Rule.MANAGEMENT, health.alarms),
-    ("GET", "/healthchecks/node/{node}"): (Rule.MANAGEMENT, health.node_alarms),
+    ("GET", "/healthchecks/node"): (Rule.MANAGEMENT, health.node_health),
+    ("GET", "/healthchecks/node/{node}"): (Rule.MANAGEMENT, health.named_node_health),
     ("GET", "/aliveness-test/{vhost}"): (Rule.VHOST, health.aliveness),
 }
 ROUTES: Table = {**BROKER, **CLIENTS, **TOPOLOGY, **ACCESS, **SETTINGS, **ALERTS, **HEALTH}

@@ -139,8 +139,7 @@ class Name(Text):
     def check(self, name: str, value: Any) -> str:
         """See Field."""
         text = super().check(name, value)
-        if not text.isascii() and len(text.encode()) > NAME_BYTES_MAX:
-            raise InvalidArgument(f"{name} has over {NAME_BYTES_MAX} bytes of UTF-8, which is the limit: shorten it")
+        check_bytes(name, text)
         return text
 
 
@@ -181,15 +180,25 @@ class Table(Field):
     """Names with values of any kind; who uses them checks what is inside."""
 
     def __init__(self, help: str, entries_max: int, **options: Any) -> None:
-        """So many names."""
-        super().__init__(help, type="object", maxProperties=entries_max, **options)
+        """So many names, each as long as a name of AMQP."""
+        help = f"{help} A name has at most {NAME_BYTES_MAX} bytes of UTF-8."
+        names = {"maxLength": NAME_BYTES_MAX}
+        super().__init__(help, type="object", maxProperties=entries_max, propertyNames=names, **options)
         self._entries_max = entries_max
 
     def check(self, name: str, value: Any) -> dict[str, Any]:
         """See Field."""
         if not isinstance(value, dict) or len(value) > self._entries_max:
             raise InvalidArgument(f"{name} is an object of at most {self._entries_max} names and values")
+        for key in value:
+            check_bytes(f"a name in {name}", key)
         return value
+
+
+def check_bytes(what: str, text: str) -> None:
+    """Refuse a name that is too long for AMQP."""
+    if len(text) > NAME_BYTES_MAX or (not text.isascii() and len(text.encode()) > NAME_BYTES_MAX):
+        raise InvalidArgument(f"{what} has over {NAME_BYTES_MAX} bytes of UTF-8, which is the limit: shorten it")
 
 
 class Numbered(Table):

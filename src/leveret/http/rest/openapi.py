@@ -8,6 +8,7 @@ from leveret.http.idempotency import KEY_HELP
 from leveret.http.problem import PROBLEM, RETRIED
 from leveret.http.response import JSON
 from leveret.http.rest.fields import Text
+from leveret.http.rest.links import Links, operation_id, path_parameters
 from leveret.http.rest.operation import PATH_FIELDS, VHOST_FIELD, Operation
 from leveret.version import version
 
@@ -51,9 +52,11 @@ PROBLEM_SCHEMA: Json = {
 
 def document(operations: Iterable[Operation]) -> Json:
     """The description of operations."""
+    rows = tuple(operations)
+    links = Links(rows)
     paths: dict[str, Json] = {}
-    for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    for operation in rows:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, links)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Leveret", "version": version(), "summary": "Queues, exchanges, streams and messages."},
@@ -66,17 +69,18 @@ def document(operations: Iterable[Operation]) -> Json:
             },
             "schemas": {"Problem": PROBLEM_SCHEMA},
             "responses": {str(status): _refusal(status, text) for status, text in REFUSALS.items()},
+            "links": links.components,
         },
     }
 
 
-def _operation(operation: Operation) -> Json:
+def _operation(operation: Operation, links: Links) -> Json:
     described: Json = {
         "summary": operation.summary,
-        "operationId": operation.run.__name__ + _noun(operation.path),
+        "operationId": operation_id(operation),
         "tags": [operation.path.split("/")[1]],
         "parameters": [*_parameters(operation)],
-        "responses": {**_answers(operation), **_refusals()},
+        "responses": {**_answers(operation, links), **_refusals()},
     }
     if operation.need is not None:
         scope = f"{operation.need.access}:{{{operation.need.kind}}}"
@@ -90,15 +94,9 @@ def _operation(operation: Operation) -> Json:
     return described
 
 
-def _noun(path: str) -> str:
-    """What distinguishes operations of the same name."""
-    return "".join(part.title() for part in path.replace("{", "").replace("}", "").replace("_", "").split("/"))
-
-
 def _parameters(operation: Operation) -> Iterable[Json]:
-    for part in operation.path.split("/"):
-        if part.startswith("{"):
-            yield {"name": part[1:-1], "in": "path", "required": True, "schema": PATH_FIELDS[part[1:-1]].schema}
+    for name in path_parameters(operation):
+        yield {"name": name, "in": "path", "required": True, "schema": PATH_FIELDS[name].schema}
     for name, field in operation.query.fields.items() if operation.query else ():
         kind = {"content": {JSON: {"schema": field.schema}}} if field.is_json else {"schema": field.schema}
         yield {"name": name, "in": "query", "required": field.required, **kind}
@@ -108,8 +106,11 @@ def _parameters(operation: Operation) -> Iterable[Json]:
         yield {"name": name, "in": "header", "required": False, "schema": field.schema}
 
 
-def _answers(operation: Operation) -> Json:
-    return {str(status): _answer(status, *row) for status, row in operation.answers.items()}
+def _answers(operation: Operation, links: Links) -> Json:
+    return {
+        str(status): {**_answer(status, *row), **links.after(operation, status)}
+        for status, row in operation.answers.items()
+    }
 
 
 def _answer(status: int, text: str, schema: Any) -> Json:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any
 
-from leveret.core.arguments import BACKOFF_STEPS_MAX, COUNT_MAX
+from leveret.core.arguments import BACKOFF_STEPS_MAX, limits_of
 from leveret.core.backoff import KINDS as BACKOFF_KINDS
 from leveret.core.errors import TooMany
 from leveret.core.jsonable import decode_table, encode
@@ -39,12 +39,15 @@ DEFAULTS = {"max_priority": PRIORITY_MAX, "dedup_window": DAY_S}
 """What a queue has that is made here and is told nothing else: the priorities of messages, and keys for a day."""
 
 
-def _seconds(help: str) -> Number:
-    return Number(help, 0, SECONDS_MAX, nullable=True)
+def _seconds(name: str, help: str) -> Number:
+    """A setting in seconds, with the limits that the core has in ms."""
+    least_ms, most_ms = limits_of(OPTIONS[name].argument)
+    return Number(help, least_ms / 1000, most_ms / 1000, nullable=True)
 
 
-def _count(help: str, at_least: int = 1, at_most: int = COUNT_MAX) -> Whole:
-    return Whole(help, at_least, at_most, nullable=True)
+def _count(name: str, help: str) -> Whole:
+    """A setting that is a whole number, with the limits of the core."""
+    return Whole(help, *limits_of(OPTIONS[name].argument), nullable=True)
 
 
 def _word(help: str, *words: str) -> Choice:
@@ -55,19 +58,21 @@ def _word(help: str, *words: str) -> Choice:
 
 
 SETTINGS: dict[str, Field] = {
-    "visibility_timeout": _seconds("How long a message is taken for; default: 30."),
-    "max_retries": _count("How often a message is handed out before it is a dead letter; 3 if there is dead_letter."),
+    "visibility_timeout": _seconds("visibility_timeout", "How long a message is taken for; default: 30."),
+    "max_retries": _count(
+        "max_retries", "How often a message is handed out before it is a dead letter; 3 if there is dead_letter."
+    ),
     "dead_letter": Name("The queue for dead letters, made if need be.", nullable=True),
-    "max_priority": _count("The highest priority; default: 10.", 1, 255),
+    "max_priority": _count("max_priority", "The highest priority; default: 10."),
     "priority_mode": _word("Who comes first; default: strict.", "strict", "weighted", "ageing"),
-    "ageing": _seconds("In which a message that waits rises by one priority."),
-    "delay": _seconds("How long messages are hidden at first."),
-    "ttl": _seconds("After which messages expire."),
-    "expires": _seconds("After which a queue that nobody uses is deleted."),
-    "max_length": _count("How many messages may be ready.", 0),
-    "max_bytes": _count("How many bytes they may have.", 0),
+    "ageing": _seconds("ageing", "In which a message that waits rises by one priority."),
+    "delay": _seconds("delay", "How long messages are hidden at first."),
+    "ttl": _seconds("ttl", "After which messages expire."),
+    "expires": _seconds("expires", "After which a queue that nobody uses is deleted."),
+    "max_length": _count("max_length", "How many messages may be ready."),
+    "max_bytes": _count("max_bytes", "How many bytes they may have."),
     "overflow": _word("What happens at the limit.", "drop-head", "reject-publish", "reject-publish-dlx"),
-    "retention": _seconds("After which messages are dropped, whatever happens; default: 14 days."),
+    "retention": _seconds("retention", "After which messages are dropped, whatever happens; default: 14 days."),
     "backoff": Either(
         "exponential, none or a list of seconds: how long a message rests that was given back.",
         Choice("How the delays grow.", *BACKOFF_KINDS),
@@ -75,11 +80,11 @@ SETTINGS: dict[str, Field] = {
         nullable=True,
     ),
     "backoff_jitter": Number("Share of the backoff that chance decides about.", 0, 1, nullable=True),
-    "dedup_window": _seconds("How long an Idempotency-Key is remembered; default: one day."),
+    "dedup_window": _seconds("dedup_window", "How long an Idempotency-Key is remembered; default: one day."),
     "dedup_scope": _word("Where keys are compared.", "queue", "group"),
     "content_dedup": Flag("Whether equal bodies are the same message.", nullable=True),
     "groups": _word("What groups do.", "off", "fifo", "fair"),
-    "max_message_size": _count("Largest body in bytes."),
+    "max_message_size": _count("max_message_size", "Largest body in bytes."),
     "single_active_consumer": Flag("Whether only one consumer of AMQP gets messages.", nullable=True),
 }
 assert SETTINGS.keys() == OPTIONS.keys(), "every option of a queue can be set"

@@ -297,7 +297,9 @@ OPERATIONS = (
         query=Record(
             "Which ones.",
             {
-                "reservation": Whole("The number of the reservation.", 1, NUMBER_MAX, required=True),
+                "reservation": Whole(
+                    "The number of the reservation: the `end` of its answer.", 0, NUMBER_MAX, required=True
+                ),
                 "at": Whole("The index of the first one; default: 0.", 0, MESSAGES_MAX),
                 "end": Whole("The index after the last one; default: all.", 0, MESSAGES_MAX),
                 "share": Whole("Only this share of the message groups, counted from 0.", 0, SHARES_MAX - 1),

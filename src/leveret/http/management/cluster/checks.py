@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from leveret.core.queue import Queue
 from leveret.http.management.call import Call
 from leveret.http.management.cluster.asking import nodes_of, request_like, value_of
-from leveret.http.management.health import SINGLE, failed, ok
+from leveret.http.management.health import (
+    IN_CLUSTER,
+    SINGLE,
+    failed,
+    ok,
+    pattern_of,
+    queue_leaders,
+    ready_to_serve_clients,
+)
 from leveret.http.management.operations import cluster_of
 from leveret.http.router import Answer
 
+OK = 200
+QUORUM = "quorum"
+LISTED_MAX = 1_000  # queues in one answer
 ALARMS = b"/api/health/checks/local-alarms"
 
 
@@ -16,7 +28,7 @@ async def alarms(call: Call) -> Answer:
     answers = await nodes_of(call).everywhere(request_like(call, ALARMS))
     told = [await value_of(each) for each in answers.values()]
     found = [row for each in told for row in each.get("alarms", [])]
-    return failed("There are alarms in effect", alarms=found) if found else ok()
+    return failed(IN_CLUSTER, alarms=found) if found else ok()
 
 
 def virtual_hosts(call: Call) -> Answer:
@@ -31,6 +43,34 @@ def in_service(call: Call) -> Answer:
     if cluster_of(call).draining:
         return failed("The node is being drained")
     return virtual_hosts(call)
+
+
+def ready(call: Call) -> Answer:
+    """Whether clients of AMQP should be sent to this node: it is in service, listens, and has room."""
+    served = in_service(call)
+    return served if served.status != OK else ready_to_serve_clients(call)
+
+
+def leaders(call: Call) -> Answer:
+    """The quorum queues that no node can serve, because their shard has no owner."""
+    nodes, wanted, vhost = nodes_of(call), pattern_of(call), call.request.parameters.get("vhost")
+    answer = queue_leaders(call)  # refuses a virtual host that does not exist
+    with call.site.desk.guard as core:
+        found = [
+            {"name": queue.name, "readable_name": readable(queue), "virtual_host": queue.vhost, "type": QUORUM}
+            for home in core.topology.vhosts.values()
+            if vhost in (None, home.name)
+            for queue in home.queues.values()
+            if queue.policy.queue_type == QUORUM
+            and wanted.matches(queue.name)
+            and nodes.owner_of(nodes.home_of(queue.vhost, queue.name)) is None
+        ]
+    return failed("Detected quorum queues without an elected leader", queues=found[:LISTED_MAX]) if found else answer
+
+
+def readable(queue: Queue) -> str:
+    """How RabbitMQ names a queue in text."""
+    return f"queue '{queue.name}' in vhost '{queue.vhost}'"
 
 
 def quorum_critical(call: Call) -> Answer:

@@ -9,7 +9,7 @@ definitions, which every change reaches on every node before it is answered.
 """
 
 from leveret.http.management.cluster import checks, clients, history, messages, queues, sums
-from leveret.http.management.routes import CHECKS, ROUTES, Endpoint, Table
+from leveret.http.management.routes import CHECKS, LEADERS, ROUTES, Endpoint, Table
 from leveret.http.management.rules import Rule
 
 Places = dict[tuple[str, str], Endpoint]
@@ -65,7 +65,11 @@ ON_NODES: Places = {
     ("GET", f"{CHECKS}/alarms"): checks.alarms,
     ("GET", f"{CHECKS}/virtual-hosts"): checks.virtual_hosts,
     ("GET", f"{CHECKS}/is-in-service"): checks.in_service,
-    ("GET", f"{CHECKS}/ready-to-serve-clients"): checks.in_service,
+    ("GET", f"{CHECKS}/ready-to-serve-clients"): checks.ready,
+    ("GET", f"{LEADERS}/all-vhosts"): checks.leaders,
+    ("GET", f"{LEADERS}/all-vhosts/pattern/{{pattern}}"): checks.leaders,
+    ("GET", f"{LEADERS}/vhost/{{vhost}}"): checks.leaders,
+    ("GET", f"{LEADERS}/vhost/{{vhost}}/pattern/{{pattern}}"): checks.leaders,
     ("GET", f"{CHECKS}/node-is-quorum-critical"): checks.quorum_critical,
 }
 SETTLED: Places = {
