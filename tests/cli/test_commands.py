@@ -267,7 +267,7 @@ def test_a_password_in_the_command_line_works_with_a_warning(
 @pytest.mark.parametrize(
     ("typed", "flags", "complaint"),
     [
-        (b"", "", "nobody to type"),
+        (b"", "", "no terminal to type"),
         (b"\n", "--password-stdin", "the password is empty"),
         (b"short\n", "--password-stdin", "has 5 characters, the minimum is 8: choose a longer one"),
         (b"x" * (PASSWORD_BYTES_MAX + 1), "--password-stdin", "shorten it"),

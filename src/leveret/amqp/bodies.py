@@ -1,6 +1,6 @@
 """Large bodies: stored before their message is published, fetched before it is delivered, both in other threads.
 
-What was fetched is kept until it is delivered; of what nobody comes for any more the oldest goes first.
+What was fetched is kept until it is delivered; of bodies that are not delivered the oldest goes first.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Bodies:
                 LOG.error("large body cannot be fetched", result, advice="its queue waits: repair the blob store")
                 self._failed.append((core.now_ms + RETRY_MS, pointer))
                 return
-            # Here, or not wanted any more because its message is gone: whoever waited looks what is next.
+            # Here, or not wanted any more because its message is gone: the waiting channel looks what is next.
             for then in self._wanted.pop(pointer):
                 then()
         self._hub.resume()

@@ -302,7 +302,7 @@ class Channel(Traffic):
         """Fetch records of a stream from a slow disk, then push them."""
 
         def came(result: object) -> None:
-            # Why it failed, if it did, is told by whoever reads them now.
+            # Why it failed, if it did, is told to the caller that reads them now.
             with self.hub.locked():
                 cursor.fetched()
                 self.resume()

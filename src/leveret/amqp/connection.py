@@ -43,7 +43,7 @@ from leveret.telemetry.logs import Log
 if TYPE_CHECKING:
     from leveret.amqp.hub import Hub
 
-# A stranger gets no more memory than this, however much he sends while his password is being looked at.
+# A client gets no more memory than this before it is authenticated, however much it sends meanwhile.
 UNKNOWN_BYTES_MAX = 65_536
 # Names of consumers stay in the journal for ever: without an end to them a client fills it with one.
 NO_ROOM = "low on disk"  # the journal says so before the alarm does

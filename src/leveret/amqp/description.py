@@ -20,7 +20,7 @@ STILL = {"rate": 0.0}
 
 
 class Entry(NamedTuple):
-    """One of a list; its row is made when somebody wants to see it."""
+    """One of a list; its row is made when it is asked for."""
 
     name: str
     user: str
@@ -66,7 +66,7 @@ class Description:
         return [self._consumer(each) for each in queue.consumers or () if isinstance(each, Subscriber)]
 
     def holder(self, consumer: object) -> Row | None:
-        """Who a consumer of the core is; None: nobody of ours."""
+        """Who a consumer of the core is; None: none of these."""
         if not isinstance(consumer, Subscriber):
             return None
         row = self._consumer(consumer)

@@ -182,7 +182,7 @@ class Hub:
                 LOG.error("a queue could not be read", error)
 
     def _try(self, connection: Connection, action: Callable[[], None]) -> None:
-        """Let a connection do something; if that fails in a way that nobody thought of, only it ends."""
+        """Let a connection do something; if that fails unexpectedly, only it ends."""
         try:
             action()
         except JournalFailed:
@@ -218,7 +218,7 @@ class Hub:
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk, and all before it."""
-        # A broker that was closed meanwhile, or lost to another owner, has nobody to tell.
+        # A broker that was closed meanwhile, or lost to another owner, has no client to tell.
         with suppress(BrokerClosed, JournalFailed), self.locked():
             self.durable_frame = max(self.durable_frame, frame)
             while self._waiting and self._waiting[0][0] <= self.durable_frame:

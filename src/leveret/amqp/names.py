@@ -25,7 +25,8 @@ def consumer_tag() -> str:
 
 
 def reply_name(node: str) -> str:
-    """Where replies to a channel go, on a node or on the only one (""); whoever does not know it cannot send any."""
+    """Where replies to a channel go, on a node or on the only one (""); a client that does not know it cannot send
+    any."""
     place = f"{REPLY_TO}.{node}" if node else REPLY_TO
     return f"{place}.{secrets.token_urlsafe(_RANDOM_BYTES)}"
 

@@ -7,7 +7,7 @@ SLACK = 16
 
 
 class Owned:
-    """Queues that nobody else may use."""
+    """Queues that no other connection may use."""
 
     def __init__(self) -> None:
         """Start with none."""

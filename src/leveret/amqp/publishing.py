@@ -78,7 +78,7 @@ class Publish:
             raise PreconditionFailed(f"invalid expiration '{text}': {_why_no_time(text)}")
 
     def _check_user(self) -> None:
-        """Refuse who says that he is somebody else."""
+        """Refuse a publisher that names another user as itself."""
         claimed, who = self._properties.user_id, self._channel.connection.identity
         assert who is not None, "the client has logged in"
         if claimed is not None and claimed != who.user and "impersonator" not in who.tags:
@@ -121,7 +121,7 @@ class Publish:
         self._blob = True
 
     def drop(self) -> None:
-        """It is not going to be sent, or no queue has taken it: nobody needs its body."""
+        """It is not going to be sent, or no queue has taken it: its body is not needed."""
         if self._blob:
             self._store.drop_unused(self.content[self._header_len :])
 
@@ -167,7 +167,7 @@ class Publish:
         return True
 
     def _return(self) -> None:
-        """Give it back to the publisher: nobody wanted it."""
+        """Give it back to the publisher: no queue took it."""
         method = BasicReturn(Reply.NO_ROUTE, Reply.NO_ROUTE.name, self.exchange, self.routing_key)
         self._channel.say_content(method, *self._wire())
         self._channel.returned += 1

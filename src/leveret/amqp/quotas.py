@@ -1,6 +1,6 @@
 """How many connections, channels and queues there may be: the limits of users and virtual hosts.
 
-Counted when somebody asks and only where there is a limit: nothing to keep in step with what comes and goes.
+Counted when it is checked and only where there is a limit: nothing to keep in step with what comes and goes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Direct reply-to: a consumer without a queue. Replies go straight to the channel that asked, or nowhere.
 
 The channel publishes its requests with reply_to "amq.rabbitmq.reply-to"; those who answer see a name in its stead that
-nobody can guess, and publish to the default exchange with it as the routing key.
+cannot be guessed, and publish to the default exchange with it as the routing key.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class Replies:
     """Who waits for replies, by the names that requests carry."""
 
     def __init__(self) -> None:
-        """Nobody, and there is only one node."""
+        """No channel waits, and there is only one node."""
         self.node = ""
         self.elsewhere: Callable[[str], Taker | None] = lambda node: None
         """Who takes what is for another node; None: there is no such node."""
         self._waiting: dict[str, ReplyConsumer] = {}
 
     def add(self, consumer: ReplyConsumer) -> None:
-        """Somebody waits."""
+        """A channel waits for replies."""
         self._waiting[consumer.name] = consumer
 
     def drop(self, consumer: ReplyConsumer) -> None:
-        """He does not any more."""
+        """The channel does not wait any more."""
         self._waiting.pop(consumer.name, None)
 
     def find(self, name: str) -> Taker | None:

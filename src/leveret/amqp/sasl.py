@@ -41,7 +41,7 @@ def _credentials(name: bytes, password: bytes) -> Credentials | None:
 
 
 def _plain(response: bytes) -> Credentials | None:
-    # The part before the first NUL asks to act for somebody else: RabbitMQ refuses that, too.
+    # The part before the first NUL asks to act for another user: RabbitMQ refuses that, too.
     parts = response.split(b"\0")
     return _credentials(parts[1], parts[2]) if len(parts) == 3 and not parts[0] else None
 

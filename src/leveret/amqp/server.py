@@ -99,7 +99,7 @@ class AmqpServer:
     def _opened(self, accepted: Socket, client: socket.socket, opening: asyncio.Task[None]) -> None:
         """A socket is open or never will be, perhaps because it was closed before its turn came.
 
-        If that was while the loop opened it, the loop gives up its transport and tells nobody.
+        If that was while the loop opened it, the loop gives up its transport and does not report it.
         """
         if opening.cancelled() or not accepted.opened:
             accepted.abort()
@@ -146,7 +146,7 @@ class AmqpServer:
             await asyncio.wait_for(self._idle.wait(), timeout_s)
 
     async def end(self) -> None:
-        """Do nothing more; nobody is connected."""
+        """Do nothing more; no client is connected."""
         await asyncio.gather(*map(asyncio.wrap_future, list(self._jobs)), return_exceptions=True)
         self._threads.shutdown()
         self._sweep.cancel()
@@ -188,7 +188,9 @@ class AmqpServer:
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def _elsewhere(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Run a job in a thread, then `done` in the loop; whoever pushes a message asks, from whatever thread."""
+        """Run a job in a thread, then `done` in the loop; called by the thread that pushes a message, whichever
+        that is.
+        """
         future = self._threads.submit(job)
         self._jobs.add(future)
         future.add_done_callback(lambda _: self._call(self._finish, future, done))

@@ -93,7 +93,7 @@ class Socket(asyncio.BufferedProtocol):
             self._part(self._parting)
 
     def eof_received(self) -> bool:
-        """The client says nothing more, so there is nobody to talk to."""
+        """The client says nothing more, so the connection ends."""
         return False
 
     def pause_writing(self) -> None:

@@ -16,7 +16,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-UNKNOWN = frozenset((State.HEADER, State.STARTING, State.AUTHENTICATING))  # nobody has logged in
+UNKNOWN = frozenset((State.HEADER, State.STARTING, State.AUTHENTICATING))  # before the login
 HANDSHAKE = UNKNOWN | {State.TUNING, State.OPENING}
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from leveret.amqp.channel import Channel
     from leveret.amqp.publishing import Publish
 
-# What is collected waits in memory, and nobody gets at the lock while it is committed.
+# What is collected waits in memory, and no other thread gets the lock while it is committed.
 COLLECTED_MAX = 100_000
 COLLECTED_BYTES_MAX = 64 << 20
 

@@ -137,7 +137,9 @@ def _check_deliveries(channel: Channel, now_ms: int) -> None:
 
 
 def _timeout_ms(held: Held, default_ms: int) -> int:
-    """How long a delivery may stay unsettled: what its consumer asked for, or its queue, or everybody; 0: for ever."""
+    """How long a delivery may stay unsettled: what its consumer asked for, or its queue, or the server's default;
+    0: for ever.
+    """
     asked_ms = held.consumer.timeout_ms if isinstance(held.consumer, Subscriber) else 0
     queue_ms: int | None = held.queue.policy.consumer_timeout_ms
     return asked_ms or queue_ms or default_ms

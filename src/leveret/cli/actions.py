@@ -138,8 +138,8 @@ ACTIONS: tuple[Action, ...] = (
         "add an access key, with which a user signs requests to the port for SQS",
         (
             USER,
-            argument("--id", help="its id; default: one that nobody has"),
-            argument("--secret", help="its secret; default: one that nobody can guess"),
+            argument("--id", help="its id; default: a new one"),
+            argument("--secret", help="its secret; default: a random one"),
         ),
         done="access key {id} of user {user!r} added; its secret is not shown again: {secret}",
     ),
@@ -315,7 +315,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         "groups.delete",
-        "delete a group that nobody is in",
+        "delete a group without members",
         (STREAM, NAME, VHOST),
         done="group {name!r} of stream {stream!r} deleted",
     ),
@@ -361,9 +361,9 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         "alerts.silence",
-        "tell nobody about some alerts for a while",
+        "send no notifications about some alerts for a while",
         (
-            argument("--name", help="to end it by; default: one that nobody has"),
+            argument("--name", help="to end it by; default: a new one"),
             argument("--rule", help=f"which rules{PATTERN}"),
             argument("--vhost", help=f"of which virtual hosts{PATTERN}"),
             argument("--queue", help=f"which queues{PATTERN}"),

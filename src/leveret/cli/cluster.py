@@ -168,7 +168,7 @@ def move_catalog(given: Namespace) -> int:
 def remove_shard_group(given: Namespace) -> int:
     """Print what is off the list."""
     told = asked(given, "cluster.remove-shard-group", group=given.group)
-    said = f"group {told['group']} is no more; nobody needs {told['url']} but nodes that are started with it as store"
+    said = f"group {told['group']} is no more; only nodes that are started with it as store need {told['url']}"
     print(as_json(told) if given.json else said)
     return 0
 

@@ -51,14 +51,14 @@ def connected(given: Namespace, *, vhost: bool = True) -> RemoteBroker:
 
 
 def as_first_user(url: str) -> str:
-    """A URL of this machine that names nobody, with the first user of a server, who is let in from here only."""
+    """A URL of this machine that names no user, with the first user of a server, who is let in from here only."""
     parts = urlsplit(url)
-    nobody = parts.username is None and is_here(parts.hostname or "")
-    return url.replace("://", f"://{FIRST_USER}@", 1) if nobody else url
+    anonymous = parts.username is None and is_here(parts.hostname or "")
+    return url.replace("://", f"://{FIRST_USER}@", 1) if anonymous else url
 
 
 def is_here(host: str) -> bool:
-    """Whether a host is this machine, by its name alone: nobody is asked."""
+    """Whether a host is this machine, by its name alone: no resolver is asked."""
     return host == "localhost" or is_loopback(host)
 
 

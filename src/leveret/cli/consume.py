@@ -59,7 +59,7 @@ def run(given: Namespace) -> int:
                     failed += not handled(waiting[0], given)
                     waiting.popleft()
             finally:
-                # Somebody interrupted it, or reads no more: others get the rest at once.
+                # It was interrupted, or its reader has gone: others get the rest at once.
                 for message in waiting:
                     with suppress(LeveretError):
                         message.nack(0)
@@ -102,7 +102,7 @@ def worked(message: RemoteMessage, queue: str, command: str) -> bool:
             try:
                 message.extend(LEASE_S)
             except InvalidReceipt:
-                process.kill()  # somebody else has the message by now
+                process.kill()  # another consumer has the message by now
         except BaseException:
             process.kill()
             process.wait()

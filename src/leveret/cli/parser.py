@@ -39,7 +39,7 @@ class Parser(ArgumentParser):
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where to look; whoever gave no word at all gets the list of them."""
+        """Say what is wrong and where to look; without any word, the list of them."""
         if MISSING_WORD.fullmatch(message):
             self.print_help(sys.stderr)
         else:

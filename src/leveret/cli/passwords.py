@@ -42,9 +42,9 @@ def from_stdin() -> bytes:
 
 
 def typed() -> str:
-    """The password as somebody types it, twice."""
+    """The password as the user types it, twice."""
     if not sys.stdin.isatty():
-        raise InvalidArgument("there is nobody to type the password: use --password-stdin")
+        raise InvalidArgument("there is no terminal to type the password at: use --password-stdin")
     password = getpass("password: ")
     if getpass("again: ") != password:
         raise InvalidArgument("the two passwords differ: try again")

@@ -217,7 +217,7 @@ def seal(given: Namespace) -> None:
     try:
         connection = connected(given.path)
     except PermissionError:
-        return  # whoever may only read archives what there is
+        return  # without the right to write, what there is is archived
     if connection is not None:
         with closing(Remote(connection)) as server:
             server.call("journal.seal")

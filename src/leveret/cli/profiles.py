@@ -8,7 +8,7 @@
     vhost = "orders"
     ca_file = "ca.pem"                  who signed the certificate of the server; relative to this file
 
-It lies in $XDG_CONFIG_HOME/leveret, by default ~/.config/leveret, and nobody but its owner may read it.
+It lies in $XDG_CONFIG_HOME/leveret, by default ~/.config/leveret, and only its owner may read it.
 """
 
 import os

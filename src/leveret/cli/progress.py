@@ -1,4 +1,4 @@
-"""Progress of long work: one line on the standard error stream that is written over, and nothing when nobody looks."""
+"""Progress of long work: one line on the standard error stream that is written over, and nothing without a terminal."""
 
 import shutil
 import sys

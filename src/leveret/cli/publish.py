@@ -135,7 +135,7 @@ def opened(path: str) -> Any:
 
 
 def check_size(body: bytes) -> None:
-    """Refuse a body that nobody would take."""
+    """Refuse a body that no server would take."""
     if len(body) > BODY_BYTES_MAX:
         raise InvalidArgument(f"a body is over {BODY_BYTES_MAX} bytes: send a reference to it")
 

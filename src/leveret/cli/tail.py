@@ -21,7 +21,7 @@ from leveret.client.queue import RECEIVE_MAX, RemoteQueue
 from leveret.client.stream import RemoteStream
 from leveret.core.errors import InvalidArgument, NotFound
 
-EXPIRES_S = 120  # after which a queue goes that nobody asks any more
+EXPIRES_S = 120  # after which a queue that is not used any more is deleted
 LENGTH_MAX = 10_000  # a slow terminal misses old messages; the memory of the server does not fill
 POLL_S = 20.0
 TURN_S = 0.5  # for which one partition of a stream is waited for

@@ -30,7 +30,7 @@ def add_flags(parser: ArgumentParser) -> None:
 
 
 def operator(given: Namespace) -> AbstractContextManager[Operator]:
-    """Whoever does what the command says."""
+    """The server or broker that does what the command says."""
     if given.url is not None or given.profile is not None:
         if given.data is not None or given.config is not None:
             raise InvalidArgument("name a server by --url or --profile, or a directory by --data or --config")

@@ -84,5 +84,5 @@ class AsyncRemoteGroup:
         return await self._broker.run(calls.reset(self._stream, self.name, to))
 
     async def delete(self) -> None:
-        """Forget the group, which nobody may be in."""
+        """Forget the group, which must have no members."""
         await self._broker.run(calls.delete_group(self._stream, self.name))

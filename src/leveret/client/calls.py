@@ -37,7 +37,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T_co]):
-    """A request and what its answer means. `again`: it may be repeated when nobody knows whether it was done."""
+    """A request and what its answer means. `again`: it may be repeated when it is unknown whether it was done."""
 
     method: str
     path: str

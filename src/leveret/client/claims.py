@@ -17,7 +17,7 @@ DONE = b"done"
 
 
 class Claim(NamedTuple):
-    """A message that somebody works on: its key, and the mark that says who."""
+    """A message that a worker works on: its key, and the mark that says who."""
 
     key: str
     mark: bytes
@@ -30,7 +30,7 @@ class Claims(Protocol):
         """Have a claim, or have it for longer; if another has it, or it is done, what is there."""
 
     def done(self, claim: Claim, kept_ms: int) -> None:
-        """Remember that the work is done, whoever has the claim by now."""
+        """Remember that the work is done, whichever worker has the claim by now."""
 
     def give_up(self, claim: Claim) -> None:
         """Let another try."""
@@ -43,7 +43,7 @@ class LocalClaims:
     """Claims of this process alone."""
 
     def __init__(self, clock: Clock) -> None:
-        """Nobody works on anything."""
+        """No worker works on anything."""
         self._memory = Memory(clock, ENTRIES_MAX, BYTES_MAX)
 
     def begin(self, claim: Claim, lease_ms: int) -> bytes | None:
@@ -63,7 +63,7 @@ class LocalClaims:
 
 
 class RedisClaims:
-    """Claims of everybody who uses the same Redis."""
+    """Claims of all clients that use the same Redis."""
 
     def __init__(self, url: str) -> None:
         """Connect when it is needed."""

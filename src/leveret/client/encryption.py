@@ -2,7 +2,7 @@
 
 {"encrypted": true, "payload": "gAAAA..."}      what the broker sees of {"card": "4111..."}
 
-The broker cannot filter by what is inside, and nobody can read it any more when the keys are lost. The sizes of
+The broker cannot filter by what is inside, and it cannot be read any more when the keys are lost. The sizes of
 messages and the times are not hidden.
 """
 
@@ -39,7 +39,7 @@ class Cipher:
         return {"encrypted": True, "payload": token.decode()}
 
     def open(self, body: Any) -> Any:
-        """The payload of a body that was sealed; others are refused, so that nobody can leave the cipher out."""
+        """The payload of a body that was sealed; others are refused, so that no sender can leave the cipher out."""
         if not isinstance(body, dict) or body.get("encrypted") is not True or not isinstance(body.get("payload"), str):
             raise InvalidArgument("the body was not sealed: its sender does not encrypt")
         try:

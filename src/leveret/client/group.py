@@ -87,5 +87,5 @@ class RemoteGroup:
         return self._broker.run(calls.reset(self._stream, self.name, to))
 
     def delete(self) -> None:
-        """Forget the group, which nobody may be in."""
+        """Forget the group, which must have no members."""
         self._broker.run(calls.delete_group(self._stream, self.name))

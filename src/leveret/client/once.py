@@ -1,7 +1,7 @@
-"""Doing the work of a message once, whoever gets it how often: a claim on its id, in Redis or in memory.
+"""Doing the work of a message once, whichever workers get it how often: a claim on its id, in Redis or in memory.
 
     free --> claimed, for the lease --> done, for as long as it is kept
-      ^------------'  the work failed, or whoever did it has crashed and the lease is over
+      ^------------'  the work failed, or its worker has crashed and the lease is over
 
 Between the work and "done" a crash repeats the work: at least once becomes once in effect where work that was not
 finished has no effect, or doing it again has the same. While the work goes on the lease is extended at half of its

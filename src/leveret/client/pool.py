@@ -103,7 +103,7 @@ class Link:
         return self._reader.keep_alive
 
     def stop(self) -> None:
-        """Let whoever waits for an answer know that none comes."""
+        """Let the thread that waits for an answer know that none comes."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

@@ -68,7 +68,7 @@ class Attempts:
             return call.read(answer)
         refusal = refusal_of(answer)
         if self._lost and isinstance(refusal, InvalidReceipt) and _has_time(call):
-            # The attempt whose answer was lost has done it: nobody else can have ended a lease that still had time.
+            # The attempt whose answer was lost has done it: no other client can have ended a lease that still had time.
             return call.read(answer._replace(body=b""))
         # A server that is unable may have lost a node that had done it.
         unable = answer.status in UNABLE and call.again

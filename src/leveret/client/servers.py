@@ -46,7 +46,7 @@ class Servers:
         return PROBE_S if len(self._addresses) > 1 else CONNECT_S
 
     def silent_s(self, repeatable: bool) -> float | None:
-        """How long to wait before a sign of life is asked for; None: there is nobody else who may be asked."""
+        """How long to wait before a sign of life is asked for; None: there is no other server to ask."""
         return SILENT_S if repeatable and len(self._addresses) > 1 else None
 
     def __len__(self) -> int:

@@ -105,7 +105,8 @@ class Catalog:
 
     async def _commit_all(self) -> None:
         """Commit what is wished for, a batch at a time; a task of its own, so that a cancelled caller does not
-        cancel it."""
+        cancel it.
+        """
         while self._wishes:
             async with self._turn:
                 wishes, self._wishes = self._wishes[:BATCH_MAX], self._wishes[BATCH_MAX:]

@@ -29,7 +29,8 @@ class Shards(Protocol):
 
     async def take_over(self, shard: int, epoch: int) -> bool:
         """Begin to serve a shard; False when another owner has a higher epoch. Whatever it raises, nothing is
-        served."""
+        served.
+        """
 
     async def check(self, shard: int, epoch: int) -> bool:
         """Whether the journal of a shard still has this epoch."""

@@ -276,7 +276,8 @@ class Ownership:
 
     def _successor(self, tenure: Tenure, now_ms: int) -> str | None:
         """Who should get a shard from this node now; None when it stays. A leaving node may have no successor to
-        name."""
+        name.
+        """
         moving = sum(each.phase in MOVING for each in self._tenures)
         retaking, tenure.retaking = tenure.retaking, False
         if self.draining:

@@ -104,12 +104,12 @@ class Broker(Journaled):
         return queue
 
     def check_use(self, queue: Queue, user: object) -> None:
-        """Refuse the use of somebody else's exclusive queue."""
+        """Refuse the use of an exclusive queue of another connection."""
         if queue.owner is not None:
             self.check_owner(queue, user)
 
     def check_owner(self, queue: Queue, owner: object) -> None:
-        """Refuse to declare somebody else's exclusive queue, or one's own as if it were everybody's."""
+        """Refuse to declare an exclusive queue of another connection, or one's own as not exclusive."""
         if queue.owner is not owner:
             raise ResourceLocked(
                 f"cannot obtain exclusive access to locked {described('queue', queue.name, queue.vhost)}. It could be "

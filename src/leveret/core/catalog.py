@@ -37,7 +37,7 @@ class Kind(IntEnum):
     CONSUMER_GROUP = 17
     GROUP_OFFSET = 18
     DELETED_QUEUE = 19
-    """The name of a queue that an edge has deleted, and when: some let nobody use it again at once."""
+    """The name of a queue that an edge has deleted, and when: some edges do not allow it again at once."""
     LOGOUT = 20
     """A session of a browser that has ended before its time, for the nodes of a cluster."""
     SINK_BATCH = 24

@@ -95,7 +95,7 @@ class RenewQueue(Change[Queue]):
     auto_delete: bool = False
 
     def apply(self, core: Broker) -> Queue:
-        """See Broker.declare_queue; one that somebody else has declared meanwhile stays."""
+        """See Broker.declare_queue; one that another client has declared meanwhile stays."""
         name, owner = self.gone.name, self.gone.owner
         if not self.gone.deleted:
             core.delete_queue(self.gone)

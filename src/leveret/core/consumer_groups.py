@@ -39,7 +39,7 @@ class ConsumerGroup:
     """One group of readers of one stream."""
 
     def __init__(self, core: Broker, key: Key, partitions: int, generation: int = 0) -> None:
-        """Nobody has read anything."""
+        """No group has read anything."""
         self._core = core
         self.vhost, self.stream, self.name = key
         self.membership = Membership(partitions, generation)
@@ -181,7 +181,7 @@ class ConsumerGroups:
         return group
 
     def delete(self, vhost: str, stream: str, name: str, now_ms: int) -> None:
-        """Forget a group that nobody is in."""
+        """Forget a group without members."""
         group = self.get(vhost, stream, name)
         group.expire(now_ms)
         if group.membership.members:

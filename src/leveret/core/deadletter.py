@@ -31,7 +31,8 @@ OWNED = frozenset({DEATHS, *(f"x-{which}-death-{fact}" for which in ("first", "l
 
 Outbox = Callable[[str, str, list[str], Properties, bool], list[tuple[Properties, list[Any]]]]
 """Asked about each dead letter by virtual host, exchange and keys: which other queues get it, and carrying what; True:
-it waits until its targets have room."""
+it waits until its targets have room.
+"""
 
 Away = Callable[[str, str, Properties], tuple[Properties, Any] | None]
 """Asked about a message that is moved, by virtual host and queue: which queue has it for now, and carrying what."""
@@ -72,7 +73,9 @@ def deaths_of(properties: Properties) -> list[dict[str, Any]]:
 
 
 def _is_death(death: Any) -> bool:
-    """Whether a table has what is read here: a publisher's own header must not stop the burial of his message."""
+    """Whether a table has what is read here: a publisher's own header must not stop the dead-lettering of its
+    message.
+    """
     return (
         isinstance(death, dict)
         and isinstance(death.get("queue"), str | LongString)

@@ -45,7 +45,7 @@ class AccessRefused(LeveretError):
 
 
 class ResourceLocked(LeveretError):
-    """Somebody else has the object for himself."""
+    """Another client has exclusive use of the object."""
 
 
 class InvalidReceipt(LeveretError):

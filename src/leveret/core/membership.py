@@ -1,7 +1,7 @@
 """Who is in a consumer group, and which partitions each member reads.
 
 Every change of the members is a new generation. What a member does under an older one is refused: its partitions may
-be somebody else's by now. It joins again to learn what it has. Partitions stay where they are as far as they can, and
+be another member's by now. It joins again to learn what it has. Partitions stay where they are as far as they can, and
 no member has more than one partition more than another.
 """
 
@@ -43,7 +43,7 @@ class Membership:
     """The members of one group; each partition belongs to exactly one of them if there are any."""
 
     def __init__(self, partitions: int, generation: int = 0) -> None:
-        """Nobody is in; generations go on from an earlier one."""
+        """There is no member; generations go on from an earlier one."""
         if not 1 <= partitions <= PARTITIONS_MAX:
             raise InvalidArgument(f"a stream has 1 to {PARTITIONS_MAX} partitions, not {partitions}")
         self.partitions = partitions
@@ -91,7 +91,7 @@ class Membership:
             raise InvalidArgument(f"partition {foreign[0]} is not assigned to member '{name}': leave it out")
 
     def leave(self, name: str, now_ms: int) -> None:
-        """Go; somebody who is not in has left already."""
+        """Go; a client that is no member has left already."""
         self.expire(now_ms)
         if self._members.pop(name, None) is not None:
             self.rebalance()

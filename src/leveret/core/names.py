@@ -5,7 +5,7 @@ from leveret.core.errors import AccessRefused, InvalidArgument
 NAME_BYTES_MAX = 255  # an AMQP short string; a longer name could not be told to any client
 PROCESSED_SUFFIX = ".processed"  # of the queue that remembers what workers of another one have done
 RESERVED_PREFIX = "amq."
-INTERNAL_VHOST = "amq.leveret"  # where a shard keeps what is for others: nobody can name it, and no list has it
+INTERNAL_VHOST = "amq.leveret"  # where a shard keeps what is for others: no client can name it, and no list has it
 CONSUMER_NAME_CHARS_MAX = 128  # names of consumers are kept for ever, and clients choose them
 
 

@@ -4,7 +4,7 @@
     numbers  each column of NUMBERS, a value for each row; -1 where there is nothing
     text     each column of TEXTS: | ends 4 x (rows + 1), the first is 0 | the values, one behind the other |
 
-`next` is where the next page begins, in the words of whoever made this one; empty after the last one. A reader of
+`next` is where the next page begins, in the words of the part that made this one; empty after the last one. A reader of
 columns (Arrow) uses the bytes as they are.
 """
 

@@ -36,7 +36,7 @@ def typed(
 
 
 def check_server_named(arguments: Mapping[str, Any] | None) -> None:
-    """Refuse a queue that nobody gave a name, if its type wants one; the first of all checks."""
+    """Refuse a queue without a name, if its type wants one; the first of all checks."""
     queue_type = (arguments or {}).get(QUEUE_TYPE)
     if queue_type in LASTING:
         raise PreconditionFailed(f"Cannot declare a server-named queue for type {known_as(queue_type)}")

@@ -6,7 +6,7 @@
     reserve(start=1)  -> end 2     what was reserved under 1 is acknowledged, the next messages are leased
 
 So `start` says up to where the reader is done, and a queue can be read like a log by one whose only memory is the last
-number that he is done with. A group has one reservation at a time. It is a definition of the core and durable before
+number that it is done with. A group has one reservation at a time. It is a definition of the core and durable before
 it is answered: after a restart the same messages are held for it again. A reader that does not renew it in time loses
 it: its messages go back to the queue, and reading it is refused.
 
@@ -122,8 +122,8 @@ class ReaderGroup:
             return self.reserved
         if start not in (None, self.position, self.last):
             raise PreconditionFailed(
-                f"group '{self.name}' of queue '{self.queue.name}' is at {self.position}, not at {start}: somebody "
-                "else reads under this name, or the checkpoint is an older one; choose another group, or begin anew"
+                f"group '{self.name}' of queue '{self.queue.name}' is at {self.position}, not at {start}: another "
+                "client reads under this name, or the checkpoint is an older one; choose another group, or begin anew"
             )
         done = start not in (None, self.position)
         if done:
@@ -185,7 +185,7 @@ class ReaderGroup:
                 let_go(self.queue, held, lease)
 
     def _expire(self, now_ms: int) -> None:
-        """Nobody renewed the reservation."""
+        """The reservation was not renewed."""
         self._give_back()
         self._keep()
 

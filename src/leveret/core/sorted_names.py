@@ -1,6 +1,6 @@
 """Names in their order, for lists that are read in pages.
 
-A hundred thousand names are sorted when somebody asks for the first page. From then on each name that comes or goes
+A hundred thousand names are sorted when the first page is asked for. From then on each name that comes or goes
 finds its place by bisection, unless very many do so before the next look: then they are sorted anew.
 """
 
@@ -15,7 +15,7 @@ class SortedNames:
     """The keys of a dictionary, which tells what it adds and removes."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
-        """Nothing is sorted before somebody looks."""
+        """Nothing is sorted before the first look."""
         self._named = named
         self._sorted: list[str] | None = None
         self._changes = 0

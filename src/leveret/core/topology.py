@@ -193,7 +193,7 @@ class Vhost:
         return self._remove([exchange])
 
     def add_queue(self, queue: Any) -> None:
-        """Make a queue reachable through the default exchange; its name was checked by whoever named it."""
+        """Make a queue reachable through the default exchange; the caller has checked its name."""
         check_name("queue", queue.name)
         if queue.name not in self.queues:
             self.queue_names.add(queue.name)

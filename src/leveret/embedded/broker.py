@@ -267,8 +267,8 @@ class Broker:
 def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = None, **options: Any) -> Broker:
     """A broker on a directory, which is made when it is not there; without a path, in memory only.
 
-    The path may also be the URL of a PostgreSQL database, postgresql://...; whoever opens it takes it over from the
-    process that has it open, which stops.
+    The path may also be the URL of a PostgreSQL database, postgresql://...; the process that opens it takes it over
+    from the process that has it open, which stops.
 
     The options are those of leveret.Options, for example sync="interval" or encryption_key_file="keys". `clock` takes
     a leveret.ManualClock in tests. DataLocked: another process has the directory. DamagedJournal: stored bytes have
@@ -285,7 +285,7 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
 
 
 def open_shard(url: str, number: int, claim: Claim, *, clock: Clock | None = None, **options: Any) -> Broker:
-    """The broker of one shard of a store in PostgreSQL, taken over; Fenced: somebody has a higher epoch."""
+    """The broker of one shard of a store in PostgreSQL, taken over; Fenced: another owner has a higher epoch."""
     return _open_stored(url, options_of(options), clock or SystemClock(), ShardChoice(number, claim))
 
 

@@ -126,7 +126,7 @@ class Group:
         return offsets
 
     def delete(self) -> None:
-        """Forget the group, which nobody may be in."""
+        """Forget the group, which must have no members."""
         with self.guard as core:
             self._current.expire(core.now_ms)
             self.guard.streams.groups.delete(self._group.vhost, self._group.stream, self.name, core.now_ms)

@@ -5,7 +5,7 @@
         frame = guard.commit()      what was appended is to go to the disk
     guard.wait(frame)               until it is there; never under the lock
 
-What nobody waits for (deliveries, acknowledgements, what time did) goes with the next frame, or on its own after
+What no caller waits for (deliveries, acknowledgements, what time did) goes with the next frame, or on its own after
 LAZY_COMMIT_MS, or when there is much of it. Time has a thread, and so has housekeeping: that one waits for disks and
 blob stores, which must not hold up a message that is due.
 """
@@ -56,17 +56,17 @@ class Guard:
         self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
         self._housekeeper = Ticker(clock, lock, self._housekeep, "leveret-housekeeper")
         self._lazy_ms = NEVER_MS
-        self._lazy_frame = 0  # the one that is to be written then, unless somebody asks for it earlier
+        self._lazy_frame = 0  # the one that is to be written then, unless a caller asks for it earlier
         self._lazy_bytes = LAZY_COMMIT_BYTES
-        self._awaited = False  # somebody is going to wait for what was done since the lock was taken
-        self._problem: Exception | None = None  # of a queue that could not be read; for whoever leaves next
+        self._awaited = False  # a caller is going to wait for what was done since the lock was taken
+        self._problem: Exception | None = None  # of a queue that could not be read; raised at the next exit
         self._housekeep_segment = 0
         self.rotation: Rotation | None = None
 
     @property
     def streams(self) -> StreamStore:
         """The streams of the broker."""
-        assert self._streams is not None, "whoever opened the broker gave it some"
+        assert self._streams is not None, "a broker is opened with streams"
         return self._streams
 
     def keep_streams(self, streams: StreamStore) -> None:
@@ -89,7 +89,7 @@ class Guard:
         self._housekeep_segment = store.journal.segment + HOUSEKEEP_SEGMENTS
         with self.lock:
             if store.journal.full or store.watched:
-                # Nothing is committed as long as all publishes are refused: somebody has to look for room.
+                # Nothing is committed as long as all publishes are refused: the ticker has to look for room.
                 self._housekeeper.plan(self.clock.now_ms() + HOUSEKEEP_MS)
 
     def __enter__(self) -> Broker:
@@ -110,10 +110,10 @@ class Guard:
         return self.core
 
     def _acquire(self) -> None:
-        """Take the lock from somebody who was interrupted while he held it.
+        """Take the lock from a thread that was interrupted while it held it.
 
-        Whoever sleeps at a lock gets it as soon as it is free, before he may run: from then on every verb of every
-        thread would change threads. So let the others run first, and sleep only if that does not help.
+        A thread that sleeps at a lock gets it as soon as it is free, before it may run: from then on every verb of
+        every thread would change threads. So let the others run first, and sleep only if that does not help.
         """
         for _ in range(TURNS_GIVEN):
             give_turn()
@@ -122,7 +122,9 @@ class Guard:
         self.lock.acquire()
 
     def __exit__(self, *error: object) -> None:
-        """Wake whoever has something to do now, and let the lock go; then tell what went wrong beside the verb."""
+        """Wake the waiters that have something to do now, and let the lock go; then tell what went wrong beside the
+        verb.
+        """
         core = self.core
         problem: Exception | None = None
         try:
@@ -160,7 +162,7 @@ class Guard:
     def _commit_streams(self, streams: StreamStore) -> None:
         """See to it that what was appended to streams is written soon: readers wait for it.
 
-        Whoever asked for the frame to wait for begins to write it himself. The caller holds the lock.
+        The caller that asked for the frame begins to write it itself. The caller holds the lock.
         """
         if self._housekeeper.planned_ms == NEVER_MS:
             self._housekeeper.plan(self.core.now_ms + HOUSEKEEP_MS)
@@ -177,7 +179,7 @@ class Guard:
         return self._journal.dirty or (self._streams is not None and self._streams.dirty)
 
     def _plan_lazily(self) -> int:
-        """When what nobody waits for is to go to the disk; the caller holds the lock."""
+        """When what no caller waits for is to go to the disk; the caller holds the lock."""
         journal = self._journal
         if journal is not None and journal.pending != self._lazy_frame and self._is_uncommitted:
             self._lazy_frame = journal.pending
@@ -191,7 +193,7 @@ class Guard:
         return self._lazy_ms < NEVER_MS and not 0 < left_ms <= LAZY_COMMIT_MS
 
     def _commit_lazily(self) -> None:
-        """Send what nobody waits for to the disk; the caller holds the lock."""
+        """Send what no caller waits for to the disk; the caller holds the lock."""
         self.commit()
         if self._is_uncommitted:
             self.kick()
@@ -218,7 +220,7 @@ class Guard:
         self._hears_durable = callback
 
     def _durable(self, frame: int) -> None:
-        """A frame is durable: whoever reads streams can go on. From whatever thread wrote it."""
+        """A frame is durable: readers of streams can go on. From whatever thread wrote it."""
         if self.tracer is not None:
             self.tracer.durable(frame)
         if self._hears_durable is not None:

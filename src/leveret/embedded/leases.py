@@ -12,7 +12,7 @@ from leveret.embedded.ticker import Ticker
 
 
 class Held(Protocol):
-    """What somebody has for a time."""
+    """What is leased for a time."""
 
     def extend(self, seconds: float) -> None:
         """Keep it."""

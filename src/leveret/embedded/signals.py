@@ -1,7 +1,7 @@
 """Draining on SIGTERM and SIGINT: the first signal lets work at hand finish, the second one acts as it always did.
 
-Signals are of the process, so all its workers are drained together. When the last of them is done, whoever waits for
-one of them goes on; if nobody does, the signal does at last what it used to do.
+Signals are of the process, so all its workers are drained together. When the last of them is done, a thread that waits
+for one of them goes on; if none does, the signal does at last what it used to do.
 """
 
 import os
@@ -20,7 +20,7 @@ class Drain:
     """The signal handlers of all workers; without effect until one of them is started in the main thread."""
 
     def __init__(self) -> None:
-        """Nobody works yet."""
+        """No worker works yet."""
         self._working: list[Stop] = []
         self._mutex = threading.Lock()
         self._previous: dict[int, Any] = {}
@@ -38,7 +38,7 @@ class Drain:
             self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
 
     def await_end(self) -> None:
-        """Somebody waits for the end of a worker, and goes on after it."""
+        """A thread waits for the end of a worker, and goes on after it."""
         self._awaited = True
 
     def leave(self, stop: Stop) -> None:

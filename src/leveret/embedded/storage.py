@@ -34,7 +34,7 @@ from leveret.stream.verify import verify_partition
 STREAMS = "streams"
 MEMORY_SEGMENT_BYTES = 16 << 20  # a segment is one piece of memory
 TABLE_SEGMENT_BYTES_MIN = 1 << 20  # each is a table, and clients choose their size
-TABLE_CHECKPOINT_BYTES = 16 << 20  # whoever takes over reads about so much of each stream
+TABLE_CHECKPOINT_BYTES = 16 << 20  # the next owner reads about so much of each stream
 TAG_DIGITS = 15  # 60 bits of the broker's own UUID begin every message id
 
 FAILURES: dict[str, Callable[[JournalFailed], None]] = {"exit": stop_process, "raise": lambda error: None}

@@ -1,4 +1,4 @@
-"""Threads for work that may wait for long: whatever hangs in them holds up nobody who has others."""
+"""Threads for work that may wait for long: whatever hangs in them does not hold up other threads."""
 
 import asyncio
 from collections.abc import Callable

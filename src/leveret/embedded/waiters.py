@@ -1,7 +1,7 @@
 """Who waits for a message of which queue, in the order in which they came.
 
-Nobody polls: a queue that is waited for is `watched`, the core says when it got something, and as many waiters are
-woken as there are messages. One who finds that another was quicker goes on waiting, at the front. Everything here
+There is no polling: a queue that is waited for is `watched`, the core says when it got something, and as many waiters
+are woken as there are messages. One who finds that another was quicker goes on waiting, at the front. Everything here
 happens under the lock of the broker.
 """
 
@@ -16,10 +16,10 @@ from leveret.core.queue import Queue
 
 
 class Waiter(Protocol):
-    """Somebody who can be woken."""
+    """A thread or task that can be woken."""
 
     def wake(self) -> None:
-        """Let him look again."""
+        """Let it look again."""
 
 
 class ThreadWaiter:
@@ -33,7 +33,7 @@ class ThreadWaiter:
         self.stopped = False
 
     def stop(self) -> None:
-        """Let him give up; takes no lock."""
+        """Let it give up; takes no lock."""
         self.stopped = True
         open_gate(self.gate)
 
@@ -64,7 +64,7 @@ class TaskWaiter:
         return True
 
     def wake(self) -> None:
-        """See Waiter; a loop that was closed has nobody left to wake."""
+        """See Waiter; a loop that was closed has no task left to wake."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._event.set)
 
@@ -73,7 +73,7 @@ class Waiters:
     """The waiters of all queues."""
 
     def __init__(self) -> None:
-        """Nobody waits yet."""
+        """No waiter waits yet."""
         self._lines: dict[int, deque[Waiter]] = {}
         self._woken: set[Waiter] = set()
 
@@ -103,7 +103,7 @@ class Waiters:
             self.wake(queue)
 
     def wake(self, queue: Queue) -> None:
-        """Wake as many as there are messages to take; all of them, if it is a stream that everybody reads."""
+        """Wake as many as there are messages to take; all of them, if it is a stream, which all of them read."""
         line = self._lines.get(queue.id)
         if line is None:
             return
@@ -115,7 +115,7 @@ class Waiters:
             self._close(queue)
 
     def wake_all(self, queues: Iterable[int] | None = None) -> None:
-        """Wake everybody, or all who wait for some queues: what they waited for has gone."""
+        """Wake all waiters, or those of some queues: what they waited for has gone."""
         for number in list(self._lines if queues is None else queues):
             for waiter in self._lines.pop(number, ()):
                 self._woken.add(waiter)
@@ -126,10 +126,10 @@ class Waiters:
         return len(self._lines.get(queue.id, ()))
 
     def watch(self, queue: Queue) -> None:
-        """Have the core tell of a queue as long as somebody wants to hear."""
+        """Have the core tell of a queue as long as there are waiters."""
         queue.watched = bool(queue.consumers) or queue.id in self._lines
 
     def _close(self, queue: Queue) -> None:
-        """Nobody waits for a queue any more."""
+        """No waiter waits for a queue any more."""
         del self._lines[queue.id]
         self.watch(queue)

@@ -83,7 +83,7 @@ class Worker:
             for number, waiter in enumerate(self._waiters)
         ]
         self._closer = threading.Thread(target=self._close, name=f"leveret-{source.name}-end", daemon=True)
-        self.failure: LeveretError | None = None  # what ended it, when nobody asked for the end
+        self.failure: LeveretError | None = None  # what ended it, if it was not told to end
 
     def __call__(self, message: Any) -> Any:
         """Call the function itself."""

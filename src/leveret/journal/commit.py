@@ -406,7 +406,8 @@ class ThreadedCommit(Commit):
 
     def _rest(self) -> bool:
         """Nothing came for a while: sync what an interval still owes, and mark the end. False when another thread
-        writes."""
+        writes.
+        """
         with self._lock:
             if self._busy:
                 return False

@@ -297,7 +297,8 @@ class Node:
 
     def _open_to(self, home: str) -> str | None:
         """The node that letters for a shard can be sent to; None: there is none, or what it was sent before waits
-        here."""
+        here.
+        """
         owner = self.owner_of(home)
         link = None if owner is None else self.links.get(owner)
         return None if link is not None and link.is_slow else owner

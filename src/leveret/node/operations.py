@@ -1,5 +1,6 @@
 """What an operator sees of a cluster through one of its nodes, and what the operator lets it do: drain, rebalance,
-groups."""
+groups.
+"""
 
 import asyncio
 from collections import Counter

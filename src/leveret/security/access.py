@@ -88,11 +88,11 @@ class Access:
     # Users
 
     def add_user(self, name: str, password_hash: str, tags: Iterable[str] = ()) -> User:
-        """A new user; an empty hash: he comes in by other means than a password."""
+        """A new user; an empty hash: the user logs in by other means than a password."""
         return self.import_user(User(name, password_hash, tag_set(tags)), replacing=False)
 
     def import_user(self, user: User, *, replacing: bool = True) -> User:
-        """Add or replace a user as he is."""
+        """Add or replace a user as given."""
         if user.name in self.users:
             if not replacing:
                 raise PreconditionFailed(f"the user '{user.name}' exists: change it, or delete it first")
@@ -116,7 +116,7 @@ class Access:
         return self._keep(User.from_dict({**stored, "limits": {**stored["limits"], **limits}}))
 
     def delete_user(self, name: str, *, force: bool = False) -> None:
-        """Forget a user and his permissions."""
+        """Forget a user and its permissions."""
         user = self.users.get(name)
         if not force:
             self._check_administrator_left(name, frozenset())
@@ -144,7 +144,7 @@ class Access:
         administrators = {each.name for each in self.users if ADMINISTRATOR in each.tags}
         if administrators == {name} and ADMINISTRATOR not in tags:
             raise PreconditionFailed(
-                f"the user '{name}' is the last administrator: give somebody else the tag first, or force it"
+                f"the user '{name}' is the last administrator: give another user the tag first, or force it"
             )
 
     # Access keys

@@ -1,6 +1,6 @@
-"""Access keys: an id that everybody may see, and a secret that requests are signed with.
+"""Access keys: an id that is public, and a secret that requests are signed with.
 
-A signature is checked by making it again, so the secret itself is kept, not a hash of it: whoever reads the data
+A signature is checked by making it again, so the secret itself is kept, not a hash of it: a reader of the data
 directory can sign. Encryption at rest covers it.
 """
 
@@ -50,12 +50,12 @@ class AccessKey:
 
 
 def new_id() -> str:
-    """An id that nobody has."""
+    """An id that is not in use."""
     return PREFIX + "".join(secrets.choice(ID_CHARS) for _ in range(ID_RANDOM_CHARS))
 
 
 def new_secret() -> str:
-    """A secret that nobody can guess."""
+    """A secret that cannot be guessed."""
     return secrets.token_urlsafe(SECRET_BYTES)
 
 

@@ -2,7 +2,7 @@
 
     lvk_0123456789abcdef_AbC...         prefix, number, 32 random bytes
 
-The number finds the key, the rest proves it. Only a hash of it is kept: nobody can guess 32 random bytes, so that it
+The number finds the key, the rest proves it. Only a hash of it is kept: 32 random bytes cannot be guessed, so that it
 need not be a slow one. Rotation gives a key a new secret; the old one stays good for as long as one says.
 """
 

@@ -1,7 +1,7 @@
 """Wrong passwords, counted: how long the answer to the next wrong one is held back.
 
 The first ones are answered at once: a client that tries several passwords is no attacker. Right ones are never held
-back, so that nobody can lock somebody else out. Logins are decided by many threads.
+back, so that no client can lock another user out. Logins are decided by many threads.
 """
 
 from threading import Lock
@@ -16,7 +16,7 @@ class Failures:
     """Failures by whatever they are counted by: user names, addresses."""
 
     def __init__(self, entries_max: int = COUNTED_MAX) -> None:
-        """Nobody failed so far."""
+        """No login failed so far."""
         self._entries_max = entries_max
         self._counts: dict[str, tuple[int, int]] = {}
         self._mutex = Lock()

@@ -19,7 +19,7 @@ from leveret.core.errors import InvalidArgument
 
 CHARS_MIN = 8
 """Fewest characters of a new password, unless an option says otherwise; RabbitMQ takes any that is not empty."""
-PASSWORD_BYTES_MAX = 1_024  # hashing is dear on purpose: nobody chooses how much of it there is
+PASSWORD_BYTES_MAX = 1_024  # hashing is dear on purpose: no client chooses how much of it there is
 STORED_CHARS_MAX = 1_024
 SCRYPT_MEMORY_BYTES_MAX = 64 * 1024 * 1024  # an imported user must not cost the broker its memory at each login
 SCRYPT_PARALLELISM_MAX = 16

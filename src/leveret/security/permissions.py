@@ -26,7 +26,7 @@ _VARIABLE = re.compile(r"\\.|\{(username|vhost)\}", re.DOTALL)
 
 
 class Resource(NamedTuple):
-    """What somebody wants to use."""
+    """What a user wants to use."""
 
     kind: Literal["queue", "exchange"]
     name: str
@@ -132,10 +132,10 @@ class TopicPermission:
 
 
 class Permissions:
-    """Everybody's permissions."""
+    """The permissions of all users."""
 
     def __init__(self) -> None:
-        """Nobody may do anything."""
+        """No user may do anything."""
         self._rows: dict[tuple[str, str], Permission] = {}
         self._topics: dict[tuple[str, str, str], TopicPermission] = {}
 
@@ -216,7 +216,7 @@ def _keep(permission: Permission | TopicPermission, used: Mapping[str, tuple[str
 
 
 def _check_owner(user: str, vhost: str) -> None:
-    """Refuse names that nobody has."""
+    """Refuse names of users that do not exist."""
     check_name("user", user)
     check_name("vhost", vhost)
 

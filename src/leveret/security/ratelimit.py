@@ -1,4 +1,4 @@
-"""How often somebody may ask: a bucket of tokens for each key, refilled at a rate, used by all threads of a server."""
+"""How often a client may ask: a bucket of tokens for each key, refilled at a rate, used by all threads of a server."""
 
 from threading import Lock
 
@@ -11,7 +11,7 @@ class RateLimit:
     """At most `rate_per_s` on average, and `burst` at once."""
 
     def __init__(self, rate_per_s: float, burst: int, keys_max: int = KEYS_MAX) -> None:
-        """Everybody has a full bucket."""
+        """Every client has a full bucket."""
         if rate_per_s <= 0 or burst < 1:
             raise InvalidArgument("a rate limit needs a rate above 0 and a burst of at least 1")
         self._per_ms = rate_per_s / 1000
@@ -38,7 +38,7 @@ class RateLimit:
         return 0 if missing <= 0 else max(1, round(missing / self._per_ms))
 
     def learn(self, key: str, level: float, now_ms: int) -> None:
-        """Have so many tokens in a bucket, as somebody knows who knows better; one that is not kept stays full."""
+        """Have so many tokens in a bucket, as told by a more exact count; one that is not kept stays full."""
         with self._mutex:
             if key in self._buckets:
                 self._buckets[key] = (min(level, self._burst), now_ms)

@@ -1,4 +1,4 @@
-"""Users: their names, tags and limits, and the decision whether somebody is who he says."""
+"""Users: their names, tags and limits, and the decision whether a client is who it says."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from leveret.security.peers import is_loopback, origin
 from leveret.security.verified import Verified
 
 TAGS = frozenset(("administrator", "impersonator", "management", "monitoring", "policymaker"))
-LOOPBACK_USERS = frozenset(("guest",))  # its password is known to everybody
+LOOPBACK_USERS = frozenset(("guest",))  # its password is public
 FROM_HERE_ONLY = "user {!r} can only connect from this machine"
 USERS_MAX = 10_000
 LIMIT_MAX = 2**31 - 1
@@ -83,7 +83,7 @@ class Users:
     """Every user, and who is let in."""
 
     def __init__(self, cost: Cost = DEFAULT_COST, loopback_users: Iterable[str] = LOOPBACK_USERS) -> None:
-        """Start with nobody."""
+        """Start without users."""
         self._users: dict[str, User] = {}
         self._cost = cost
         self._loopback_users = frozenset(loopback_users)
@@ -121,7 +121,7 @@ class Users:
         return self._users.get(name) or User(name)
 
     def add(self, name: str, password: str | bytes | None, tags: Iterable[str] = ()) -> User:
-        """A new user; without a password he comes in by other means only."""
+        """A new user; without a password the user logs in by other means only."""
         if name in self._users:
             raise PreconditionFailed(f"the user '{name}' exists: change it, or delete it first")
         return self.put(User(name, self._hashed(password), tag_set(tags)))
@@ -138,7 +138,7 @@ class Users:
         return self.put(replace(self.get(name), password_hash=self._hashed(password)))
 
     def delete(self, name: str) -> User:
-        """Forget a user; his permissions are dropped by Permissions.drop_user."""
+        """Forget a user; its permissions are dropped by Permissions.drop_user."""
         user = self.get(name)
         del self._users[name]
         return user
@@ -199,7 +199,7 @@ class Users:
         return NO_PASSWORD if password is None else hash_password(password, self._cost)
 
     def _is_password(self, user: User | None, password: str | bytes, now_ms: int) -> bool:
-        """Whether it is; whoever waits for a no waits equally long for every user, existing or not."""
+        """Whether it is; a refusal takes equally long for every user, existing or not."""
         stored = NO_PASSWORD if user is None else user.password_hash
         secret = passwords.encoded(password)
         if stored and self._verified.knows(stored, secret, now_ms):

@@ -1,6 +1,6 @@
 """What each verb of AMQP needs: one table, and the check that follows it.
 
-A verb that is not in the table is refused, so that a new one is not open to everybody by oversight.
+A verb that is not in the table is refused, so that a new one is not open to all users by oversight.
 """
 
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ def authorize(
     """Refuse a verb on these names. `topic_key` is the key when the exchange that it is for is a topic exchange."""
     needs = NEEDS.get(verb)
     if needs is None:
-        raise AccessRefused(f"nobody may call '{verb}': it is not known here")
+        raise AccessRefused(f"no user may call '{verb}': it is not known here")
     identity.check_vhost(permissions, vhost)
     for need in needs:
         if need.only_with is None or need.only_with in names:

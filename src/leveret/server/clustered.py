@@ -129,7 +129,7 @@ class NodeServer(Server):
             self._tls_files.add("etcd", self._place.etcd_tls, None, lambda: None)
 
     def _connect(self, hub: Hub, peer: Peer) -> FrontConnection:
-        assert self._joined is not None, "nobody is let in before"
+        assert self._joined is not None, "no client is let in before"
         return self._joined.node.connect(peer)
 
     def _close_revoked(self) -> None:
@@ -219,7 +219,7 @@ class NodeServer(Server):
 
     async def _decide(self, verb: Verb) -> Any:
         """Let all nodes have what a verb does."""
-        assert self._joined is not None, "nobody asks before"
+        assert self._joined is not None, "requests come only afterwards"
         return await self._joined.node.decide(verb)
 
     def _is_full(self) -> bool:

@@ -5,7 +5,7 @@
     <  {"result": {"name": "ada", ...}}     once the change is durable
     <  {"error": "NotFound", "message": "no user 'ada': add it first"}
 
-Whoever may open the socket may read the data as well: the file system decides, and there is no login.
+A user who may open the socket may read the data as well: the file system decides, and there is no login.
 """
 
 import asyncio
@@ -97,7 +97,9 @@ def socket_address(directory: str) -> Iterator[str]:
 
 
 def listening_socket(directory: str) -> socket.socket:
-    """The socket of whoever holds the data directory; one that is there was left by a process that was killed."""
+    """The socket of the process that holds the data directory; one that is there was left by a process that was
+    killed.
+    """
     path = os.path.join(directory, SOCKET_NAME)
     if os.path.lexists(path):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
@@ -108,7 +110,7 @@ def listening_socket(directory: str) -> socket.socket:
         with socket_address(directory) as address:
             listener.bind(address)
         os.chmod(path, 0o600)
-        # Only now: nobody can connect before this.
+        # Only now: no client can connect before this.
         listener.listen(CONNECTIONS_MAX)
     except BaseException:
         listener.close()
@@ -149,7 +151,7 @@ class ControlServer:
             os.unlink(os.path.join(self._directory, SOCKET_NAME))
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Somebody has connected."""
+        """A client has connected."""
         task = asyncio.get_running_loop().create_task(self._converse(reader, writer, len(self._tasks)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -176,7 +178,7 @@ class ControlServer:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Somebody waits for an answer: a stop does not cut it off."""
+        """A client waits for an answer: a stop does not cut it off."""
         task = asyncio.current_task()
         assert task is not None, "answers are given by tasks"
         self._busy.add(task)
@@ -206,7 +208,7 @@ class ControlServer:
             return
         LOG.info("control", verb=verb, **facts)
         if self._audit is not None:
-            # Whoever may open the socket is the one who runs the server.
+            # A user who may open the socket is the operator.
             self._audit.note(OPERATOR, verb, **facts)
 
 

@@ -28,7 +28,7 @@ ANSWER_BYTES_MAX = 256 << 20
 
 
 class Operator(Protocol):
-    """Whoever does what an operator asks for."""
+    """The server or broker that does what an operator asks for."""
 
     def call(self, verb: str, **arguments: Any) -> Any:
         """The result of a verb; what is refused is raised."""
@@ -139,7 +139,7 @@ def is_elsewhere(directory: str) -> bool:
 
 
 def connected(directory: str) -> socket.socket | None:
-    """A connection to the server; None when nobody listens, though a socket may have been left behind."""
+    """A connection to the server; None when no server listens, though a socket may have been left behind."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(ANSWER_S)
     try:

@@ -9,7 +9,7 @@ TELL_S = 10.0  # for a supervisor with much to read: it would wait in vain for w
 
 
 class Supervisor:
-    """Whoever started the server and wants to know how it is; mostly nobody."""
+    """The supervisor that started the server and wants to know its state; mostly there is none."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         """Look for the names that systemd sets."""
@@ -41,7 +41,7 @@ class Supervisor:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.settimeout(wait_s)
             try:
-                sender.connect(address)  # or nobody would be woken when there is room
+                sender.connect(address)  # or no wake-up would come when there is room
                 sender.send(state.encode())
             except OSError:
-                return  # nobody listens any more, or reads: no reason to stop
+                return  # the supervisor does not listen any more, or read: no reason to stop

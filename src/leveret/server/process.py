@@ -187,7 +187,7 @@ def tell_trouble(store: Store | None, before: str | None) -> str | None:
 
 
 class Alarmed(Protocol):
-    """Who lets nobody send while something is short."""
+    """The part that stops publishers while something is short."""
 
     def set_alarm(self, reason: str | None) -> None:
         """Refuse sends for a reason, or take them again."""
@@ -331,7 +331,7 @@ class Server:
             await asyncio.sleep(self._supervisor.watchdog_s)
 
     def _stop_listening(self, *edges: AmqpServer | Web | SqsServer) -> None:
-        """Let nobody in any more."""
+        """Let no client in any more."""
         for edge in edges:
             edge.stop_listening()
         self._supervisor.stopping()

@@ -38,7 +38,7 @@ class RemoteControl:
         """Do what a request says; the answer comes when it is durable."""
         identity, verb = request.identity, request.parameters["verb"]
         if identity is None:
-            raise Refusal(401, "nobody is logged in: send credentials")
+            raise Refusal(401, "no user is logged in: send credentials")
         facts: dict[str, Any] = {"peer": request.peer.host}
         try:
             identity.check_tag(ADMINISTRATOR)

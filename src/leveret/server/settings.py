@@ -175,5 +175,5 @@ def _check_node(options: ServerOptions) -> None:
     if not (all(files) or options.cluster_plain or is_loopback(host)):
         raise InvalidArgument(
             f"what nodes tell each other at {host} would not be encrypted: give cluster_tls_cert, cluster_tls_key and "
-            "cluster_tls_ca, or cluster_plain where nobody else is on that network"
+            "cluster_tls_ca, or cluster_plain where no other party is on that network"
         )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leveret.security.access import Access
 
 EDGE = "verbs"
-NOBODY = Peer("", 0)
+NO_PEER = Peer("", 0)
 OK = 200
 
 Arguments = dict[str, Any]
@@ -134,7 +134,7 @@ class ShardVerbs:
 
 
 def _request(verb: str, arguments: Arguments) -> Request:
-    made = Request("POST", b"/", {}, NOBODY)
+    made = Request("POST", b"/", {}, NO_PEER)
     made.body = json.dumps({"verb": verb, "arguments": arguments}).encode()
     return made
 

@@ -69,7 +69,7 @@ class Shared:
         return SharedFailures(kind, self.redis)
 
     def _rate_limit(self, options: ServerOptions, clock: Clock) -> RateLimit | None:
-        """How often one may ask; None: as often as he likes."""
+        """How often one may ask; None: without limit."""
         rate, burst = options.http_rate_max, options.http_burst_max
         if not rate:
             return None

@@ -46,7 +46,7 @@ class SqsServer:
     ) -> None:
         """Nothing is listened on yet; `budget` is shared with HTTP."""
         if not account.settings.auth and options.sqs_port is not None:
-            LOG.warning("signatures not checked", advice="sqs_auth is off: everybody who can connect may do everything")
+            LOG.warning("signatures not checked", advice="sqs_auth is off: every client may do everything")
         self._account = account
         self._hosts = hosts_of(options)
         self._origins = parse_origins(options.http_origins)

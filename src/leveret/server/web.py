@@ -150,7 +150,7 @@ class Web:
         self.server.listen(bound, tls, proxies)
 
     def stop_listening(self) -> None:
-        """Accept no more, and let nobody wait for messages any longer."""
+        """Accept no more, and let no request wait for messages any longer."""
         self.server.stop_listening()
         self.desk.close()
         self._api.close()

@@ -13,7 +13,7 @@ TICKET = 1
 
 
 def request(channel: Channel, method: AccessRequest) -> None:
-    """Give a ticket that nobody will look at."""
+    """Give a ticket that is never checked."""
     channel.say(AccessRequestOk(TICKET))
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def flow(channel: Channel, method: ChannelFlow) -> None:
-    """Messages always flow: whoever wants fewer uses basic.qos."""
+    """Messages always flow: a client that wants fewer uses basic.qos."""
     if not method.active:
         raise ProtocolError(Reply.NOT_IMPLEMENTED, "active=false")
     channel.say(ChannelFlowOk(True))

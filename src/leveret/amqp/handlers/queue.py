@@ -68,7 +68,7 @@ def _make(channel: Channel, method: QueueDeclare, name: str) -> None:
 
 
 def _declare_reply(channel: Channel, method: QueueDeclare, name: str) -> None:
-    """Whether somebody still waits for replies under this name; that which stands for all of them is always there."""
+    """Whether a client still waits for replies under this name; that which stands for all of them is always there."""
     if name != REPLY_TO and channel.hub.replies.find(name) is None:
         raise QueueNotFound(f"no {described('queue', name, channel.vhost)}")
     channel.answer(method.nowait, QueueDeclareOk(name, 0, 1))

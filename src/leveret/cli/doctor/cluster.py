@@ -115,7 +115,7 @@ def few_etcds(told: Told) -> Iterator[str]:
     """An etcd that the loss of one ends."""
     count = told["etcd_members"]
     if count is not None and count < ETCDS_MIN:
-        yield f"etcd has {count} of {ETCDS_MIN} members that it should have: when one is lost, nobody takes over shards"
+        yield f"etcd has {count} of {ETCDS_MIN} members that it should have: when one is lost, no shard is taken over"
     elif count is not None and count % 2 == 0:
         yield f"etcd has {count} members, which survive no more losses than {count - 1} would: remove one, or add one"
     for name, facts in told["nodes"].items():
@@ -126,7 +126,7 @@ def few_etcds(told: Told) -> Iterator[str]:
 def few_nodes(told: Told) -> Iterator[str]:
     """A cluster that is none."""
     if len(told["members"]) == 1:
-        yield "there is one node: nobody takes over when it goes; start others"
+        yield "there is one node: no other takes over when it goes; start others"
 
 
 def leases(told: Told) -> Iterator[str]:

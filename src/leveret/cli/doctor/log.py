@@ -166,7 +166,7 @@ def _count(facts: LogFacts, core: Broker, live: dict[int, int], placed: dict[int
 
 
 def _find_blobs(facts: LogFacts, core: Broker, directory: Path) -> None:
-    """Large bodies: which are there, which nobody names, and which are named and not there."""
+    """Large bodies: which are there, which no message names, and which are named and not there."""
     found = {path.name: path.stat().st_size for path in directory.glob("*") if KEY.fullmatch(path.name)}
     named = {parse_pointer(pointer).key for pointer in core.count_blobs()}
     facts.blobs = len(found)

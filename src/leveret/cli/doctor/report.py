@@ -41,7 +41,7 @@ def parts(found: Examination) -> Iterator[str]:
 def about(found: Examination) -> dict[str, object]:
     """What the directory is."""
     log = found.log
-    open_in = "nobody" if found.holder is None else f"process {found.holder}: figures move while this reads"
+    open_in = "no process" if found.holder is None else f"process {found.holder}: figures move while this reads"
     again = f"a start reads {in_bytes(log.after_checkpoint_bytes)} of the log again ({in_time(log.restored_s)} here)"
     return {
         "directory": found.directory,

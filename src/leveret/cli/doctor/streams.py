@@ -19,7 +19,7 @@ class PartitionFacts:
 
     stream: int
     name: str | None
-    """None: no queue of that number is defined, so nobody owns it."""
+    """None: no queue of that number is defined, so it has no owner."""
     partition: int
     segments: int = 0
     bytes: int = 0

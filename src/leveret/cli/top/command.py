@@ -34,7 +34,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(given: Namespace) -> int:
-    """Show the server until somebody presses q."""
+    """Show the server until the user presses q."""
     sort = TITLES[given.sort]
     view = View(sort=sort, reverse=sort > 0, filter=given.filter)
     with connection.connected(given, vhost=False) as broker:

@@ -1,4 +1,4 @@
-"""What somebody looks at: the column that sorts, the filter, how far he has scrolled; and what keys do to it."""
+"""The view: the column that sorts, the filter, how far it is scrolled; and what keys do to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

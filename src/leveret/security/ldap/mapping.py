@@ -29,7 +29,7 @@ FILE_BYTES_MAX = 1 << 20
 GROUPS_MAX = 1_000
 PERMISSIONS_MAX = 100
 """Of one group, and of one user: they are tried for each name, and forwarded with requests to other nodes."""
-EVERYBODY = "*"
+EVERY_USER = "*"
 FIELDS = frozenset(("dn", "name", "tags", "permissions"))
 PATTERNS = ("configure", "write", "read")
 
@@ -51,7 +51,7 @@ class Group:
 
     def has(self, groups: Collection[Parts], base: Parts | None) -> bool:
         """Whether it is one of the groups of a user."""
-        if self.name == EVERYBODY:
+        if self.name == EVERY_USER:
             return True
         if self.dn is not None:
             return self.dn in groups

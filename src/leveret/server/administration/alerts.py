@@ -32,7 +32,7 @@ class Lasting:
     """What a verb gives, with what is to be done when that lasts: the verb may be run more than once before."""
 
     def __init__(self, result: Any, then: Callable[[], None]) -> None:
-        """Whoever waits for it has made it last."""
+        """The caller that waits for it has made it last."""
         self._result = result
         self._then = then
 
@@ -122,7 +122,7 @@ def silence(
     by: str = OPERATOR,
     name: str | None = None,
 ) -> "dict[str, Any] | Lasting":
-    """Nobody is told about some alerts for a while."""
+    """No notifications are sent about some alerts for a while."""
     now_ms = site.core.now_ms
     given = {"rule": rule, "vhost": vhost, "queue": queue, "until_ms": now_ms + minutes * MINUTE_MS, "why": why}
     begun = begin_silence(book_of(site), given, by, now_ms, name)

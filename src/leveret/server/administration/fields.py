@@ -1,4 +1,4 @@
-"""Fields of a JSON object that somebody else wrote: there, and of the right type, or refused by name."""
+"""Fields of a JSON object from outside: there, and of the right type, or refused by name."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -15,7 +15,7 @@ ENDS: dict[str, Target] = {"earliest": "earliest", "latest": "latest"}
 
 def groups_of(site: Site) -> ConsumerGroups:
     """All groups."""
-    assert isinstance(site.core.streams, StreamStore), "whoever opened the broker gave it streams"
+    assert isinstance(site.core.streams, StreamStore), "a broker is opened with streams"
     return site.core.streams.groups
 
 
@@ -85,7 +85,7 @@ def reset(site: Site, stream: str, name: str, to: str, vhost: str = VHOST) -> di
 
 
 def delete(site: Site, stream: str, name: str, vhost: str = VHOST) -> None:
-    """A group that nobody is in goes."""
+    """Delete a group without members."""
     groups_of(site).delete(vhost, stream, name, site.core.now_ms)
 
 

@@ -143,7 +143,7 @@ def put_alert_rule(site: Site, row: Row) -> None:
 
 
 def put_alert_receiver(site: Site, row: Row) -> None:
-    """Somebody who is told about alerts; secrets are in no file, so that a new one is left out until it has them."""
+    """A receiver of notifications; secrets are in no file, so that a new one is left out until it has them."""
     book_of(site).put_receiver({name: value for name, value in row.items() if name != "vhost"})
 
 

@@ -1,4 +1,6 @@
-"""Verbs on access keys, which sign requests to the port for SQS. A secret is shown once: to whoever makes the key."""
+"""Verbs on access keys, which sign requests to the port for SQS. A secret is shown once: to the operator that makes
+the key.
+"""
 
 from typing import Any
 

@@ -6,7 +6,7 @@ from leveret.server.administration.site import Site, Verb
 
 
 def list_all(site: Site, user: str | None = None, vhost: str | None = None) -> list[dict[str, Any]]:
-    """Permissions, of everybody or of one user, everywhere or in one virtual host."""
+    """Permissions, of all users or of one, everywhere or in one virtual host."""
     rows = [row.shown() for row in site.access.permissions if user in (None, row.user) and vhost in (None, row.vhost)]
     return sorted(rows, key=lambda row: (row["user"], row["vhost"]))
 

@@ -11,7 +11,7 @@ from leveret.security.access import Access
 from leveret.telemetry.audit import Audit
 
 OPERATOR = "(operator)"
-"""Who does things by verbs, to those who read of it: whoever runs the server."""
+"""The name in the audit log for verbs of the operator who runs the server."""
 
 Verb = Callable[..., Any]
 """Takes a Site and arguments by name; gives what is fit for JSON."""

@@ -1,4 +1,4 @@
-"""Verbs on tokens of the REST API. A token is shown once: to whoever adds or rotates it."""
+"""Verbs on tokens of the REST API. A token is shown once: to the operator that adds or rotates it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Verbs on users. Passwords come hashed: nobody here ever sees one."""
+"""Verbs on users. Passwords come hashed: they are never seen here."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,7 +30,7 @@ def add(site: Site, name: str, password_hash: str = NO_PASSWORD, tags: list[str]
 
 
 def delete(site: Site, name: str, force: bool = False) -> None:
-    """A user goes, with his permissions."""
+    """Delete a user, with its permissions."""
     site.access.delete_user(name, force=force)
 
 
