@@ -5,7 +5,7 @@ from leveret.http.management.rules import Rule
 from tests.test_docs import code, table
 
 WORDS = {
-    Rule.OPEN: "everybody",
+    Rule.OPEN: "no login",
     Rule.MANAGEMENT: "management",
     Rule.VHOST: "management in the vhost",
     Rule.MONITORED_VHOST: "management in the vhost, monitoring",

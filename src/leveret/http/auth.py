@@ -102,7 +102,7 @@ class Auth:
         raise _unauthorized("the scheme of the credentials is not known here")
 
     def check_secrecy(self, request: Request) -> None:
-        """Refuse what proves somebody and can be read on its way."""
+        """Refuse credentials that can be read on their way."""
         if not (request.is_local or request.is_encrypted or self._secrets_in_clear):
             raise Refusal(403, "passwords and tokens are taken from other machines by TLS only: use https")
 
@@ -125,7 +125,7 @@ class Auth:
             self._note_failure(PROTOCOL, request.peer.certificate_name, request.peer.host, login)
         if TOKEN_HEADER in request.headers:
             # Our page: without a challenge, on which the browser would ask for a password itself.
-            raise Refusal(401, "nobody is logged in, or the session has ended: log in")
+            raise Refusal(401, "no user is logged in, or the session has ended: log in")
         raise _unauthorized("the request has no credentials" if login is None else "the certificate is of no user")
 
     def certified(self, request: Request) -> Login | None:

@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._continue()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone: nobody waits for an answer any more."""
+        """The socket is gone: no client waits for an answer any more."""
         self._closing = True
         self._pending.clear()
         self._held.clear()
@@ -375,7 +375,9 @@ class Connection(asyncio.Protocol):
             self._current_bytes = 0
 
     async def _stream(self, request: Request, keep_alive: bool, stream: Stream) -> object:
-        """Write an answer in parts; what fails in the middle ends the connection, so that nobody takes it for all."""
+        """Write an answer in parts; what fails in the middle ends the connection, so that no client takes it for
+        all.
+        """
         chunked = stream.length is None and request.version != "1.0"
         keep_alive = keep_alive and (chunked or stream.length is not None)
         length = b"Transfer-Encoding: chunked\r\n" if chunked else b""

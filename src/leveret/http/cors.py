@@ -1,4 +1,4 @@
-"""Lets pages of other origins use a server; nobody gets this who is not named."""
+"""Lets pages of other origins use a server; only origins that are named get this."""
 
 from collections.abc import Awaitable
 from copy import copy

@@ -61,7 +61,7 @@ class Desk:
             poll.end()
 
     def close(self) -> None:
-        """Answer everybody who waits for messages: there are none."""
+        """Answer every request that waits for messages: there are none."""
         for poll in list(self.polls):
             poll.end()
 
@@ -121,7 +121,7 @@ class Desk:
         self.call(self._answer, frame, error)
 
     def _answer(self, frame: int, error: JournalFailed | None) -> None:
-        """Tell everybody who waits for a frame; one who fails at that does not hold up the others."""
+        """Finish every answer that waits for a frame; one that fails at that does not hold up the others."""
         for pending in self._waiting.pop(frame, ()):
             try:
                 pending.finish(error)

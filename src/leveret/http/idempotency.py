@@ -45,16 +45,16 @@ class Idempotency:
         task = asyncio.create_task(self._once(request, key, perform))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
-        # A client that goes does not end it: the answer is remembered for when he asks again.
+        # A client that goes does not end it: the answer is remembered for when it asks again.
         return asyncio.shield(task)
 
     def _ended(self, task: asyncio.Task[Answer]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody may be there any more to hear of it
+            task.exception()  # the client may have gone
 
     async def _once(self, request: Request, key: bytes, perform: Perform) -> Answer:
-        assert request.identity is not None, "a request is somebody's by then"
+        assert request.identity is not None, "a request has an identity by then"
         name = hashed(request.identity.principal.encode(), request.method.encode(), request.target, key)
         digest = hashlib.sha256(request.body).digest()
         mark = _FLYING + digest + secrets.token_bytes(_TOKEN_BYTES)
@@ -97,7 +97,7 @@ def _again(known: bytes, digest: bytes) -> Response:
 
 
 def _head(head: bytes) -> tuple[int, str | None, list[tuple[str, str]]]:
-    """What stands before a body; whoever can write to Redis must not be able to say what headers cannot."""
+    """What stands before a body; a writer to Redis must not be able to say what headers cannot."""
     try:
         status, content_type, headers = json.loads(head)
         found = [(name, value) for name, value in headers]

@@ -28,14 +28,14 @@ class Pending(Generic[T]):
         self.done = False
 
     def add_done_callback(self, listener: Callable[[Pending[T]], object]) -> None:
-        """Tell somebody when it is good."""
+        """Call a listener when it is good."""
         assert self._listener is None, "one waits for it"
         self._listener = listener
         if self.done:
             listener(self)
 
     def cancel(self) -> None:
-        """Nobody waits for it any more."""
+        """It is not waited for any more."""
         self._cancelled = self.done = True
         self._listener = None
 
@@ -50,7 +50,7 @@ class Pending(Generic[T]):
     # As of a future
 
     def cancelled(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether it is not waited for any more."""
         return self._cancelled
 
     def exception(self) -> Exception | None:

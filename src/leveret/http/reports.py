@@ -1,6 +1,6 @@
 """Reports of the pipeline as files: a directory in which each report has a directory of its own.
 
-reports_dir/NAME/index.html         the page; whoever may write there decides what it says, so browsers run none of it
+reports_dir/NAME/index.html         the page; its writer decides what it says, so browsers run none of it
 reports_dir/NAME/summary.txt        the same for a terminal
 """
 
@@ -22,7 +22,7 @@ class Reports:
     """The reports in a directory; without one there are none. Reads files: not for the event loop."""
 
     def __init__(self, folder: str | None) -> None:
-        """Look there whenever somebody asks."""
+        """Look there at each request."""
         self._folder = None if folder is None else Path(folder)
 
     @property

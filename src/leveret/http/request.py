@@ -1,4 +1,4 @@
-"""A request as handlers see it: what was sent, decoded only where somebody asks."""
+"""A request as handlers see it: what was sent, decoded only where asked for."""
 
 import re
 import secrets
@@ -161,7 +161,7 @@ class Request:
 
 
 def parse_fields(data: bytes, what: str) -> dict[str, str]:
-    """Fields of a query or a form; each may be given once, since nobody could say which of two counts."""
+    """Fields of a query or a form; each may be given once, since it would be unclear which of two counts."""
     if not data:
         return {}
     try:

@@ -81,7 +81,7 @@ def status_line(status: int) -> bytes:
 
 
 def field_lines(content_type: str | None, headers: Headers) -> bytes:
-    """Headers as bytes. A line break in one would be the end of it and the begin of another, which nobody meant."""
+    """Headers as bytes. A line break in one would be the end of it and the begin of another, which is never meant."""
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if content_type is not None:
         lines = f"Content-Type: {content_type}\r\n{lines}"

@@ -112,7 +112,7 @@ class HttpServer:
     def _opened(self, connection: Connection, client: socket.socket, opening: asyncio.Task[None]) -> None:
         """A connection is open or never will be, perhaps because it was closed before its turn came.
 
-        If that was while the loop opened it, the loop gives up its transport and tells nobody.
+        If that was while the loop opened it, the loop gives up its transport and does not report it.
         """
         if opening.cancelled() or not connection.opened:
             connection.abort()

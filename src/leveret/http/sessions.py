@@ -51,7 +51,7 @@ PORT_CHARS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who has logged in."""
+    """A user who has logged in."""
 
     identity: Identity
     token: str
@@ -71,7 +71,7 @@ class Session:
 
 
 class Sessions:
-    """Everybody who has logged in: cookies are proof of it, and nothing is kept but what they cannot say."""
+    """All users who have logged in: cookies are proof of it, and nothing is kept but what they cannot say."""
 
     def __init__(self, users: Users, clock: Clock, keys: tuple[bytes, ...] = ()) -> None:
         """Take cookies that are signed by one of the keys; without any, by one that only this process has."""

@@ -19,13 +19,13 @@ class Throttle:
     """How often one may ask, over all ports together; without a limit, as often as one likes."""
 
     def __init__(self, limit: RateLimit | None, clock: Clock) -> None:
-        """Nobody has asked yet."""
+        """No client has asked yet."""
         self._limit = limit
         self._clock = clock
         self.refused = 0
 
     def admit(self, host: str, user: str | None) -> None:
-        """Refuse one request too many: of a user, if he is known by then, or of an address."""
+        """Refuse one request too many: of a user, if it is known by then, or of an address."""
         if self._limit is None:
             return
         wait_ms = self._limit.take(_origin(host) if user is None else f"user {user}", self._clock.now_ms())

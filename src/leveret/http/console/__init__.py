@@ -1,1 +1,1 @@
-"""The web page for operators: its files, and the login of whoever opens it."""
+"""The web page for operators: its files, and the login of the user who opens it."""

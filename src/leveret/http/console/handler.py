@@ -13,7 +13,7 @@ OUTSIDE = (b"/", b"/console")
 
 
 class Console:
-    """Serves the page to whoever can log in, and the way to log in to everybody."""
+    """Serves the page to users who can log in, and the login to every client."""
 
     def __init__(self, login: Login) -> None:
         """Read the files."""

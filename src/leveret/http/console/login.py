@@ -1,4 +1,4 @@
-"""/console/session: who is logged in, logging in and out; /console/rights: what he may do with an object."""
+"""/console/session: who is logged in, logging in and out; /console/rights: what the user may do with an object."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class Login:
         }
 
     def look(self, request: Request) -> Answer:
-        """Who is logged in; nobody is an answer too, which the page asks for when it is opened."""
+        """Who is logged in; no user is an answer too, which the page asks for when it is opened."""
         session = self._auth.sessions.find(request)
         if session is None:
             return self._certified(request)
-        # Whoever else takes the cookie knows by it that the session was used.
+        # Every other part that takes the cookie knows by it that the session was used.
         renewed = cookie_line(self._auth.sessions.cookie_of(session), request)
         return json_response(self._shown(session), 200, (renewed, *NO_STORE))
 
@@ -135,7 +135,7 @@ class Login:
         """Which accesses the user has to a queue or an exchange."""
         identity = self._auth.sessions.identify(request)
         if identity is None:
-            raise Refusal(401, "nobody is logged in, or the session has ended: log in")
+            raise Refusal(401, "no user is logged in, or the session has ended: log in")
         vhost, kind, name = (request.parameters[each] for each in ("vhost", "kind", "name"))
         if kind == "queue":
             resource = Resource("queue", name)
@@ -156,4 +156,4 @@ class Login:
 
 
 async def _tell_nobody(session: Session) -> None:
-    """A single server has nobody to tell."""
+    """A single server has no other node to tell."""

@@ -18,7 +18,7 @@ from leveret.http.management.site import Row
 from leveret.http.router import Answer
 
 TOLD = frozenset(("unit", "changed", "place", "problem", "waiting"))
-"""What only answers have: whoever sends one back with something changed need not take it out."""
+"""What only answers have: a client that sends one back with something changed need not take it out."""
 PATTERN = re.compile(r"[*?\[]")
 EVENTS = 100
 EVENTS_MAX = 1_000
@@ -140,7 +140,7 @@ def check_place(call: Call, vhost: object) -> None:
     if has(call, ADMINISTRATORS):
         return
     if not isinstance(vhost, str) or PATTERN.search(vhost) or not enters(call, vhost):
-        raise NotAuthorised("User not authorised to silence that: name a virtual host that he may enter")
+        raise NotAuthorised("User not authorised to silence that: name a virtual host that you may enter")
 
 
 # Receivers
@@ -167,7 +167,7 @@ def put_receiver(call: Call) -> Answer | Awaitable[Answer]:
 
 
 def delete_receiver(call: Call) -> Answer | Awaitable[Answer]:
-    """Tell somebody nothing any more."""
+    """Delete a receiver."""
 
     return delete(call, "receiver", call.site.alerts.book.delete_receiver)
 

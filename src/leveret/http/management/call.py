@@ -29,7 +29,7 @@ NAMES: dict[type, str] = {bool: "boolean", int: "int", str: "string", dict: "obj
 
 
 class Call:
-    """A request of somebody who is known, unless the endpoint is open to everybody."""
+    """A request of a known user, unless the endpoint needs no login."""
 
     def __init__(self, request: Request, site: Site) -> None:
         """Nothing is checked yet."""
@@ -39,12 +39,12 @@ class Call:
     @property
     def identity(self) -> Identity:
         """Who asks."""
-        assert self.request.identity is not None, "only endpoints that are open to everybody are asked by nobody"
+        assert self.request.identity is not None, "only endpoints without a login are asked without an identity"
         return self.request.identity
 
     @property
     def user(self) -> str:
-        """His name."""
+        """The user's name."""
         return self.identity.user
 
     def named(self, name: str) -> str:

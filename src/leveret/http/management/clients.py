@@ -1,4 +1,4 @@
-"""Connections, channels and consumers: who is there, and how to send somebody away."""
+"""Connections, channels and consumers: who is there, and how to close a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that somebody takes by hand, to look at them or to have them."""
+"""Messages that an operator takes by hand, to look at them or to have them."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _row(taken: Taken, body: bytes, encoding: str, truncate: int | None) -> dict
 
 
 def _encoded(data: bytes, encoding: str) -> tuple[str, str]:
-    """Text if it is some and nobody wants base64."""
+    """Text if it is some and base64 was not asked for."""
     if encoding == "auto":
         try:
             return data.decode(), "string"

@@ -1,4 +1,4 @@
-"""Messages that somebody has and has not settled, and who that is; RabbitMQ only counts them."""
+"""Unacked messages, and who holds them; RabbitMQ only counts them."""
 
 from __future__ import annotations
 

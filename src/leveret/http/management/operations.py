@@ -16,7 +16,7 @@ def cluster_of(call: Call) -> Cluster:
 
 
 async def status(call: Call) -> Answer:
-    """Who is there, and who has which shard; on a single server nobody."""
+    """Who is there, and who has which shard; on a single server none."""
     if call.site.cluster is None:
         nothing: dict[str, list[object]] = {name: [] for name in ("members", "groups", "shards", "doubts")}
         return answer({"cluster": None, "node": call.site.process.node, **nothing})

@@ -14,7 +14,7 @@ from leveret.http.router import Answer
 
 
 def rows(call: Call, user: str | None = None, vhost: str | None = None) -> list[Row]:
-    """Permissions, of everybody or of one user, everywhere or in one virtual host."""
+    """Permissions, of all users or of one, everywhere or in one virtual host."""
     found = call.site.access.permissions
     chosen = [row.shown() for row in found if user in (None, row.user) and vhost in (None, row.vhost)]
     return sorted(chosen, key=lambda row: (row["vhost"], row["user"]))
@@ -28,7 +28,7 @@ def topic_rows(call: Call, user: str | None = None, vhost: str | None = None) ->
 
 
 def list_all(call: Call) -> Answer | Awaitable[Answer]:
-    """Everybody's."""
+    """Of all users."""
     return listed(call, rows(call))
 
 
@@ -95,7 +95,7 @@ def _owner(call: Call, core: Broker) -> tuple[str, str]:
 
 
 def list_all_topics(call: Call) -> Answer | Awaitable[Answer]:
-    """Everybody's, on keys."""
+    """Of all users, on keys."""
     return listed(call, topic_rows(call))
 
 

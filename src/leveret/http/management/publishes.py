@@ -1,4 +1,4 @@
-"""A message that somebody publishes by hand."""
+"""A message that an operator publishes by hand."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _refused_by_http(error: Refusal) -> Response:
 
 
 def answer(value: object, status: int = 200, headers: Headers = ()) -> Response:
-    """An answer in JSON that nobody keeps."""
+    """An answer in JSON that is not cached."""
     return json_response(value, status, (*NO_CACHE, *headers))
 
 

@@ -20,7 +20,7 @@ KEYS_MAX = 5  # of one edge that are told
 
 
 class Edge(NamedTuple):
-    """Whoever hands messages on, and who gets them."""
+    """The object that hands messages on, and the one that gets them."""
 
     source: str
     source_type: str

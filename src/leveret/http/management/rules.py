@@ -1,6 +1,6 @@
 """Who may ask what: a rule for each endpoint, in the words of RabbitMQ.
 
-An administrator may do what monitors and policymakers may, and those what everybody with the tag management may.
+An administrator may do what monitors and policymakers may, and those what all users with the tag management may.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ class Rule(Enum):
     """Who may use an endpoint."""
 
     OPEN = auto()
-    """Everybody, without a login."""
+    """All clients, without a login."""
     MANAGEMENT = auto()
-    """Whoever may use the API at all; lists show what he may see."""
+    """Users that may use the API at all; lists show what each may see."""
     VHOST = auto()
     """Who may enter the virtual host; administrators need not."""
     MONITORED_VHOST = auto()
@@ -104,6 +104,6 @@ CHECKS: dict[Rule, Callable[[Call], None]] = {
 
 
 def check_own(call: Call, owner: str) -> None:
-    """Refuse who asks about somebody else's connection without being a monitor."""
+    """Refuse a user that asks about another user's connection without being a monitor."""
     if owner != call.user and not has(call, MONITORS):
         raise NotAuthorised("User not authorised to access object")

@@ -1,6 +1,6 @@
 """What the management API works on: the broker, who may use it, its clients, and the facts of the process.
 
-Clients and definitions belong to parts that HTTP does not import; whoever starts the server joins them here.
+Clients and definitions belong to parts that HTTP does not import; the start of the server joins them here.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -67,7 +67,7 @@ class Clients(Protocol):
         """The consumers of a queue."""
 
     def holder(self, consumer: object) -> Row | None:
-        """Who a consumer of the core is; None: nobody of ours."""
+        """Who a consumer of the core is; None: none of these."""
 
     def counts(self) -> dict[str, int]:
         """How many there are of each."""
@@ -100,7 +100,7 @@ class Nodes(Protocol):
         """The shard of a queue."""
 
     def owner_of(self, home: str) -> str | None:
-        """The node that has a shard; None: nobody does now."""
+        """The node that has a shard; None: no node does now."""
 
     def vanishing(self, vhost: str, queue: str) -> Awaitable[None] | None:
         """When the copy knows whether a queue is there, that may just have gone by itself; None: it does."""
@@ -184,7 +184,7 @@ class Process:
     budgets: Sequence[Admission] = ()
     """Of connections, for each protocol."""
     cluster: str = "leveret"
-    """What the cluster is called as long as nobody calls it otherwise."""
+    """What the cluster is called unless it is named otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

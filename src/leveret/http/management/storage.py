@@ -57,7 +57,7 @@ def _streams(guards: Sequence[Guard]) -> Row:
 
 
 def versions(product: str) -> dict[str, str]:
-    """What whoever reports a problem is asked for."""
+    """What a report of a problem should have."""
     return {
         "Leveret": product,
         "Python": platform.python_version(),

@@ -23,7 +23,7 @@ USERS_MAX = 1_000  # that one request deletes
 
 
 def shown(user: User) -> Row:
-    """A user, with what is needed to check his password elsewhere."""
+    """A user, with what is needed to check the password elsewhere."""
     kept, stored = user.to_dict(), user.password_hash
     scheme = passwords.scheme_of(stored) if stored else passwords.SHA256
     hashed = {"hashing_algorithm": scheme, **passwords.exported(stored)}
@@ -88,7 +88,7 @@ def _put(call: Call, name: str, stored: str) -> Answer | Awaitable[Answer]:
 
 
 def delete(call: Call) -> Answer | Awaitable[Answer]:
-    """Forget a user and his permissions."""
+    """Forget a user and its permissions."""
 
     def remove(core: Broker) -> Answer:
         call.site.access.delete_user(find(call).name)

@@ -24,7 +24,7 @@ def link_bytes(part: dict[str, Any]) -> Told:
 
 CLUSTER = (
     of_node("shards", "gauge", "Shards that this node has", lambda p: p["shards"]),
-    of_node("shards_vacant", "gauge", "Shards that nobody has, as this node sees it", lambda p: p["vacant"]),
+    of_node("shards_vacant", "gauge", "Shards without an owner, as this node sees it", lambda p: p["vacant"]),
     of_node("takeovers_total", "counter", "Shards that this node has taken over", lambda p: p["takeovers"]),
     of_node("takeovers_failed_total", "counter", "Shards that it could not take", lambda p: p["takeovers_failed"]),
     of_node(

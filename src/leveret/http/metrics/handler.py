@@ -1,7 +1,7 @@
 """The handler of /metrics: who may scrape, what, and in which format.
 
-Whoever is on this machine needs no login; others need the tag `monitoring` or `administrator`, unless `metrics_public`
-says that everybody may. What came through a proxy does not count as from this machine.
+A client on this machine needs no login; others need the tag `monitoring` or `administrator`, unless `metrics_public`
+says that all may. What came through a proxy does not count as from this machine.
 """
 
 from collections.abc import Awaitable, Callable

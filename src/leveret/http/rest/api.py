@@ -47,7 +47,7 @@ OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js", b"/docs/do
 
 def audit(call: Call) -> Answer:
     """The last administrative acts."""
-    assert call.audit is not None, "whoever is asked by clients has one"
+    assert call.audit is not None, "an API for clients has one"
     return json_response({"acts": call.audit.recent(call.query.get("limit", ACTS), call.query.get("kind"))})
 
 
@@ -91,7 +91,7 @@ class RestApi:
         sinks: Sinks | None,
         idempotency: Idempotency | None,
     ) -> None:
-        """Use what the server has; without an audit somebody else notes what is done, and so with keys of requests."""
+        """Use what the server has; without an audit another part notes what is done, and so with keys of requests."""
         self._desk = desk
         self._access = access
         self._audit = audit
@@ -121,7 +121,7 @@ class RestApi:
         """Check a request and do what it asks for."""
         identity = request.identity
         if identity is None:
-            raise Refusal(401, "nobody is logged in: send credentials")
+            raise Refusal(401, "no user is logged in: send credentials")
         call = Call(self._desk, self._access, self._audit, self._scans, self._sinks, request, identity)
         if operation.audited and self._audit is not None:
             return self._audited(self._audit, operation, call)

@@ -206,7 +206,7 @@ OPERATIONS = (
         Need("write", "exchange"),
         {
             201: ("It is on the disk.", {"type": "object"}),
-            200: ("No queue is bound that it matches: nobody has it.", {"type": "object"}),
+            200: ("No queue is bound that it matches: it was dropped.", {"type": "object"}),
         },
         body=Record("A message.", {**MESSAGE_FIELDS, "routing_key": Name("Which queues get it.", 0)}, BODIES),
         headers=KEY_HELP,

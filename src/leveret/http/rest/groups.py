@@ -223,7 +223,7 @@ OPERATIONS = (
         {201: ("It is made.", _GROUP), 200: ("It is there.", _GROUP)},
     ),
     Operation("GET", _PATH, "Look at a group: members, offsets and lag", get, _READ, {200: ("The group.", _GROUP)}),
-    Operation("DELETE", _PATH, "Forget a group that nobody is in", delete, _CONFIGURE, DONE, audited=True),
+    Operation("DELETE", _PATH, "Forget a group without members", delete, _CONFIGURE, DONE, audited=True),
     Operation(
         "POST",
         f"{_PATH}/reset",

@@ -109,7 +109,7 @@ class Scans:
     def _done(self, work: asyncio.Future[Any]) -> None:
         self._running -= 1
         if not work.cancelled():
-            work.exception()  # nobody may be there any more to hear of it
+            work.exception()  # the client may have gone
 
 
 class Call:

@@ -44,7 +44,7 @@ RECORD = Record(
     {
         **{name: MESSAGE_FIELDS[name] for name in ("payload", "payload_base64", "attributes", "headers")},
         "key": Text("Records with the same key are in the same partition, in their order.", SHORT_CHARS_MAX, 1),
-        "producer": Text("Who numbers his records, so that none is there twice.", SHORT_CHARS_MAX, 1),
+        "producer": Text("The producer that numbers its records, so that none is there twice.", SHORT_CHARS_MAX, 1),
         "sequence": Whole("The number of the record; each one is higher than the one before.", 0, OFFSET_MAX),
         "filter": Text("A value that readers can ask for.", SHORT_CHARS_MAX, 1),
     },

@@ -61,7 +61,7 @@ MESSAGE_FIELDS: dict[str, Field] = {
     "payload": Field("The body: anything that JSON can say."),
     "payload_base64": Text("The body as bytes, in place of payload.", BODY_CHARS_MAX, pattern=BASE64),
     "priority": Whole("Higher ones are received first.", 1, PRIORITY_MAX),
-    "delay_seconds": Number("How long nobody can receive it; default: as the queue says.", 0, SECONDS_MAX),
+    "delay_seconds": Number("How long it cannot be received; default: as the queue says.", 0, SECONDS_MAX),
     "ttl_seconds": Number("After this time it expires.", 0, SECONDS_MAX),
     "group_id": Text("Messages of a group are received one after the other.", NAME_CHARS_MAX, 1),
     "idempotency_key": Text("The same as the header Idempotency-Key, which it replaces.", NAME_CHARS_MAX, 1),

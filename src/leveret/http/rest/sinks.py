@@ -70,7 +70,7 @@ def _sinks(call: Call) -> Sinks:
 
 
 def sink_of(call: Call) -> Sink:
-    """The sink that the path names: everybody has his own."""
+    """The sink that the path names: each user has its own."""
     return Sink(call.vhost, call.owner, call.parameters["sink"])
 
 

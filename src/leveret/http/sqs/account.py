@@ -34,7 +34,7 @@ class Account:
         self.tasks = MoveTasks(self.guard, self.everywhere, desk)
         self.deleted = Deleted(self.core, settings.vhost)
         self.alarm: str | None = None
-        """What the server is short of; nobody sends then."""
+        """What the server is short of; no client may send then."""
 
     def now_ms(self) -> int:
         """The time."""

@@ -1,4 +1,4 @@
-"""Receives that may be repeated: whoever did not hear the answer gets the same messages again, for five minutes."""
+"""Receives that may be repeated: a client that lost the answer gets the same messages again, for five minutes."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def may_see(call: Call, queue: SqsQueue) -> bool:
 
 
 def denied(call: Call, action: str, resource: str) -> SqsError:
-    """The refusal of somebody who may not."""
+    """The refusal of a caller that may not."""
     return SqsError("AccessDenied", user=call.caller.arn, action=action.lower(), resource=resource)
 
 

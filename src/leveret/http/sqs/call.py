@@ -52,7 +52,7 @@ class Call:
         caller: Caller,
         request: Request,
     ) -> None:
-        """A call of somebody by a request."""
+        """A call by a request."""
         self.account = account
         self.wire = wire
         self.request_id = request_id
@@ -76,7 +76,7 @@ class Call:
 
     def answer_text(self, text: bytes) -> Response:
         """The answer with a result in JSON."""
-        assert self.wire.answer_text is not None, "whoever made the text has asked for the protocol"
+        assert self.wire.answer_text is not None, "text is made only for that protocol"
         return self.wire.answer_text(text, self.request_id)
 
     def queue(self) -> SqsQueue:

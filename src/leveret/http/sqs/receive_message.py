@@ -68,7 +68,9 @@ def _answer(call: Call, queue: SqsQueue, what: Wanted, taken: list[Message]) -> 
 
 
 def _over_limit(call: Call, queue: SqsQueue, wait_s: int) -> Response:
-    """Nothing more can be taken: whoever does not wait is told so, the others and those of FIFO queues get nothing."""
+    """Nothing more can be taken: a client that does not wait is told so, the others and those of FIFO queues get
+    nothing.
+    """
     if queue.fifo or wait_s:
         return call.answer({})
     raise SqsError("OverLimit", f"Too many messages in flight for the queue {queue.name}: delete some first.")

@@ -169,7 +169,7 @@ class Service:
         return Caller(user, self._nobody if user is None else self._account.settings.user_arn(user), host, tls)
 
     def _admit(self, request: Request) -> Caller:
-        """Who sent a request, unless he sends too many."""
+        """Who sent a request, unless it sends too many."""
         if self._throttle is None:
             identity, peer = request.identity, request.peer
             return self._known_caller(None if identity is None else identity.user, peer.host, peer.tls)

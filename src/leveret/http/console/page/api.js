@@ -65,7 +65,7 @@ export async function ask(method, path, body, signal) {
   const text = await answer.text();
   const told = text && answer.headers.get("Content-Type")?.includes("json") ? JSON.parse(text) : null;
   if (answer.ok) return told;
-  // The management API says 401 with another word to somebody who is known and may not.
+  // The management API says 401 with another word to a known user who may not.
   if (answer.status === 401 && told?.error !== "not_authorised") dispatchEvent(new Event("session-ended"));
   throw new Refused(answer.status, told?.detail ?? told?.reason ?? `The broker answered ${answer.status}.`);
 }

@@ -7,7 +7,7 @@ import { here, match } from "./router.js";
 import { forget, hasTag, logOut, recall, renew, who } from "./session.js";
 import { warn } from "./toast.js";
 
-const RENEW_MS = 600_000; // well within the hour after which a session ends that nobody uses
+const RENEW_MS = 600_000; // well within the hour after which an unused session ends
 const app = document.getElementById("app");
 let leaving = new AbortController();
 let main = null;

@@ -54,7 +54,7 @@ export function span(seconds) {
   return more ? `${whole} ${name} ${more} ${rest[1]}` : `${whole} ${name}`;
 }
 
-/** A time of day with its date, in the zone of whoever looks. */
+/** A time of day with its date, in the zone of the user. */
 export function time(value) {
   return value === null || value === undefined ? "–" : new Date(value).toLocaleString("sv-SE");
 }

@@ -17,7 +17,7 @@ export function homeOf(query) {
   return homes.includes("/") ? "/" : (homes[0] ?? null);
 }
 
-/** A page for somebody who may enter none. */
+/** A page for a user who may enter none. */
 export function homeless(root, title) {
   root.append(heading(title), h("p", {}, "Your user may enter no virtual host: ask an administrator."));
 }

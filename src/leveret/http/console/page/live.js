@@ -1,4 +1,4 @@
-// Pages that stay true: what they show is asked for again and again while somebody looks at it.
+// Pages that stay true: what they show is asked for again and again while the page is visible.
 
 import { Refused, takeLacking } from "./api.js";
 

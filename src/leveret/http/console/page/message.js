@@ -1,4 +1,4 @@
-// A message that somebody looks at: a line, and behind it everything that it carries.
+// A message as it is shown: a line, and behind it everything that it carries.
 
 import { bodyView, bytesOf, previewOf } from "./body.js";
 import { h } from "./dom.js";

@@ -1,8 +1,8 @@
-// Who is logged in, and what he may do. The server refuses all the same: this only hides what would be refused.
+// Who is logged in, and what the user may do. The server refuses all the same: this only hides what would be refused.
 
 import { ask, segment, useToken } from "./api.js";
 
-const NOBODY = { user: null, tags: [], vhosts: [], makes_in: [], cluster: null, oauth: null };
+const NO_USER = { user: null, tags: [], vhosts: [], makes_in: [], cluster: null, oauth: null };
 const INCLUDED = {
   administrator: ["administrator", "monitoring", "policymaker", "management"],
   monitoring: ["monitoring", "management"],
@@ -10,17 +10,17 @@ const INCLUDED = {
   management: ["management"],
 };
 
-let known = NOBODY;
+let known = NO_USER;
 
 /** Keep what the server says of a session. */
 function keep(told) {
-  known = told?.user ? told : { ...NOBODY, oauth: told?.oauth ?? known.oauth };
+  known = told?.user ? told : { ...NO_USER, oauth: told?.oauth ?? known.oauth };
   useToken(known.token);
   return known;
 }
 
 /**
- * Who is logged in; `user` is null if nobody is.
+ * Who is logged in; `user` is null if no user is.
  * @returns {{user: string | null, tags: string[], vhosts: string[], makes_in: string[], cluster: string | null,
  *   oauth?: {label: string, path: string} | null}} `makes_in`: virtual hosts in which the user may make something;
  *   `cluster`: that of the server; `oauth`: the provider at which one can log in
@@ -34,7 +34,7 @@ export async function recall() {
   return keep(await ask("GET", "/console/session"));
 }
 
-/** Have the session go on while somebody looks; tells the page when it has ended. */
+/** Have the session go on while the page is visible; tells the page when it has ended. */
 export async function renew() {
   if (!known.user || document.visibilityState === "hidden") return;
   const told = await ask("GET", "/console/session").catch(() => known);
@@ -62,7 +62,7 @@ export function forget() {
 }
 
 /**
- * Whether whoever is logged in has a tag, or one that includes it.
+ * Whether the user has a tag, or one that includes it.
  * @param {"administrator" | "monitoring" | "policymaker" | "management"} tag
  */
 export function hasTag(tag) {

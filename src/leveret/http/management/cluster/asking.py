@@ -1,4 +1,4 @@
-"""Questions to shards and nodes in the name of whoever asks, and what they answer, as values."""
+"""Questions to shards and nodes in the name of the user that asks, and what they answer, as values."""
 
 from __future__ import annotations
 

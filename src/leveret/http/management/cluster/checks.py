@@ -32,7 +32,7 @@ async def alarms(call: Call) -> Answer:
 
 
 def virtual_hosts(call: Call) -> Answer:
-    """Whether somebody has every shard: the queues of one that nobody has are in no virtual host."""
+    """Whether every shard has an owner: the queues of one without are in no virtual host."""
     nodes = nodes_of(call)
     vacant = [home for home in nodes.homes() if nodes.owner_of(home) is None]
     return failed("Shards without an owner", shards=vacant) if vacant else ok()
@@ -74,7 +74,7 @@ def readable(queue: Queue) -> str:
 
 
 def quorum_critical(call: Call) -> Answer:
-    """Whether the shards of this node would have nobody to go to."""
+    """Whether the shards of this node would have no node to go to."""
     nodes = nodes_of(call)
     if len(nodes.names) == 1:
         return ok(reason=SINGLE)

@@ -57,7 +57,7 @@ async def list_consumers(call: Call) -> Answer:
 
 
 async def first_found(call: Call) -> Answer:
-    """The answer of the node that knows what the path names; if nobody does, what this one says."""
+    """The answer of the node that knows what the path names; if none does, what this one says."""
     nodes = nodes_of(call)
     answers = await nodes.everywhere(call.request)
     found = next((each for each in answers.values() if each.status < REFUSED), None) or answers.get(nodes.name)

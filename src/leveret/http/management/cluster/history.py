@@ -39,7 +39,7 @@ async def list_events(call: Call) -> Answer:
 
 
 async def list_receivers(call: Call) -> Answer:
-    """Who is told: what waits for him on all nodes, and why one of them could not reach him."""
+    """Receivers: what waits for each on all nodes, and why one of them could not reach it."""
     told = await ask_nodes(call, request_like(call, call.request.raw_path))
     if told.refusal is not None:
         return told.refusal

@@ -161,7 +161,7 @@ def ask(call: Call) -> Answer | Awaitable[Answer]:
 
 
 def ask_unlocked(call: Call) -> Answer | Awaitable[Answer]:
-    """The same for what nobody may do to the exclusive queues of others."""
+    """The same for what no client may do to the exclusive queues of others."""
     return nodes_of(call).ask(home_of(call, unlocked=True), call.request)
 
 

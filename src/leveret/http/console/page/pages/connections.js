@@ -1,4 +1,4 @@
-// Who is connected: everybody to monitors, one's own connections to others.
+// Who is connected: all connections to monitors, one's own connections to others.
 
 import { h } from "../dom.js";
 import { badge } from "../figures.js";

@@ -14,7 +14,7 @@ import { discard, inWords, redrive } from "./dead-letters/actions.js";
 import { sampleOf } from "./dead-letters/sample.js";
 
 const EVERY_MS = 15_000; // the server looks at many messages for an answer
-/** Reasons that are nobody's fault: time or room was short. */
+/** Reasons that are no consumer's fault: time or room was short. */
 const SHORTAGES = new Set(["expired", "maxlen"]);
 
 function keyOf(row) {

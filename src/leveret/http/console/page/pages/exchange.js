@@ -15,7 +15,7 @@ import { probeForm } from "./exchange/probe.js";
 import { BINDINGS_MAX, routing } from "./exchange/routing.js";
 import { DEFAULT, flagsOf } from "./exchanges.js";
 
-// To the default exchange every queue is bound by its name, and nobody can change that.
+// To the default exchange every queue is bound by its name, and that cannot be changed.
 const NOTHING = { configure: false, write: false, read: false };
 
 /** Show the page. */
@@ -80,7 +80,7 @@ function settings(row) {
 async function remove({ name, path }) {
   const done = await confirm({
     title: `Delete ${name}?`,
-    text: "The exchange and its bindings are deleted; whoever publishes to it is refused. This cannot be undone.",
+    text: "The exchange and its bindings are deleted; publishes to it are refused. This cannot be undone.",
     action: "Delete",
     word: name,
     submit: () => management.delete(path),

@@ -41,8 +41,8 @@ function elsewhere() {
 /**
  * Show the login in place of everything else.
  * @param {HTMLElement} app
- * @param {() => Promise<void>} done called when somebody is logged in
- * @param {string} [reason] why he has to
+ * @param {() => Promise<void>} done called when a user is logged in
+ * @param {string} [reason] why that is needed
  */
 export function showLogin(app, done, reason = "") {
   const form = formOf({

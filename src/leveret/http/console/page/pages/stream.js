@@ -98,7 +98,7 @@ function membersOf({ members }) {
   const rows = Object.entries(members).map(([name, partitions]) =>
     h("li", {}, name, h("span", { class: "soft" }, ` partitions ${partitions.join(", ") || "none"}`)),
   );
-  return rows.length ? h("ul", { class: "plain" }, rows) : h("span", { class: "soft" }, "nobody");
+  return rows.length ? h("ul", { class: "plain" }, rows) : h("span", { class: "soft" }, "no members");
 }
 
 /** How far groups are behind, beside the one that is furthest; those that have read everything are left out. */

@@ -161,7 +161,7 @@ async function remove(title, text, verb, id, again) {
 }
 
 function revoke({ id, label }, again) {
-  return remove(`Delete token ${label || id}?`, "Whoever uses it is refused at once.", "tokens.revoke", id, again);
+  return remove(`Delete token ${label || id}?`, "Clients that use it are refused at once.", "tokens.revoke", id, again);
 }
 
 function deleteKey({ id }, again) {

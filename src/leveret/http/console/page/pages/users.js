@@ -65,7 +65,7 @@ function make() {
     title: "New user",
     fields: [
       { name: "name", label: "Name", required: true },
-      ...userFields([], "Without one, nobody can log in by it."),
+      ...userFields([], "Without one, the user cannot log in by password."),
     ],
     action: "Make user",
     submit: async ({ name, password, tags }) => {
@@ -78,7 +78,7 @@ function make() {
   });
 }
 
-/** The server would change a user who is there, and his password with it. */
+/** The server would change a user who is there, and the password with it. */
 async function refuseKnown(path, name) {
   const known = await management.get(path).catch((error) => {
     if (error.status !== 404) throw error;

@@ -39,7 +39,7 @@ export async function show({ root, params, signal }) {
     caption: "Permissions",
     columns: PERMISSIONS,
     key: (row) => row.user,
-    empty: "Nobody may enter it.",
+    empty: "No user may enter it.",
   });
   const back = h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: to("vhosts") }, "Virtual hosts"));
   const buttons = [

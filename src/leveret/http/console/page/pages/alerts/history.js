@@ -1,4 +1,4 @@
-// What happened to alerts, the newest first: they began and ended, somebody was told or was not, silences.
+// What happened to alerts, the newest first: they began and ended, receivers were told or were not, silences.
 
 import { badge } from "../../figures.js";
 import { time } from "../../format.js";

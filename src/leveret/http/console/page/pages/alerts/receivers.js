@@ -76,7 +76,7 @@ export function receiversTable(again) {
     caption: "Receivers",
     columns: hasTag("administrator") ? [...columns, actions] : columns,
     key: (row) => row.name,
-    empty: "There are none: alerts are shown here, and nobody is told.",
+    empty: "There are none: alerts are shown here, and no notification is sent.",
   });
 }
 

@@ -78,7 +78,7 @@ export async function editRule(again, row = EMPTY) {
         type: "number",
         value: row.for_s,
         attributes: { min: 0 },
-        help: "What is shorter is nobody's concern.",
+        help: "What is shorter is no alert.",
       },
       { name: "severity", label: "Severity", type: "select", options: SEVERITIES, value: row.severity },
       { name: "queue", label: "Queues", value: row.queue, help },

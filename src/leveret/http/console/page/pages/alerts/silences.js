@@ -41,7 +41,7 @@ export async function silence(again, alert = { rule: "*", vhost: "*", queue: "*"
   const help = "A name, or a pattern: * is any text.";
   const done = await askFor({
     title: "New silence",
-    text: "What it is about is still shown here, but nobody is told.",
+    text: "What it is about is still shown here, but no notification is sent.",
     fields: [
       { name: "rule", label: "Rule", value: alert.rule, required: true, help },
       { name: "queue", label: "Queue", value: alert.queue, required: true, help },

@@ -13,7 +13,7 @@ import { say } from "../../toast.js";
 const STATES = { active: "good", vacant: "bad", unreachable: "bad" };
 const COLUMNS = [
   { label: "Shard", numeric: true, narrow: true, show: (row) => String(row.shard) },
-  { label: "Owner", show: (row) => (row.owner ? h("a", { href: to("nodes", row.owner) }, row.owner) : "nobody") },
+  { label: "Owner", show: (row) => (row.owner ? h("a", { href: to("nodes", row.owner) }, row.owner) : "none") },
   { label: "State", show: (row) => badge(row.state, STATES[row.state] ?? "warn") },
   { label: "Queues", numeric: true, optional: true, show: (row) => count(row.queues) },
   { label: "Group", numeric: true, show: (row) => groupName(row.group) },

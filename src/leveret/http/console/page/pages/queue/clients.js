@@ -30,13 +30,13 @@ export function clientsTab(subject) {
     caption: "Consumers",
     columns: CONSUMERS,
     key: (row) => `${row.channel_details.name} ${row.consumer_tag}`,
-    empty: "Nobody consumes.",
+    empty: "No consumers.",
   });
   const leases = tableOf({
     caption: "Leases",
     columns: LEASES,
     key: (row) => row.message_id,
-    empty: "Nobody holds a message.",
+    empty: "No unacked messages.",
   });
   const held = subject.may.read ? panel("Leases", leases.element) : null;
 

@@ -43,7 +43,7 @@ export function messagesTab(subject) {
     list.replaceChildren(...messages.map((message) => messageView(message)));
   }
 
-  /** Only once: messages under somebody's eyes must not change. */
+  /** Only once: messages that are being read must not change. */
   async function update() {
     if (looked) return;
     looked = true;
