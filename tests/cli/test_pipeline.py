@@ -31,6 +31,19 @@ def test_the_command_line_starts_without_spark() -> None:
     assert subprocess.run([sys.executable, "-c", program], timeout=PATIENCE_S).returncode == 0
 
 
+def test_a_plan_forecasts_when_limits_are_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "pipeline plan --messages-per-s 200 --protocol rest --growth-per-month 8 --cores 4 --disk-bytes 2e12"
+    assert main.main(line.split()) == 0
+    told = capsys.readouterr().out
+    assert "all brokers, clients of REST" in told
+    assert "8 % more each month:" in told
+    assert "after 33.2 months" in told
+    assert main.main([*line.split(), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["costs"]["cpu_us"]["value"] == 308
+    assert [row["months"] for row in facts["forecast"]["limits"]] == pytest.approx([33.2, 25.7], abs=0.1)
+
+
 def test_a_plan_needs_no_spark(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["pipeline", "plan", "--messages-per-s", "1000", "--cost", "cpu_us=3", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -46,6 +59,9 @@ def test_a_plan_needs_no_spark(capsys: pytest.CaptureFixture[str]) -> None:
         ("plan", "give --messages-per-s"),
         ("plan --messages-per-s 5 --cost cpu", "NAME=NUMBER"),
         ("plan --messages-per-s -5", "messages_per_s"),
+        ("plan --messages-per-s 5 --growth-per-month 0", "growth_per_month"),
+        ("plan --messages-per-s 5 --cores 4", "give --growth-per-month"),
+        ("plan --messages-per-s 5 --growth-per-month 5 --cores 0", "cores=0"),
         ("archive --out x", "name a data directory"),
         ("generate --messages 5", "give --out"),
         ("generate --messages 0 --out x", "messages=0"),

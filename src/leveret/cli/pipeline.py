@@ -144,6 +144,13 @@ JOBS: tuple[Job, ...] = (
             argument("--backlog", type=float, metavar="N", help="messages that wait at the worst of times; default: 0"),
             argument("--retention-days", type=float, metavar="N", help="days that messages are kept; default: 14"),
             argument("--deliveries", type=float, metavar="N", help="deliveries for each publish; default: 1"),
+            argument("--protocol", choices=("amqp", "rest", "sqs"), help="what clients speak; default: amqp"),
+            argument("--growth-per-month", type=float, metavar="PERCENT", help="forecast this growth, compound"),
+            argument("--cores", type=float, metavar="N", help="say when the growth reaches the cores of all brokers"),
+            argument(
+                "--disk-bytes", type=float, metavar="N", help="say when it reaches the disk for one copy of the log"
+            ),
+            argument("--memory-bytes", type=float, metavar="N", help="say when it reaches the memory of all brokers"),
             argument(
                 "--cost", action="append", default=[], metavar="NAME=N", help="a cost of your own; --json lists them"
             ),

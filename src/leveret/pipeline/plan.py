@@ -19,6 +19,8 @@ DAY_S = 86_400
 HOUR_S = 3_600
 LEAST = 0.001
 """Less is not written out for people."""
+NUMBER_MAX = 1e15
+"""No workload has more of anything."""
 MEASURED: Final = "measured"
 ASSUMED: Final = "assumed"
 GIVEN: Final = "given"
@@ -34,8 +36,18 @@ class Fact(NamedTuple):
     about: str
 
 
+PROTOCOLS: dict[str, Fact] = {
+    "amqp": Fact(1.2, "us", MEASURED, "broker CPU for a message of 16 B: publish, journal, deliver, ack"),
+    "rest": Fact(
+        308, "us", MEASURED, "broker CPU for a message of 256 B: three requests send, take and acknowledge it"
+    ),
+    "sqs": Fact(
+        187, "us", MEASURED, "broker CPU for a message of 256 B: signed SendMessage, ReceiveMessage, DeleteMessage"
+    ),
+}
+"""What a message costs by the protocol of its clients, one message in each request."""
 COSTS: dict[str, Fact] = {
-    "cpu_us": Fact(1.2, "us", MEASURED, "broker CPU for a message of 16 B: publish, journal, deliver, ack"),
+    "cpu_us": PROTOCOLS["amqp"],
     "cpu_us_per_kib": Fact(1.8, "us", MEASURED, "broker CPU for each KiB of its body"),
     "index_bytes": Fact(22, "B", MEASURED, "memory of a waiting message whose body is on the disk"),
     "queue_bytes": Fact(3_420, "B", MEASURED, "memory of a queue"),
@@ -68,14 +80,20 @@ class Workload:
     retention_days: float = 14
     deliveries: float = 1.0
     """How often a message is delivered, on average over all queues that get it."""
+    protocol: str = "amqp"
+    """What clients speak: see PROTOCOLS."""
 
     def __post_init__(self) -> None:
         """Refuse what is no workload."""
+        if self.protocol not in PROTOCOLS:
+            raise InvalidArgument(f"protocol={self.protocol!r}: give one of {', '.join(PROTOCOLS)}")
         for each in fields(self):
+            if each.name == "protocol":
+                continue
             value = getattr(self, each.name)
             least = 1 if each.name in ("peak_factor", "queues") else 0
-            if not (math.isfinite(value) and least <= value <= 1e15):
-                raise InvalidArgument(f"{each.name}={value!r}: give a number from {least} to 1e15")
+            if not (math.isfinite(value) and least <= value <= NUMBER_MAX):
+                raise InvalidArgument(f"{each.name}={value!r}: give a number from {least} to {NUMBER_MAX:g}")
 
 
 @dataclass(frozen=True)
@@ -108,7 +126,8 @@ def plan(load: Workload, costs: Mapping[str, float] | None = None, bases: Bases 
     unknown = set(costs or ()) - set(COSTS)
     if unknown:
         raise InvalidArgument(f"unknown cost {', '.join(sorted(unknown))}: give some of {', '.join(COSTS)}")
-    cost = {name: fact.value for name, fact in COSTS.items()} | dict(costs or {})
+    cost = {name: fact.value for name, fact in COSTS.items()}
+    cost |= {"cpu_us": PROTOCOLS[load.protocol].value, **(costs or {})}
     peak = load.messages_per_s * load.peak_factor
     log_bytes = load.body_bytes + cost["journal_bytes"]
     in_flight = peak * load.processing_s
@@ -159,7 +178,7 @@ def plan(load: Workload, costs: Mapping[str, float] | None = None, bases: Bases 
             bases.of("peak_factor", "body_bytes", "deliveries"),
             "peak",
         ),
-        Figure("CPU at peak", cpu_share, "cores", MEASURED, "all brokers"),
+        Figure("CPU at peak", cpu_share, "cores", MEASURED, f"all brokers, clients of {load.protocol.upper()}"),
         Figure("shards", max(1, math.ceil(peak / cost["shard_messages_per_s"])), "", ASSUMED, "of a cluster, at least"),
         Figure("brokers", max(1, math.ceil(needs[scarce])), "", ASSUMED, f"{scarce} is what is scarce; without spares"),
     ]
@@ -214,7 +233,8 @@ def as_facts(load: Workload, figures: list[Figure]) -> dict[str, Any]:
     return {
         "workload": asdict(load),
         "figures": [figure._asdict() for figure in figures],
-        "costs": {name: fact._asdict() for name, fact in COSTS.items()},
+        "costs": {name: fact._asdict() for name, fact in COSTS.items()}
+        | {"cpu_us": PROTOCOLS[load.protocol]._asdict()},
     }
 
 
