@@ -13,10 +13,14 @@ from pathlib import Path
 
 from tests.conftest import need
 
+GO_LIBRARIES = Path("/usr/share/gocode")
+AMQP_GO = GO_LIBRARIES / "src" / "github.com" / "rabbitmq" / "amqp091-go"
 DEBIAN_PACKAGES = {
+    str(AMQP_GO): "golang-github-rabbitmq-amqp091-go-dev",
     "amqp-publish": "amqp-tools",
     "chromium": "chromium",
     "etcd": "etcd-server",
+    "go": "golang-go",
     "haproxy": "haproxy",
     "initdb": "postgresql",
     "ip": "iproute2",
@@ -39,14 +43,16 @@ NODE_MODULES = NODE_HOME / "node_modules"
 
 
 def program(name: str) -> str | None:
-    """Where a program is; Debian keeps those of PostgreSQL off the path, in a directory for each version."""
+    """Where a program or a directory is; Debian keeps PostgreSQL off the path, in a directory for each version."""
+    if name.startswith("/"):
+        return name if Path(name).exists() else None
     places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
     return str(places[-1]) if places else shutil.which(name)
 
 
 def need_program(name: str) -> None:
-    """Skip the test, or fail it in CI, when a program is not on this machine."""
-    need(program(name), f"the program {name}; run `make parts` as root, or install {DEBIAN_PACKAGES[name]}")
+    """Skip the test, or fail it in CI, when a program or a directory is not on this machine."""
+    need(program(name), f"{name}; run `make parts` as root, or install {DEBIAN_PACKAGES[name]}")
 
 
 def need_node_package(name: str) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tests.clients.conftest import Broker, running
+from tests.parts import AMQP_GO, GO_LIBRARIES, program
 from tests.server.certificates import Authority
 from tests.sources import ROOT
 
@@ -29,7 +30,6 @@ VENV = HOME / "venv"
 NODE = Path(__file__).parent / "node"
 KNOWN = Path(__file__).with_name("known.toml")
 REFUSED = Path(__file__).with_name("rabbitpy_refused.py")
-GO_SOURCES = Path("/usr/share/gocode/src/github.com/rabbitmq/amqp091-go")
 GO_REPEATED = ("TestConcurrentClose", 12)  # a test of a race, and how often it runs
 REQUIREMENTS = [
     "hatchling>=1.27",
@@ -116,13 +116,12 @@ def fetch_npm(suite: Suite) -> None:
 
 def fetch_go(suite: Suite) -> None:
     """Copy a library of Debian to where Go finds it; some of its tests run only if the product is RabbitMQ."""
-    package = "golang-github-rabbitmq-amqp091-go-dev"
-    missing = [name for name in ("go", GO_SOURCES) if not shutil.which(name) and not Path(name).exists()]
+    missing = [name for name in ("go", str(AMQP_GO)) if program(name) is None]
     if missing:
-        sys.exit(f"{suite.name}: {missing[0]} is missing; on Debian, `apt-get install golang-go {package}` as root")
-    folder = suite.folder / "src" / GO_SOURCES.relative_to(GO_SOURCES.parents[2])
+        sys.exit(f"{suite.name}: {missing[0]} is missing; run `make parts` as root")
+    folder = suite.folder / "src" / AMQP_GO.relative_to(AMQP_GO.parents[2])
     if not folder.exists():
-        shutil.copytree(GO_SOURCES, folder)
+        shutil.copytree(AMQP_GO, folder)
         for file in suite.files:
             tests = folder / file
             tests.write_text(tests.read_text().replace('== "RabbitMQ"', '== "Leveret"'))
@@ -180,7 +179,7 @@ def run_node(suite: Suite, broker: Broker) -> Outcomes:
 
 def run_go(suite: Suite, broker: Broker) -> Outcomes:
     """Run tests of Go that connect to AMQP_URL, all once and those of a race often; one failure of a test counts."""
-    path = f"{suite.folder}:{GO_SOURCES.parents[3]}"
+    path = f"{suite.folder}:{GO_LIBRARIES}"
     env = {"GOPATH": path, "GO111MODULE": "off", "AMQP_URL": broker.url}
     command: list[str | Path] = ["go", "test", "-tags=integration", "-v", f"-timeout={SUITE_MAX_S}s"]
     name, times = GO_REPEATED
