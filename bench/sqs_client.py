@@ -1,52 +1,34 @@
 """Load for a port for SQS: connections that stay open, and requests that are signed with as little work as possible."""
 
 import asyncio
-import hmac
 import json
 import re
 import time
 from collections.abc import Callable
 from functools import partial
-from hashlib import sha256
 from typing import Any, cast
 
-from leveret.security.sigv4 import ALGORITHM, signing_key
+from leveret.cli.bench import sqs
 
 KEY, SECRET, REGION = "AKIABENCH", "bench", "us-east-1"
 HANDLE = re.compile(rb'"ReceiptHandle":\s*"([^"]+)"')
-SIGNED = "content-type;host;x-amz-date;x-amz-target"
 
 NextRequest = Callable[[bytes], bytes | None]
 """The next request of a connection, given the answer to the last one; None at the end."""
 
 
 class Signer:
-    """Signs requests to one endpoint, all with the time of its making."""
+    """Signed requests to one endpoint, with the headers that SDKs send."""
 
     def __init__(self, port: int) -> None:
-        self._host = f"127.0.0.1:{port}"
-        self._time = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        self._scope = f"{self._time[:8]}/{REGION}/sqs/aws4_request"
-        self._key = signing_key(SECRET, self._time[:8], REGION, "sqs")
+        self._signer = sqs.Signer(f"127.0.0.1:{port}", "/", KEY, SECRET, REGION)
 
     def request(self, action: str, parameters: dict[str, Any]) -> bytes:
-        """A whole request, with the headers that SDKs send."""
+        """A whole request."""
         body = json.dumps(parameters).encode()
-        fields = {
-            "content-type": "application/x-amz-json-1.0",
-            "host": self._host,
-            "x-amz-date": self._time,
-            "x-amz-target": f"AmazonSQS.{action}",
-        }
-        lines = "".join(f"{name}:{value}\n" for name, value in fields.items())
-        canonical = f"POST\n/\n\n{lines}\n{SIGNED}\n{sha256(body).hexdigest()}"
-        hashed = sha256(canonical.encode()).hexdigest()
-        to_sign = f"{ALGORITHM}\n{self._time}\n{self._scope}\n{hashed}".encode()
-        signature = hmac.digest(self._key, to_sign, "sha256").hex()
-        authorization = f"{ALGORITHM} Credential={KEY}/{self._scope}, SignedHeaders={SIGNED}, Signature={signature}"
-        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        head = "".join(f"{name}: {value}\r\n" for name, value in self._signer.headers(action, body).items())
         return (
-            f"POST / HTTP/1.1\r\n{head}authorization: {authorization}\r\nuser-agent: Boto3/1.44 md/Botocore#1.44\r\n"
+            f"POST / HTTP/1.1\r\n{head}user-agent: Boto3/1.44 md/Botocore#1.44\r\n"
             f"amz-sdk-request: attempt=1\r\ncontent-length: {len(body)}\r\n\r\n"
         ).encode() + body
 

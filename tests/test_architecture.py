@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.conftest import need
 from tests.sources import ROOT, code, files, imports, names, relative
 
-SHARED = {"alerts", "clock", "config", "version"}
+SHARED = {"alerts", "clock", "config", "http_client", "version"}
 EDGE = {"core", "security", "telemetry", "net"} | SHARED
 # What each part of the package may import besides itself. "" is leveret/__init__.py; it, server and embedded
 # are the composition roots: only they join an edge or the core with a journal. The command line starts a server.
@@ -17,6 +17,7 @@ ARROWS: dict[str, set[str]] = {
     "alerts": set(),
     "clock": set(),
     "config": set(),
+    "http_client": {"core"},
     "version": set(),
     "journal": {"core"} | SHARED,
     "stream": {"core", "journal"} | SHARED,

@@ -11,7 +11,7 @@ import pytest
 import leveret
 from leveret.client.address import address_of
 from leveret.client.queue import RECEIVE_MAX, SEND_MAX
-from leveret.client.wire import AnswerReader
+from leveret.http_client import AnswerReader
 from tests.cluster.etcd_process import free_ports
 from tests.rest.world import RestWorld
 from tests.server_process import ServerProcess

@@ -9,11 +9,12 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 
 from leveret.alerting import letters
-from leveret.alerting.addresses import DEFAULT_PORTS, Endpoint, Refused, connect, endpoint_of
+from leveret.alerting.addresses import Endpoint, Refused, connect, endpoint_of
 from leveret.alerting.notices import Notice
+from leveret.http_client import ThreadedClient
 
 STEP_S = 10.0  # for one step of a conversation: to connect, to get an answer
 PASSING = frozenset((408, 425, 429))  # statuses of clients that mean "later"
@@ -72,22 +73,6 @@ def reachable() -> Iterator[None]:
         raise Failed(f"it cannot be reached: {reason}", again=True) from None
 
 
-class Caller(HTTPConnection):
-    """A connection to a web server at an address that may be connected to."""
-
-    def __init__(self, ways: Ways, endpoint: Endpoint) -> None:
-        """Nothing is connected yet."""
-        self._ways = ways
-        self._tls = endpoint.tls
-        self.default_port = DEFAULT_PORTS[endpoint.tls]
-        super().__init__(endpoint.host, endpoint.port, timeout=STEP_S)
-
-    def connect(self) -> None:
-        """See HTTPConnection."""
-        bare = connect(self.host, self.port, STEP_S, self._tls, self._ways.plain_remote)
-        self.sock = self._ways.tls().wrap_socket(bare, server_hostname=self.host) if self._tls else bare
-
-
 def post(ways: Ways, notice: Notice, body: bytes) -> None:
     """Send a body of JSON; every 2xx is a yes."""
     endpoint, authorization = endpoint_of(notice.receiver.url), notice.receiver.authorization
@@ -99,9 +84,14 @@ def post(ways: Ways, notice: Notice, body: bytes) -> None:
 
 def post_body(ways: Ways, endpoint: Endpoint, body: bytes, headers: Mapping[str, str]) -> None:
     """Send a body once; raises Failed."""
-    with reachable(), closing(Caller(ways, endpoint)) as caller:
-        caller.request("POST", endpoint.path, body, {"User-Agent": SENDER, **headers})
-        status = caller.getresponse().status
+
+    def allowed(address: tuple[str, int], timeout_s: float) -> socket.socket:
+        return connect(*address, timeout_s, endpoint.tls, ways.plain_remote)
+
+    tls = ways.tls() if endpoint.tls else None
+    client = ThreadedClient(endpoint.host, endpoint.port, STEP_S, tls, allowed)
+    with reachable(), closing(client):
+        status, _ = client.ask("POST", endpoint.path, {"User-Agent": SENDER, **headers}, body, 0)
     if not 200 <= status < 300:
         raise Failed(f"it answered {status}", status >= 500 or status in PASSING, status)
 

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
 
 from leveret.client.address import Address
-from leveret.client.pool import HANGS, IDLE_MAX, READ_BYTES, Lost
+from leveret.client.pool import HANGS, IDLE_MAX, Lost
 from leveret.client.servers import UNABLE, Request, Servers, probe
-from leveret.client.wire import Answer, AnswerReader
 from leveret.core.errors import Unreachable
+from leveret.http_client import Answer, AsyncConnection
 
 
 def _reason(error: OSError) -> str:
@@ -16,15 +15,13 @@ def _reason(error: OSError) -> str:
     return str(error) or "it took too long"
 
 
-class AsyncLink:
+class AsyncLink(AsyncConnection):
     """One connection."""
 
     def __init__(self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Use open()."""
+        super().__init__(reader, writer)
         self.address = address
-        self._in = reader
-        self._out = writer
-        self._reader = AnswerReader()
 
     @classmethod
     async def open(cls, address: Address, connect_s: float) -> "AsyncLink":
@@ -36,44 +33,13 @@ class AsyncLink:
             problem = f"cannot connect to {address!r} ({_reason(error)}): see whether it runs"
             raise Lost(Unreachable(problem), False) from None
 
-    @property
-    def fresh(self) -> bool:
-        """Whether the server has not closed it meanwhile."""
-        return not self._in.at_eof() and not self._out.is_closing()
-
-    @property
-    def reusable(self) -> bool:
-        """Whether another request may be sent."""
-        return self._reader.keep_alive
-
     async def ask(self, request: bytes, timeout_s: float) -> Answer:
         """Send a request and wait for the answer."""
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._exchange(request)
+                return await self.exchange(request)
         except (OSError, TimeoutError) as error:
             raise Lost(Unreachable(f"no answer came ({_reason(error)}): try again"), True) from None
-
-    async def _exchange(self, request: bytes) -> Answer:
-        self._out.write(request)
-        await self._out.drain()
-        while True:
-            data = await self._in.read(READ_BYTES)
-            if not data:
-                raise ConnectionError("the server closed the connection")
-            answer = self._reader.feed(data)
-            if answer is not None:
-                return answer
-
-    def abort(self) -> None:
-        """Close it without waiting."""
-        self._out.transport.abort()
-
-    async def close(self) -> None:
-        """Close it."""
-        self._out.close()
-        with suppress(OSError):
-            await self._out.wait_closed()
 
 
 class AsyncPool:

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
-from leveret.client.wire import Answer
 from leveret.core.jsonable import decode, encode
 from leveret.embedded.bodies import encode as encode_body
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.redrive import RedriveResult
 from leveret.embedded.stats import QueueStats
+from leveret.http_client import Answer
 from leveret.telemetry.propagation import traced
 
 ATTRIBUTES = {

@@ -10,10 +10,9 @@ from typing import NamedTuple, TypeVar
 
 from leveret.client.address import Address
 from leveret.client.servers import UNABLE, Request, Servers, probe
-from leveret.client.wire import Answer, AnswerReader
 from leveret.core.errors import Unreachable
+from leveret.http_client import READ_BYTES, Answer, AnswerReader
 
-READ_BYTES = 262_144
 IDLE_MAX = 64  # connections that are kept for the next request
 HANGS = "it gives no sign of life"
 

@@ -7,10 +7,10 @@ from typing import NamedTuple, TypeVar
 
 from leveret.client.calls import Call
 from leveret.client.servers import UNABLE
-from leveret.client.wire import Answer
 from leveret.clock import SystemClock
 from leveret.core import errors
 from leveret.core.errors import AccessRefused, InvalidReceipt, LeveretError, Unreachable
+from leveret.http_client import Answer
 
 RETRIES = 6
 BASE_S = 0.05

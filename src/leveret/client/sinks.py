@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from leveret.client.calls import Call
-from leveret.client.wire import Answer
+from leveret.http_client import Answer
 
 
 class Progress(NamedTuple):

@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 
 from leveret.client.calls import ATTRIBUTES, Call, Row, nothing, path_of
 from leveret.client.record import RemoteRecord
-from leveret.client.wire import Answer
 from leveret.core.arguments import max_age as max_age_ms
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import encode
@@ -19,6 +18,7 @@ from leveret.core.membership import Assignment
 from leveret.embedded.bodies import encode as encode_body
 from leveret.embedded.records import Place
 from leveret.embedded.stream import Appended, PartitionStats, StreamStats
+from leveret.http_client import Answer
 
 
 class Piece(NamedTuple):

@@ -8,15 +8,12 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-import httptools
-
 from leveret.core.errors import InvalidArgument, Unreachable
+from leveret.http_client import AsyncConnection
 
-READ_BYTES = 65_536
 ANSWER_BYTES_MAX = 64 << 20  # all keys of a cluster are a few kilobytes: a server that sends more is not etcd
 SHOWN_BYTES = 100  # of what is no answer
 IDLE_MAX = 8
@@ -62,15 +59,13 @@ class Endpoint(NamedTuple):
         return cls(parts.hostname, port, parts.scheme == "https")
 
 
-class Connection:
+class Connection(AsyncConnection):
     """One connection to an endpoint; one request at a time."""
 
     def __init__(self, endpoint: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Use open()."""
+        super().__init__(reader, writer, ANSWER_BYTES_MAX)
         self.endpoint = endpoint
-        self._in = reader
-        self._out = writer
-        self._begin()
 
     @classmethod
     async def open(cls, endpoint: Endpoint, tls: ssl.SSLContext | None, timeout_s: float) -> Self:
@@ -84,94 +79,53 @@ class Connection:
             raise Lost(f"{reason}: see whether it runs", sent=False) from None
         return cls(endpoint, *streams)
 
-    def _begin(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
-        self._body = bytearray()
-        self._complete = False
-        self.reusable = False
-
     async def ask(self, path: str, request: dict[str, Any], token: str, timeout_s: float) -> Answer:
         """Send a request and wait for all of its answer."""
         try:
             async with asyncio.timeout(timeout_s):
-                self._send(path, request, token)
-                while not self._complete:
-                    await self._read()
-        except (OSError, TimeoutError) as error:
+                answer = await self.exchange(self._bytes(path, request, token))
+        except (OSError, TimeoutError, Unreachable) as error:
             raise Lost(f"etcd did not answer ({str(error) or 'it took too long'}): ask again", sent=True) from None
-        self.reusable = self._parser.should_keep_alive()
-        return Answer(self._parser.get_status_code(), _json(self._body))
+        return Answer(answer.status, _json(answer.body))
 
     async def lines(
         self, path: str, request: dict[str, Any], token: str, timeout_s: float
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Send a request whose answer goes on and on; ends when nothing came for some time."""
+        rest = b""
         try:
-            self._send(path, request, token)
-            while not self._complete:
+            self._out.write(self._bytes(path, request, token))
+            while True:
                 async with asyncio.timeout(timeout_s):
-                    await self._read()
-                *lines, rest = bytes(self._body).split(b"\n")
-                self._body[:] = rest
+                    answer = await self.read()
+                if answer is not None:
+                    raise ConnectionError(f"its answer {answer.status} has an end")
+                *lines, rest = (rest + self._reader.take()).split(b"\n")
+                if len(rest) > ANSWER_BYTES_MAX:
+                    raise ConnectionError("a line of it is too large")
                 for line in filter(None, lines):
                     yield _json(line)
-            raise ConnectionError(f"its answer {self._parser.get_status_code()} has an end")
         except TimeoutError:
             return
-        except OSError as error:
+        except (OSError, Unreachable) as error:
             raise Lost(f"the watch of etcd ended ({error})", sent=True) from None
 
-    def _send(self, path: str, request: dict[str, Any], token: str) -> None:
-        self._begin()
+    def _bytes(self, path: str, request: dict[str, Any], token: str) -> bytes:
         body = json.dumps(request, separators=(",", ":")).encode()
         lines = [f"POST {path} HTTP/1.1", f"Host: {self.endpoint.host}:{self.endpoint.port}"]
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
         lines += [f"Authorization: {token}"] if token else []
-        self._out.write("\r\n".join([*lines, "", ""]).encode() + body)
-
-    async def _read(self) -> None:
-        data = await self._in.read(READ_BYTES)
-        if not data:
-            raise ConnectionError("it closed the connection")
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            raise ConnectionError(f"what it sends is not HTTP: {error}") from None
-
-    def on_body(self, data: bytes) -> None:
-        """From the parser: a part of an answer."""
-        if len(self._body) + len(data) > ANSWER_BYTES_MAX:
-            raise httptools.HttpParserError("the answer is too large")
-        self._body += data
-
-    def on_message_complete(self) -> None:
-        """From the parser: the end of an answer."""
-        self._complete = True
-
-    @property
-    def fresh(self) -> bool:
-        """Whether the server has not closed it meanwhile."""
-        return not self._in.at_eof() and not self._out.is_closing()
-
-    def abort(self) -> None:
-        """Close it without waiting."""
-        self._out.transport.abort()
-
-    async def close(self) -> None:
-        """Close it."""
-        self._out.close()
-        with suppress(OSError):
-            await self._out.wait_closed()
+        return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _json(body: bytes | bytearray) -> dict[str, Any]:
+def _json(body: bytes) -> dict[str, Any]:
     """An object of JSON; the first one of an answer that is a stream."""
     try:
-        found = json.loads(bytes(body).split(b"\n", 1)[0] or b"{}")
+        found = json.loads(body.split(b"\n", 1)[0] or b"{}")
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        told = bytes(body[:SHOWN_BYTES]).decode(errors="replace").strip()
+        told = body[:SHOWN_BYTES].decode(errors="replace").strip()
         raise Lost(f"the answer is not that of etcd's JSON gateway: check the endpoint; it says {told!r}", sent=True)
     return found
 

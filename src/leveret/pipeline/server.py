@@ -17,8 +17,9 @@ from leveret.client.address import Address
 from leveret.client.pool import Lost, Pool
 from leveret.client.retry import refusal_of
 from leveret.client.servers import servers_of
-from leveret.client.wire import Answer, request_bytes
+from leveret.client.wire import request_bytes
 from leveret.core.errors import InvalidArgument, Unreachable
+from leveret.http_client import Answer
 from leveret.pipeline.options import Options, required, seconds
 
 REQUEST_S = 60.0

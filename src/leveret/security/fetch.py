@@ -2,35 +2,54 @@
 
 import json
 import ssl
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from http.client import HTTPException
 from threading import Lock, Thread
-from typing import Any
-from urllib.error import HTTPError
+from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from leveret.core.errors import InvalidArgument
+from leveret.http_client import ThreadedClient
 from leveret.security.peers import is_loopback
 
 ANSWER_BYTES_MAX = 1 << 20
 FETCH_S = 10
 REQUESTS_MAX = {"GET": 1, "POST": 8}
 """Requests to one URL at the same time: a provider that never ends its answers keeps a thread for each."""
-FAILURES = (OSError, HTTPException, InvalidArgument)
+FAILURES = (OSError, HTTPException, InvalidArgument, UnicodeError)
 """What a request may fail with."""
 
+JSON = "application/json"
 Fetch = Callable[[str], bytes]
 
 
 def check_url(name: str, url: str) -> None:
     """Refuse a URL to which another machine could answer in the place of the provider."""
-    parts = urlsplit(url)
-    local = parts.hostname == "localhost" or is_loopback(parts.hostname or "")
-    if not parts.hostname or (parts.scheme != "https" and not (parts.scheme == "http" and local)):
+    try:
+        parts = urlsplit(url)
+        is_complete = bool(parts.hostname) and parts.port != 0 and parts.username is None
+    except ValueError:  # no port, or no address of IPv6
+        is_complete = False
+    local = is_complete and (parts.hostname == "localhost" or is_loopback(parts.hostname or ""))
+    if not is_complete or (parts.scheme != "https" and not (parts.scheme == "http" and local)):
         raise InvalidArgument(f"{name} is a URL that begins with https://, not {url[:200]!r}")
+
+
+class Request(NamedTuple):
+    """What is asked."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+    @property
+    def shown(self) -> str:
+        """The URL without what may be secret."""
+        return self.url.partition("?")[0]
 
 
 class Fetcher:
@@ -39,30 +58,29 @@ class Fetcher:
     def __init__(self, ca: str | None = None) -> None:
         """`ca`: a file with the certificates that those of the provider are checked against."""
         try:
-            context = ssl.create_default_context(cafile=ca)
+            self._tls = ssl.create_default_context(cafile=ca)
         except OSError as error:
             raise InvalidArgument(f"cannot read the certificates in {ca}: {error}") from None
         self._running: Counter[str] = Counter()
         self._mutex = Lock()
-        self._opener = urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=context))
 
     def get(self, url: str) -> bytes:
         """What is at a URL."""
         check_url("what a provider is asked at", url)
-        return self._within(urllib.request.Request(url, headers={"Accept": "application/json"}))
+        return self._within(Request("GET", url, {"Accept": JSON}))
 
     def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, Any]:
         """The JSON object that a form is answered with."""
         check_url("what a provider is asked at", url)
-        data = urlencode(form).encode()
-        return json_object(self._within(urllib.request.Request(url, data, {"Accept": "application/json", **headers})))
+        given = {"Accept": JSON, "Content-Type": "application/x-www-form-urlencoded", **headers}
+        return json_object(self._within(Request("POST", url, given, urlencode(form).encode())))
 
-    def _within(self, request: urllib.request.Request) -> bytes:
+    def _within(self, request: Request) -> bytes:
         """The answer within FETCH_S: the timeout of a socket would begin anew with each byte that comes."""
         answer: Future[bytes] = Future()
-        key = _shown(request)
+        key = request.shown
         with self._mutex:
-            if self._running[key] >= REQUESTS_MAX[request.get_method()]:
+            if self._running[key] >= REQUESTS_MAX[request.method]:
                 raise TimeoutError(f"{key} has not answered the last request yet")
             self._running[key] += 1
         Thread(target=self._ask, args=(request, answer), name="leveret-oauth2", daemon=True).start()
@@ -71,22 +89,24 @@ class Fetcher:
         except TimeoutError:
             raise TimeoutError(f"{key} took over {FETCH_S} s") from None
 
-    def _ask(self, request: urllib.request.Request, answer: Future[bytes]) -> None:
+    def _ask(self, request: Request, answer: Future[bytes]) -> None:
         try:
             answer.set_result(self._fetch(request))
         except Exception as error:
             answer.set_exception(error)
         finally:
             with self._mutex:
-                self._running[_shown(request)] -= 1
+                self._running[request.shown] -= 1
 
-    def _fetch(self, request: urllib.request.Request) -> bytes:
-        try:
-            with self._opener.open(request, timeout=FETCH_S) as opened:
-                return bounded(opened.read(ANSWER_BYTES_MAX + 1))
-        except HTTPError as refused:
-            refused.close()
-            raise OSError(f"{_shown(request)} answered {refused.code}") from None
+    def _fetch(self, request: Request) -> bytes:
+        parts = urlsplit(request.url)
+        tls = self._tls if parts.scheme == "https" else None
+        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        with closing(ThreadedClient(parts.hostname or "", parts.port, FETCH_S, tls)) as client:
+            status, told = client.ask(request.method, path, request.headers, request.body, ANSWER_BYTES_MAX + 1)
+        if not 200 <= status < 300:
+            raise OSError(f"{request.shown} answered {status}")
+        return bounded(told)
 
 
 def json_object(data: bytes) -> dict[str, Any]:
@@ -105,15 +125,3 @@ def bounded(data: bytes) -> bytes:
     if len(data) > ANSWER_BYTES_MAX:
         raise InvalidArgument(f"the answer has over {ANSWER_BYTES_MAX} bytes: remove old keys")
     return data
-
-
-def _shown(request: urllib.request.Request) -> str:
-    """The URL without what may be secret."""
-    return request.full_url.partition("?")[0]
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Where the keys come from is said by the configuration only."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Follow nothing."""

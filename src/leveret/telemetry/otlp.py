@@ -7,15 +7,14 @@ and _CERTIFICATE, each also with TRACES_ in it, OTEL_SERVICE_NAME and OTEL_RESOU
 from __future__ import annotations
 
 import gzip
-import socket
 import ssl
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from leveret.core.errors import InvalidArgument
+from leveret.http_client import ThreadedClient
 from leveret.telemetry.otlp_wire import request
 from leveret.telemetry.spans import Span
 
@@ -43,7 +42,7 @@ class OtlpSender:
         self._resource = {"service.name": SERVICE, **pairs(environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))}
         if environ.get("OTEL_SERVICE_NAME"):
             self._resource["service.name"] = environ["OTEL_SERVICE_NAME"]
-        self._connection: HTTPConnection | None = None
+        self._client: ThreadedClient | None = None
         self._closed = threading.Event()
         self._sending = threading.Lock()
 
@@ -68,43 +67,26 @@ class OtlpSender:
     def close(self) -> None:
         """See Sender."""
         self._closed.set()
-        connection = self._connection
-        if connection is not None and connection.sock is not None:
-            with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)  # the thread that waits for an answer waits no more
+        if self._client is not None:
+            self._client.stop()
         if self._sending.acquire(timeout=CLOSE_S):
-            self._disconnect()
+            if self._client is not None:
+                self._client.close()
             self._sending.release()
 
     def _post(self, body: bytes) -> int | None:
         """Send a request; give the status, or None when there was no answer."""
         try:
-            connection = self._connection or self._connect()
-            connection.request("POST", self._url.path, body, self._headers)
-            answer = connection.getresponse()
-            answer.read(ANSWER_BYTES_MAX)
-            if answer.isclosed() and not answer.will_close:
-                return answer.status
-            self._disconnect()
-            return answer.status
+            self._client = self._client or self._new_client()
+            return self._client.ask("POST", self._url.path, self._headers, body, ANSWER_BYTES_MAX)[0]
         except (OSError, HTTPException):
-            self._disconnect()
             return None
 
-    def _connect(self) -> HTTPConnection:
-        """A new connection."""
-        host, port = self._url.hostname or "", self._url.port
-        if self._url.scheme == "https":
-            context = ssl.create_default_context(cafile=self._certificate)
-            self._connection = HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
-        else:
-            self._connection = HTTPConnection(host, port, timeout=TIMEOUT_S)
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def _new_client(self) -> ThreadedClient:
+        """With the certificates that are in the file now, if it can be read."""
+        is_tls = self._url.scheme == "https"
+        tls = ssl.create_default_context(cafile=self._certificate) if is_tls else None
+        return ThreadedClient(self._url.hostname or "", self._url.port, TIMEOUT_S, tls)
 
 
 def url_of(endpoint: str | None, environ: Mapping[str, str]) -> SplitResult:

@@ -6,56 +6,36 @@ import os
 import ssl
 import time
 from hashlib import sha256
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from leveret.cli.bench.plan import Plan, Race, age_s, stamp
 from leveret.core.errors import InvalidArgument, Unreachable
+from leveret.http_client import ThreadedClient
 from leveret.security.sigv4 import ALGORITHM, signing_key
 
 BATCH = 10
 ANSWER_S = 30.0
+ANSWER_BYTES_MAX = 16 << 20  # ten messages are at most 10 MiB, unless the server has other limits
 KEY, SECRET, REGION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"
 SIGNED = "content-type;host;x-amz-date;x-amz-target"
 CEILING_REQUESTS = 200
 
 
-class Endpoint:
-    """A connection to an endpoint, which signs what it sends."""
+class Signer:
+    """Signs requests to one endpoint by Signature Version 4."""
 
-    def __init__(self, plan: Plan) -> None:
-        """Connect with the first request; the key is where AWS's own tools look for it."""
-        parts = urlsplit(plan.url)
-        self._host = parts.netloc.rpartition("@")[2]
-        self._path = parts.path or "/"
-        if parts.scheme == "https":
-            tls = ssl.create_default_context(cafile=plan.ca_file)
-            self._http: HTTPConnection = HTTPSConnection(self._host, timeout=ANSWER_S, context=tls)
-        else:
-            self._http = HTTPConnection(self._host, timeout=ANSWER_S)
-        if KEY not in os.environ or SECRET not in os.environ:
-            raise InvalidArgument(f"requests of SQS are signed: set {KEY} and {SECRET}, see `leveret keys add`")
-        self._key, self._secret = os.environ[KEY], os.environ[SECRET]
-        self._region = os.environ.get(REGION, "us-east-1")
-
-    def call(self, action: str, **parameters: Any) -> dict[str, Any]:
-        """The answer to one request."""
-        body = json.dumps(parameters).encode()
-        try:
-            self._http.request("POST", self._path, body, self.headers(action, body))
-            answer = self._http.getresponse()
-            text = answer.read()
-        except (HTTPException, OSError) as error:
-            raise Unreachable(f"the endpoint does not answer: {error}; check the URL") from error
-        if answer.status != 200:
-            raise Unreachable(f"{action} was refused with {answer.status}: {text[:300].decode(errors='replace')}")
-        found: dict[str, Any] = json.loads(text) if text else {}
-        return found
+    def __init__(self, host: str, path: str, key: str, secret: str, region: str) -> None:
+        """`host` is the header: with the port, unless it is the usual one."""
+        self._host, self._path, self._key, self._secret, self._region = host, path, key, secret, region
+        self._day, self._signing_key = "", b""
 
     def headers(self, action: str, body: bytes) -> dict[str, str]:
         """The headers of a request, with its signature."""
         now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        if now[:8] != self._day:
+            self._day, self._signing_key = now[:8], signing_key(self._secret, now[:8], self._region, "sqs")
         fields = {
             "content-type": "application/x-amz-json-1.0",
             "host": self._host,
@@ -64,12 +44,40 @@ class Endpoint:
         }
         lines = "".join(f"{name}:{value}\n" for name, value in fields.items())
         canonical = f"POST\n{self._path}\n\n{lines}\n{SIGNED}\n{sha256(body).hexdigest()}"
-        scope = f"{now[:8]}/{self._region}/sqs/aws4_request"
+        scope = f"{self._day}/{self._region}/sqs/aws4_request"
         to_sign = f"{ALGORITHM}\n{now}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
-        key = signing_key(self._secret, now[:8], self._region, "sqs")
-        signature = hmac.digest(key, to_sign.encode(), "sha256").hex()
+        signature = hmac.digest(self._signing_key, to_sign.encode(), "sha256").hex()
         credential = f"{ALGORITHM} Credential={self._key}/{scope}, SignedHeaders={SIGNED}, Signature={signature}"
         return {**fields, "authorization": credential}
+
+
+class Endpoint:
+    """A connection to an endpoint, which signs what it sends."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Connect with the first request; the key is where AWS's own tools look for it."""
+        parts = urlsplit(plan.url)
+        tls = ssl.create_default_context(cafile=plan.ca_file) if parts.scheme == "https" else None
+        self._path = parts.path or "/"
+        self._http = ThreadedClient(parts.hostname or "", parts.port, ANSWER_S, tls)
+        host = parts.netloc.rpartition("@")[2]
+        if KEY not in os.environ or SECRET not in os.environ:
+            raise InvalidArgument(f"requests of SQS are signed: set {KEY} and {SECRET}, see `leveret keys add`")
+        region = os.environ.get(REGION, "us-east-1")
+        self.signer = Signer(host, self._path, os.environ[KEY], os.environ[SECRET], region)
+
+    def call(self, action: str, **parameters: Any) -> dict[str, Any]:
+        """The answer to one request."""
+        body = json.dumps(parameters).encode()
+        try:
+            headers = self.signer.headers(action, body)
+            status, told = self._http.ask("POST", self._path, headers, body, ANSWER_BYTES_MAX)
+        except (OSError, HTTPException) as error:
+            raise Unreachable(f"the endpoint does not answer: {error}; check the URL") from error
+        if status != 200:
+            raise Unreachable(f"{action} was refused with {status}: {told[:300].decode(errors='replace')}")
+        found: dict[str, Any] = json.loads(told) if told else {}
+        return found
 
     def __enter__(self) -> Self:
         """Close at the end."""
@@ -124,7 +132,7 @@ def ceiling(plan: Plan) -> float:
         for _ in range(CEILING_REQUESTS):
             for action in ("SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch"):
                 body = json.dumps({"QueueUrl": plan.url, "Entries": entries(plan.size_bytes, BATCH)}).encode()
-                endpoint.headers(action, body)
+                endpoint.signer.headers(action, body)
                 json.loads(body)
     return CEILING_REQUESTS * BATCH / (time.perf_counter() - began_s)
 
