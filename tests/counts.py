@@ -7,6 +7,8 @@ from leveret.http.sqs.service import QUEUE_ACTIONS
 from tests.amqp import test_denials
 from tests.management.recorded import RECORDED
 from tests.rest import test_security
+from tests.security import test_matrix_amqp, test_matrix_management, test_matrix_rest, test_matrix_sqs
+from tests.security.matrix import TAGS, numbered
 from tests.sqs import test_authorization
 from tests.sqs.golden import GOLDEN
 
@@ -29,9 +31,22 @@ def security() -> Mapping[str, int]:
     }
 
 
+def rights() -> Mapping[str, int]:
+    """Requests of every operation by every protocol: with rights that are just enough, and with those that are not."""
+    entered = sum(len(test_matrix_amqp.entered(asks)) for _, asks in test_matrix_amqp.REQUESTS.values())
+    return {
+        "AMQP, single server and cluster": 2 * entered,
+        "SQS": numbered(test_matrix_sqs.REQUESTS),
+        "REST": numbered(test_matrix_rest.REQUESTS) + len(test_matrix_rest.TAGGED) * len(TAGS[1:]),
+        "management API, rights": numbered(test_matrix_management.REQUESTS) + len(test_matrix_management.REQUESTS),
+        "management API, tags": 2 * len(TAGS) * len(test_matrix_management.TAGGED),
+    }
+
+
 def main() -> None:
-    """Print both tables with their sums."""
-    for title, rows in (("golden rows", golden()), ("security matrix", security())):
+    """Print the tables with their sums."""
+    tables = {"golden rows": golden(), "security matrix": security(), "matrix of rights": rights()}
+    for title, rows in tables.items():
         print(f"{sum(rows.values()):6,} {title}")
         for name, count in rows.items():
             print(f"{count:6,}   {name}")

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from leveret.amqp import methods as m
-from leveret.amqp.codec import spec_of
+from leveret.amqp.channel import HANDLERS
+from leveret.amqp.codec import LAYOUT_OF, spec_of
 from leveret.amqp.methods import Method
+from leveret.security.authorisation import OPERATIONS, Right
 from leveret.security.passwords import hash_password
-from leveret.security.verbs import NEEDS, Need
 from tests.amqp.client import CHEAP, Client, World
 from tests.node.front_world import FrontWorld
 
@@ -35,12 +36,19 @@ VERBS: dict[str, Method] = {
     "basic.get": m.BasicGet("q"),
     "basic.consume": m.BasicConsume("q", "c"),
 }
-CASES = [(verb, need) for verb, needs in NEEDS.items() for need in needs]
+
+
+def rights(verb: str) -> list[Right]:
+    """What a verb needs of the names of this test."""
+    return [right for right in OPERATIONS[verb].rights if right.role in NAMES]
 
 
 def all_but(name: str) -> str:
     """A pattern for every name of this test but one."""
     return "^(" + "|".join(other for other in NAMES.values() if other != name) + ")$"
+
+
+CASES = [(verb, right) for verb in VERBS for right in rights(verb)]
 
 
 @pytest.fixture(params=[World, FrontWorld], ids=["single server", "cluster"])
@@ -90,11 +98,12 @@ def limit(world: World, **patterns: str) -> None:
 
 
 def test_every_verb_with_needs_is_tried() -> None:
-    assert set(VERBS) == {verb for verb, needs in NEEDS.items() if needs}
+    known = {"basic.publish", *(LAYOUT_OF[method].spec.name for method in HANDLERS)}
+    assert set(VERBS) == {name for name in known & OPERATIONS.keys() if OPERATIONS[name].rights}
 
 
 @pytest.mark.parametrize(("verb", "need"), CASES, ids=[f"{verb}, {need.access} {need.role}" for verb, need in CASES])
-def test_a_verb_without_one_of_its_permissions(world: World, ann: Client, verb: str, need: Need) -> None:
+def test_a_verb_without_one_of_its_permissions(world: World, ann: Client, verb: str, need: Right) -> None:
     name = NAMES[need.role]
     make_room(world, verb)
     limit(world, **{need.access: all_but(name)})
@@ -107,7 +116,7 @@ def test_a_verb_without_one_of_its_permissions(world: World, ann: Client, verb: 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_with_no_more_than_its_permissions(world: World, ann: Client, verb: str) -> None:
     needed = {
-        access: "^(" + "|".join(NAMES[need.role] for need in NEEDS[verb] if need.access == access) + ")$"
+        access: "^(" + "|".join(NAMES[need.role] for need in rights(verb) if need.access == access) + ")$"
         for access in ACCESSES
     }
     make_room(world, verb)

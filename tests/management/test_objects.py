@@ -6,6 +6,7 @@ import pytest
 
 from leveret.http.management.validation import CHOICES
 from tests.management.scene import VHOST, Api
+from tests.server_process import ServerProcess
 
 QUEUES, EXCHANGES = f"/queues/{VHOST}", f"/exchanges/{VHOST}"
 BETWEEN = f"/bindings/{VHOST}/e/orders/q/orders"
@@ -329,3 +330,62 @@ def test_a_quorum_queue_counts_the_dead_letters_that_it_holds(api: Api) -> None:
     queue = api.get(path)
     assert (queue["messages_dlx"], queue["message_bytes_dlx"], queue["messages_ready"]) == (1, 4, 0)
     api.delete(path)
+
+
+@pytest.fixture(scope="module")
+def policymaker(server: ServerProcess) -> Api:
+    """A policymaker who may do anything in the virtual host."""
+    api = Api(server.ports["http"])
+    api.put("/users/maker", {"password": "longenough", "tags": "policymaker"})
+    api.put(f"/permissions/{VHOST}/maker", {"configure": ".*", "write": ".*", "read": ".*"})
+    return Api(server.ports["http"], "maker", "longenough")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (f"/parameters/operator_policy/{VHOST}/sneaky", {"pattern": ".*", "definition": {"max-length": 1}}),
+        (f"/parameters/vhost-limits/{VHOST}/limits", {"max-queues": 1}),
+    ],
+)
+def test_operator_policies_and_limits_are_set_by_administrators_only(
+    api: Api, policymaker: Api, path: str, value: Any
+) -> None:
+    body = {"value": value}
+    refused = policymaker.call("PUT", path, body)
+    assert refused.status == 401, refused
+    assert refused.body["reason"] == "Not administrator user"
+    before = api.call("GET", path)
+    api.put(path, body)
+    assert policymaker.call("GET", path).status == 200
+    assert policymaker.call("DELETE", path).status == 401
+    if before.status == 200:
+        api.put(path, {"value": before.body["value"]})
+    else:
+        api.delete(path)
+
+
+def test_messages_are_moved_by_those_who_may_read_the_source_and_write_the_destination(
+    api: Api, server: ServerProcess
+) -> None:
+    for name in ("from", "to"):
+        api.put(f"/queues/{VHOST}/moved-{name}", {"durable": True})
+    api.put("/users/mover", {"password": "longenough", "tags": "management"})
+    mover = Api(server.ports["http"], "mover", "longenough")
+    for rights, status in (
+        ({"read": "^moved-from$", "write": "^moved-to$"}, 200),
+        ({"read": "^moved-to$", "write": "^moved-to$"}, 401),
+        ({"read": "^moved-from$", "write": "^(amq.default|moved-from)$"}, 401),
+    ):
+        api.put(f"/permissions/{VHOST}/mover", {"configure": ".*", **rights})
+        answer = mover.call("POST", f"/queues/{VHOST}/moved-from/move", {"destination": "moved-to"})
+        assert answer.status == status, rights
+
+
+def test_an_impersonator_publishes_as_another_user(api: Api, server: ServerProcess) -> None:
+    api.put("/users/relay", {"password": "longenough", "tags": "management,impersonator"})
+    api.put(f"/permissions/{VHOST}/relay", {"configure": "", "write": ".*", "read": ""})
+    relay = Api(server.ports["http"], "relay", "longenough")
+    properties = {"user_id": "guest"}
+    body = {"properties": properties, "routing_key": "idle", "payload": "x", "payload_encoding": "string"}
+    assert relay.call("POST", f"/exchanges/{VHOST}/amq.default/publish", body).status == 200

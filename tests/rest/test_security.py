@@ -42,7 +42,7 @@ NAMES = {
     "piece": "0",
     "batch": "1",
 }
-NEEDING = [operation for operation in OPERATIONS if operation.need is not None]
+NEEDING = [operation for operation in OPERATIONS if operation.rule.rights]
 
 
 def named(operation: Operation) -> str:
@@ -71,9 +71,8 @@ def test_nobody_may_do_anything_without_a_login(world: RestWorld, operation: Ope
 @pytest.mark.parametrize("by", ["permission", "scope"])
 @pytest.mark.parametrize("operation", NEEDING, ids=named)
 def test_each_operation_needs_its_access(stocked: RestWorld, operation: Operation, by: str) -> None:
-    assert operation.need is not None
     body = BODIES.get((operation.method, operation.path))
-    others = [each for each in VERBS if each != operation.need.access]
+    others = [each for each in VERBS if each != operation.rule.rights[0].access]
     if by == "permission":
         token = stocked.add_user("one", **dict.fromkeys(others, ".*"))
     else:
@@ -83,8 +82,7 @@ def test_each_operation_needs_its_access(stocked: RestWorld, operation: Operatio
 
 @pytest.mark.parametrize("operation", NEEDING, ids=named)
 def test_each_operation_is_allowed_to_who_has_its_access(stocked: RestWorld, operation: Operation) -> None:
-    assert operation.need is not None
-    access = dict.fromkeys({operation.need.access, "write" if "bindings" in operation.path else ""} - {""}, ".*")
+    access = dict.fromkeys({right.access for right in operation.rule.rights if not right.only_with}, ".*")
     token = stocked.add_user("one", **access)
     body = BODIES.get((operation.method, operation.path))
     assert stocked.call(line(operation), body, token=token).status not in (401, 403)

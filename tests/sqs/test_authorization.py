@@ -1,6 +1,8 @@
 """Who may do what: permissions of users, and policies of queues."""
 
+import asyncio
 import json
+import secrets
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock, patch
@@ -238,3 +240,94 @@ def test_the_broker_knows_the_user_who_took_a_message(guarded: Guarded) -> None:
     with guarded.broker.guard as core:
         orders = core.topology.vhost("/").queues["orders"]
         assert [held.consumer for held in holdings(orders, "leased")] == ["ada"]
+
+
+DLQ = "arn:aws:sqs:us-east-1:000000000000:dlq"
+REDRIVE = {"RedrivePolicy": json.dumps({"deadLetterTargetArn": DLQ, "maxReceiveCount": "3"})}
+
+
+@pytest.mark.parametrize(
+    ("rights", "denied"),
+    [
+        ({"configure": ".*", "read": "^(orders|new)$", "write": "^dlq$"}, False),
+        ({"configure": ".*", "read": ".*"}, True),
+        ({"configure": ".*", "write": ".*"}, True),
+        ({"configure": ".*", "read": "^dlq$", "write": "^(orders|new)$"}, True),
+    ],
+)
+@pytest.mark.parametrize("action", ["SetQueueAttributes", "CreateQueue"])
+def test_a_redrive_policy_needs_read_on_the_queue_and_write_on_its_target(
+    guarded: Guarded, action: str, rights: dict[str, str], denied: bool
+) -> None:
+    with guarded.broker.guard as core:
+        core.declare_queue("/", "dlq", {})
+    guarded.permit(**rights)
+    name = {"QueueName": "new"} if action == "CreateQueue" else {}
+    assert guarded.denied(action, **name, Attributes=REDRIVE) == denied
+
+
+def test_a_redrive_policy_may_be_set_by_the_policy_of_its_target(guarded: Guarded) -> None:
+    with guarded.broker.guard as core:
+        core.declare_queue("/", "dlq", {})
+        target = guarded.account.queues.get("dlq")
+        allows = {**statement(), "Resource": DLQ}
+        guarded.account.queues.change(target, {"Policy": json.dumps({"Statement": [allows]})})
+    guarded.permit(configure=".*", read=".*")
+    assert not guarded.denied("SetQueueAttributes", Attributes=REDRIVE)
+
+
+def test_a_move_task_leaves_messages_of_queues_that_the_caller_may_not_write_to(guarded: Guarded) -> None:
+    with guarded.broker.guard as core:
+        core.declare_queue("/", "dlq", {})
+        core.declare_queue("/", "theirs", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dlq"})
+    guarded.permit(configure=".*", read=".*", write=".*")
+    assert not guarded.denied("SetQueueAttributes", Attributes=REDRIVE)
+    theirs = guarded.broker.queue("theirs")
+    theirs.send("a")
+    (taken,) = theirs.receive(1)
+    taken.reject()
+    guarded.permit(read=".*", write="^orders$")
+    assert not guarded.denied("StartMessageMoveTask", SourceArn=DLQ)
+    (task,) = guarded.account.tasks.of("dlq")
+    while task.status == "RUNNING":
+        guarded.desk.loop.run_until_complete(asyncio.sleep(0))
+    assert (task.status, task.moved, theirs.stats().ready) == ("FAILED", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("granted", "needed"),
+    [
+        (["SendMessage"], {"write"}),
+        (["ReceiveMessage"], {"read"}),
+        (["DeleteMessage", "PurgeQueue"], {"read"}),
+        (["GetQueueAttributes"], set()),
+        (["*"], {"read", "write"}),
+    ],
+)
+@pytest.mark.parametrize("how", ["AddPermission", "SetQueueAttributes", "CreateQueue"])
+def test_nobody_grants_what_it_may_not_do_itself(
+    guarded: Guarded, how: str, granted: list[str], needed: set[str]
+) -> None:
+    def denied() -> bool:
+        if how == "AddPermission":
+            return guarded.denied(how, Label=secrets.token_hex(4), AWSAccountIds=["*"], Actions=granted)
+        policy = {"Statement": [statement(action=[f"sqs:{each}" for each in granted], principal="*")]}
+        name = {"QueueName": secrets.token_hex(4)} if how == "CreateQueue" else {}
+        return guarded.denied(how, **name, Attributes={"Policy": json.dumps(policy)})
+
+    for access in sorted(needed):
+        guarded.permit(**{each: ".*" for each in ("configure", "read", "write") if each != access})
+        assert denied(), access
+    guarded.permit(configure=".*", **dict.fromkeys(needed, ".*"))
+    assert not denied()
+
+
+def test_a_policy_that_another_user_has_set_can_be_changed_and_narrowed(guarded: Guarded) -> None:
+    guarded.policy(statement(Sid="theirs", action="sqs:SendMessage", principal="*"))
+    guarded.permit(configure=".*", read=".*")
+    guarded.policy(statement(Sid="theirs", principal="arn:aws:iam::000000000000:user/bob"))
+    kept = json.loads(guarded.account.queues.get("orders").kept["Policy"])["Statement"]
+    denial = statement("Deny", action="sqs:ReceiveMessage", principal="arn:aws:iam::000000000000:user/bob")
+    policy = json.dumps({"Statement": [*kept, denial]})
+    assert not guarded.denied("SetQueueAttributes", Attributes={"Policy": policy})
+    assert not guarded.denied("RemovePermission", Label="theirs")

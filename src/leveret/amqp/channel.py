@@ -40,7 +40,7 @@ from leveret.core.queue import Queue
 from leveret.core.routing import walk
 from leveret.core.streams import Cursor
 from leveret.core.topology import Vhost
-from leveret.security.verbs import Role, authorize
+from leveret.security.authorisation import Role, authorise
 
 if TYPE_CHECKING:
     from leveret.amqp.connection import Connection
@@ -122,7 +122,8 @@ class Channel(Traffic):
         identity = self.connection.identity
         assert identity is not None, "a channel is opened after the login"
         try:
-            authorize(self.hub.access.permissions, identity, self.vhost, verb, names, topic_key)
+            keys = () if topic_key is None else (topic_key,)
+            authorise(self.hub.access.permissions, identity, verb, self.vhost, names, keys)
         except AccessRefused as error:
             self._note_refusal(verb, error)
             raise

@@ -17,6 +17,7 @@ from leveret.core.filters import GROUP_HEADER
 from leveret.core.properties import ABSENT, INVALID, content, decode_header, scan_header
 from leveret.core.publish import group_key, route_of
 from leveret.core.queue import Queue
+from leveret.security.authorisation import check_user_id
 
 if TYPE_CHECKING:
     from leveret.amqp.bodies import BodyStore
@@ -78,11 +79,10 @@ class Publish:
             raise PreconditionFailed(f"invalid expiration '{text}': {_why_no_time(text)}")
 
     def _check_user(self) -> None:
-        """Refuse a publisher that names another user as itself."""
-        claimed, who = self._properties.user_id, self._channel.connection.identity
+        """Refuse a message that names another user as its publisher."""
+        who = self._channel.connection.identity
         assert who is not None, "the client has logged in"
-        if claimed is not None and claimed != who.user and "impersonator" not in who.tags:
-            raise PreconditionFailed(f"user_id property set to '{claimed}' but authenticated user was '{who.user}'")
+        check_user_id(who, self._properties.user_id)
 
     def _read_options(self) -> dict[str, Any]:
         """What the core is told beside the bytes, but for times."""

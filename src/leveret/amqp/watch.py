@@ -12,6 +12,7 @@ from leveret.amqp.state import HANDSHAKE, State
 from leveret.amqp.subscriber import Subscriber
 from leveret.core.errors import AccessRefused
 from leveret.core.held import Held
+from leveret.security.authorisation import admit
 from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def check_access(connection: Connection) -> None:
     if connection.state is not State.RUNNING or connection.identity is None:
         return
     try:
-        connection.identity.check_vhost(connection.hub.access.permissions, connection.vhost)
+        admit(connection.hub.access.permissions, connection.identity, "connection.open", connection.vhost)
     except AccessRefused as error:
         connection.ask_close(Reply.NOT_ALLOWED, f"NOT_ALLOWED - {error}")
         return

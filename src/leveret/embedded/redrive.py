@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from leveret.clock import closed_gate
@@ -32,7 +33,10 @@ FIRST_DEATH = "x-first-death-queue"
 
 @dataclass(slots=True)
 class RedriveResult:
-    """What a redrive has done so far: `skipped` matched and could not be moved (their queue is gone or full)."""
+    """What a redrive has done so far.
+
+    `skipped` matched and could not be moved: their queue is gone or full, or the caller may not write to it.
+    """
 
     matched: int = 0
     moved: int = 0
@@ -51,13 +55,18 @@ class Redrive(Sweep):
         limit: int | None,
         rate: float | None,
         dry_run: bool,
+        allows: Callable[[str], bool] | None = None,
     ) -> None:
-        """Move what a filter chose to a queue, or (None) each message to the queue where it died first."""
+        """Move what a filter chose to a queue, or (None) each message to the queue where it died first.
+
+        `allows` is asked about each destination once: messages stay for which it says False.
+        """
         super().__init__(guard, source, chosen, limit, dry_run)
         if rate is not None and rate <= 0:
             raise InvalidArgument(f"rate is a number of messages per second, not {rate!r}")
         self._to = to
         self._rate = rate
+        self._allows = None if allows is None else cache(allows)
         self._moved = 0
         self._skipped = 0
 
@@ -86,13 +95,16 @@ class Redrive(Sweep):
     def take(self, core: Core, held: Held, content: Content) -> None:
         """Put a message into its target and take it out of its source, or leave it where it is."""
         name: Any = self._to if self._to is not None else (content.properties.headers or {}).get(FIRST_DEATH)
-        if self._move(core, name, content):
+        if self._is_allowed(name) and self._move(core, name, content):
             withdrawn = browse.withdraw(self._source, held)
             assert withdrawn is not None, "what was ready in this hold of the lock still is"
             browse.moved(withdrawn)
             self._moved += 1
         else:
             self._skipped += 1
+
+    def _is_allowed(self, name: Any) -> bool:
+        return self._allows is None or (isinstance(name, str) and self._allows(name))
 
     def _move(self, core: Core, name: Any, content: Content) -> bool:
         """Put a message into a queue, here or on its way to another broker; False when it is not there, or full."""

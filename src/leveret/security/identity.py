@@ -91,16 +91,6 @@ class Identity:
         scopes = [scope_of(each) for each in self.scopes or ()]
         return any(each.access in ("configure", "*") and each.covers_vhost(vhost, False) for each in scopes)
 
-    def check_vhost(self, permissions: Permissions, vhost: str) -> None:
-        """Refuse a virtual host that it may not open, whether there is such a virtual host or not."""
-        if not self.may_enter(permissions, vhost):
-            raise AccessRefused(f"access to vhost '{vhost}' refused for user '{self.user}'")
-
-    def check_tag(self, *tags: str) -> None:
-        """Refuse a user that has none of these tags."""
-        if self.tags.isdisjoint(tags):
-            raise AccessRefused(f"'{self.user}' has none of the tags {', '.join(tags)}: ask an administrator")
-
     def has_expired(self, now_ms: int) -> bool:
         """Whether the proof has ended."""
         return self.expires_ms is not None and now_ms >= self.expires_ms

@@ -189,11 +189,6 @@ class Permissions:
         row = self._rows.get((user, vhost))
         return row is not None and row.configures
 
-    def check_vhost(self, user: str, vhost: str) -> None:
-        """Refuse who may not open the virtual host."""
-        if not self.may_enter(user, vhost):
-            raise AccessRefused(f"access to vhost '{vhost}' refused for user '{user}'")
-
     def check(self, user: str, vhost: str, resource: Resource, access: Access) -> None:
         """Refuse an access that is not allowed."""
         row = self._rows.get((user, vhost))

@@ -11,7 +11,7 @@ from leveret.http.request import Refusal, Request
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import json_body
 from leveret.http.router import Routes
-from leveret.security.access import ADMINISTRATOR
+from leveret.security.authorisation import check_tag
 from leveret.server.administration.site import Site
 from leveret.server.administration.verbs import VERBS
 from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, Run, perform, shown
@@ -41,7 +41,7 @@ class RemoteControl:
             raise Refusal(401, "no user is logged in: send credentials")
         facts: dict[str, Any] = {"peer": request.peer.host}
         try:
-            identity.check_tag(ADMINISTRATOR)
+            check_tag(identity, "operator.run")
             arguments = arguments_of(request)
             facts |= shown(arguments)
             result = await perform(self._run, self._site, verb, arguments)

@@ -54,6 +54,22 @@ def check(core: Broker, vhost: str, rows: Chunk, new: Iterable[Destination]) -> 
     return sum(not _checked(core, vhost, row.destination, row.message, len(row.body)) for row in rows)
 
 
+def destinations_of(rows: Chunk) -> set[Destination]:
+    """Where rows go, with the keys of their copies (CC, BCC): each needs its permission."""
+    if isinstance(rows, Stretch):
+        alike = [(rows.destination, rows.common)]
+    else:
+        pairs = {(row.destination, id(row.message)): (row.destination, row.message) for row in rows}
+        alike = list(pairs.values())
+    found = set()
+    for destination, message in alike:
+        found.add(destination)
+        if destination.queue is None and message.properties.headers:
+            keys = deadletter.all_keys(message.properties, destination.routing_key)
+            found.update(destination._replace(routing_key=key) for key in keys)
+    return found
+
+
 def _checked(core: Broker, vhost: str, destination: Destination, message: Prepared, size: int) -> list[Queue]:
     """Where rows with bodies up to such a size would go; refuses them if they could not be taken there."""
     queues = _queues(core, vhost, destination, message)

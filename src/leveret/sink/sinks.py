@@ -36,7 +36,7 @@ from leveret.journal.disk import Disk
 from leveret.sink.elsewhere import Elsewhere
 from leveret.sink.ledger import Batch, Ledger, Share, Sink
 from leveret.sink.pieces import Piece
-from leveret.sink.publishing import Chunk, check, goes_to_stream
+from leveret.sink.publishing import Chunk, check, destinations_of, goes_to_stream
 from leveret.sink.quota import Quota
 from leveret.sink.rollforward import RollForward, chunks, pieces_of
 from leveret.sink.rows import Destination, Row, Rows, Stretch, destinations
@@ -199,8 +199,7 @@ class Sinks:
         pieces = pieces_of(self._staging, batch, self._broker.options.message_bytes_max)
         waiting = chunks(_noted(pieces, empty), read=Rows.outline)
         while chunk := await self._threads.run(next, waiting, None):
-            places = {chunk.destination} if isinstance(chunk, Stretch) else {row.destination for row in chunk}
-            new = places - allowed
+            new = destinations_of(chunk) - allowed
             for destination in new:
                 allow(destination)
             with self._definitions() as core:

@@ -23,6 +23,7 @@ from leveret.amqp.state import State
 from leveret.amqp.watch import SHORT_HEARTBEAT_MS
 from leveret.core.errors import AccessRefused
 from leveret.security.authentication import Login
+from leveret.security.authorisation import admit
 from leveret.security.peers import is_loopback
 from leveret.telemetry.logs import Log
 
@@ -100,7 +101,7 @@ def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
     hub, name = connection.hub, method.virtual_host
     hub.core.topology.vhost(name)
     try:
-        identity.check_vhost(hub.access.permissions, name)
+        admit(hub.access.permissions, identity, "connection.open", name)
     except AccessRefused as error:
         raise ProtocolError(Reply.NOT_ALLOWED, str(error)) from None
     hub.quotas.check_connection(identity.user, name)
@@ -130,7 +131,7 @@ def renewed(connection: Connection, login: Login) -> None:
         connection.fail(ProtocolError(Reply.NOT_ALLOWED, "New secret was refused by one of the backends"), *UPDATE_IDS)
         return
     try:
-        after.check_vhost(connection.hub.access.permissions, connection.vhost)
+        admit(connection.hub.access.permissions, after, "connection.open", connection.vhost)
     except AccessRefused as error:
         connection.fail(ProtocolError(Reply.NOT_ALLOWED, str(error)), *UPDATE_IDS)
         return

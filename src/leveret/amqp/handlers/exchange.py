@@ -17,7 +17,7 @@ from leveret.amqp.methods import (
 from leveret.amqp.names import refuse_default, stripped
 from leveret.core.changes import Bind, DeclareExchange, DeleteExchange, Unbind
 from leveret.core.policy import ALTERNATE_EXCHANGE
-from leveret.security.verbs import Role
+from leveret.security.authorisation import Role
 
 if TYPE_CHECKING:
     from leveret.amqp.channel import Channel, Handlers

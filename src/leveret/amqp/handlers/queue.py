@@ -22,7 +22,7 @@ from leveret.core.changes import Bind, DeclareQueue, Unbind
 from leveret.core.errors import QueueNotFound
 from leveret.core.names import described
 from leveret.core.queue import Queue
-from leveret.security.verbs import Role
+from leveret.security.authorisation import Role
 
 if TYPE_CHECKING:
     from leveret.amqp.channel import Channel, Handlers

@@ -9,7 +9,6 @@ from leveret.core.errors import AccessRefused
 from leveret.http.auth import Auth
 from leveret.http.console.oauth import LOGIN as OAUTH_LOGIN
 from leveret.http.console.oauth import OAuthLogin
-from leveret.http.management.rules import MANAGERS
 from leveret.http.origins import is_of_this_site
 from leveret.http.problem import problem
 from leveret.http.request import Refusal, Request
@@ -18,6 +17,7 @@ from leveret.http.rest.fields import Record, Text, json_body
 from leveret.http.router import Answer, Routes
 from leveret.http.sessions import Session, cookie_line
 from leveret.security.access import Access
+from leveret.security.authorisation import OPERATOR, holds
 from leveret.security.identity import Identity
 from leveret.security.permissions import Access as Verb
 from leveret.security.permissions import Resource
@@ -68,7 +68,7 @@ class Login:
         """Begin a session for the certificate that the browser has shown, if it is an operator's."""
         login = self._auth.certified(request)
         who = None if login is None or not is_of_this_site(request) else login.identity
-        if who is None or who.tags.isdisjoint(MANAGERS):
+        if who is None or not holds(who, OPERATOR):
             offered = {} if self._oauth is None else {"oauth": {"label": self._oauth.label, "path": OAUTH_LOGIN}}
             return json_response({"user": None, **offered}, 200, NO_STORE)
         return self._begin(request, who, 200, certified=True)
@@ -89,7 +89,7 @@ class Login:
                 raise
             # Without the challenge, on which a browser would ask for a password itself.
             return problem(Refusal(401, "the name or the password is wrong: try again"))
-        if identity.tags.isdisjoint(MANAGERS):
+        if not holds(identity, OPERATOR):
             raise Refusal(403, f"'{identity.user}' has none of the tags of operators: ask an administrator for one")
         return self._begin(request, identity, 201)
 

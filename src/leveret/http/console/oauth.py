@@ -14,11 +14,11 @@ import re
 from typing import TYPE_CHECKING
 
 from leveret.http.auth import Auth
-from leveret.http.management.rules import MANAGERS
 from leveret.http.request import Refusal, Request
 from leveret.http.response import Response
 from leveret.http.router import Answer, Routes
 from leveret.http.sessions import cookie, cookie_name
+from leveret.security.authorisation import OPERATOR, holds
 from leveret.security.fetch import FAILURES
 from leveret.security.identity import Identity
 from leveret.telemetry.logs import Log
@@ -89,7 +89,7 @@ class OAuthLogin:
             identity = await auth.by_provider(request, exchange)
         except Refusal as refusal:
             return _back(request, "failed" if refusal.status == 401 else "busy")
-        if identity.tags.isdisjoint(MANAGERS):
+        if not holds(identity, OPERATOR):
             LOG.warning(
                 "login refused", user=identity.user, peer=request.peer.host, reason="it has no tag of operators"
             )

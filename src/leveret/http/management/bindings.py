@@ -23,7 +23,7 @@ from leveret.http.management.refusals import Missing, done
 from leveret.http.management.rules import sees
 from leveret.http.management.site import Row
 from leveret.http.router import Answer
-from leveret.security.verbs import Role
+from leveret.security.authorisation import Role
 
 DIGEST_BYTES = 4
 Handle = tuple[Vhost, Any]

@@ -12,8 +12,8 @@ from leveret.core.topology import Vhost
 from leveret.http.json_reader import read_json
 from leveret.http.management.refusals import BadRequest, Missing
 from leveret.http.request import Request
+from leveret.security.authorisation import Role, authorise
 from leveret.security.identity import Identity
-from leveret.security.verbs import Role, authorize
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -75,7 +75,7 @@ class Call:
     def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
         """Refuse what the user may not do by AMQP either; a token must have a scope for it as well."""
         vhost, permissions = self.named("vhost"), self.site.access.permissions
-        authorize(permissions, self.identity, vhost, verb, names, topic_key)
+        authorise(permissions, self.identity, verb, vhost, names, () if topic_key is None else (topic_key,))
 
     def allows(self, verb: str, names: Mapping[Role, str]) -> bool:
         """The same as a question."""

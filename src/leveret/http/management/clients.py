@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
 from leveret.http.management.refusals import BadRequest, Missing, done
-from leveret.http.management.rules import MONITORS, check_own, has, sees
+from leveret.http.management.rules import check_own, has, sees
 from leveret.http.management.site import Entry, Row
 from leveret.http.router import Answer
 
@@ -34,7 +34,7 @@ def consumers(call: Call) -> list[Entry]:
 
 
 def _own(call: Call, entries: Sequence[Entry]) -> list[Entry]:
-    return [each for each in entries if each.user == call.user or has(call, MONITORS)]
+    return [each for each in entries if each.user == call.user or has(call, "monitoring")]
 
 
 def _listed(call: Call, entries: list[Entry]) -> Answer | Awaitable[Answer]:

@@ -16,7 +16,7 @@ from leveret.http.management.refusals import done
 from leveret.http.management.rules import seen
 from leveret.http.management.site import Row
 from leveret.http.router import Answer
-from leveret.security.verbs import Role
+from leveret.security.authorisation import Role
 
 
 def shown(home: Vhost, exchange: Exchange) -> Row:

@@ -11,7 +11,7 @@ from leveret.http.management import gets, publishes, users
 from leveret.http.management.call import Call
 from leveret.http.management.refusals import reason_of, refused
 from leveret.http.management.routes import ROUTES, Endpoint, Table
-from leveret.http.management.rules import Rule, check
+from leveret.http.management.rules import check
 from leveret.http.management.site import Site
 from leveret.http.request import Request
 from leveret.http.response import Response
@@ -60,33 +60,33 @@ class Management:
         except LeveretError as error:
             return refused(error)
 
-    def _endpoint(self, key: tuple[str, str], rule: Rule, ask: Endpoint) -> Handler:
+    def _endpoint(self, key: tuple[str, str], operation: str | None, ask: Endpoint) -> Handler:
         """A function of the table as the router calls it."""
         audited = key[0] not in READING and ROUTES[key][1] not in UNAUDITED
 
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
             call = Call(request, self._site)
             if audited:
-                return self._audited(f"{key[0]} {PREFIX}{key[1]}", rule, ask, call)
-            check(call, rule)
+                return self._audited(f"{key[0]} {PREFIX}{key[1]}", operation, ask, call)
+            check(call, operation)
             return ask(call)
 
-        return allowed if rule is Rule.OPEN else self._auth.wrap(self._limit(allowed))
+        return allowed if operation is None else self._auth.wrap(self._limit(allowed))
 
-    async def _audited(self, operation: str, rule: Rule, ask: Endpoint, call: Call) -> Answer:
+    async def _audited(self, endpoint: str, operation: str | None, ask: Endpoint, call: Call) -> Answer:
         """Do something that is noted, whether it is allowed or not."""
         request = call.request
         act = f"{request.method} {request.shown_path}"
         kind = kind_of(call.identity.tags)
-        facts = {"peer": request.peer.host, **(asked_for(request) if operation in BULK else {})}
-        with self._site.audit.noting(call.user, act, operation, kind, **facts) as noted:
-            check(call, rule)
+        facts = {"peer": request.peer.host, **(asked_for(request) if endpoint in BULK else {})}
+        with self._site.audit.noting(call.user, act, endpoint, kind, **facts) as noted:
+            check(call, operation)
             answer = ask(call)
             if isinstance(answer, Awaitable):
                 answer = await answer
             if isinstance(answer, Response) and answer.status >= REFUSED:
                 noted.refuse(answer.status, reason_of(answer))
-            elif isinstance(answer, Response) and operation in BULK:
+            elif isinstance(answer, Response) and endpoint in BULK:
                 noted.facts = came_of(answer)
             return answer
 
@@ -94,10 +94,10 @@ class Management:
 def inside(site: Site, routes: Table) -> Router:
     """A handler for requests of other nodes: those have asked who it is, and note what is done."""
 
-    def endpoint(rule: Rule, ask: Endpoint) -> Handler:
+    def endpoint(operation: str | None, ask: Endpoint) -> Handler:
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
             call = Call(request, site)
-            check(call, rule)
+            check(call, operation)
             return ask(call)
 
         return allowed

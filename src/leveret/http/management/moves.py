@@ -9,6 +9,7 @@ from leveret.embedded.redrive import Redrive, RedriveResult
 from leveret.http.management.call import Call
 from leveret.http.management.refusals import BadRequest, answer
 from leveret.http.router import Answer
+from leveret.security.authorisation import Role
 
 
 def move(call: Call) -> Answer | Awaitable[Answer]:
@@ -20,12 +21,16 @@ def move(call: Call) -> Answer | Awaitable[Answer]:
     desk = call.site.desk
     with desk.guard as core:
         queue = call.queue(core)
-        call.authorize("basic.get", {"queue": queue.name})
-        call.authorize("basic.publish", {"exchange": ""})
+        names: dict[Role, str] = {"queue": queue.name, **({} if to is None else {"destination_queue": to})}
+        call.authorize("queue.redrive", names)
         core.check_owner(queue, None)
         if to is not None and (to in call.home(core).queues or core.away is None):
             core.check_owner(call.home(core).queue(to), None)
-    redrive = Redrive(desk.guard, queue, to, Filter(), limit, None, False)
+
+    def moves_to(name: str) -> bool:
+        return call.allows("queue.redrive", {"queue": queue.name, "destination_queue": name})
+
+    redrive = Redrive(desk.guard, queue, to, Filter(), limit, None, False, moves_to)
     return _moved(desk.elsewhere(lambda: redrive.run(None)))
 
 

@@ -11,7 +11,7 @@ from leveret.http.management import limits, policies
 from leveret.http.management.call import Call
 from leveret.http.management.listing import listed, one
 from leveret.http.management.refusals import Missing, answer, done
-from leveret.http.management.rules import seen
+from leveret.http.management.rules import check, seen
 from leveret.http.management.site import Row, Site
 from leveret.http.management.validation import invalid
 from leveret.http.router import Answer
@@ -19,6 +19,7 @@ from leveret.http.router import Answer
 CLUSTER_NAME = "cluster_name"
 LIMITS = "vhost-limits"
 OPERATOR_POLICY = "operator_policy"
+COMPONENTS = {LIMITS: "limit.change", OPERATOR_POLICY: "operator-policy.change"}
 
 
 # Of virtual hosts
@@ -67,6 +68,7 @@ def _find(call: Call, core: Broker) -> Row:
 def put(call: Call) -> Answer | Awaitable[Answer]:
     """Set limits, or the policy of an operator."""
     value, component = call.field("value", dict), call.named("component")
+    _check_component(call)
 
     def keep(core: Broker) -> Answer:
         home = call.home(core)
@@ -83,8 +85,16 @@ def put(call: Call) -> Answer | Awaitable[Answer]:
     return call.change(keep)
 
 
+def _check_component(call: Call) -> None:
+    """Refuse a change of what has an endpoint of its own, to those to whom that is refused."""
+    operation = COMPONENTS.get(call.named("component"))
+    if operation is not None:
+        check(call, operation)
+
+
 def delete(call: Call) -> Answer | Awaitable[Answer]:
     """Remove limits, or the policy of an operator."""
+    _check_component(call)
 
     def remove(core: Broker) -> Answer:
         found, vhost = _find(call, core), call.named("vhost")

@@ -10,7 +10,6 @@ from typing import Any
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.broker import Broker, Published
 from leveret.core.deadletter import all_keys, without_client_deaths
-from leveret.core.errors import PreconditionFailed
 from leveret.core.properties import Properties, content
 from leveret.embedded.outgoing import Prepared, check_headers, check_size
 from leveret.http.management.bindings import find_exchange
@@ -18,6 +17,7 @@ from leveret.http.management.call import Call
 from leveret.http.management.refusals import BadRequest, answer
 from leveret.http.management.values import PROPERTIES
 from leveret.http.router import Answer
+from leveret.security.authorisation import check_user_id
 
 SHORT_BYTES_MAX = 255
 PRIORITY_MAX = 255
@@ -86,8 +86,7 @@ def _prepared(call: Call) -> Prepared:
     data = _payload(call)
     check_size(len(data), call.site.desk.broker.options.message_bytes_max)
     found = without_client_deaths(_properties(call))
-    if found.user_id not in (None, call.user):
-        raise PreconditionFailed(f"user_id property set to '{found.user_id}' but authenticated user was '{call.user}'")
+    check_user_id(call.identity, found.user_id)
     check_headers(*content(found, b""))
     ttl_ms = None if found.expiration is None else _expiration_ms(found.expiration)
     return Prepared(found, data, found.priority or 0, None, ttl_ms, 0, None)

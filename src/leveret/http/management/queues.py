@@ -27,7 +27,7 @@ from leveret.http.management.refusals import BadRequest, done
 from leveret.http.management.rules import seen
 from leveret.http.management.site import Row, Site
 from leveret.http.router import Answer
-from leveret.security.verbs import Role
+from leveret.security.authorisation import Role
 
 QUEUE_BYTES = 1_000  # about what an empty queue takes in memory
 WAITING_BYTES = 26  # and one message that waits

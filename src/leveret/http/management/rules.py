@@ -1,42 +1,40 @@
-"""Who may ask what: a rule for each endpoint, in the words of RabbitMQ.
+"""What the tags of a user allow in the management API, with RabbitMQ's reasons of refusals.
 
-An administrator may do what monitors and policymakers may, and those what all users with the tag management may.
+The table of operations, security/authorisation.py, has the rules; every user of the API needs the tag management.
 """
-
-from collections.abc import Callable
-from enum import Enum, auto
 
 from leveret.core.broker import Broker
 from leveret.core.topology import Vhost
 from leveret.http.management.call import Call
 from leveret.http.management.refusals import NotAuthorised
+from leveret.security.authorisation import OPERATIONS, OPERATOR, EntryRefused, Tag, TagRefused, admit, holds
 
-ADMINISTRATORS = frozenset(("administrator",))
-MONITORS = ADMINISTRATORS | {"monitoring"}
-POLICYMAKERS = ADMINISTRATORS | {"policymaker"}
-MANAGERS = MONITORS | POLICYMAKERS | {"management"}
-
-
-class Rule(Enum):
-    """Who may use an endpoint."""
-
-    OPEN = auto()
-    """All clients, without a login."""
-    MANAGEMENT = auto()
-    """Users that may use the API at all; lists show what each may see."""
-    VHOST = auto()
-    """Who may enter the virtual host; administrators need not."""
-    MONITORED_VHOST = auto()
-    """The same; monitors need not either."""
-    MONITORING = auto()
-    POLICY = auto()
-    """Policymakers, in a virtual host that they may enter; administrators in every one."""
-    ADMINISTRATOR = auto()
+OBJECT = "User not authorised to access object"
+REASONS: dict[Tag, str] = {
+    "management": "Not management user",
+    "monitoring": "Not monitor user",
+    "policymaker": OBJECT,
+    "administrator": "Not administrator user",
+}
 
 
-def has(call: Call, tags: frozenset[str]) -> bool:
-    """Whether the user has one of the tags."""
-    return not call.identity.tags.isdisjoint(tags)
+def check(call: Call, operation: str | None) -> None:
+    """Refuse an operation that the tags of the user do not allow; None is open to every client."""
+    if operation is None:
+        return
+    vhost = call.request.parameters.get("vhost")
+    try:
+        admit(call.site.access.permissions, call.identity, operation, vhost, OPERATOR)
+    except TagRefused as error:
+        raise NotAuthorised(REASONS[error.tag]) from None
+    except EntryRefused:
+        is_policy = OPERATIONS[operation].tag == "policymaker"
+        raise NotAuthorised(OBJECT if is_policy else "User not authorised to access virtual host") from None
+
+
+def has(call: Call, tag: Tag) -> bool:
+    """Whether the user has a tag, or one that counts as it."""
+    return holds(call.identity, tag)
 
 
 def enters(call: Call, vhost: str) -> bool:
@@ -46,7 +44,7 @@ def enters(call: Call, vhost: str) -> bool:
 
 def sees(call: Call, vhost: str) -> bool:
     """Whether lists show the user what is in a virtual host."""
-    return has(call, MONITORS) or enters(call, vhost)
+    return has(call, "monitoring") or enters(call, vhost)
 
 
 def seen(call: Call, core: Broker) -> list[Vhost]:
@@ -54,56 +52,7 @@ def seen(call: Call, core: Broker) -> list[Vhost]:
     return [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
 
 
-def check(call: Call, rule: Rule) -> None:
-    """Refuse who may not."""
-    if rule is Rule.OPEN:
-        return
-    if not has(call, MANAGERS):
-        raise NotAuthorised("Not management user")
-    CHECKS.get(rule, _pass)(call)
-
-
-def _pass(call: Call) -> None:
-    """Nothing more is asked."""
-
-
-def _vhost(call: Call) -> None:
-    if not has(call, ADMINISTRATORS) and not enters(call, call.named("vhost")):
-        raise NotAuthorised("User not authorised to access virtual host")
-
-
-def _monitored_vhost(call: Call) -> None:
-    if not sees(call, call.named("vhost")):
-        raise NotAuthorised("User not authorised to access virtual host")
-
-
-def _monitoring(call: Call) -> None:
-    if not has(call, MONITORS):
-        raise NotAuthorised("Not monitor user")
-
-
-def _policy(call: Call) -> None:
-    vhost = call.request.parameters.get("vhost")
-    allowed = has(call, ADMINISTRATORS) or (has(call, POLICYMAKERS) and (vhost is None or enters(call, vhost)))
-    if not allowed:
-        raise NotAuthorised("User not authorised to access object")
-
-
-def _administrator(call: Call) -> None:
-    if not has(call, ADMINISTRATORS):
-        raise NotAuthorised("Not administrator user")
-
-
-CHECKS: dict[Rule, Callable[[Call], None]] = {
-    Rule.VHOST: _vhost,
-    Rule.MONITORED_VHOST: _monitored_vhost,
-    Rule.MONITORING: _monitoring,
-    Rule.POLICY: _policy,
-    Rule.ADMINISTRATOR: _administrator,
-}
-
-
 def check_own(call: Call, owner: str) -> None:
-    """Refuse a user that asks about another user's connection without being a monitor."""
-    if owner != call.user and not has(call, MONITORS):
-        raise NotAuthorised("User not authorised to access object")
+    """Refuse a look at the connection of another user, unless the user is a monitor."""
+    if owner != call.user and not has(call, "monitoring"):
+        raise NotAuthorised(OBJECT)

@@ -9,13 +9,13 @@ from contextlib import aclosing
 from urllib.parse import parse_qsl
 
 from leveret.http.auth import Auth
-from leveret.http.management.rules import MONITORS
 from leveret.http.metrics.exporter import Exporter, Parts
 from leveret.http.metrics.objects import GROUPS
 from leveret.http.request import FIELDS_MAX, Refusal, Request
 from leveret.http.response import Response, Stream
 from leveret.http.router import Answer, Router
 from leveret.http.server import Handler
+from leveret.security.authorisation import check_tag
 from leveret.telemetry.exposition import Format, wanted
 
 PATH = b"/metrics"
@@ -53,7 +53,7 @@ class Metrics:
 
     def _checked(self, request: Request) -> Answer | Awaitable[Answer]:
         assert request.identity is not None, "it was asked who that is"
-        request.identity.check_tag(*sorted(MONITORS))
+        check_tag(request.identity, "metrics.read")
         return self._open(request)
 
     async def _whole(self, request: Request) -> Answer:

@@ -6,7 +6,6 @@ from collections.abc import Awaitable
 from functools import cache, partial
 from importlib.resources import files
 
-from leveret.embedded.broker import VHOST
 from leveret.http.bulk import asked_for, came_of
 from leveret.http.desk import Desk
 from leveret.http.idempotency import KEY_HEADER, Idempotency
@@ -32,7 +31,8 @@ from leveret.http.rest.fields import Choice, Record, Whole, json_body
 from leveret.http.rest.openapi import document
 from leveret.http.rest.operation import Answer, Call, Operation, Scans
 from leveret.http.router import Endpoint
-from leveret.security.access import ADMINISTRATOR, Access
+from leveret.security.access import Access
+from leveret.security.authorisation import admit
 from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import ACTS_MAX, KINDS, Audit, kind_of
 
@@ -69,13 +69,12 @@ OPERATIONS: tuple[Operation, ...] = (
         "/audit",
         "List administrative acts, the newest first",
         audit,
-        None,
+        "audit.read",
         {200: ("Acts.", {"type": "object"})},
         query=Record(
             "How many, and which.",
             {"limit": Whole(f"Default: {ACTS}.", 1, ACTS_MAX), "kind": Choice("Default: every kind.", *KINDS)},
         ),
-        tag=ADMINISTRATOR,
     ),
 )
 
@@ -144,13 +143,11 @@ class RestApi:
 
     def allow(self, operation: Operation, call: Call) -> None:
         """Refuse who may not."""
-        need = operation.need
-        if operation.tag is not None:
-            call.identity.check_tag(operation.tag)
-        if call.vhost != VHOST:
-            call.identity.check_vhost(self._access.permissions, call.vhost)
-        if need is not None:
-            call.check(need.access, need.kind, call.request.parameters[need.kind])
+        names = call.names
+        if operation.rule.roles <= names.keys():
+            call.authorise(operation.name, names)
+        else:  # a name is in the body: the operation itself authorises
+            admit(self._access.permissions, call.identity, operation.name, call.vhost)
 
     def read(self, operation: Operation, call: Call) -> None:
         """Refuse what makes no sense."""

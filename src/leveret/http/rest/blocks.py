@@ -5,7 +5,7 @@ import re
 from leveret.embedded.blocks import BLOCKS_BYTES_MAX, PartitionOffsets, blocks, offsets
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Pattern, Record, Whole
-from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.operation import Answer, Call, Operation
 
 MEDIA_TYPE = "application/vnd.leveret.blocks"
 OFFSET_MAX = (1 << 63) - 1
@@ -56,7 +56,7 @@ OPERATIONS = (
         "/queues/{queue}/offsets",
         "Look at the offsets of a stream",
         show_offsets,
-        Need("read"),
+        "stream.read",
         {200: ("The oldest and the next offset of each partition.", _OFFSETS)},
         query=Record(
             "What else is wanted.",
@@ -77,7 +77,7 @@ OPERATIONS = (
         "/queues/{queue}/blocks",
         "Read records of a stream as they lie in the log, many at a time",
         read_blocks,
-        Need("read"),
+        "stream.read",
         {
             200: (
                 "Whole blocks: the first may begin before the offset, the last may go on after the end.",

@@ -4,20 +4,29 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.core.broker import Broker as Core
+from leveret.core.deadletter import all_keys
 from leveret.core.errors import AccessRefused
 from leveret.core.jsonable import decode_table
+from leveret.core.properties import Properties
 from leveret.embedded.exchange import Exchange
 from leveret.embedded.outgoing import Outgoing
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Choice, Flag, Name, Record, Table, Text, Whole
 from leveret.http.rest.leases import DONE
 from leveret.http.rest.messages import KEY_HELP
-from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.http.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
-from leveret.http.rest.shapes import BODIES, MESSAGE_FIELDS, SHORT_CHARS_MAX, idempotency_key, outgoing, trace_context
+from leveret.http.rest.shapes import (
+    BODIES,
+    MESSAGE_FIELDS,
+    SHORT_CHARS_MAX,
+    idempotency_key,
+    outgoing,
+    trace_context,
+)
+from leveret.security.authorisation import Role
 
 BINDINGS_MAX = 10_000  # in one answer
-TOPIC = "topic"
 
 
 def list_all(call: Call) -> Answer:
@@ -27,7 +36,7 @@ def list_all(call: Call) -> Answer:
         known = core.topology.vhost(call.vhost).exchanges
         rows: list[dict[str, Any]] = []
         for name in sorted(each for each in known if each > after):
-            if any(call.allows(access, "exchange", name) for access in ("read", "write", "configure")):
+            if call.allows("exchange.see", {"exchange": name}):
                 if len(rows) == limit:
                     return json_response({"exchanges": rows, "next": rows[-1]["name"]})
                 rows.append(known[name].to_dict())
@@ -46,8 +55,7 @@ async def declare(call: Call) -> Answer:
     arguments = decode_table("arguments", body.pop("arguments", {}))
     alternate = arguments.get("alternate-exchange")
     if isinstance(alternate, str):
-        call.check("read", "exchange", name)
-        call.check("write", "exchange", alternate)
+        call.authorise("exchange.declare", {"exchange": name, "alternate_exchange": alternate})
     body.setdefault("type", "direct")
     with call.desk.guard as core:
         known = name in core.topology.vhost(call.vhost).exchanges
@@ -68,11 +76,14 @@ def publishable(call: Call) -> tuple[str, Outgoing]:
     """The routing key and the message of a request, checked for access."""
     body = dict(call.body)
     routing_key = body.pop("routing_key", "")
-    check_topic(call, call.exchange, routing_key, "write")
+    call.check_user_id(body)
+    message = outgoing(body, idempotency_key(call.request), trace_context(call.request))
+    keys = all_keys(Properties(headers=message.headers), routing_key) if message.headers else [routing_key]
+    call.authorise("basic.publish", call.names, keys)
     with call.desk.guard as core:
         if core.topology.vhost(call.vhost).exchange(call.exchange).internal:
             raise AccessRefused(f"exchange '{call.exchange}' is internal: publish to one that is bound to it")
-    return routing_key, outgoing(body, idempotency_key(call.request), trace_context(call.request))
+    return routing_key, message
 
 
 async def publish(call: Call) -> Answer:
@@ -91,14 +102,6 @@ def published(message_id: str | None) -> Response:
     return json_response({"message_id": message_id, "routed": routed}, 201 if routed else 200)
 
 
-def check_topic(call: Call, exchange: str, key: str, access: Any) -> None:
-    """Refuse a key that the caller may not use with a topic exchange."""
-    with call.desk.guard as core:
-        found = core.topology.vhost(call.vhost).exchanges.get(exchange)
-        if found is not None and found.type == TOPIC:
-            call.identity.check_topic(call.access.permissions, call.vhost, exchange, key, access)
-
-
 def bindings(call: Call) -> Answer:
     """What is bound to an exchange."""
     with call.desk.guard as core:
@@ -106,12 +109,14 @@ def bindings(call: Call) -> Answer:
         return json_response({"bindings": [each.to_dict() for each in found[:BINDINGS_MAX]], "total": len(found)})
 
 
-def _binding(call: Call) -> tuple[str, str, str, dict[str, Any]]:
-    """What a request is about, checked for access."""
+def _binding(call: Call, verb: str) -> tuple[str, str, str, dict[str, Any]]:
+    """What a request is about, authorised."""
     body = call.body
     kind, name, key = body.get("destination_type", "queue"), body["destination"], body.get("routing_key", "")
-    call.check("write", kind, name)
-    check_topic(call, call.exchange, key, "read")
+    names: dict[Role, str] = {"source": call.exchange, "destination": name}
+    if kind == "queue":
+        names = {"exchange": call.exchange, "queue": name}
+    call.authorise(f"{kind}.{verb}", names, [key])
     return name, kind, key, decode_table("arguments", body.get("arguments", {}))
 
 
@@ -127,13 +132,13 @@ def _changed(call: Call, change: Callable[[Core], None]) -> Any:
 
 def bind(call: Call) -> Any:
     """Bind a queue or an exchange."""
-    name, kind, key, arguments = _binding(call)
+    name, kind, key, arguments = _binding(call, "bind")
     return _changed(call, lambda core: core.bind(call.vhost, call.exchange, name, key, arguments, kind))
 
 
 def unbind(call: Call) -> Any:
     """Remove a binding; a missing one is no error."""
-    name, kind, key, arguments = _binding(call)
+    name, kind, key, arguments = _binding(call, "unbind")
     return _changed(call, lambda core: core.unbind(call.vhost, call.exchange, name, key, arguments, kind))
 
 
@@ -157,7 +162,7 @@ OPERATIONS = (
         "/exchanges",
         "List exchanges",
         list_all,
-        None,
+        "vhost.list",
         {200: ("Exchanges; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
         query=Record("Which ones.", _WHICH),
     ),
@@ -166,7 +171,7 @@ OPERATIONS = (
         "/exchanges/{exchange}",
         "Make an exchange",
         declare,
-        Need("configure", "exchange"),
+        "exchange.declare",
         {201: ("It is made.", _EXCHANGE), 200: ("It is there.", _EXCHANGE)},
         body=Record(
             "What it is.",
@@ -185,7 +190,7 @@ OPERATIONS = (
         "/exchanges/{exchange}",
         "Look at an exchange",
         get,
-        Need("read", "exchange"),
+        "exchange.look",
         {200: ("The exchange.", _EXCHANGE)},
     ),
     Operation(
@@ -193,7 +198,7 @@ OPERATIONS = (
         "/exchanges/{exchange}",
         "Delete an exchange and its bindings",
         delete,
-        Need("configure", "exchange"),
+        "exchange.delete",
         DONE,
         query=Record("Only if.", {"if_unused": Flag("Only if nothing is bound.")}),
         audited=True,
@@ -203,7 +208,7 @@ OPERATIONS = (
         "/exchanges/{exchange}/messages",
         "Publish a message to whatever is bound to an exchange",
         publish,
-        Need("write", "exchange"),
+        "basic.publish",
         {
             201: ("It is on the disk.", {"type": "object"}),
             200: ("No queue is bound that it matches: it was dropped.", {"type": "object"}),
@@ -216,7 +221,7 @@ OPERATIONS = (
         "/exchanges/{exchange}/bindings",
         "List what is bound to an exchange",
         bindings,
-        Need("read", "exchange"),
+        "exchange.look",
         {200: (f"Bindings, at most {BINDINGS_MAX}.", {"type": "object"})},
     ),
     Operation(
@@ -224,7 +229,7 @@ OPERATIONS = (
         "/exchanges/{exchange}/bindings",
         "Bind a queue or an exchange",
         bind,
-        Need("read", "exchange"),
+        "queue.bind",
         DONE,
         body=_BINDING,
         audited=True,
@@ -234,7 +239,7 @@ OPERATIONS = (
         "/exchanges/{exchange}/bindings",
         "Remove a binding",
         unbind,
-        Need("read", "exchange"),
+        "queue.unbind",
         DONE,
         body=_BINDING,
         audited=True,

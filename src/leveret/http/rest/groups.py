@@ -10,7 +10,7 @@ from leveret.embedded.stream import Stream
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Choice, Field, Number, Numbered, Record, Schema, Text, Whole
 from leveret.http.rest.leases import DONE
-from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.http.rest.queues import LIST_DEFAULT
 from leveret.http.rest.records import LIMITS, RECORDS, TIMESTAMP_S_MAX, answer, range_of
 from leveret.http.rest.shapes import SHORT_CHARS_MAX
@@ -197,14 +197,13 @@ _GROUP: Schema = {
     },
 }
 _PATH = "/streams/{stream}/groups/{group}"
-_READ, _CONFIGURE = Need("read", "stream"), Need("configure", "stream")
 OPERATIONS = (
     Operation(
         "GET",
         "/streams/{stream}/groups",
         "List the consumer groups of a stream",
         list_groups,
-        _READ,
+        "group.join",
         {200: ("Groups; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
         query=Record(
             "Which ones.",
@@ -219,17 +218,19 @@ OPERATIONS = (
         _PATH,
         "Make a consumer group; joining does it, too",
         declare,
-        _READ,
+        "group.join",
         {201: ("It is made.", _GROUP), 200: ("It is there.", _GROUP)},
     ),
-    Operation("GET", _PATH, "Look at a group: members, offsets and lag", get, _READ, {200: ("The group.", _GROUP)}),
-    Operation("DELETE", _PATH, "Forget a group without members", delete, _CONFIGURE, DONE, audited=True),
+    Operation(
+        "GET", _PATH, "Look at a group: members, offsets and lag", get, "group.join", {200: ("The group.", _GROUP)}
+    ),
+    Operation("DELETE", _PATH, "Forget a group without members", delete, "group.change", DONE, audited=True),
     Operation(
         "POST",
         f"{_PATH}/reset",
         "Let a group read on from elsewhere; its members have to join again",
         reset,
-        _CONFIGURE,
+        "group.change",
         {200: ("Where it reads on.", {"type": "object", "properties": {"offsets": _BY_PARTITION}})},
         body=Record(
             "Where to.",
@@ -246,7 +247,7 @@ OPERATIONS = (
         f"{_PATH}/join",
         "Come in, or learn what to read after a change",
         join,
-        _READ,
+        "group.join",
         {
             200: (
                 "What to read, and from where on.",
@@ -274,14 +275,20 @@ OPERATIONS = (
         ),
     ),
     Operation(
-        "POST", f"{_PATH}/heartbeat", "Give a sign of life", heartbeat, _READ, DONE, body=Record("Who.", _CURRENT)
+        "POST",
+        f"{_PATH}/heartbeat",
+        "Give a sign of life",
+        heartbeat,
+        "group.join",
+        DONE,
+        body=Record("Who.", _CURRENT),
     ),
     Operation(
         "POST",
         f"{_PATH}/leave",
         "Go, so that others take over at once",
         leave,
-        _READ,
+        "group.join",
         DONE,
         body=Record("Who.", {"member": _MEMBER}),
     ),
@@ -290,7 +297,7 @@ OPERATIONS = (
         f"{_PATH}/commit",
         "Note how far a member has read",
         commit,
-        _READ,
+        "group.join",
         DONE,
         body=Record("How far.", {**_CURRENT, "offsets": _OFFSETS}),
     ),
@@ -299,7 +306,7 @@ OPERATIONS = (
         f"{_PATH}/poll",
         "Read the partitions of a member; a sign of life, too",
         poll,
-        _READ,
+        "group.join",
         {
             200: (
                 "Records, and where to go on.",

@@ -17,7 +17,7 @@ from leveret.http.request import Refusal
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Listed, Number, Record, Text, Whole
 from leveret.http.rest.messages import ENCODING
-from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.http.rest.shapes import SECONDS_MAX, SHORT_CHARS_MAX, TAKEN, iso_ms, taken
 
 DEQUEUE_MAX = 100  # messages of one answer, which is in memory at once
@@ -159,7 +159,7 @@ OPERATIONS = (
         "/queues/{queue}/dequeue",
         "Take messages, the most urgent first",
         dequeue,
-        Need("read"),
+        "basic.get",
         {
             200: (
                 "Up to max_messages; none when there is none.",
@@ -190,7 +190,7 @@ OPERATIONS = (
         "/queues/{queue}/messages/{message_id}",
         "Acknowledge a message",
         acknowledge,
-        Need("read"),
+        "queue.settle",
         DONE,
         body=Record("Which delivery.", {"receipt_handle": _OPTIONAL}),
         query=Record("The same.", {"receipt_handle": _OPTIONAL}),
@@ -200,7 +200,7 @@ OPERATIONS = (
         "/queues/{queue}/messages/{message_id}/visibility",
         "Keep a message longer, or give it back",
         change_visibility,
-        Need("read"),
+        "queue.settle",
         {200: ("Until when it is kept.", {"type": "object"})},
         body=Record(
             "Which delivery, and for how long.",
@@ -217,7 +217,7 @@ OPERATIONS = (
         "/queues/{queue}/messages/{message_id}/nack",
         "Give a message back, to come again later",
         nack,
-        Need("read"),
+        "queue.settle",
         DONE,
         body=Record("Which delivery.", {"receipt_handle": RECEIPT, "delay_seconds": SECONDS}),
     ),
@@ -226,7 +226,7 @@ OPERATIONS = (
         "/queues/{queue}/messages/{message_id}/reject",
         "Make a message a dead letter",
         reject,
-        Need("read"),
+        "queue.settle",
         DONE,
         body=_RECEIPT_ONLY,
     ),
@@ -235,7 +235,7 @@ OPERATIONS = (
         "/queues/{queue}/acknowledge",
         "Acknowledge many messages",
         acknowledge_many,
-        Need("read"),
+        "queue.settle",
         {200: ("Those that were still leased are done.", {"type": "object"})},
         body=Record(
             "Which deliveries.",

@@ -8,7 +8,7 @@ from leveret.embedded.queue import Queue
 from leveret.http.desk import ANSWER_BYTES_MAX
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Choice, Field, JsonText, Listed, Number, Record, Table, Text, Whole
-from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.http.rest.shapes import (
     ENQUEUED,
     LOOKED_AT,
@@ -64,6 +64,7 @@ def _sent(queue: Queue, body: dict[str, Any], message_id: str) -> dict[str, Any]
 def enqueue(call: Call) -> Any:
     """Send a message."""
     queue, body = call.queue, call.body
+    call.check_user_id(body)
     message = outgoing(body, idempotency_key(call.request, queue), trace_context(call.request))
     return call.desk.send(queue, message, lambda sent: json_response(_sent(queue, body, sent), 201))
 
@@ -71,6 +72,7 @@ def enqueue(call: Call) -> Any:
 def enqueue_many(call: Call) -> Any:
     """Send many messages in one commit."""
     queue, bodies = call.queue, call.body["messages"]
+    call.check_user_id(*bodies)
     key = idempotency_key(call.request, queue)
     context = trace_context(call.request)
     messages = [
@@ -107,7 +109,7 @@ OPERATIONS = (
         "/queues/{queue}/messages",
         "Send a message",
         enqueue,
-        Need("write"),
+        "queue.send",
         {201: ("It is on the disk.", ENQUEUED)},
         body=MESSAGE,
         headers=KEY_HELP,
@@ -118,7 +120,7 @@ OPERATIONS = (
         "/queues/{queue}/messages/batch",
         "Send many messages",
         enqueue_many,
-        Need("write"),
+        "queue.send",
         {
             201: (
                 "Those that are not refused are on the disk.",
@@ -141,7 +143,7 @@ OPERATIONS = (
         "/queues/{queue}/messages",
         "Look at messages without taking them",
         browse,
-        Need("read"),
+        "queue.browse",
         {
             200: (
                 "Messages in the order of delivery.",

@@ -4,12 +4,14 @@ from dataclasses import asdict
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, MessageNotFound
+from leveret.embedded.conditions import filter_of
+from leveret.embedded.redrive import Redrive
 from leveret.http.desk import ANSWER_BYTES_MAX
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Field, Flag, Listed, Name, Number, Record, Text, Whole
 from leveret.http.rest.leases import DONE
 from leveret.http.rest.messages import BROWSE_DEFAULT, BROWSE_MAX, CONDITIONS, ENCODING, HEADERS
-from leveret.http.rest.operation import ID_CHARS_MAX, Answer, Call, Need, Operation
+from leveret.http.rest.operation import ID_CHARS_MAX, Answer, Call, Operation
 from leveret.http.rest.shapes import LOOKED_AT, looked_at
 
 REDRIVE_S_MAX = 300  # that a redrive with a rate may take: the client waits for it
@@ -42,14 +44,19 @@ async def redrive(call: Call) -> Answer:
     body = call.body
     to, rate, limit = body.get("to"), body.get("rate_per_second"), body.get("limit")
     if to is not None:
-        call.check("write", "queue", to)
+        call.authorise("queue.redrive", {**call.names, "destination_queue": to})
     if rate is not None and limit / rate > REDRIVE_S_MAX:
         raise InvalidArgument(
             f"the limit takes over {REDRIVE_S_MAX} seconds at this rate_per_second: lower it, and repeat the call"
         )
     queue, conditions, dry_run = call.queue, conditions_of(body), body.get("dry_run", False)
-    moved = await call.scans.run(lambda: queue.redrive(to, limit=limit, rate=rate, dry_run=dry_run, **conditions))
-    return json_response(asdict(moved))
+
+    def redrives_to(name: str) -> bool:
+        return call.allows("queue.redrive", {**call.names, "destination_queue": name})
+
+    chosen = filter_of(queue.tag, conditions)
+    redrive = Redrive(queue.guard, queue.core, to, chosen, limit, rate, dry_run, redrives_to)
+    return json_response(asdict(await call.scans.run(lambda: redrive.run(None))))
 
 
 def conditions_of(body: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +92,7 @@ OPERATIONS = (
         "/queues/{queue}/scheduled",
         "List messages that are scheduled for later, the next one first",
         scheduled,
-        Need("read"),
+        "queue.browse",
         {200: ("Messages.", {"type": "object", "properties": {"messages": {"type": "array", "items": LOOKED_AT}}})},
         query=Record("How many.", {"limit": Whole(f"Default: {BROWSE_DEFAULT}.", 1, BROWSE_MAX), "encoding": ENCODING}),
     ),
@@ -94,7 +101,7 @@ OPERATIONS = (
         "/queues/{queue}/scheduled/{message_id}",
         "Cancel a message that is scheduled for later",
         cancel,
-        Need("configure"),
+        "queue.discard",
         DONE,
         audited=True,
     ),
@@ -103,7 +110,7 @@ OPERATIONS = (
         "/queues/{queue}/redrive",
         "Move messages to another queue, by default each to the one where it died first",
         redrive,
-        Need("configure"),
+        "queue.redrive",
         {200: ("How many matched, were moved, and could not be moved.", {"type": "object"})},
         body=Record(
             "Which ones, where to, and how fast.",
@@ -124,7 +131,7 @@ OPERATIONS = (
         "/queues/{queue}/discard",
         "Remove messages that meet conditions, for good",
         discard,
-        Need("configure"),
+        "queue.discard",
         {200: ("How many met them.", {"type": "object"})},
         body=Record("Which ones.", {"limit": LIMIT, "dry_run": DRY_RUN, "filter": DISCARD_FILTER}),
         audited=True,

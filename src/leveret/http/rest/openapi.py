@@ -10,6 +10,7 @@ from leveret.http.response import JSON
 from leveret.http.rest.fields import Text
 from leveret.http.rest.links import Links, operation_id, path_parameters
 from leveret.http.rest.operation import PATH_FIELDS, VHOST_FIELD, Operation
+from leveret.security.authorisation import requirement
 from leveret.version import version
 
 Json = dict[str, Any]
@@ -82,9 +83,9 @@ def _operation(operation: Operation, links: Links) -> Json:
         "parameters": [*_parameters(operation)],
         "responses": {**_answers(operation, links), **_refusals()},
     }
-    if operation.need is not None:
-        scope = f"{operation.need.access}:{{{operation.need.kind}}}"
-        described["description"] = f"Needs {operation.need.access} access to the {operation.need.kind}: scope {scope}."
+    needed = requirement(operation.rule)
+    if needed:
+        described["description"] = f"Needs {needed}."
     if operation.body is not None:
         content = {JSON: {"schema": operation.body.schema}}
         described["requestBody"] = {"required": operation.body.needs_some, "content": content}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from leveret.core.errors import AccessRefused, QueueNotFound, ResourceLocked, TooMany
+from leveret.core.errors import QueueNotFound, ResourceLocked, TooMany
 from leveret.embedded.broker import VHOST
 from leveret.embedded.queue import Queue
 from leveret.embedded.stream import Stream as EmbeddedStream
@@ -15,9 +15,9 @@ from leveret.http.request import Request
 from leveret.http.response import Response, Stream
 from leveret.http.rest.fields import Field, Name, Pattern, Record, Text, Whole
 from leveret.security.access import Access
+from leveret.security.authorisation import OPERATIONS as RULES
+from leveret.security.authorisation import Role, Rule, allowed, authorise, check_user_id
 from leveret.security.identity import Identity
-from leveret.security.permissions import Access as Verb
-from leveret.security.permissions import Resource
 from leveret.sink.sinks import Sinks
 from leveret.sink.staging import PART, PIECES_MAX
 from leveret.telemetry.audit import Audit
@@ -27,6 +27,8 @@ SINK_CHARS_MAX = 200
 PART_CHARS_MAX = 64
 BATCH_MAX = (1 << 53) - 1  # the largest whole number that JSON has in every language
 ID_CHARS_MAX = 255
+TOPIC = "topic"
+USER_ID = "userId"  # among the attributes of a message
 
 
 def part_name(**options: Any) -> Field:
@@ -53,15 +55,8 @@ Answer = Response | Stream
 Run = Callable[["Call"], Answer | Awaitable[Answer]]
 
 
-Kind = Literal["queue", "exchange", "stream"]
-"""What a path may name; a stream is a queue to permissions."""
-
-
-class Need(NamedTuple):
-    """An access to the queue, exchange or stream that the path names."""
-
-    access: Verb
-    kind: Kind = "queue"
+ROLES: dict[str, Role] = {"queue": "queue", "stream": "queue", "exchange": "exchange"}
+"""Names in paths, and their roles in the table of rights: a stream is a queue."""
 
 
 class Operation(NamedTuple):
@@ -71,7 +66,8 @@ class Operation(NamedTuple):
     path: str
     summary: str
     run: Run
-    need: Need | None
+    name: str
+    """Its name in the table of rights, security/authorisation.py."""
     answers: Mapping[int, tuple[str, Mapping[str, Any] | None]]
     body: Record | None = None
     query: Record | None = None
@@ -83,8 +79,11 @@ class Operation(NamedTuple):
     """What the body is, when it is bytes and no JSON."""
     keyed: bool = False
     """Its queues remember Idempotency-Keys, durably: its answers need not be remembered."""
-    tag: str | None = None
-    """Who may, of those who have tags; for what concerns the whole server."""
+
+    @property
+    def rule(self) -> Rule:
+        """The rights that it needs."""
+        return RULES[self.name]
 
 
 class Scans:
@@ -190,15 +189,30 @@ class Call:
             raise QueueNotFound(f"no stream '{name}' in vhost '{self.vhost}': create it first")
         return EmbeddedStream(self.desk.broker, found)
 
-    def check(self, access: Verb, kind: Kind, name: str) -> None:
-        """Refuse an access that the caller does not have: scopes and permissions both."""
-        resource = Resource("exchange" if kind == "exchange" else "queue", name)
-        self.identity.check(self.access.permissions, self.vhost, resource, access)
+    @property
+    def names(self) -> dict[Role, str]:
+        """The resources in the path, by their roles."""
+        return {ROLES[name]: value for name, value in self.request.parameters.items() if name in ROLES}
 
-    def allows(self, access: Verb, kind: Kind, name: str) -> bool:
-        """The same as a question."""
-        try:
-            self.check(access, kind, name)
-        except AccessRefused:
-            return False
-        return True
+    def authorise(self, operation: str, names: Mapping[Role, str], keys: Sequence[str] = ()) -> None:
+        """Refuse what the rights of the caller do not allow; `keys` count where the exchange is a topic exchange."""
+        if keys and self._is_topic(names):
+            authorise(self.access.permissions, self.identity, operation, self.vhost, names, keys)
+        else:
+            authorise(self.access.permissions, self.identity, operation, self.vhost, names)
+
+    def allows(self, operation: str, names: Mapping[Role, str]) -> bool:
+        """Whether authorise would allow it."""
+        return allowed(self.access.permissions, self.identity, operation, self.vhost, names)
+
+    def check_user_id(self, *bodies: Mapping[str, Any]) -> None:
+        """Refuse messages that name another user as their publisher."""
+        for body in bodies:
+            attributes = body.get("attributes")
+            if attributes:
+                check_user_id(self.identity, attributes.get(USER_ID))
+
+    def _is_topic(self, names: Mapping[Role, str]) -> bool:
+        with self.desk.guard as core:
+            found = core.topology.vhost(self.vhost).exchanges.get(names.get("source") or names["exchange"])
+            return found is not None and found.type == TOPIC

@@ -9,7 +9,7 @@ from leveret.http.problem import problem
 from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Record, Text
 from leveret.http.rest.leases import DONE, RECEIPT, check_id, done_with
-from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.http.rest.shapes import SHORT_CHARS_MAX
 
 WORKER = Text("Whose memory it is.", SHORT_CHARS_MAX, 1, required=True)
@@ -57,7 +57,7 @@ OPERATIONS = (
         "/queues/{queue}/processed/{message_id}",
         "Ask whether a message was handled before",
         is_processed,
-        Need("read"),
+        "queue.settle",
         {200: ("Whether it was.", {"type": "object"})},
         query=Record("Whose memory.", {"worker": WORKER}),
     ),
@@ -66,7 +66,7 @@ OPERATIONS = (
         "/queues/{queue}/messages/{message_id}/finish",
         "Acknowledge a message and remember that it was handled",
         finish,
-        Need("read"),
+        "queue.settle",
         DONE,
         body=Record("Which delivery, and who handled it.", {"receipt_handle": RECEIPT, "worker": WORKER}),
     ),

@@ -10,6 +10,7 @@ from leveret.core.arguments import BACKOFF_STEPS_MAX, limits_of
 from leveret.core.backoff import KINDS as BACKOFF_KINDS
 from leveret.core.errors import TooMany
 from leveret.core.jsonable import decode_table, encode
+from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.declare import DAY_S, OPTIONS, changed_arguments
 from leveret.embedded.managed import ManagedQueue
 from leveret.http.request import Refusal
@@ -29,8 +30,9 @@ from leveret.http.rest.fields import (
     Whole,
 )
 from leveret.http.rest.leases import DONE
-from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.http.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX
+from leveret.security.authorisation import Role
 
 LIST_MAX = 1_000
 LIST_DEFAULT = 100
@@ -88,6 +90,8 @@ SETTINGS: dict[str, Field] = {
     "single_active_consumer": Flag("Whether only one consumer of AMQP gets messages.", nullable=True),
 }
 assert SETTINGS.keys() == OPTIONS.keys(), "every option of a queue can be set"
+KILLING = frozenset(("ttl", "max_retries", "max_length", "max_bytes", "overflow"))
+"""Settings by which messages that wait become dead letters."""
 
 
 def shown(queue: ManagedQueue) -> dict[str, Any]:
@@ -130,9 +134,7 @@ def list_all(call: Call) -> Answer:
         home = core.topology.vhost(call.vhost)
         rows: list[dict[str, Any]] = []
         for name in home.queue_names.after(after, prefix):
-            if home.queues[name].owner is None and any(
-                call.allows(access, "queue", name) for access in ("read", "write", "configure")
-            ):
+            if home.queues[name].owner is None and call.allows("queue.see", {"queue": name}):
                 if len(rows) == limit:
                     return json_response({"queues": rows, "next": rows[-1]["name"]})
                 rows.append(shown(ManagedQueue(call.desk.broker, home.queues[name])))
@@ -143,10 +145,10 @@ async def declare(call: Call) -> Answer:
     """Make a queue; one that exists with these settings is no error."""
     name, body = call.request.parameters["queue"], dict(call.body)
     durable, arguments = body.pop("durable", True), decode_table("arguments", body.pop("arguments", {}))
-    _check_dead_letter(call, body.get("dead_letter"))
-    exchange = arguments.get("x-dead-letter-exchange")
+    names, exchange = call.names, arguments.get("x-dead-letter-exchange")
     if isinstance(exchange, str):
-        call.check("write", "exchange", exchange)
+        names["dead_letter_exchange"] = exchange
+    _authorise_settings(call, "queue.declare", names, body.get("dead_letter"))
     with call.desk.guard as core:
         known = name in core.topology.vhost(call.vhost).queues
         if not known:
@@ -166,17 +168,30 @@ def check_room(call: Call, count: int) -> None:
         raise TooMany(f"vhost '{call.vhost}' has {most} queues, which is its limit: delete some, or raise it")
 
 
-def _check_dead_letter(call: Call, name: str | None) -> None:
-    """Refuse a place for dead letters that the caller may not make and send to."""
-    if name is not None:
-        call.check("configure", "queue", name)
-        call.check("write", "queue", name)
+def _authorise_settings(call: Call, operation: str, names: dict[Role, str], dead_letter: str | None) -> None:
+    """Refuse a dead-letter queue that the caller may not declare, or send messages of this queue to."""
+    if dead_letter is not None:
+        call.authorise("queue.declare", {"queue": dead_letter})
+        names["dead_letter_queue"] = dead_letter
+    call.authorise(operation, names)
+
+
+def _dead_letter_target(queue: ManagedQueue, options: dict[str, Any]) -> dict[Role, str]:
+    """Where a change of settings sends messages of a queue as dead letters, by its role; nothing if it sends none."""
+    policy = queue.anyway.policy
+    exchange = policy.dead_letter_exchange
+    if exchange is None or "dead_letter" in options or KILLING.isdisjoint(options):
+        return {}
+    if exchange:
+        return {"dead_letter_exchange": exchange}
+    return {"dead_letter_queue": policy.dead_letter_routing_key or queue.name}
 
 
 async def update(call: Call) -> Answer:
     """Change the settings of a queue; those that are not named stay."""
     queue, options = call.queue, call.body
-    _check_dead_letter(call, options.get("dead_letter"))
+    names = {**call.names, **_dead_letter_target(queue, options)}
+    _authorise_settings(call, "queue.update", names, options.get("dead_letter"))
     wanted = call.request.header(b"if-match")
     if wanted not in ("", "*", etag(queue)):
         raise Refusal(412, "the queue has other settings by now: look at it again")
@@ -234,14 +249,14 @@ def stats(call: Call) -> Answer:
             "messages_by_priority": {**named, "6-1": rest},
             "oldest_message_age_seconds": 0 if age_s is None else int(age_s),
             "in_flight_count": figures["leased"],
-            "dlq_count": _dead_letters(queue),
+            "dlq_count": _dead_letters(call, queue),
             **figures,
         }
     )
 
 
-def _dead_letters(queue: ManagedQueue) -> int:
-    """How many messages wait where the dead letters of a queue go."""
+def _dead_letters(call: Call, queue: ManagedQueue) -> int | None:
+    """How many messages wait where the dead letters of a queue go; None if the caller may not read all of them."""
     policy = queue.anyway.policy
     if policy.dead_letter_exchange is None:
         return 0
@@ -250,7 +265,10 @@ def _dead_letters(queue: ManagedQueue) -> int:
         key = policy.dead_letter_routing_key or queue.name
         if policy.dead_letter_exchange not in home.exchanges:
             return 0
-        return sum(each.depth for each in home.route(policy.dead_letter_exchange, [key], None, None))
+        targets: list[CoreQueue] = home.route(policy.dead_letter_exchange, [key], None, None)
+    if not all(call.allows("queue.look", {"queue": each.name}) for each in targets):
+        return None
+    return sum(each.depth for each in targets)
 
 
 PAGE = Record(
@@ -280,7 +298,7 @@ OPERATIONS = (
         "/queues",
         "List queues",
         list_all,
-        None,
+        "vhost.list",
         {200: ("Queues; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
         query=PAGE,
     ),
@@ -289,7 +307,7 @@ OPERATIONS = (
         "/queues/{queue}",
         "Make a queue",
         declare,
-        Need("configure"),
+        "queue.declare",
         {201: ("It is made.", _QUEUE), 200: ("It is there with these settings.", _QUEUE)},
         body=Record(
             "Its settings; null is none, also where there is a default.",
@@ -307,19 +325,19 @@ OPERATIONS = (
         "/queues/{queue}",
         "Change the settings of a queue",
         update,
-        Need("configure"),
+        "queue.update",
         {200: ("It has these settings from now on.", _QUEUE), 412: ("Another client changed it first.", None)},
         body=Record("The settings that change; null: none.", SETTINGS),
         headers={"If-Match": Field("The ETag of the settings that are meant to be changed.", type="string")},
         audited=True,
     ),
-    Operation("GET", "/queues/{queue}", "Look at a queue", get, Need("read"), {200: ("The queue.", _QUEUE)}),
+    Operation("GET", "/queues/{queue}", "Look at a queue", get, "queue.look", {200: ("The queue.", _QUEUE)}),
     Operation(
         "DELETE",
         "/queues/{queue}",
         "Delete a queue and what is in it",
         delete,
-        Need("configure"),
+        "queue.delete",
         {200: ("How many messages were ready.", _COUNT)},
         query=Record(
             "Only if.",
@@ -328,14 +346,14 @@ OPERATIONS = (
         audited=True,
     ),
     Operation(
-        "GET", "/queues/{queue}/stats", "The figures of a queue", stats, Need("read"), {200: ("Figures.", _FIGURES)}
+        "GET", "/queues/{queue}/stats", "The figures of a queue", stats, "queue.look", {200: ("Figures.", _FIGURES)}
     ),
     Operation(
         "POST",
         "/queues/{queue}/purge",
         "Remove everything that is ready",
         purge,
-        Need("configure"),
+        "queue.purge",
         {200: ("How many messages it were.", _COUNT)},
         body=NOTHING,
         audited=True,
@@ -346,7 +364,7 @@ OPERATIONS = (
         "/queues/{queue}/pause",
         "Hand nothing out until it is resumed",
         pause,
-        Need("configure"),
+        "queue.pause",
         DONE,
         body=NOTHING,
         audited=True,
@@ -356,7 +374,7 @@ OPERATIONS = (
         "/queues/{queue}/resume",
         "Hand messages out again",
         resume,
-        Need("configure"),
+        "queue.pause",
         DONE,
         body=NOTHING,
         audited=True,

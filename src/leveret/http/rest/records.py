@@ -15,7 +15,7 @@ from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Field, Flag, Listed, Number, Pattern, Record, Schema, Text, Whole
 from leveret.http.rest.leases import WAIT_S_MAX
 from leveret.http.rest.messages import BATCH_MAX, ENCODING
-from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.http.rest.shapes import (
     BODIES,
     MESSAGE_FIELDS,
@@ -80,12 +80,14 @@ def _row(appended: Appended) -> dict[str, Any]:
 
 def append(call: Call) -> Any:
     """Append a record."""
+    call.check_user_id(call.body)
     frame, sent = call.stream.post([_prepared(call.stream, call.body)])
     return call.desk.when_durable(frame, json_response(_row(sent[0]), 201))
 
 
 def append_many(call: Call) -> Any:
     """Append many records in one commit."""
+    call.check_user_id(*call.body["records"])
     stream = call.stream
     frame, sent = stream.post([_prepared(stream, body) for body in call.body["records"]])
     return call.desk.when_durable(frame, json_response({"records": [_row(each) for each in sent]}, 201))
@@ -198,7 +200,7 @@ OPERATIONS = (
         "/streams/{stream}/records",
         "Append a record",
         append,
-        Need("write", "stream"),
+        "stream.append",
         {201: ("It is on the disk.", _PLACE)},
         body=RECORD,
     ),
@@ -207,7 +209,7 @@ OPERATIONS = (
         "/streams/{stream}/records/batch",
         "Append many records",
         append_many,
-        Need("write", "stream"),
+        "stream.append",
         {
             201: (
                 "They are on the disk.",
@@ -225,7 +227,7 @@ OPERATIONS = (
         "/streams/{stream}/records",
         "Read a partition from any place",
         read_records,
-        Need("read", "stream"),
+        "stream.read",
         {
             200: (
                 "Records in their order; `next_offset` is the `offset` of the next request.",

@@ -30,7 +30,7 @@ from leveret.http.response import Response, json_response
 from leveret.http.rest.fields import Number, Pattern, Record, Whole
 from leveret.http.rest.leases import DONE
 from leveret.http.rest.messages import CONDITIONS
-from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.operation import Answer, Call, Operation
 
 if TYPE_CHECKING:
     from leveret.core.browse import Cursor
@@ -242,7 +242,7 @@ OPERATIONS = (
         "/queues/{queue}/reservations",
         "List the groups that read a queue by reservations",
         list_groups,
-        Need("read"),
+        "queue.reserve",
         {200: ("Groups by name.", _GROUPS)},
     ),
     Operation(
@@ -250,7 +250,7 @@ OPERATIONS = (
         "/queues/{queue}/reservations/{group}",
         "Reserve the next messages for a group, and acknowledge those before; the same start gets the same ones",
         reserve,
-        Need("read"),
+        "queue.reserve",
         {200: ("What is reserved; it stays so after a restart.", _RESERVED)},
         body=Record(
             "Up to where the group is done, and how much it wants.",
@@ -267,7 +267,7 @@ OPERATIONS = (
         "/queues/{queue}/reservations/{group}",
         "Look at what a group has reserved",
         show_reservation,
-        Need("read"),
+        "queue.reserve",
         {200: ("What is reserved.", _RESERVED)},
     ),
     Operation(
@@ -275,7 +275,7 @@ OPERATIONS = (
         "/queues/{queue}/reservations/{group}",
         "Keep what is reserved for longer",
         renew,
-        Need("read"),
+        "queue.reserve",
         {204: ("It is kept.", None)},
         body=Record("For how long.", {"lease_seconds": _LEASE}),
     ),
@@ -284,7 +284,7 @@ OPERATIONS = (
         "/queues/{queue}/reservations/{group}",
         "Give back what a group has reserved, and forget the group",
         end,
-        Need("read"),
+        "queue.reserve",
         DONE,
     ),
     Operation(
@@ -292,7 +292,7 @@ OPERATIONS = (
         "/queues/{queue}/reservations/{group}/messages",
         "Read a page of what is reserved, as often as you like",
         read_reserved,
-        Need("read"),
+        "queue.reserve",
         {200: ("Messages in columns, and the index of the next one.", _PAGE)},
         query=Record(
             "Which ones.",
@@ -312,7 +312,7 @@ OPERATIONS = (
         "/queues/{queue}/pages",
         "Read a page of messages without taking them",
         browse_page,
-        Need("read"),
+        "queue.browse",
         {200: ("Messages in columns in the order of delivery, and where the next page begins.", _PAGE)},
         query=Record(
             "Which ones.",

@@ -2,10 +2,9 @@
 
 from leveret.core.errors import InvalidArgument, NotSupported
 from leveret.http.response import Response, json_response
-from leveret.http.rest.exchanges import check_topic
 from leveret.http.rest.fields import Choice, Flag, Listed, Name, Record, Text, Whole
 from leveret.http.rest.leases import DONE
-from leveret.http.rest.operation import SINK_CHARS_MAX, Answer, Call, Kind, Operation, part_name
+from leveret.http.rest.operation import SINK_CHARS_MAX, Answer, Call, Operation, part_name
 from leveret.sink.ledger import Share, Sink
 from leveret.sink.rows import Destination
 from leveret.sink.sinks import Order, Sinks, answer
@@ -13,7 +12,6 @@ from leveret.sink.staging import PIECES_MAX
 
 PARTS_MAX = 10_000  # all of them are named in one entry of the journal
 ROWS_MAX = 1 << 40
-KINDS: tuple[Kind, ...] = ("queue", "exchange")
 
 
 async def put(call: Call) -> Answer:
@@ -37,9 +35,10 @@ async def commit(call: Call) -> Answer:
     )
     if len({share.part for share in order.shares}) < len(order.shares):
         raise InvalidArgument("a part is named twice: name each once")
-    for kind in KINDS:
-        if kind in body:
-            call.check("write", kind, body[kind])
+    if "queue" in body:
+        call.authorise("queue.send", {"queue": body["queue"]})
+    if "exchange" in body:
+        call.authorise("basic.publish", {"exchange": body["exchange"]})
     batch = await _sinks(call).commit(order, lambda each: _allow(call, each))
     return json_response(answer(batch), 200 if batch.published else 202)
 
@@ -62,8 +61,7 @@ async def delete(call: Call) -> Answer:
 
 
 def _sinks(call: Call) -> Sinks:
-    """The sinks, for a user of the virtual host."""
-    call.identity.check_vhost(call.access.permissions, call.vhost)
+    """The sinks of the server."""
     if call.sinks is None:
         raise NotSupported("this broker is in memory and has nowhere to stage batches: give it a data directory")
     return call.sinks
@@ -75,18 +73,19 @@ def sink_of(call: Call) -> Sink:
 
 
 def _allow_name(call: Call, destination: Destination) -> None:
-    """Refuse a queue or exchange that the caller may not write to."""
+    """Refuse a queue or exchange that the caller may not write to, whatever the routing key."""
     if destination.queue is None:
-        call.check("write", "exchange", destination.exchange)
+        call.authorise("basic.publish", {"exchange": destination.exchange})
     else:
-        call.check("write", "queue", destination.queue)
+        call.authorise("queue.send", {"queue": destination.queue})
 
 
 def _allow(call: Call, destination: Destination) -> None:
     """The same with the routing key."""
-    _allow_name(call, destination)
     if destination.queue is None:
-        check_topic(call, destination.exchange, destination.routing_key, "write")
+        call.authorise("basic.publish", {"exchange": destination.exchange}, [destination.routing_key])
+    else:
+        _allow_name(call, destination)
 
 
 _BATCH = {
@@ -109,7 +108,7 @@ OPERATIONS = (
         "/sinks/{sink}/parts/{part}/{piece}",
         "Stage a piece of a part of a batch; the same one again takes its place",
         put,
-        None,
+        "ingest.stage",
         {201: ("It is on the disk.", {"type": "object", "properties": {"rows": {"type": "integer"}}})},
         upload="Rows in columns, in the format of leveret/sink/pieces.py.",
     ),
@@ -118,7 +117,7 @@ OPERATIONS = (
         "/sinks/{sink}/batches/{batch}",
         "Publish a batch of staged parts, all of it and once; asked again, answer as before",
         commit,
-        None,
+        "ingest.stage",
         {200: ("All of it is published.", _BATCH), 202: ("It is being published: ask again.", _BATCH)},
         body=Record(
             "The parts that won.",
@@ -144,10 +143,20 @@ OPERATIONS = (
         "/sinks/{sink}/abort",
         "Drop staged parts; what was committed stays",
         abort,
-        None,
+        "ingest.stage",
         DONE,
         body=Record("Which ones.", {"parts": Listed("Parts.", part_name(), PARTS_MAX, 0, required=True)}),
     ),
-    Operation("GET", "/sinks", "List your sinks and their last batches", list_all, None, {200: ("Sinks.", _SINKS)}),
-    Operation("DELETE", "/sinks/{sink}", "Forget a sink that no query uses any more", delete, None, DONE, audited=True),
+    Operation(
+        "GET", "/sinks", "List your sinks and their last batches", list_all, "ingest.stage", {200: ("Sinks.", _SINKS)}
+    ),
+    Operation(
+        "DELETE",
+        "/sinks/{sink}",
+        "Forget a sink that no query uses any more",
+        delete,
+        "ingest.stage",
+        DONE,
+        audited=True,
+    ),
 )

@@ -8,7 +8,7 @@ from leveret.core.jsonable import encode
 from leveret.embedded.stream import Stream
 from leveret.http.response import json_response
 from leveret.http.rest.fields import Field, Number, Record, Whole
-from leveret.http.rest.operation import Answer, Call, Need, Operation
+from leveret.http.rest.operation import Answer, Call, Operation
 from leveret.http.rest.queues import LIST_DEFAULT, PAGE, check_room
 from leveret.http.rest.shapes import SECONDS_MAX
 
@@ -44,15 +44,11 @@ def list_streams(call: Call) -> Answer:
     rows: list[dict[str, Any]] = []
     for stream in call.desk.broker.streams(call.vhost):
         name = stream.name
-        if name > after and name.startswith(prefix) and _may_see(call, name):
+        if name > after and name.startswith(prefix) and call.allows("queue.see", {"queue": name}):
             if len(rows) == limit:
                 return json_response({"streams": rows, "next": rows[-1]["name"]})
             rows.append(shown(stream))
     return json_response({"streams": rows, "next": None})
-
-
-def _may_see(call: Call, name: str) -> bool:
-    return any(call.allows(access, "stream", name) for access in ("read", "write", "configure"))
 
 
 async def declare(call: Call) -> Answer:
@@ -93,7 +89,7 @@ OPERATIONS = (
         "/streams",
         "List streams",
         list_streams,
-        None,
+        "vhost.list",
         {200: ("Streams; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
         query=PAGE,
     ),
@@ -102,20 +98,18 @@ OPERATIONS = (
         "/streams/{stream}",
         "Make a stream",
         declare,
-        Need("configure", "stream"),
+        "queue.declare",
         {201: ("It is made.", _STREAM), 200: ("It is there with these settings.", _STREAM)},
         body=Record("Its settings.", SETTINGS),
         audited=True,
     ),
-    Operation(
-        "GET", "/streams/{stream}", "Look at a stream", get, Need("read", "stream"), {200: ("The stream.", _STREAM)}
-    ),
+    Operation("GET", "/streams/{stream}", "Look at a stream", get, "queue.look", {200: ("The stream.", _STREAM)}),
     Operation(
         "DELETE",
         "/streams/{stream}",
         "Delete a stream with its records and groups",
         delete,
-        Need("configure", "stream"),
+        "queue.delete",
         {200: ("How many records it had.", {"type": "object"})},
         audited=True,
     ),

@@ -1,36 +1,41 @@
-"""Who may do what with a queue: the policy of the queue decides first, then the permissions of the user."""
+"""Authorisation of SQS actions: the policy of the queue decides first, then the permissions of the user."""
 
-from typing import Literal
+from __future__ import annotations
 
-from leveret.core.errors import AccessRefused
-from leveret.http.sqs.call import Call
+from typing import TYPE_CHECKING
+
 from leveret.http.sqs.errors import SqsError
-from leveret.http.sqs.queue_policy import Asked, decide
-from leveret.http.sqs.queues import SqsQueue
-from leveret.security.permissions import Resource
+from leveret.http.sqs.queue_policy import Asked, added_actions, decide
+from leveret.security.authorisation import allowed
+from leveret.security.identity import Identity
 
-Access = Literal["configure", "write", "read"]
+if TYPE_CHECKING:
+    from leveret.http.sqs.call import Call
+    from leveret.http.sqs.queues import SqsQueue
 
-NEEDS: dict[str, Access | None] = {
-    "AddPermission": "configure",
-    "ChangeMessageVisibility": "read",
-    "CreateQueue": "configure",
-    "DeleteMessage": "read",
-    "DeleteQueue": "configure",
-    "GetQueueAttributes": None,
-    "GetQueueUrl": None,
-    "ListDeadLetterSourceQueues": None,
-    "ListQueueTags": None,
-    "PurgeQueue": "read",
-    "ReceiveMessage": "read",
-    "RemovePermission": "configure",
-    "SendMessage": "write",
-    "SetQueueAttributes": "configure",
-    "TagQueue": "configure",
-    "UntagQueue": "configure",
+ACTIONS: dict[str, str] = {
+    "AddPermission": "queue.grant",
+    "CancelMessageMoveTask": "queue.redrive",
+    "ChangeMessageVisibility": "queue.settle",
+    "CreateQueue": "queue.declare",
+    "DeleteMessage": "queue.settle",
+    "DeleteQueue": "queue.delete",
+    "GetQueueAttributes": "queue.see",
+    "GetQueueUrl": "queue.see",
+    "ListDeadLetterSourceQueues": "queue.see",
+    "ListMessageMoveTasks": "queue.redrive",
+    "ListQueueTags": "queue.see",
+    "ListQueues": "queue.see",
+    "PurgeQueue": "queue.purge",
+    "ReceiveMessage": "basic.get",
+    "RemovePermission": "queue.grant",
+    "SendMessage": "queue.send",
+    "SetQueueAttributes": "queue.update",
+    "StartMessageMoveTask": "queue.redrive",
+    "TagQueue": "queue.tag",
+    "UntagQueue": "queue.tag",
 }
-"""What each action needs; None: any of the three."""
-EACH: tuple[Access, ...] = ("read", "write", "configure")
+"""The operation that each action is; a batch is its action."""
 DECISIONS_MAX = 100_000
 
 
@@ -52,8 +57,7 @@ class Decisions:
         asked = (user, queue.core.id, action)
         if asked in self._allowed:
             return True
-        need = NEEDS[action]
-        if not _permitted(call, user, queue.name, EACH if need is None else (need,)):
+        if not _permitted(call, queue.name, action):
             return False
         self._allowed.add(asked)
         return True
@@ -61,29 +65,47 @@ class Decisions:
 
 def authorize(call: Call, queue: SqsQueue, action: str) -> None:
     """Refuse an action on a queue; a batch needs what one of its entries needs."""
-    if call.caller.user is not None and not _allowed(call, queue, action.removesuffix("Batch")):
+    if not may(call, queue, action.removesuffix("Batch")):
         raise denied(call, action, queue.arn)
 
 
 def authorize_name(call: Call, name: str, action: str) -> None:
     """The same for a queue that is not there yet."""
-    need = NEEDS[action]
-    assert need is not None, "it changes something"
-    if call.caller.user is not None and not _permitted(call, call.caller.user, name, (need,)):
+    if not _permitted(call, name, action):
         raise denied(call, action, call.account.settings.arn(name))
+
+
+def authorize_redrive(call: Call, name: str, queue: SqsQueue | None, target: SqsQueue) -> None:
+    """Refuse a dead-letter queue without read on the queue whose messages go there, or write on itself.
+
+    `queue` is None while it is made.
+    """
+    if queue is None:
+        authorize_name(call, name, "ReceiveMessage")
+    else:
+        authorize(call, queue, "ReceiveMessage")
+    authorize(call, target, "SendMessage")
+
+
+def authorize_grants(call: Call, name: str, queue: SqsQueue | None, policy: str) -> None:
+    """Refuse a policy that newly allows what the caller may not do itself; `queue` is None while it is made."""
+    known = None if queue is None else queue.kept.get("Policy")
+    for action in added_actions(known, policy, ACTIONS):
+        if queue is None:
+            authorize_name(call, name, action)
+        else:
+            authorize(call, queue, action)
 
 
 def may_see(call: Call, queue: SqsQueue) -> bool:
     """Whether the caller may know that a queue exists."""
-    return call.caller.user is None or _allowed(call, queue, "GetQueueUrl")
+    return may(call, queue, "GetQueueUrl")
 
 
-def denied(call: Call, action: str, resource: str) -> SqsError:
-    """The refusal of a caller that may not."""
-    return SqsError("AccessDenied", user=call.caller.arn, action=action.lower(), resource=resource)
-
-
-def _allowed(call: Call, queue: SqsQueue, action: str) -> bool:
+def may(call: Call, queue: SqsQueue, action: str) -> bool:
+    """Whether the caller may do something with a queue; without users everything is allowed."""
+    if call.caller.user is None:
+        return True
     policy = queue.kept.get("Policy")
     if policy:
         caller, settings = call.caller, call.account.settings
@@ -94,13 +116,15 @@ def _allowed(call: Call, queue: SqsQueue, action: str) -> bool:
     return call.account.decisions.allowed(call, queue, action)
 
 
-def _permitted(call: Call, user: str, name: str, needs: tuple[Access, ...]) -> bool:
-    """Whether a user has one of these permissions on a queue."""
-    permissions, vhost = call.account.access.permissions, call.account.settings.vhost
-    for need in needs:
-        try:
-            permissions.check(user, vhost, Resource("queue", name), need)
-        except AccessRefused:
-            continue
+def denied(call: Call, action: str, resource: str) -> SqsError:
+    """The refusal of an action."""
+    return SqsError("AccessDenied", user=call.caller.arn, action=action.lower(), resource=resource)
+
+
+def _permitted(call: Call, name: str, action: str) -> bool:
+    """Whether the permissions of the caller allow an action on a queue."""
+    user = call.caller.user
+    if user is None:
         return True
-    return False
+    permissions, vhost = call.account.access.permissions, call.account.settings.vhost
+    return allowed(permissions, Identity(user), ACTIONS[action], vhost, {"queue": name})

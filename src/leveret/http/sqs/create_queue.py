@@ -40,7 +40,7 @@ def create_queue(call: Call) -> Answer:
         if account.settings.guards and account.deleted.has(name):
             raise SqsError("QueueDeletedRecently")
         fifo = name.endswith(FIFO_SUFFIX)
-        check_values(account, name, fifo, given)
+        check_values(call, name, fifo, given, given)
         stored = {each: value for each, value in given.items() if each != "FifoQueue"}
         queue = account.queues.create(name, {**defaults(fifo), **with_encryption(stored)}, tags)
         frame = account.guard.commit()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.http.response import Response
-from leveret.http.sqs.authorization import authorize
+from leveret.http.sqs.authorization import authorize, may
 from leveret.http.sqs.call import Answer, Call
 from leveret.http.sqs.errors import SqsError, invalid
 from leveret.http.sqs.move_tasks import CANCELLING, RUNNING, MoveTask
@@ -30,7 +30,12 @@ def start_message_move_task(call: Call) -> Answer:
         destination, sources = target.name, [target]
     for target in sources:
         authorize(call, target, "SendMessage")
-    task = call.account.tasks.start(source, destination, rate)
+
+    def sends_to(name: str) -> bool:
+        found = everywhere.find(name)
+        return found is not None and may(call, found, "SendMessage")
+
+    task = call.account.tasks.start(source, destination, rate, sends_to)
     with call.account.guard:
         frame = call.account.guard.commit()
     return call.durable(frame, {"TaskHandle": task.handle(source.arn)})

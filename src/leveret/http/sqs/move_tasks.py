@@ -10,7 +10,7 @@ import asyncio
 import json
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -85,8 +85,10 @@ class MoveTasks:
         for running in self._running.values():
             running.cancel()
 
-    def start(self, source: SqsQueue, destination: str | None, rate: int | None) -> MoveTask:
-        """Begin to move the messages of a queue."""
+    def start(
+        self, source: SqsQueue, destination: str | None, rate: int | None, allows: Callable[[str], bool]
+    ) -> MoveTask:
+        """Begin to move the messages of a queue to those queues that `allows` has."""
         if any(task.status in ACTIVE for task in self.of(source.name)):
             raise invalid(
                 "There is already a task running. Only one active task is allowed for a source queue arn at a given "
@@ -94,7 +96,7 @@ class MoveTasks:
             )
         now_ms = self._guard.clock.now_ms()
         task = MoveTask(secrets.token_hex(16), source.name, destination, rate, now_ms, source.core.depth)
-        redrive = Redrive(self._guard, source.core, destination, Filter(), None, rate, False)
+        redrive = Redrive(self._guard, source.core, destination, Filter(), None, rate, False, allows)
         redrive.begin()
         self._tasks[task.name] = task
         with self._guard:

@@ -2,6 +2,7 @@
 
 import re
 
+from leveret.http.sqs.authorization import authorize_grants
 from leveret.http.sqs.call import Answer, Call
 from leveret.http.sqs.errors import SqsError, invalid
 from leveret.http.sqs.parameters import names, required
@@ -50,7 +51,9 @@ def add_permission(call: Call, queue: SqsQueue) -> Answer:
     settings = call.account.settings
     arns = [f"arn:aws:iam::{each}:root" if each.isdigit() else each for each in principals]
     qualified = [f"SQS:{action}" for action in actions]
-    return _set(call, queue, with_statement(policy, settings.arn(queue.name), label, arns, qualified))
+    changed = with_statement(policy, settings.arn(queue.name), label, arns, qualified)
+    authorize_grants(call, queue.name, queue, changed)
+    return _set(call, queue, changed)
 
 
 def remove_permission(call: Call, queue: SqsQueue) -> Answer:

@@ -3,6 +3,7 @@
 from leveret.http.response import Response
 from leveret.http.sqs.account import Account
 from leveret.http.sqs.attributes import ALL, READABLE, check_attributes
+from leveret.http.sqs.authorization import authorize_grants, authorize_redrive
 from leveret.http.sqs.call import Answer, Call
 from leveret.http.sqs.errors import SqsError, invalid
 from leveret.http.sqs.parameters import names, required, texts
@@ -48,34 +49,44 @@ def set_queue_attributes(call: Call, queue: SqsQueue) -> Answer:
     given.pop("FifoQueue", None)  # the queue is one
     account = call.account
     with account.guard:
-        check_values(account, queue.name, queue.fifo, {**queue.attributes, **given}, changed=given)
+        check_values(call, queue.name, queue.fifo, {**queue.attributes, **given}, given, queue)
         account.queues.change(queue, with_encryption(given))
         frame = account.guard.commit()
     return call.durable(frame)
 
 
 def check_values(
-    account: Account, name: str, fifo: bool, attributes: dict[str, str], changed: dict[str, str] | None = None
+    call: Call,
+    name: str,
+    fifo: bool,
+    attributes: dict[str, str],
+    given: dict[str, str],
+    queue: SqsQueue | None = None,
 ) -> None:
-    """Refuse attributes that contradict each other, or queues that are not there. Under the lock."""
-    given = attributes if changed is None else changed
+    """Refuse attributes that contradict each other, name queues that do not exist, or open queues. Under the lock.
+
+    `given` are those that change; `queue` is None while it is made.
+    """
     if attributes.get("FifoThroughputLimit") == "perMessageGroupId" and (
         attributes.get("DeduplicationScope", "queue") != "messageGroup"
     ):
         raise SqsError("InvalidAttributeValue", name="FifoThroughputLimit")
     if "Policy" in given:
         check_policy(given["Policy"])
+        authorize_grants(call, name, queue, given["Policy"])
     if "RedriveAllowPolicy" in given:
         check_allow_policy(given["RedriveAllowPolicy"])
     if "RedrivePolicy" in given:
-        _check_redrive(account, name, fifo, given["RedrivePolicy"])
+        target = _check_redrive(call.account, name, fifo, given["RedrivePolicy"])
+        if target is not None:
+            authorize_redrive(call, name, queue, target)
 
 
-def _check_redrive(account: Account, name: str, fifo: bool, value: str) -> None:
-    """Refuse a place for dead letters that is not there, of another type, or does not want them."""
+def _check_redrive(account: Account, name: str, fifo: bool, value: str) -> SqsQueue | None:
+    """Refuse a dead-letter queue that is not there, of another type, or does not allow this source; give it."""
     policy = read_redrive_policy(value, account.settings)
     if policy is None:
-        return
+        return None
     start = f"Value {value} for parameter RedrivePolicy is invalid. Reason: "
     target = account.queues.find(policy.target)
     if target is None:
@@ -84,6 +95,7 @@ def _check_redrive(account: Account, name: str, fifo: bool, value: str) -> None:
         raise invalid(start + "Dead-letter queue must be same type of queue as the source.")
     if not allows_source(target.kept.get("RedriveAllowPolicy"), account.settings.arn(name)):
         raise invalid(start + "Dead letter target does not allow this queue as its source.")
+    return target
 
 
 def with_encryption(given: dict[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ A denial wins. A condition that is not known here never allows, and never keeps 
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Any, NamedTuple
@@ -131,6 +131,14 @@ def _fits(condition: Any, asked: Asked) -> bool | None:
 
 
 # Changes
+
+
+def added_actions(known: str | None, policy: str, actions: Iterable[str]) -> list[str]:
+    """Those of some actions that a policy allows in statements which the known one has not."""
+    before = _statements(known) if known else []
+    new = [each for each in _statements(policy) if each not in before] if policy else []
+    patterns = [each.lower() for row in new if row.get("Effect") == "Allow" for each in _listed(row.get("Action"))]
+    return [each for each in actions if any(like(pattern, f"sqs:{each}".lower()) for pattern in patterns)]
 
 
 def labels(policy: str | None) -> list[str]:

@@ -137,11 +137,13 @@ async def counted(api: NodeApi, operation: Operation, call: Call) -> Answer:
     answer = await _awaited(in_shard(api, operation, call))
     if not isinstance(answer, Response) or answer.status >= REFUSED:
         return answer
-    name = call.request.parameters["queue"]
-    rows = await api.rows.of("queues", call.vhost, _graves(api, call, name))
+    targets = _graves(api, call, call.request.parameters["queue"])
+    told = orjson.loads(answer.body)
+    if told["dlq_count"] is None or not all(call.allows("queue.look", {"queue": each}) for each in targets):
+        return json_response({**told, "dlq_count": None}, answer.status, answer.headers)
+    rows = await api.rows.of("queues", call.vhost, targets)
     if not rows:
         return answer
-    told = orjson.loads(answer.body)
     told["dlq_count"] += sum(row["ready"] for row in rows.values() if row is not None)
     return json_response(told, answer.status, answer.headers)
 

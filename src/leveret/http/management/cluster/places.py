@@ -10,7 +10,6 @@ definitions, which every change reaches on every node before it is answered.
 
 from leveret.http.management.cluster import checks, clients, history, messages, queues, sums
 from leveret.http.management.routes import CHECKS, LEADERS, ROUTES, Endpoint, Table
-from leveret.http.management.rules import Rule
 
 Places = dict[tuple[str, str], Endpoint]
 
@@ -84,11 +83,11 @@ SETTLED: Places = {
 }
 PLACES: Places = {**OF_QUEUE, **IN_SHARDS, **OF_NODE, **ON_NODES, **SETTLED}
 
-CLUSTERED: Table = {key: (rule, PLACES.get(key, ask)) for key, (rule, ask) in ROUTES.items()}
+CLUSTERED: Table = {key: (operation, PLACES.get(key, ask)) for key, (operation, ask) in ROUTES.items()}
 """Every endpoint, for clients of a node."""
 BETWEEN: Table = ROUTES
 INSIDE: Table = {
     **{key: ROUTES[key] for key in (*OF_QUEUE, *IN_SHARDS)},
-    ("POST", queues.ROWS): (Rule.MANAGEMENT, queues.rows),
-    ("POST", "/dead-letters/{vhost}"): (Rule.VHOST, messages.count_dead_letters),
+    ("POST", queues.ROWS): ("server.look", queues.rows),
+    ("POST", "/dead-letters/{vhost}"): ("vhost.look", messages.count_dead_letters),
 }

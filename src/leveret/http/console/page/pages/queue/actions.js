@@ -38,11 +38,11 @@ const MESSAGE = [
 /** Every action: its label, what it does, the access that it needs, and how its button looks. Streams have two. */
 const ACTIONS = [
   ["Publish", publish, "write", null],
-  ["Move", (subject) => move(subject, [DESTINATION, ...FILTER], "Move messages", "Move"), "configure", null],
-  ["Redrive", (subject) => move(subject, FILTER, "Redrive to where they died first", "Redrive"), "configure", null],
+  ["Move", (subject) => move(subject, [DESTINATION, ...FILTER], "Move messages", "Move"), "read", null],
+  ["Redrive", (subject) => move(subject, FILTER, "Redrive to where they died first", "Redrive"), "read", null],
   ["Pause", (subject) => pause(subject, "pause"), "configure", null],
   ["Resume", (subject) => pause(subject, "resume"), "configure", null],
-  ["Purge", purge, "configure", "danger"],
+  ["Purge", purge, "read", "danger"],
   ["Delete", remove, "configure", "danger"],
 ];
 const OF_STREAMS = new Set(["Publish", "Delete"]);

@@ -1,0 +1,24 @@
+"""docs/security.md has the rights of every operation as the source has them."""
+
+import pytest
+
+from leveret.http.management.routes import ROUTES
+from leveret.http.rest.api import OPERATIONS as REST
+from leveret.http.sqs.authorization import ACTIONS
+from leveret.security.authorisation import OPERATIONS
+from tests.security.rights import METHODS, made
+from tests.test_docs import table
+
+ASKED_DIRECTLY = {"metrics.read", "operator.run", "console.use", "exchange.see", "queue.see"}
+"""Operations that are in no table of a protocol: the code that serves them names them."""
+
+
+@pytest.mark.parametrize("name", ["rights", "tags"])
+def test_the_page_has_the_rights_of_every_operation(name: str) -> None:
+    assert table("security.md", name) == made()[name], "write the page anew: python -m tests.security.rights"
+
+
+def test_every_operation_is_one_of_a_protocol_and_every_protocol_has_known_ones() -> None:
+    named = {each.name for each in REST} | set(ACTIONS.values()) | {name for name, _ in ROUTES.values()} - {None}
+    assert named <= OPERATIONS.keys()
+    assert named | METHODS | ASKED_DIRECTLY >= OPERATIONS.keys()
