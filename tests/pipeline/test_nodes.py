@@ -76,6 +76,9 @@ def archived_events(spark: SparkSession, store: str, url: str, folder: Path) -> 
     return rows_of(folder)
 
 
+# In short: test_streaming.py has queries and a server that is killed, tests/node/test_sink_processes.py and
+# test_stream_processes.py have batches and readers while nodes are killed.
+@pytest.mark.slow
 def test_each_row_counts_once_whichever_node_is_killed(
     spark: SparkSession, nodes: Nodes, store_url: str, tmp_path: Path
 ) -> None:
