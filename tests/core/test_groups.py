@@ -1,5 +1,7 @@
 """Message groups: one in flight, in order, each group its turn."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -155,6 +157,50 @@ def test_a_group_of_which_a_batch_was_taken_waits_for_all_of_it(world: World) ->
     assert second.deliveries == 2
 
 
+def test_what_returns_goes_before_later_messages_in_flight_and_takes_nothing_new_along(world: World) -> None:
+    queue = world.queue(message_groups="fifo-batch")
+    world.send_all(queue, "abcde", group=ONE)
+    first, second, third = take(queue, 3, 100)
+    for each in (second, first):
+        queue.nack(each, each.lease, 0)
+    assert taken(queue, 10) == "ab"
+    ack(third)
+    assert taken(queue) == ""
+
+
+def test_a_delayed_message_that_becomes_due_waits_for_the_message_in_flight(world: World) -> None:
+    queue = world.queue(message_groups="fifo-batch")
+    world.send(queue, "late", group=ONE, due_ms=world.now_ms + 10)
+    world.send(queue, "early", group=ONE)
+    (early,) = take(queue, 1, 1_000)
+    world.pass_ms(10)
+    assert taken(queue) == ""
+    queue.nack(early, early.lease, 0)
+    assert [text(each) for each in take(queue, 10)] == ["early", "late"]
+
+
+def test_what_was_taken_under_other_rules_holds_an_ordered_group_up(world: World) -> None:
+    queue = world.queue(message_groups="fair")
+    world.send_all(queue, "abc", group=ONE)
+    first, second = take(queue, 2)
+    queue.apply(replace(queue.policy, groups="fifo-batch"))
+    queue.nack(first, first.lease, 0)
+    assert taken(queue) == ""
+    ack(second)
+    assert taken(queue, 10) == "ac"
+
+
+def test_many_messages_of_a_group_in_flight_return_in_any_order(world: World) -> None:
+    queue = world.queue(message_groups="fifo-batch")
+    bodies = [f"{number:03}" for number in range(300)]
+    for body in bodies:
+        world.send(queue, body, group=ONE)
+    held = take(queue, 200)
+    for each in (*held[100:150], *reversed(held[:100])):
+        queue.nack(each, each.lease, 0)
+    assert [text(each) for each in take(queue, 300)] == bodies[:150]
+
+
 @given(st.lists(st.sampled_from(["take", "nack", "ack", "late"]), max_size=40), st.integers(0, 5))
 def test_batches_keep_the_order_of_each_group(steps: list[str], size: int) -> None:
     world = World()
@@ -164,12 +210,12 @@ def test_batches_keep_the_order_of_each_group(steps: list[str], size: int) -> No
     held: list[Held] = []
     for step in steps:
         if step == "take":
-            free = {each.group for each in held}
+            in_flight = {group: [each.seq for each in held if each.group == group] for group in (ONE, TWO, THREE)}
             got = take(queue, size, 1_000)
-            assert not free & {each.group for each in got}
-            for group in (ONE, TWO, THREE):
-                mine = [text(each) for each in got if each.group == group]
+            for group, others in in_flight.items():
+                mine = [each.seq for each in got if each.group == group]
                 assert mine == sorted(mine)
+                assert not mine or not others or mine[-1] < min(others)
             held += got
         elif step == "late":
             world.pass_ms(1_000)

@@ -18,6 +18,8 @@ class Rules:
     delay_ms: int = 0
     window_ms: int = 300_000
     grouped: bool = False
+    # One receive takes all that it can of a group before it goes on to the next group.
+    batched: bool = False
     # Dead letters of the same millisecond come in any order.
     ordered: bool = True
 
@@ -61,16 +63,33 @@ class Line:
     def ready(self) -> list[Item]:
         return sorted((item for item in self.items if item.ready), key=lambda item: item.place)
 
-    def next(self) -> list[Item]:
-        """The messages of which each may be the next; the first in order, where there is an order."""
+    def next(self, batch: list[Item]) -> list[Item]:
+        """The messages of which each may be the next; the first in order, where there is an order.
+
+        A group in flight gives no message that was never received; one that was received and came back is given
+        again when no message before it is in flight. `batch`: what the same receive has taken already.
+        """
         ready = [] if self.paused else self.ready()
         if not self.rules.grouped:
             return ready[:1] if self.rules.ordered else ready
-        busy = {item.group for item in self.items if item.leased or (item.hidden_until_ms and not item.scheduled)}
+        mine = batch if self.rules.batched else []
         firsts: dict[int, Item] = {}
         for item in ready:
             firsts.setdefault(item.group, item)
-        return [item for group, item in firsts.items() if group == 0 or group not in busy]
+        allowed = {group: item for group, item in firsts.items() if self.may_go(item, mine)}
+        same = mine[-1].group if mine else 0
+        return [allowed[same]] if same in allowed and same else list(allowed.values())
+
+    def may_go(self, item: Item, mine: list[Item]) -> bool:
+        """Whether the first message of a group can be received beside what is in flight of it."""
+        in_flight = [
+            other for other in self.items
+            if other.group == item.group and other not in mine
+            and (other.leased or (other.hidden_until_ms and not other.scheduled))
+        ]  # fmt: skip
+        return item.group == 0 or not in_flight or (
+            item.deliveries > 0 and item.place < min(other.place for other in in_flight)
+        )  # fmt: skip
 
 
 class Reference:
@@ -126,11 +145,13 @@ class Reference:
     def take(self, name: str, bodies: list[str], count: int, lease_ms: int) -> None:
         """Lease what the broker leased, if that was right."""
         line = self.lines[name]
+        batch: list[Item] = []
         for body in bodies:
-            item = next(item for item in line.next() if item.body == body)
+            item = next(item for item in line.next(batch) if item.body == body)
             item.leased, item.lease_until_ms = True, self.now_ms + lease_ms
             item.deliveries += 1
-        assert len(bodies) == count or not line.next(), f"{name} kept {line.next()} back"
+            batch.append(item)
+        assert len(bodies) == count or not line.next(batch), f"{name} kept {line.next(batch)} back"
 
     def give_back(self, name: str, item: Item, delay_ms: int) -> None:
         """End a lease without settling."""

@@ -29,8 +29,9 @@ KINDS: dict[str, tuple[dict[str, Any], Rules]] = {
     "tried": ({"max_receive_count": 2, **TO_DLQ}, Rules(max_receives=2, dead_letters="dlq")),
     "late": ({"delay": 5}, Rules(delay_ms=5)),
     "grouped": ({"message_groups": "fifo"}, Rules(grouped=True)),
+    "batched": ({"message_groups": "fifo-batch"}, Rules(grouped=True, batched=True)),
 }
-FANNED = ("plain", "mortal", "late", "grouped")
+FANNED = ("plain", "mortal", "late", "grouped", "batched")
 picks = st.integers(0, 20)
 delays_ms = st.sampled_from([0, 0, 3, 9])
 
@@ -148,7 +149,7 @@ class InMemory(RuleBasedStateMachine):
 
     def takeable(self) -> list[str]:
         """The queues from which something can be taken."""
-        return [name for name, line in self.model.lines.items() if line.next()]
+        return [name for name, line in self.model.lines.items() if line.next([])]
 
     @precondition(lambda self: bool(self.takeable()))
     @rule(pick=picks, count=st.integers(1, 4), lease_ms=st.integers(1, 40))
@@ -311,7 +312,17 @@ class OnDisk(InMemory):
             assert counted == self.world.broker.live_segments()
 
 
+class OrderedGroups(OnDisk):
+    """The same with queues of ordered groups only."""
+
+    @initialize(names=st.sampled_from([{"batched"}, {"grouped", "batched"}]))
+    def start(self, names: set[str]) -> None:
+        super().start(names)
+
+
 TestInMemory = InMemory.TestCase
 TestInMemory.settings = settings(max_examples=100, stateful_step_count=40)
 TestOnDisk = OnDisk.TestCase
 TestOnDisk.settings = settings(max_examples=100, stateful_step_count=40)
+TestOrderedGroups = OrderedGroups.TestCase
+TestOrderedGroups.settings = settings(max_examples=100, stateful_step_count=40)

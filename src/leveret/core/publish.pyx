@@ -245,7 +245,7 @@ cdef class Publisher(Restorable):
             )
         queue.end_lease(held)
         if busy:
-            queue.ready.release(held.group)
+            queue.ready.release(held)
             queue.signal()
         held.group = held.lease = 0
         held.consumer = None

@@ -387,7 +387,7 @@ cdef class Queue(Holder):
         held.consumer = None
         self.held.pop(held.entry.seq, None)
         if busy:
-            self.ready.release(held.group)
+            self.ready.release(held)
             if self.ready.length:
                 self.signal()
         return 0
@@ -427,7 +427,7 @@ cdef class Queue(Holder):
             expiry.set_timer(self, held.entry.expiry_ms)
         self.ready.give_back(held)
         if busy:
-            self.ready.release(held.group)
+            self.ready.release(held)
         return self.signal()
 
     cdef int due(self, Held held, uint64_t now_ms) except -1:

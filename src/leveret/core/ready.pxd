@@ -5,6 +5,10 @@ from leveret.core.lane cimport Lane
 from leveret.core.ports cimport Entry
 from leveret.core.timers cimport Timers
 
+cdef struct Place:              # of a message in its group: by time, then by number
+    uint64_t ms
+    uint64_t seq
+
 cdef class Fifo:
     cdef Lane lane
     cdef Timers returned
@@ -14,12 +18,21 @@ cdef class Fifo:
     cdef bint returned_first(self) noexcept
     cdef uint64_t head_ms(self) noexcept
     cdef uint8_t head_priority(self) noexcept
+    cdef bint returns_before(self, Place* place) noexcept
     cdef Held take(self, Holder queue, uint64_t group)
 
 cdef class Group(Fifo):
     cdef uint64_t key
-    cdef uint32_t busy          # leased or backing off: they keep the group waiting
     cdef bint listed            # in the rotation of a level
+    cdef uint32_t busy          # messages that are leased or back off: they keep the group waiting
+    cdef Place* held            # their places in order, from `begin` to `end`
+    cdef Place few[2]           # where `held` is while they are not many
+    cdef uint32_t begin, end, room
+    cdef Place limit            # a batch takes only what is before this place, which another receiver holds
+    cdef bint waits(self) noexcept
+    cdef int occupy(self, Held held) except -1
+    cdef int reserve(self) except -1
+    cdef void leave(self, Held held) noexcept
 
 cdef class Level:
     cdef Fifo plain
@@ -41,7 +54,8 @@ cdef class Ready:
     cdef int give_back(self, Held held) except -1
     cdef Held take(self, Holder queue, uint64_t now_ms)
     cdef Held take_more(self, Holder queue, uint64_t key)
-    cdef int release(self, uint64_t group) except -1
+    cdef int occupy(self, Group members, Held held) except -1
+    cdef int release(self, Held held) except -1
     cdef Held oldest_of_least(self, Holder queue)
     cdef Held oldest_of_waiting_group(self, Holder queue)
     cdef bint remove(self, uint64_t seq, uint8_t priority, uint64_t group, Entry* entry) except -1

@@ -3,8 +3,13 @@
     Ready = Level for each priority in use (a bitmap says which have something)
     Level = a plain Fifo, and the groups whose turn it can be
     Fifo  = Lane of waiting messages + those given back, which go before what came after them
-    Group = a Fifo of one message group; while one of its messages is held, the group waits
+    Group = a Fifo of one message group; while one of its messages is held, only messages that were received before and
+            returned can be taken, and only those in front of everything that is held
 """
+
+cimport cython
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memmove
 
 from collections import deque
 
@@ -25,6 +30,10 @@ cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
 
 cdef inline uint32_t body_bytes(Entry* entry) noexcept:
     return entry.place.size - entry.overhead
+
+
+cdef inline bint before(uint64_t ms, uint64_t seq, Place* place) noexcept:
+    return seq < place.seq if ms == place.ms else ms < place.ms
 
 
 cdef class Fifo:
@@ -77,6 +86,17 @@ cdef class Fifo:
             return (<Held>self.returned.items[0]).entry.priority
         return entry.priority if self.lane is not None and self.lane.peek(&entry) else 0
 
+    cdef bint returns_before(self, Place* place) noexcept:
+        """Whether the next message was received before, and has its place before another one."""
+        cdef Entry entry
+        cdef Held held
+        if self.returned_first():
+            held = <Held>self.returned.items[0]
+            return held.entry.deliveries > 0 and before(held.ready_ms, held.entry.seq, place)
+        if self.lane is None or not self.lane.peek(&entry):
+            return False
+        return entry.deliveries > 0 and before(entry.enqueued_ms, entry.seq, place)
+
     cdef Held take(self, Holder queue, uint64_t group):
         """The next message; there must be one."""
         cdef Entry entry
@@ -90,8 +110,81 @@ cdef class Fifo:
         return new_held(queue, &entry, entry.enqueued_ms, group)
 
 
+@cython.final
 cdef class Group(Fifo):
-    """The messages of one group."""
+    """The messages of one group.
+
+    A receiver takes the messages of a group in order, so `held` is appended to, except when messages that returned are
+    taken again. `held` lacks messages that were taken while the queue had other rules: the group waits for all then.
+    """
+
+    def __dealloc__(self):
+        if self.held != self.few:
+            free(self.held)
+
+    cdef bint waits(self) noexcept:
+        """Whether the next message cannot be taken before one that is held leaves or returns."""
+        if self.busy == 0:
+            return False
+        return self.busy != self.end - self.begin or not self.returns_before(&self.held[self.begin])
+
+    cdef int occupy(self, Held held) except -1:
+        """Note the place of a message that is held from now on."""
+        cdef uint32_t at
+        if self.end == self.room:
+            self.reserve()
+        at = self.end
+        while at > self.begin and before(held.ready_ms, held.entry.seq, &self.held[at - 1]):
+            self.held[at] = self.held[at - 1]
+            at -= 1
+        self.held[at].ms = held.ready_ms
+        self.held[at].seq = held.entry.seq
+        self.end += 1
+        return 0
+
+    cdef int reserve(self) except -1:
+        """Make room for one more place: at the front, where places were given up, or by twice as much memory."""
+        cdef uint32_t count = self.end - self.begin
+        cdef Place* larger
+        if self.room == 0:
+            self.held, self.room = self.few, 2
+            return 0
+        if count <= self.room // 2:
+            memmove(self.held, self.held + self.begin, count * sizeof(Place))
+            self.begin, self.end = 0, count
+            return 0
+        larger = <Place*>malloc(2 * <size_t>self.room * sizeof(Place))
+        if larger == NULL:
+            raise MemoryError
+        memcpy(larger, self.held + self.begin, count * sizeof(Place))
+        if self.held != self.few:
+            free(self.held)
+        self.held = larger
+        self.begin, self.end, self.room = 0, count, 2 * self.room
+        return 0
+
+    cdef void leave(self, Held held) noexcept:
+        """Forget the place of a message that is held no longer."""
+        cdef uint32_t low = self.begin, high = self.end, middle
+        if self.held[low].seq == held.entry.seq:        # most are settled in order
+            high = low
+        while low < high:
+            middle = low + (high - low) // 2
+            if before(held.ready_ms, held.entry.seq, &self.held[middle]):
+                high = middle
+            elif self.held[middle].seq == held.entry.seq:
+                low = high = middle
+            else:
+                low = middle + 1
+        if low == self.end or self.held[low].seq != held.entry.seq:
+            return
+        if low == self.begin:
+            self.begin += 1
+        else:
+            memmove(self.held + low, self.held + low + 1, (self.end - low - 1) * sizeof(Place))
+            self.end -= 1
+        if self.begin == self.end:
+            self.begin = self.end = 0
 
 
 cdef class Level:
@@ -155,7 +248,7 @@ cdef class Ready:
         """Let a group take its turn, if it may; forget it when nothing of it is left."""
         cdef uint8_t priority
         cdef Level level
-        if group.listed or (self.one_per_group and group.busy):
+        if group.listed or (self.one_per_group and group.waits()):
             return 0
         if group.count() == 0:
             if group.busy == 0:
@@ -194,11 +287,18 @@ cdef class Ready:
         self.level(held.entry.priority).plain.give_back(held)
         return self.note(held.entry.priority)
 
-    cdef int release(self, uint64_t group) except -1:
+    cdef int occupy(self, Group members, Held held) except -1:
+        """A message of a group is held from now on."""
+        members.busy += 1
+        return members.occupy(held) if self.one_per_group else 0
+
+    cdef int release(self, Held held) except -1:
         """A message of a group is no longer held."""
-        cdef Group members = self.group(group)
+        cdef Group members = self.group(held.group)
         if members.busy:
             members.busy -= 1
+        if members.end:
+            members.leave(held)
         return self.list_group(members)
 
     cdef int choose(self, uint64_t now_ms) except -2:
@@ -245,8 +345,10 @@ cdef class Ready:
         cdef Held held
         if members is None or members.count() == 0:
             return None
+        if members.limit.ms != NEVER and not members.returns_before(&members.limit):
+            return None
         held = members.take(queue, key)
-        members.busy += 1
+        self.occupy(members, held)
         self.length -= 1
         self.bytes -= body_bytes(&held.entry)
         return held
@@ -267,13 +369,17 @@ cdef class Ready:
         while level.rotation and (level.plain.count() == 0 or level.group_turns < len(level.rotation)):
             members = <Group>level.rotation.popleft()
             members.listed = False
-            if members.count() == 0 or (self.one_per_group and members.busy):
+            if members.count() == 0 or (self.one_per_group and members.waits()):
                 self.list_group(members)        # it was emptied, or must wait by now: it is listed again in time
                 continue
             level.group_turns += 1
+            members.limit.ms = NEVER
+            if members.begin != members.end:
+                members.limit = members.held[members.begin]
             held = members.take(queue, members.key)
-            members.busy += 1
-            self.list_group(members)
+            self.occupy(members, held)
+            if not self.one_per_group:      # else the group waits: nothing of it is before what was just taken
+                self.list_group(members)
             return held
         level.group_turns = 0
         return level.plain.take(queue, 0) if level.plain.count() else None
@@ -295,7 +401,7 @@ cdef class Ready:
         for group in (self.groups or {}).values():
             if (<Group>group).count():
                 held = (<Group>group).take(queue, (<Group>group).key)
-                (<Group>group).busy += 1
+                self.occupy(<Group>group, held)
                 self.length -= 1
                 self.bytes -= body_bytes(&held.entry)
                 return held
@@ -336,8 +442,8 @@ cdef class Ready:
         """A message went from the middle; a group that is empty now leaves when its turn comes, or at once."""
         if group == 0:
             self.note(priority)
-        elif fifo.count() == 0 and not (<Group>fifo).listed and (<Group>fifo).busy == 0:
-            self.groups.pop(group, None)
+        else:
+            self.list_group(<Group>fifo)
         return True
 
     def clear(self, dict places) -> list[int]:

@@ -8,7 +8,6 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from leveret.core.held cimport LEASED, Held
 from leveret.core.ports cimport TIMED_OUT
 from leveret.core.queue cimport Queue
-from leveret.core.ready cimport Group
 
 
 def take_reserved(Queue queue not None, uint32_t count_max, uint64_t bytes_max, str consumer) -> list[Held]:
@@ -34,13 +33,11 @@ def take_reserved(Queue queue not None, uint32_t count_max, uint64_t bytes_max, 
 def hold_again(Queue queue not None, uint64_t seq, uint8_t priority, uint64_t group) -> Held | None:
     """Lease a waiting message that was leased when the broker stopped; it is no further delivery. None: it is gone."""
     cdef Held held = queue.remove(seq, priority, group)
-    cdef Group members
     if held is None:
         return None
     if group:
         held.group = group
-        members = queue.ready.group(group)
-        members.busy += 1
+        queue.ready.occupy(queue.ready.group(held.group), held)
     queue.engine.last_lease += 1
     held.lease = queue.engine.last_lease
     held.state = LEASED

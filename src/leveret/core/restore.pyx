@@ -114,7 +114,7 @@ cdef class Restorable(Engine):
             if held.state == SCHEDULED:
                 queue.scheduled -= 1
             elif held.state == BACKING_OFF and held.group:
-                queue.ready.release(held.group)
+                queue.ready.release(held)
             return held
         if queue.ready is None:
             return None
@@ -179,15 +179,13 @@ cdef class Restorable(Engine):
 
     cdef int restore_held(self, Queue queue, Held held, uint64_t due_ms) except -1:
         """Let a message back off until a time; its group waits for it, but not if it is a dead letter."""
-        cdef Group members
         if due_ms >= HELD_DEAD_MS:
             held.group = 0
         if held.group:
             self.groups[queue.id, held.entry.seq] = held.group
             if queue.ready is None:
                 queue.configure_ready()
-            members = queue.ready.group(held.group)
-            members.busy += 1
+            queue.ready.occupy(queue.ready.group(held.group), held)
         held.state = BACKING_OFF
         held.when_ms = due_ms
         queue.hold(held)
