@@ -219,3 +219,31 @@ def test_a_node_that_cannot_say_what_was_done_on_it_is_named(
         told = cluster.ask(node, "GET /audit")
         assert [row["node"] for row in told.json["acts"]] == ["a"]
         assert told.headers["x-leveret-unanswered"] == "b"
+
+
+def test_rights_on_queues_of_other_shards_count_for_redrives_and_figures(cluster: WebCluster) -> None:
+    dead, mine, theirs = name_in(1, "dead"), name_in(2, "mine"), name_in(3, "theirs")
+    for name in (mine, theirs):
+        cluster.ok("a", f"PUT /queues/{name}", {"dead_letter": dead})
+        cluster.ok("b", f"POST /queues/{name}/messages", {"payload": name})
+        (taken,) = cluster.ok("c", f"POST /queues/{name}/dequeue", {})["messages"]
+        receipt = {"receipt_handle": taken["receipt_handle"]}
+        cluster.ok("a", f"POST /queues/{name}/messages/{taken['message_id']}/reject", receipt)
+    cluster.wait_until(lambda: cluster.ok("b", f"GET /queues/{dead}/stats")["ready"] == 2)
+    access = cluster.at("b").fronts.access
+
+    def add(core: Broker) -> str:
+        access.add_user("ann", "")
+        access.set_permission("ann", "/", "", f"^{mine}$", f"^{mine}$")
+        return access.api_keys.add("ann", ["*:*"], core.now_ms)[1]
+
+    token = cluster.run(cluster.at("b").node.decide(add))
+    stats, redrive = f"GET /queues/{mine}/stats", f"POST /queues/{dead}/redrive"
+    assert cluster.ask("a", stats, token=token).json["dlq_count"] is None
+    assert cluster.ask("a", redrive, {}, token=token).status == 403
+    reads = f"^({mine}|{dead})$"
+    cluster.run(cluster.at("b").node.decide(lambda core: access.set_permission("ann", "/", "", f"^{mine}$", reads)))
+    assert cluster.ask("a", stats, token=token).json["dlq_count"] == 2
+    assert cluster.ask("c", redrive, {"to": theirs}, token=token).status == 403
+    assert cluster.ask("c", redrive, {}, token=token).json == {"matched": 2, "moved": 1, "skipped": 1}
+    cluster.wait_until(lambda: cluster.ok("b", f"GET /queues/{mine}/stats")["ready"] == 1)

@@ -8,7 +8,7 @@
 An operation that is not in the table is refused: a new one is open to no user by oversight.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from leveret.core.errors import AccessRefused, PreconditionFailed
@@ -35,6 +35,7 @@ OPTIONAL: frozenset[Role] = frozenset(
 """Roles that an operation may lack: then it needs no right on them."""
 ACCESSES: tuple[Access, ...] = get_args(Access)
 IMPERSONATOR = "impersonator"
+DECISIONS_MAX = 50_000  # remembered at once: the names in them come from clients
 OPERATOR: Tag = "management"  # the least tag with which the console and the management API may be used
 HOLDERS: dict[Tag, frozenset[str]] = {
     "administrator": frozenset(("administrator",)),
@@ -75,6 +76,26 @@ class Rule(NamedTuple):
     def roles(self) -> frozenset[Role]:
         """The roles that must be named."""
         return frozenset(right.role for right in self.rights) - OPTIONAL
+
+
+class Decisions:
+    """What was allowed, until rights change; what is refused is decided anew each time."""
+
+    def __init__(self) -> None:
+        """Nothing is decided yet."""
+        self._generation = -1
+        self._allowed: set[Hashable] = set()
+
+    def has(self, asked: Hashable, generation: int) -> bool:
+        """Whether it was allowed by the rights of this generation."""
+        if generation != self._generation or len(self._allowed) >= DECISIONS_MAX:
+            self._allowed.clear()
+            self._generation = generation
+        return asked in self._allowed
+
+    def add(self, asked: Hashable) -> None:
+        """Remember what was allowed after `has` did not know it, by rights that are no older."""
+        self._allowed.add(asked)
 
 
 class TagRefused(AccessRefused):

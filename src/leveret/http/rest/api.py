@@ -32,7 +32,7 @@ from leveret.http.rest.openapi import document
 from leveret.http.rest.operation import Answer, Call, Operation, Scans
 from leveret.http.router import Endpoint
 from leveret.security.access import Access
-from leveret.security.authorisation import admit
+from leveret.security.authorisation import Decisions, admit
 from leveret.sink.sinks import Sinks
 from leveret.telemetry.audit import ACTS_MAX, KINDS, Audit, kind_of
 
@@ -97,6 +97,7 @@ class RestApi:
         self._scans = Scans(desk)
         self._sinks = sinks
         self._idempotency = idempotency
+        self._decisions = Decisions()
 
     def close(self) -> None:
         """Stage and publish no more batches."""
@@ -144,10 +145,14 @@ class RestApi:
     def allow(self, operation: Operation, call: Call) -> None:
         """Refuse who may not."""
         names = call.names
+        asked = (call.identity, operation.name, call.vhost, *names.values())
+        if self._decisions.has(asked, self._access.generation):
+            return
         if operation.rule.roles <= names.keys():
             call.authorise(operation.name, names)
         else:  # a name is in the body: the operation itself authorises
             admit(self._access.permissions, call.identity, operation.name, call.vhost)
+        self._decisions.add(asked)
 
     def read(self, operation: Operation, call: Call) -> None:
         """Refuse what makes no sense."""

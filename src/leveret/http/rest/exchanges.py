@@ -78,8 +78,9 @@ def publishable(call: Call) -> tuple[str, Outgoing]:
     routing_key = body.pop("routing_key", "")
     call.check_user_id(body)
     message = outgoing(body, idempotency_key(call.request), trace_context(call.request))
-    keys = all_keys(Properties(headers=message.headers), routing_key) if message.headers else [routing_key]
-    call.authorise("basic.publish", call.names, keys)
+    if call.is_topic(call.exchange):
+        keys = all_keys(Properties(headers=message.headers), routing_key) if message.headers else [routing_key]
+        call.authorise("basic.publish", call.names, keys)
     with call.desk.guard as core:
         if core.topology.vhost(call.vhost).exchange(call.exchange).internal:
             raise AccessRefused(f"exchange '{call.exchange}' is internal: publish to one that is bound to it")

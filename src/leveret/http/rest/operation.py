@@ -196,7 +196,7 @@ class Call:
 
     def authorise(self, operation: str, names: Mapping[Role, str], keys: Sequence[str] = ()) -> None:
         """Refuse what the rights of the caller do not allow; `keys` count where the exchange is a topic exchange."""
-        if keys and self._is_topic(names):
+        if keys and self.is_topic(names.get("source") or names["exchange"]):
             authorise(self.access.permissions, self.identity, operation, self.vhost, names, keys)
         else:
             authorise(self.access.permissions, self.identity, operation, self.vhost, names)
@@ -212,7 +212,8 @@ class Call:
             if attributes:
                 check_user_id(self.identity, attributes.get(USER_ID))
 
-    def _is_topic(self, names: Mapping[Role, str]) -> bool:
+    def is_topic(self, exchange: str) -> bool:
+        """Whether routing keys of an exchange have permissions of their own."""
         with self.desk.guard as core:
-            found = core.topology.vhost(self.vhost).exchanges.get(names.get("source") or names["exchange"])
+            found = core.topology.vhost(self.vhost).exchanges.get(exchange)
             return found is not None and found.type == TOPIC

@@ -5,12 +5,12 @@ from __future__ import annotations
 from leveret.embedded.broker import Broker
 from leveret.http.desk import Desk
 from leveret.http.sqs.attempts import Attempts
-from leveret.http.sqs.authorization import Decisions
 from leveret.http.sqs.deleted import Deleted
 from leveret.http.sqs.move_tasks import MoveTasks
 from leveret.http.sqs.queues import Queues
 from leveret.http.sqs.settings import Settings
 from leveret.security.access import Access
+from leveret.security.authorisation import Decisions
 
 
 class Account:

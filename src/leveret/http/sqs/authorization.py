@@ -36,31 +36,6 @@ ACTIONS: dict[str, str] = {
     "UntagQueue": "queue.tag",
 }
 """The operation that each action is; a batch is its action."""
-DECISIONS_MAX = 100_000
-
-
-class Decisions:
-    """What users may do with queues without a policy of their own, until a permission changes."""
-
-    def __init__(self) -> None:
-        """Nothing was decided yet."""
-        self._generation = -1
-        self._allowed: set[tuple[str, int, str]] = set()
-
-    def allowed(self, call: Call, queue: SqsQueue, action: str) -> bool:
-        """Whether the caller may do something; what is refused is looked at anew each time."""
-        user, generation = call.caller.user, call.account.access.generation
-        assert user is not None, "without users everything is allowed"
-        if generation != self._generation or len(self._allowed) >= DECISIONS_MAX:
-            self._allowed.clear()
-            self._generation = generation
-        asked = (user, queue.core.id, action)
-        if asked in self._allowed:
-            return True
-        if not _permitted(call, queue.name, action):
-            return False
-        self._allowed.add(asked)
-        return True
 
 
 def authorize(call: Call, queue: SqsQueue, action: str) -> None:
@@ -113,7 +88,13 @@ def may(call: Call, queue: SqsQueue, action: str) -> bool:
         decision = decide(policy, asked)
         if decision is not None:
             return decision
-    return call.account.decisions.allowed(call, queue, action)
+    decisions, known = call.account.decisions, (call.caller.user, queue.core.id, action)
+    if decisions.has(known, call.account.access.generation):
+        return True
+    if not _permitted(call, queue.name, action):
+        return False
+    decisions.add(known)
+    return True
 
 
 def denied(call: Call, action: str, resource: str) -> SqsError:
