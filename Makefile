@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help attack screenshots build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
+.PHONY: help attack soak screenshots build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -103,6 +103,9 @@ jepsen: $(VENV)/.dev $(VENV)/.parts  ## let a real cluster of three nodes meet f
 
 attack: $(VENV)/.dev  ## flood a server from one address, and measure what clients from another notice; FLOOD=name selects one
 	@$(PY) -m tests.attack $(FLOOD) $(ARGS)
+
+soak: $(VENV)/.dev  ## let queues and clients come and go for an hour, a line of JSON each minute; MINUTES=n; fails when memory grows
+	@$(PY) -m tests.soak $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
 kill: $(VENV)/.dev  ## kill a server under load again and again; SECONDS=n says for how long
 	$(PY) -m tests.durability.server_kill $(SECONDS)

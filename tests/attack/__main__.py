@@ -21,6 +21,7 @@ from typing import Any
 from bench.measure import line
 from tests.attack.clients import KINDS
 from tests.attack.floods import ATTACKER, FLOODS, PASSWORD, POLICYMAKER, USER
+from tests.process_figures import cpu_s, status
 from tests.server_process import ServerProcess
 
 P99_MS_MAX = 250.0
@@ -49,18 +50,6 @@ class Row:
         """Whether the clients were served, in time, and the server stayed small."""
         in_time = all(each <= P99_MS_MAX for each in self.p99_ms.values())
         return in_time and not self.failures and self.peak_bytes <= MEMORY_BYTES_MAX
-
-
-def status(pid: int, name: str) -> int:
-    """A figure of the kernel about the memory of a process, in bytes."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(each.split()[1]) for each in lines if each.startswith(name)) * 1024
-
-
-def cpu_s(pid: int) -> float:
-    """What a process has used of the CPU."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
 
 
 def p99(values: list[float]) -> float:

@@ -450,6 +450,7 @@ class Connection(Session):
         self.finished = True
         if self.attempt is not None:
             self.attempt.cancel()
+            self.attempt = None
         self.outlet.note()
         self.release()
 

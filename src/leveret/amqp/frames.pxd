@@ -39,3 +39,4 @@ cdef class FrameWriter:
 
 cdef uint8_t* room(Buffer* buffer, uint64_t size) except NULL
 cdef void drop(Buffer* buffer, uint64_t size) noexcept
+cdef void free_buffer(Buffer* buffer) noexcept

@@ -92,6 +92,12 @@ cdef class FrameReader:
         self.position += PROTOCOL_BYTES
         return PyBytes_FromStringAndSize(<char*>self.buffer.data + self.position - PROTOCOL_BYTES, PROTOCOL_BYTES)
 
+    def release(self) -> None:
+        """Free the buffer if nothing waits in it; of an idle connection only, for the next feed allocates it again."""
+        if self.position == self.buffer.size:
+            free_buffer(&self.buffer)
+            self.position = 0
+
     def next_frame(self) -> tuple[int, int, bytes] | None:
         """Kind, channel and payload of the next frame; None while it is incomplete."""
         cdef Frame frame
@@ -183,6 +189,11 @@ cdef class FrameWriter:
         """Write a heartbeat."""
         self.put(HEARTBEAT, 0, NULL, 0)
 
+    def release(self) -> None:
+        """Free the buffer if nothing waits in it, as FrameReader.release does."""
+        if self.buffer.size == 0:
+            free_buffer(&self.buffer)
+
     def take(self) -> bytes:
         """Everything that was written since the last time."""
         written = PyBytes_FromStringAndSize(<char*>self.buffer.data, self.buffer.size)
@@ -245,9 +256,13 @@ cdef void drop(Buffer* buffer, uint64_t size) noexcept:
     if buffer.size:
         memmove(buffer.data, buffer.data + size, buffer.size)
     elif buffer.capacity > KEPT_BYTES_MAX:
-        free(buffer.data)
-        buffer.data = NULL
-        buffer.capacity = 0
+        free_buffer(buffer)
+
+
+cdef void free_buffer(Buffer* buffer) noexcept:
+    """Forget all bytes, and free their memory."""
+    free(buffer.data)
+    buffer[0] = Buffer(NULL, 0, 0)
 
 
 def unexpected(uint8_t expects) -> ProtocolError:

@@ -323,6 +323,7 @@ class Hub:
             then(login)
 
         def done(login: Login | Exception) -> None:
+            connection.attempt = None  # it refers to the connection by this function
             if not isinstance(login, Exception):
                 self.note_login(connection, credentials.name, login)
             if not connection.finished:

@@ -7,7 +7,7 @@ leveret.amqp.connection.Connection. Whatever is raised meanwhile becomes the ans
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint16_t
 
-from leveret.amqp.frames cimport BODY, HEADER, METHOD
+from leveret.amqp.frames cimport BODY, HEADER, METHOD, free_buffer
 from leveret.amqp.traffic cimport Settlement
 from leveret.core.tables cimport big_endian
 
@@ -48,6 +48,14 @@ cdef class Session:
         """Take what came from the socket."""
         self.reader.feed(data)
         self.drain()
+
+    def free_input(self) -> None:
+        """Free the input buffers in which nothing waits; of an idle connection only, as FrameReader.release."""
+        cdef Traffic channel
+        self.reader.release()
+        for channel in self.channels.values():
+            if channel.gathered.size == 0:
+                free_buffer(&channel.gathered)
 
     def drain(self) -> None:
         """Deal with all frames that are here whole."""

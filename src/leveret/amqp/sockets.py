@@ -51,6 +51,8 @@ class Socket(asyncio.BufferedProtocol):
         self._parting: FrameReader | None = None
         """Set after connection.close-ok, or a refusal: the server still answers connection.close."""
         self._close_answers = 0
+        self.opened = False
+        """Whether the socket was there, and TLS was agreed upon."""
 
     async def open(self, accepted: socket.socket) -> None:
         """Shake hands if it is TLS, then begin to talk."""
@@ -62,16 +64,12 @@ class Socket(asyncio.BufferedProtocol):
         except (OSError, TimeoutError) as error:
             HANDSHAKE_FAILED.note(peer=self.peer, reason=str(error) or "it took too long")
 
-    @property
-    def opened(self) -> bool:
-        """Whether the socket is there, and TLS is agreed upon."""
-        return self._transport is not None
-
     # From the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The client is there, and its certificate was verified if it has one."""
         self._transport = cast("asyncio.Transport", transport)
+        self.opened = True
         self._transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
         if self._tls is not None:
             self.peer = self.peer._replace(tls=True, certificate_name=self._tls.name(self, transport))
@@ -111,6 +109,7 @@ class Socket(asyncio.BufferedProtocol):
         if self._linger is not None:
             self._linger.cancel()
         self.give_up()
+        self._transport = None  # a transport of TLS refers to its protocol: only gc would free both
 
     def give_up(self) -> None:
         """Let go of the connection and of its place; once is enough."""

@@ -24,6 +24,7 @@ UNREADABLE_MS = 3_000  # how long a client has to read why, when we could not un
 HEARTBEATS_MISSED = 2
 SWEEP_MS = 1_000  # between two calls of `check`
 SHORT_HEARTBEAT_MS = 2 * SWEEP_MS  # half of less than that is over before the next one
+IDLE_MS = 1_000  # without a byte in this direction: its buffers, which may have 256 KiB each, are freed
 EXPIRED = "credential expired"  # as RabbitMQ says it where it closes connections
 
 LOG = Log("amqp")
@@ -34,6 +35,10 @@ def check(connection: Connection, now_ms: int) -> None:
     """Look at a connection, about once a second."""
     if connection.finished:
         return
+    if now_ms - connection.received_ms >= IDLE_MS:
+        connection.free_input()
+    if now_ms - connection.sent_ms >= IDLE_MS:
+        connection.outlet.release()
     check_home(connection)
     if connection.blocked and not connection.alarmed and not connection.hub.core.journal.full:
         connection.set_alarm(None)

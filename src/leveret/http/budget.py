@@ -67,3 +67,8 @@ class Share:
         """The connection is gone."""
         self.add(-self.bytes)
         self.set_unread(0)
+        self.evict = _nothing
+
+
+def _nothing() -> None:
+    """Close a connection that is gone."""

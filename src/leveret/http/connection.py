@@ -73,21 +73,20 @@ class Connection(asyncio.Protocol):
         self._resumed: asyncio.Event | None = None
         self._since_s = server.now_s
         self._served = False
-
-    @property
-    def opened(self) -> bool:
-        """Whether the socket is there, and TLS is agreed upon."""
-        return self._transport is not None
+        self.opened = False
+        """Whether the socket was there, and TLS was agreed upon."""
 
     # From the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The client is there, and its certificate was verified if it has one."""
         self._transport = cast("asyncio.Transport", transport)
+        self.opened = True
         self._output.open(self._transport)
         self._since_s = self._server.now_s
         if self._tls is not None:
             peer = Peer(self.host, self._port, True, self._tls.name(self, transport), self.slot)
+            self._reader.close()
             self._reader = Reader(self._server.limits, peer, self._received)
 
     def data_received(self, data: bytes) -> None:
@@ -118,7 +117,10 @@ class Connection(asyncio.Protocol):
         self._continue()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone: no client waits for an answer any more."""
+        """The socket is gone: no client waits for an answer any more.
+
+        References back to this connection are dropped: it would stay in memory until gc looks for cycles.
+        """
         self._closing = True
         self._pending.clear()
         self._held.clear()
@@ -127,8 +129,9 @@ class Connection(asyncio.Protocol):
             self._work.cancel()
         if self._resumed is not None:
             self._resumed.set()
-        self._reader.discard()
+        self._reader.close()
         self._share.release()
+        self._transport = None
         self._server.leave(self)
 
     # Requests

@@ -67,6 +67,7 @@ class Output:
         """Write nothing any more."""
         self._unwritten.clear()
         self._paused = False
+        self._transport = None
 
     def _count(self) -> None:
         """Tell how much is unread; of all connections together that may be too much, and close this one."""

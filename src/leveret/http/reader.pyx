@@ -105,6 +105,11 @@ cdef class Reader:
         self.chunked = None
         self.collected = None
 
+    def close(self) -> None:
+        """The connection is gone: drop the parser, which refers to this reader."""
+        self.discard()
+        self.parser = self.received = None
+
     def too_large(self, bytes_max):
         return Refusal(413, f"the body has over {bytes_max} bytes: send less at a time")
 

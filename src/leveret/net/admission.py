@@ -48,6 +48,7 @@ class Slot:
         """The connection is closed, or is about to be."""
         if self.is_held:
             self.is_held = False
+            self.evict = _nothing  # it refers to the connection, which refers to this slot: only gc would free them
             self._admission.left(self)
 
 
@@ -204,8 +205,9 @@ class Admission:
         if slot is None:
             return False
         self.evicted.note(peer=slot.peer, reason=reason)
+        evict = slot.evict
         slot.leave()
-        slot.evict()
+        evict()
         return True
 
     # From slots

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import uvloop
-
 from leveret.amqp.connection import Peer
 from leveret.amqp.hub import Hub
 from leveret.amqp.server import AmqpServer
@@ -36,11 +34,13 @@ from leveret.security.client_tls import ClientTls
 from leveret.security.cluster_secret import PEERS, cluster_keys
 from leveret.security.mutual_tls import MutualTls
 from leveret.security.server_tls import ServerTls
+from leveret.server import memory
 from leveret.server.addresses import Sockets, announced, bound_sockets
 from leveret.server.administration.site import Site as Ground
 from leveret.server.alerting import alerting_of
 from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer
+from leveret.server.event_loop import new_event_loop
 from leveret.server.first_user import make_first_user
 from leveret.server.management import management_site
 from leveret.server.node_edges import NodeEdges
@@ -61,12 +61,11 @@ def serve_node(options: ServerOptions) -> int:
     handler = start_logging(options.log_level, options.log_format)
     try:
         tls = tls_of(options)
-        loop = uvloop.new_event_loop
         with (
             bound_sockets(options) as sockets,
             held(options),
             audit_of(options, SystemClock()) as audit,
-            asyncio.Runner(loop_factory=loop) as runner,
+            asyncio.Runner(loop_factory=new_event_loop) as runner,
         ):
             runner.run(NodeServer(options, tls, sockets, audit).run())
         LOG.info("stopped")
@@ -176,7 +175,8 @@ class NodeServer(Server):
         self._announce()
         alerts = site.alerts.run(options.alerts_every_s)
         running = (self._watch(amqp, edges, joined.node), self._stay_alive(), site.rates.run(), alerts)
-        background = [noticed(asyncio.create_task(each)) for each in (*running, *sharing, self._tls_files.run())]
+        lasting = (*running, *sharing, self._tls_files.run(), memory.return_free_memory())
+        background = [noticed(asyncio.create_task(each)) for each in lasting]
         await self._stopping.wait()
         self._stop_listening(amqp, web, sqs)
         await control.stop()

@@ -1,8 +1,9 @@
 """How much memory the process has, and may have."""
 
+import asyncio
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -11,6 +12,8 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 MAPPED_BYTES_MIN = 8 << 20
 KEPT_BYTES_MAX = 64 << 20  # that are free at the end of the heap: the next commit batches need them again
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+TRIM_EVERY_S = 5.0
+TRIM_BYTES_MIN = 32 << 20  # less is not worth the time during which the allocator is locked
 
 
 def resident_bytes(proc: Path = PROC) -> int:
@@ -58,6 +61,75 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of the GNU library only
     if trim is not None:
         trim(0)
+
+
+class AllocatorFigures(ctypes.Structure):
+    """What mallinfo2(3) gives."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+    fordblks: int
+
+
+def free_bytes() -> int:
+    """What was freed and the allocator keeps; part of it may be the machine's again since the last trim."""
+    figures = getattr(ctypes.CDLL(None), "mallinfo2", None)  # of the GNU library since 2.33
+    if figures is None:
+        return 0
+    figures.restype = AllocatorFigures
+    return int(figures().fordblks)
+
+
+class Trim:
+    """Decides when free memory is returned to the machine.
+
+    Connections, bodies and answers of a peak lie in the heap between blocks that are still used, so the allocator
+    returns nothing by itself: a server that 1,000 clients had left kept 300 MiB. A trim is due when enough is free, and
+    enough of that is resident: more has become free since the last trim, or the process has grown since.
+    """
+
+    def __init__(
+        self,
+        resident: Callable[[], int] = resident_bytes,
+        free: Callable[[], int] = free_bytes,
+        trim: Callable[[], None] = give_back,
+    ) -> None:
+        """Begin with what there is now."""
+        self._resident = resident
+        self._free = free
+        self._trim = trim
+        self._look()
+
+    def _look(self) -> None:
+        self._resident_bytes, self._free_bytes = self._resident(), self._free()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a trim is worth its time; asked every `TRIM_EVERY_S`."""
+        resident, free = self._resident(), self._free()
+        self._resident_bytes = min(self._resident_bytes, resident)
+        self._free_bytes = min(self._free_bytes, free)
+        grown = max(resident - self._resident_bytes, free - self._free_bytes)
+        return min(free, grown) >= TRIM_BYTES_MIN
+
+    def run(self) -> None:
+        """Return what is free, and measure again; in a thread, for it takes about 0.1 s for 300 MiB."""
+        self._trim()
+        self._look()
+
+
+async def return_free_memory() -> None:
+    """Trim when it is due, for as long as the server runs."""
+    trim = Trim()
+    while True:
+        await asyncio.sleep(TRIM_EVERY_S)
+        if trim.is_due:
+            await asyncio.to_thread(trim.run)
 
 
 def map_large_blocks() -> None:

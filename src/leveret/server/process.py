@@ -14,8 +14,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Protocol
 
-import uvloop
-
 from leveret.amqp.limits import Limits
 from leveret.amqp.replies import Reply
 from leveret.amqp.server import AmqpServer
@@ -41,6 +39,7 @@ from leveret.server.alerting import alerting_of
 from leveret.server.audit_forward import forwarder_of
 from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer, durably
+from leveret.server.event_loop import new_event_loop
 from leveret.server.first_user import make_first_user
 from leveret.server.management import management_site
 from leveret.server.notify import Supervisor
@@ -73,7 +72,7 @@ def serve(options: ServerOptions) -> int:
             audit_of(options, broker.guard.clock) as audit,
         ):
             server = Server(options, broker, tls, sockets, audit)
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(server.run())
         LOG.info("stopped")
     finally:
@@ -252,7 +251,8 @@ class Server:
         await control.start()
         self._announce()
         running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run(), alerting.run(options.alerts_every_s))
-        background = [noticed(asyncio.create_task(each)) for each in (*running, *sharing, self._tls_files.run())]
+        lasting = (*running, *sharing, self._tls_files.run(), memory.return_free_memory())
+        background = [noticed(asyncio.create_task(each)) for each in lasting]
         await self._stopping.wait()
         self._stop_listening(amqp, web, sqs)
         await self._send_away(amqp, web, sqs)
