@@ -40,6 +40,7 @@ def rights() -> Mapping[str, int]:
         "REST": numbered(test_matrix_rest.REQUESTS) + len(test_matrix_rest.TAGGED) * len(TAGS[1:]),
         "management API, rights": numbered(test_matrix_management.REQUESTS) + len(test_matrix_management.REQUESTS),
         "management API, tags": 2 * len(TAGS) * len(test_matrix_management.TAGGED),
+        "console and operator verbs, tags": 2 * len(TAGS),
     }
 
 

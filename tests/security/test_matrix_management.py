@@ -1,6 +1,8 @@
 """The matrix of rights by the management API: tags for every endpoint, rights for those that change queues."""
 
+import json
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from leveret.security.authorisation import OPERATIONS
 from tests.management.scene import Api
 from tests.security.matrix import TAGS, Ask, Case, cases, tag_allows
 from tests.server_process import ServerProcess
+from tests.waiting import PATIENCE_S
 
 VHOST, PASSWORD = "matrix", "long enough"
 NAMES = {"vhost": VHOST, "queue": "orders", "exchange": "events", "source": "events", "destination": "orders"}
@@ -107,6 +110,29 @@ def test_an_endpoint_needs_its_tag(server: ServerProcess, tag: str, enters: bool
         if (status != 401) != tag_allows(name, tag, inside, "management") or status == 500:
             wrong.append((method, path, status))
     assert wrong == []
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_operators_need_their_tag(server: ServerProcess, tag: str) -> None:
+    user = Api(server.ports["http"], f"in-{tag}", PASSWORD)
+    login = {"user": f"in-{tag}", "password": PASSWORD}
+    for path, body, operation in (
+        ("/operator/users.list", {}, "operator.run"),
+        ("/console/session", login, "console.use"),
+    ):
+        status = posted(user, path, body)
+        assert status in (200, 201, 403), path
+        assert (status != 403) == tag_allows(operation, tag, enters=True), path
+
+
+def posted(user: Api, path: str, body: Any) -> int:
+    """The status of a request outside of the management API."""
+    connection = HTTPConnection("127.0.0.1", user.port, timeout=PATIENCE_S)
+    try:
+        connection.request("POST", path, json.dumps(body), {"Authorization": user.authorization})
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 @pytest.mark.parametrize("key", REQUESTS, ids=" ".join)
