@@ -48,6 +48,7 @@ def test_a_vhost_starts_with_the_exchanges_that_clients_expect() -> None:
         "amq.topic": "topic",
         "amq.headers": "headers",
         "amq.match": "headers",
+        "amq.rabbitmq.trace": "topic",
     }
 
 

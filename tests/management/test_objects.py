@@ -50,6 +50,25 @@ def test_an_empty_list_of_arguments_is_an_empty_table(api: Api, method: str, pat
     api.delete(listed)
 
 
+def test_the_firehose_of_a_virtual_host_is_turned_on_and_off(api: Api) -> None:
+    path, told = "/vhosts/watched", {"description": "d", "tags": "a", "default_queue_type": "quorum"}
+    assert api.call("PUT", path, told).status == 201
+    assert api.get(path)["tracing"] is False
+    for tracing in (True, "false", True, False):
+        assert api.call("PUT", path, {"tracing": tracing}).status == 204
+        found = api.get(path)
+        assert found["tracing"] is (tracing is True)
+        assert (found["description"], found["tags"], found["default_queue_type"]) == ("d", ["a"], "quorum")
+    assert api.call("PUT", path, {"tracing": "perhaps"}).status == 400
+    assert api.call("PUT", "/vhosts/also", {"tracing": True}).status == 201
+    assert api.call("PUT", "/vhosts/also", {"description": "e"}).status == 204
+    assert api.get("/vhosts/also")["tracing"] is True
+    trace = api.get("/exchanges/watched/amq.rabbitmq.trace")
+    assert (trace["type"], trace["internal"], trace["durable"]) == ("topic", True, True)
+    api.delete(path)
+    api.delete("/vhosts/also")
+
+
 def test_a_slash_at_the_end_of_a_path_is_ignored(api: Api) -> None:
     for path in ("/overview", QUEUES, f"{QUEUES}/orders", f"{QUEUES}/orders/bindings", "/health/checks/alarms"):
         assert api.call("GET", f"{path}/").status == api.call("GET", path).status == 200, path

@@ -31,8 +31,10 @@ def installed() -> bool:
 
 
 @contextmanager
-def playing(directory: Path) -> Iterator[list[tuple[str, int, str]]]:
-    """A RabbitMQ for scenarios: its host and port with each of its virtual hosts."""
+def playing(directory: Path, *, traced: bool = False) -> Iterator[list[tuple[str, int, str]]]:
+    """A RabbitMQ for scenarios: its host and port with each of its virtual hosts; `traced`: with their firehoses on."""
+    names = ",".join(f'<<"{vhost}">>' for vhost in VHOSTS if traced)
+    (directory / "advanced.config").write_text(f"[{{rabbit, [{{trace_vhosts, [{names}]}}]}}].")
     (directory / "definitions.json").write_text(json.dumps(definitions(VHOSTS)))
     with running(directory, settings=f"load_definitions = {directory}/definitions.json\n") as (host, port):
         yield [(host, port, vhost) for vhost in VHOSTS]
@@ -67,6 +69,7 @@ def environment(directory: Path, port: int) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "RABBITMQ_CONF_ENV_FILE": "/dev/null",
         "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+        "RABBITMQ_ADVANCED_CONFIG_FILE": str(directory / "advanced.config"),
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "plugins"),
         "RABBITMQ_NODENAME": f"oracle{port}@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",

@@ -79,15 +79,20 @@ def test_vhosts_are_managed(operator: Operator) -> None:
     operator.call("vhosts.add", name="team", description="ours", tags=["a"], default_queue_type="quorum")
     operator.call("vhosts.add", name="team", description="theirs")
     operator.call("vhosts.limits", name="team", limits={"max-queues": 2})
+    operator.call("vhosts.trace", name="team", state="on")
     assert operator.call("vhosts.list")[1] == {
         "name": "team",
         "description": "theirs",
         "tags": ["a"],
         "default_queue_type": "quorum",
+        "tracing": True,
         "queues": 0,
         "messages": 0,
         "limits": {"max-queues": 2},
     }
+    assert operator.call("vhosts.trace", name="team", state="off")["tracing"] is False
+    with pytest.raises(InvalidArgument, match="the firehose is turned on or off, not 'maybe'"):
+        operator.call("vhosts.trace", name="team", state="maybe")
     operator.call("vhosts.delete", name="team")
     assert [row["name"] for row in operator.call("vhosts.list")] == ["/"]
     with pytest.raises(VhostNotFound):

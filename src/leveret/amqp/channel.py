@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leveret.amqp import firehose
 from leveret.amqp.bodies import tried
 from leveret.amqp.changes import told_of
 from leveret.amqp.codec import encode
@@ -36,10 +37,11 @@ from leveret.core.exchanges import Exchange
 from leveret.core.filters import BLOB
 from leveret.core.held import Held
 from leveret.core.message import Message
+from leveret.core.publish import route_of
 from leveret.core.queue import Queue
 from leveret.core.routing import walk
 from leveret.core.streams import Cursor
-from leveret.core.topology import Vhost
+from leveret.core.topology import TRACE_EXCHANGE, Vhost
 from leveret.security.authorisation import Role, authorise
 
 if TYPE_CHECKING:
@@ -70,8 +72,9 @@ class Channel(Traffic):
     def __init__(self, connection: Connection, number: int) -> None:
         """Start without consumers."""
         hub = connection.hub
-        super().__init__(connection.outlet, hub.core, number, connection.routes, hub.limits.message_bytes_max)
         limits = hub.limits
+        shared = connection.outlet, hub.core, number, connection.routes
+        super().__init__(*shared, limits.message_bytes_max, connection.firehose)
         self.large_bytes = limits.message_bytes_max if hub.bodies is None else limits.blob_bytes
         self.connection = connection
         self.hub = hub
@@ -200,8 +203,10 @@ class Channel(Traffic):
         found = self.check_exchange(exchange)
         if not exchange:
             target = self.home.queues.get(routing_key)
-            return Route([] if target is None else [target], not routing_key.startswith(REPLY_TO))
-        return Route(*walk(found, self.home.exchanges, [routing_key], None, None))
+            plain = not routing_key.startswith(REPLY_TO) and not self.firehose.on
+            return Route([] if target is None else [target], plain)
+        queues, plain = walk(found, self.home.exchanges, [routing_key], None, None)
+        return Route(queues, plain and not self.firehose.on)
 
     def check_exchange(self, name: str) -> Exchange:
         """The exchange of that name, if it takes what clients publish."""
@@ -214,10 +219,21 @@ class Channel(Traffic):
         if immediate:
             raise ProtocolError(Reply.NOT_IMPLEMENTED, "immediate=true")
         publish = Publish(self, exchange, routing_key, mandatory, content, header_len)
+        if self.firehose.on:
+            publish.trace()
         if publish.is_large:
             self._store(publish)
         else:
             self._publish(publish)
+
+    def trace_delivery(self, queue: str, redelivered: bool, message: Message) -> None:
+        """Copy a message that the client gets to the firehose."""
+        firehose.trace_delivery(self, queue, redelivered, message)
+
+    def send_trace(self, key: str, wire: bytes, header_len: int) -> None:
+        """Publish what the firehose copied; at most once."""
+        queues = self.home.route(TRACE_EXCHANGE, [key])
+        self.core.publish(queues, route_of(TRACE_EXCHANGE, key), wire, header_len, persistent=False)
 
     def _publish(self, publish: Publish) -> None:
         """Publish what was checked, now or at the end of the transaction."""

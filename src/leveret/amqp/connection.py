@@ -34,6 +34,7 @@ from leveret.amqp.replies import ProtocolError, Reply, refusal
 from leveret.amqp.session import Session
 from leveret.amqp.state import HANDSHAKE, UNKNOWN, Hold, State
 from leveret.core.names import consumer_name
+from leveret.core.switch import Switch
 from leveret.core.topology import Vhost
 from leveret.security.authentication import Login
 from leveret.security.identity import Identity
@@ -237,6 +238,12 @@ class Connection(Session):
                 f"({self.reader.channel_max})",
             )
         self.hub.quotas.check_channel(self.user_name)
+
+    @property
+    def firehose(self) -> Switch:
+        """Whether what its channels publish and get is copied."""
+        assert self.home is not None, "channels are opened in a virtual host"
+        return self.home.firehose
 
     def new_channel(self, number: int) -> Channel:
         """A channel of this connection."""

@@ -40,3 +40,11 @@ cdef class FrameWriter:
 cdef uint8_t* room(Buffer* buffer, uint64_t size) except NULL
 cdef void drop(Buffer* buffer, uint64_t size) noexcept
 cdef void free_buffer(Buffer* buffer) noexcept
+
+cdef inline void frame_start(uint8_t* data, uint8_t kind, uint32_t channel, uint32_t size) noexcept:
+    """The first bytes of a frame."""
+    cdef int i
+    data[0] = kind
+    data[1], data[2] = <uint8_t>(channel >> 8), <uint8_t>channel
+    for i in range(4):
+        data[3 + i] = <uint8_t>(size >> (24 - 8 * i))

@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from socket import gethostname
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from leveret.amqp.bodies import Bodies, BodyStore, tried
@@ -130,6 +131,7 @@ class Hub:
         self.quotas = Quotas(self)
         self.bodies = None if guard.large is None else Bodies(self, guard.large)
         self.server_properties = server_properties(cluster_name)
+        self.node = f"leveret@{gethostname()}"
         self.alarm: str | None = None
         self.replies = Replies()
         self.outbox = Outbox(wake)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from leveret.amqp.firehose import trace_publish
 from leveret.amqp.methods import BasicReturn
 from leveret.amqp.names import REPLY_TO
 from leveret.amqp.replies import Reply
@@ -96,6 +97,11 @@ class Publish:
     def _read_delay_ms(self) -> int | None:
         """How long an exchange that delays is to hold it back; None: it is not asked to."""
         return sent_delay_ms(self._headers[DELAY_HEADER]) if self._delays and DELAY_HEADER in self._headers else None
+
+    def trace(self) -> None:
+        """Copy it to the firehose."""
+        body = self.content[self._header_len :]
+        trace_publish(self._channel, self.exchange, self.routing_key, self._properties, body, self._queues)
 
     # Large bodies
 

@@ -11,7 +11,7 @@ one stands in the list of what is not acknowledged for all that this consumer wa
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from leveret.amqp.frames cimport BODY, HEADER, METHOD, room
+from leveret.amqp.frames cimport BODY, HEADER, METHOD, frame_start, room
 from leveret.amqp.outbox cimport Outlet
 from leveret.amqp.subscriber cimport Subscriber
 from leveret.amqp.traffic cimport Traffic, put_tag
@@ -20,6 +20,8 @@ from leveret.core.ports cimport Entry, Record
 from leveret.core.queue cimport Queue
 from leveret.core.streams cimport Cursor
 from leveret.core.tables cimport big_endian
+
+from leveret.core.message import restored
 
 cdef enum:
     FLAGS_AT = 12               # in a content header
@@ -70,7 +72,10 @@ cdef class StreamSubscriber(Subscriber):
             cursor = <Cursor>self.cursors[self.turn]
             if cursor.find(&record):
                 self.write(&record, cursor)
+                traced = copied(&record) if self.channel.firehose.on else None
                 cursor.passed()
+                if traced is not None:
+                    self.channel.trace_delivery(self.queue.name, False, traced)
                 pulled += 1
                 empty = 0
                 continue
@@ -164,10 +169,8 @@ cdef class StreamSubscriber(Subscriber):
         self.ticket = None
 
 
-cdef void frame_start(uint8_t* data, uint8_t kind, uint32_t channel, uint32_t size) noexcept:
-    """The first bytes of a frame."""
-    cdef int i
-    data[0] = kind
-    data[1], data[2] = <uint8_t>(channel >> 8), <uint8_t>channel
-    for i in range(4):
-        data[3 + i] = <uint8_t>(size >> (24 - 8 * i))
+cdef object copied(Record* record):
+    """The message of a record, for the firehose."""
+    return restored(
+        <bytes>record.route[:record.route_len], <bytes>record.content[:record.content_len], record.header_len
+    )

@@ -55,6 +55,8 @@ cdef class Subscriber(Consumer):
             channel.pushed += 1
             if channel.prefetch:
                 channel.latest = self
+        if channel.firehose.on:
+            channel.trace_delivery(self.queue.name, is_redelivered(held), channel.core.journal.read(&held.entry))
 
     cpdef cancelled(self):
         """See Consumer: the client hears of it."""

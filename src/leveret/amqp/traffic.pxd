@@ -8,6 +8,7 @@ from leveret.core.held cimport Held
 from leveret.core.properties cimport Scan
 from leveret.core.publish cimport Publisher
 from leveret.core.queue cimport Queue
+from leveret.core.switch cimport Switch
 
 cdef enum Settlement:
     ACK = 0
@@ -45,6 +46,7 @@ cdef class Traffic:
     cdef readonly uint32_t pushed           # to consumers, and not settled
     cdef readonly uint64_t publishes, acks, gets, redeliveries      # since the channel was opened
     cdef public uint64_t dropped, returned, empty_gets              # the same: of publishes without a queue, and of gets
+    cdef readonly Switch firehose                   # of the virtual host
     cdef Route last
     # The content that is being received.
     cdef uint8_t expects                    # HEADER, BODY, or 0: a method

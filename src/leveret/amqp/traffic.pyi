@@ -8,6 +8,7 @@ from leveret.core.held import Held
 from leveret.core.message import Message
 from leveret.core.publish import Publisher
 from leveret.core.queue import Queue
+from leveret.core.switch import Switch
 
 class Route:
     wire: bytes
@@ -44,8 +45,15 @@ class Traffic:
     dropped: int
     returned: int
     empty_gets: int
+    firehose: Switch
     def __init__(
-        self, outlet: Outlet, core: Publisher, number: int, routes: dict[bytes, Route], message_bytes_max: int
+        self,
+        outlet: Outlet,
+        core: Publisher,
+        number: int,
+        routes: dict[bytes, Route],
+        message_bytes_max: int,
+        firehose: Switch,
     ) -> None: ...
     def find_route(self, exchange: str, routing_key: str) -> Route: ...
     def publish_slowly(
@@ -62,6 +70,7 @@ class Traffic:
     def congested(self) -> bool: ...
     def next_tag(self) -> int: ...
     def get(self, queue: Queue, no_ack: bool) -> bool: ...
+    def trace_delivery(self, queue: str, redelivered: bool, message: Message) -> None: ...
     def subscriber_cancelled(self, subscriber: Any) -> None: ...
     def has_body(self, held: Held) -> bool: ...
     def get_later(self, held: Held, no_ack: bool) -> None: ...

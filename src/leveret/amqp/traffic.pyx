@@ -15,7 +15,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
-from leveret.amqp.frames cimport BODY, HEADER, METHOD, drop, room
+from leveret.amqp.frames cimport BODY, HEADER, METHOD, drop, frame_start, room
 from leveret.core.held cimport LEASED, READING
 from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED, Message
 from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Content, Record, message_of
@@ -62,9 +62,9 @@ cdef class Traffic:
 
     def __init__(
         self, Outlet outlet not None, Publisher core not None, uint16_t number, dict routes not None,
-        uint64_t message_bytes_max,
+        uint64_t message_bytes_max, Switch firehose not None,
     ) -> None:
-        self.outlet = outlet
+        self.outlet, self.firehose = outlet, firehose
         self.core = core
         self.number = number
         self.routes = routes
@@ -373,10 +373,7 @@ cdef class Traffic:
         return self.prefetch != 0 and self.pushed >= self.prefetch
 
     def resume(self) -> None:
-        """Push to the consumers of this channel again, in turn: first to the one after the one that got something last.
-
-        So all queues get equal shares of a prefetch of the channel.
-        """
+        """Push to the consumers of this channel again, in turn: all queues get equal shares of its prefetch."""
         cdef list subscribers = list(self.subscribers.values())
         cdef Py_ssize_t i, first = 0, count = len(subscribers)
         for i in range(count):
@@ -418,6 +415,8 @@ cdef class Traffic:
         prefix[12] = is_redelivered(held)
         left = queue.ready.length if queue.ready is not None else 0
         self.write(held, prefix, 13, &left)
+        if self.firehose.on:
+            self.trace_delivery(queue.name, is_redelivered(held), self.core.journal.read(&held.entry))
         if no_ack:
             queue.counters.taken_settled += 1
             queue.counters.acked += 1
@@ -442,10 +441,7 @@ cdef class Traffic:
             record.content_len = PyBytes_GET_SIZE(content)
         size = prefix_len + record.route_len + (4 if left != NULL else 0)
         data = room(&outlet.buffer, size + FRAME_OVERHEAD)
-        data[0] = METHOD
-        data[1], data[2] = <uint8_t>(self.number >> 8), <uint8_t>self.number
-        for i in range(4):
-            data[3 + i] = <uint8_t>(size >> (24 - 8 * i))
+        frame_start(data, METHOD, self.number, size)
         memcpy(data + 7, prefix, prefix_len)
         memcpy(data + 7 + prefix_len, record.route, record.route_len)
         if left != NULL:
@@ -459,6 +455,10 @@ cdef class Traffic:
             outlet.put(BODY, self.number, record.content + position, piece)
             position += piece
         return outlet.changed()
+
+    def trace_delivery(self, queue: str, redelivered: bool, message: Message) -> None:
+        """Copy a message that the client gets to the firehose."""
+        raise NotImplementedError
 
     def subscriber_cancelled(self, subscriber: object) -> None:
         """The queue of a consumer went away."""

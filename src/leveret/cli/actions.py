@@ -214,6 +214,12 @@ ACTIONS: tuple[Action, ...] = (
         (NAME, limit("max-connections", "connections it may have"), limit("max-queues", "queues it may have")),
         done="limits of vhost {name!r} changed",
     ),
+    Action(
+        "vhosts.trace",
+        "turn the firehose of a virtual host on or off: copies of all messages to amq.rabbitmq.trace",
+        (NAME, argument("state", choices=("on", "off"), help="on or off")),
+        done="firehose of vhost {name!r} is {state}",
+    ),
     *permission_actions(
         "permissions",
         (

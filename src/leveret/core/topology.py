@@ -33,6 +33,7 @@ from leveret.core.names import RESERVED_PREFIX, check_key, check_name, check_new
 from leveret.core.policy import ALTERNATE_EXCHANGE, Policy, alternate_exchange
 from leveret.core.routing import walk
 from leveret.core.sorted_names import SortedNames
+from leveret.core.switch import Switch
 
 # Definitions live in memory and in every checkpoint: without these one client could fill both.
 VHOSTS_MAX = 10_000
@@ -43,12 +44,14 @@ DESCRIPTION_CHARS_MAX = 1_000
 TAGS_MAX = 100
 ROUTES_MAX = 10_000  # routing keys are chosen by clients; a full cache is cleared
 
+TRACE_EXCHANGE = "amq.rabbitmq.trace"
 _PREDECLARED = {
     "amq.direct": "direct",
     "amq.fanout": "fanout",
     "amq.topic": "topic",
     "amq.headers": "headers",
     "amq.match": "headers",
+    TRACE_EXCHANGE: "topic",
 }
 
 
@@ -66,6 +69,7 @@ class VhostDetails:
     description: str = ""
     tags: tuple[str, ...] = ()
     default_queue_type: str | None = None
+    tracing: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what could not be kept or would fail at each declaration."""
@@ -77,6 +81,8 @@ class VhostDetails:
             check_name("tag", tag)
         if self.default_queue_type not in (None, *QUEUE_TYPES):
             raise InvalidArgument(f"the default queue type is one of {', '.join(QUEUE_TYPES)}")
+        if not isinstance(self.tracing, bool):
+            raise InvalidArgument("tracing of a vhost is true or false")
 
     def to_dict(self) -> dict[str, Any]:
         """What differs from the default, fit for JSON."""
@@ -84,6 +90,7 @@ class VhostDetails:
             "description": self.description,
             "tags": list(self.tags),
             "default_queue_type": self.default_queue_type,
+            "tracing": self.tracing,
         }
         return {name: value for name, value in told.items() if value}
 
@@ -91,7 +98,8 @@ class VhostDetails:
     def from_dict(cls, stored: Mapping[str, Any]) -> "VhostDetails":
         """The reverse of to_dict."""
         tags = tuple(stored.get("tags", ()))
-        return cls(stored.get("description", ""), tags, stored.get("default_queue_type"))
+        tracing = stored.get("tracing", False)
+        return cls(stored.get("description", ""), tags, stored.get("default_queue_type"), tracing)
 
 
 class Vhost:
@@ -102,17 +110,32 @@ class Vhost:
         check_name("vhost", name)
         self._is_local = is_local
         self.name = name
-        self.details = VhostDetails()
         self.generation = 0
+        self.firehose = Switch()
+        """Whether what clients publish and get is copied to the exchange for that: see leveret.amqp.firehose."""
+        self.details = VhostDetails()
         self.queues: dict[str, Any] = {}
         self.queue_names = SortedNames(self.queues)
         self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self.queues)}
         self.exchanges |= {reserved: new_exchange(reserved, type) for reserved, type in _PREDECLARED.items()}
+        self.exchanges[TRACE_EXCHANGE].internal = True
         self.policies: dict[str, Policy] = {}
         self.operator_policies: dict[str, Policy] = {}
         self._incoming: dict[Any, dict[Binding, None]] = {}
         self._binding_count = 0
         self._routes: dict[tuple[str, str], list[Any]] = {}
+
+    @property
+    def details(self) -> VhostDetails:
+        """What is said about it."""
+        return self._details
+
+    @details.setter
+    def details(self, details: VhostDetails) -> None:
+        self._details = details
+        if self.firehose.on is not details.tracing:
+            self.firehose.on = details.tracing
+            self.generation += 1  # a publish that is traced takes another way
 
     def to_dict(self) -> dict[str, Any]:
         """The definition, fit for JSON; what is inside has definitions of its own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,9 +15,13 @@ from leveret.amqp.methods import QueueDeclare, QueueDeclareOk
 from leveret.amqp.state import Hold
 from leveret.core.claims import gone
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed
+from leveret.core.exchanges import Exchange
 from leveret.core.held import Held
 from leveret.core.queue import Queue
+from leveret.core.switch import Switch
+from leveret.core.topology import TRACE_EXCHANGE
 from leveret.node import claims
+from leveret.security.authorisation import Role
 
 if TYPE_CHECKING:
     from leveret.amqp.subscriber import Subscriber
@@ -77,6 +81,15 @@ class GuestChannel(Channel):
             self._claimed.setdefault(consumer, []).append(each.tag)
         self.named = self.last_tag
 
+    def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
+        """Refuse what the user may not do; copies for the firehose are the front's, not the user's."""
+        if names.get("exchange") != TRACE_EXCHANGE or verb != "basic.publish":
+            super().authorize(verb, names, topic_key)
+
+    def check_exchange(self, name: str) -> Exchange:
+        """The exchange of that name; the front refuses what clients publish to that of the firehose."""
+        return self.home.exchange(name) if name == TRACE_EXCHANGE else super().check_exchange(name)
+
     def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:
         """Start to push; what it holds already counts."""
         self._incumbents.check(source, subscriber)
@@ -119,6 +132,11 @@ class GuestConnection(Connection):
 
     def check_channel(self) -> None:
         """Refuse nothing: the front has counted, and a client that comes back may be here twice for a moment."""
+
+    @property
+    def firehose(self) -> Switch:
+        """Off: the front traces what clients publish and get."""
+        return Switch()
 
     def new_channel(self, number: int) -> GuestChannel:
         """A channel of this connection."""

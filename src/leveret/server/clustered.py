@@ -149,7 +149,7 @@ class NodeServer(Server):
         authentication = authentication_of(options, access, shared.failures("token"), oauth)
         amqp = AmqpServer(guard, access, limits_of(options), admissions.amqp, self._connect, authentication)
         guard.on_durable(amqp.durable)
-        amqp.hub.audit = self._audit
+        amqp.hub.audit, amqp.hub.node = self._audit, self._place.node
         shards = moving(self._place, **broker_options(options))
         edges = NodeEdges(options, self._broker, access, self._decide)
         limits = limits_of(options)

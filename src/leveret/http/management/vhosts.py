@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from leveret.core.broker import Broker
 from leveret.core.topology import Vhost, VhostDetails
@@ -29,7 +30,7 @@ def shown(site: Site, home: Vhost) -> Row:
         "tags": list(details.tags),
         "default_queue_type": details.default_queue_type or UNDEFINED,
         "metadata": {"description": details.description, "tags": list(details.tags)},
-        "tracing": False,
+        "tracing": details.tracing,
         "cluster_state": {site.process.node: "running"},
         **depths,
         **rates,
@@ -63,7 +64,9 @@ def put(call: Call) -> Answer | Awaitable[Answer]:
 
     def keep(core: Broker) -> Answer:
         known = name in core.topology.vhosts
-        call.site.access.declare_vhost(name, details if described or not known else None)
+        before = core.topology.vhosts[name].details if known else details
+        tracing = call.field("tracing", bool, before.tracing)
+        call.site.access.declare_vhost(name, replace(details if described else before, tracing=tracing))
         if not known and call.identity.local:  # a web token says itself where its user may enter
             # As in RabbitMQ: who makes a virtual host by this API may use it.
             call.site.access.set_permission(call.user, name, ".*", ".*", ".*")

@@ -13,6 +13,7 @@ from leveret.amqp.methods import (
     BasicCancel,
     BasicGetOk,
     BasicNack,
+    BasicPublish,
     BasicRecoverOk,
     BasicReturn,
     ChannelClose,
@@ -24,8 +25,11 @@ from leveret.amqp.replies import ProtocolError, Reply
 from leveret.amqp.transaction import PARTIAL
 from leveret.core.changes import Change, RenewQueue, Tracked
 from leveret.core.errors import QueueNotFound
+from leveret.core.message import restored
 from leveret.core.names import described
+from leveret.core.publish import route_of
 from leveret.core.queue import Queue
+from leveret.core.topology import TRACE_EXCHANGE
 from leveret.node.front.branch import Branch
 from leveret.node.front.confirms import Verdict
 from leveret.node.front.handlers import HANDLERS
@@ -53,6 +57,7 @@ class FrontChannel(Channel, Relay):
         self.front = connection
         self.consumers: dict[str, Branch] = {}
         self.getting_without_ack = False
+        self.getting_from = ""
         self._asked = (0, 0)
         self._late: list[BasicCancel] = []
         self._commits: list[Callable[[], None]] = []
@@ -166,10 +171,22 @@ class FrontChannel(Channel, Relay):
     ) -> None:
         """Check a message and send it to the shards of its queues."""
         publish = FrontPublish(self, exchange, routing_key, mandatory, immediate, content, header_len)
+        if self.firehose.on:
+            publish.trace()
         if self.transaction is not None:
             self.transaction.publish(publish)
         else:
             publish.send(self.published if self.confirming else 0)
+
+    def send_trace(self, key: str, wire: bytes, header_len: int) -> None:
+        """Send what the firehose copied to the shards of its queues."""
+        queues = self.home.route(TRACE_EXCHANGE, [key])
+        homes = list(dict.fromkeys(self.front.node.home_of(self.vhost, queue.name) for queue in queues))
+        self.forward(homes, encode(BasicPublish(TRACE_EXCHANGE, key, False, False)), wire, header_len, 0)
+
+    def trace_wire(self, queue: str, redelivered: bool, route: bytes, content: bytes, header_len: int) -> None:
+        """Copy a delivery of a shard to the firehose."""
+        self.trace_delivery(queue, redelivered, restored(route, content, header_len))
 
     def forward(self, homes: list[str], method: bytes, content: bytes, header_len: int, number: int) -> None:
         """Send a message to shards; `number` is that of its confirm, 0: none is wanted."""
@@ -214,6 +231,9 @@ class FrontChannel(Channel, Relay):
         """Hand out a message that was asked for."""
         tag = self.got(branch, came.delivery_tag, came.redelivered, self.getting_without_ack)
         self.say_content(replace(came, delivery_tag=tag), content, header_len)
+        if self.firehose.on:
+            route = route_of(came.exchange, came.routing_key)
+            self.trace_wire(self.getting_from, came.redelivered, route, content, header_len)
 
     def heard(self, branch: Branch, method: Method) -> None:
         """A method came that has no content."""

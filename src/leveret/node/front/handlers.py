@@ -81,7 +81,7 @@ def get(channel: FrontChannel, method: BasicGet) -> None:
     name = channel.queue_name(method.queue)
     channel.authorize("basic.get", {"queue": name})
     channel.queue(name)
-    channel.getting_without_ack = method.no_ack
+    channel.getting_without_ack, channel.getting_from = method.no_ack, name
 
     def given(answer: Method) -> None:
         if not hasattr(answer, "delivery_tag"):  # a message is handed out when its content is here

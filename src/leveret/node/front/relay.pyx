@@ -263,7 +263,13 @@ cdef class Relay(Traffic):
         if not consumer.method.no_ack:
             self.tags.push(self.last_tag, inner, branch, tag, name)
         self.redeliveries += method.payload[tag_at + 8] & 1
-        return self.pass_on(method, tag_at, header, body)
+        self.pass_on(method, tag_at, header, body)
+        if self.firehose.on:
+            self.trace_wire(
+                consumer.method.queue, method.payload[tag_at + 8] & 1, <bytes>method.payload[tag_at + 9:method.size],
+                <bytes>header.payload[:header.size] + <bytes>body.payload[:body.size], header.size,
+            )
+        return 0
 
     cdef int pass_on(self, Frame* method, uint64_t tag_at, Frame* header, Frame* body) except -1:
         """Write a delivery under its tag, in frames that the client takes."""
@@ -294,6 +300,10 @@ cdef class Relay(Traffic):
         if not no_ack:
             self.tags.push(self.last_tag, inner, branch, "", name)
         return self.last_tag
+
+    def trace_wire(self, queue: str, redelivered: bool, route: bytes, content: bytes, header_len: int) -> None:
+        """Copy a delivery of a shard to the firehose."""
+        raise NotImplementedError
 
     def branch_in(self, home: str) -> Strand:
         """This channel in a shard."""

@@ -1,6 +1,7 @@
 """Verbs on virtual hosts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
@@ -21,6 +22,7 @@ def shown(site: Site, home: Vhost) -> dict[str, Any]:
         "description": home.details.description,
         "tags": list(home.details.tags),
         "default_queue_type": home.details.default_queue_type,
+        "tracing": home.details.tracing,
         "queues": len(home.queues),
         "messages": messages_in(home),
         "limits": site.access.vhost_limits(home.name).values(),
@@ -63,4 +65,18 @@ def limits(site: Site, name: str, limits: Mapping[str, int]) -> dict[str, Any]:
     return shown(site, site.core.topology.vhost(name))
 
 
-VERBS: dict[str, Verb] = {"vhosts.list": list_all, "vhosts.add": add, "vhosts.delete": delete, "vhosts.limits": limits}
+def trace(site: Site, name: str, state: str) -> dict[str, Any]:
+    """Turn the firehose of a virtual host on or off."""
+    if state not in ("on", "off"):
+        raise InvalidArgument(f"the firehose is turned on or off, not '{state}'")
+    details = replace(site.core.topology.vhost(name).details, tracing=state == "on")
+    return shown(site, site.access.declare_vhost(name, details))
+
+
+VERBS: dict[str, Verb] = {
+    "vhosts.list": list_all,
+    "vhosts.add": add,
+    "vhosts.delete": delete,
+    "vhosts.limits": limits,
+    "vhosts.trace": trace,
+}

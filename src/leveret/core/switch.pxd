@@ -1,0 +1,2 @@
+cdef class Switch:
+    cdef public bint on
