@@ -93,6 +93,16 @@ QUEUES = (
         12,
     ),
     Panel(
+        "Messages published a second, by priority",
+        "short",
+        {
+            "priority {{priority}}": (
+                f"sum by (priority) (rate(leveret_messages_published_by_priority_total{{{BROKER}}}[5m]))"
+            )
+        },
+        12,
+    ),
+    Panel(
         "All messages of a queue",
         "short",
         {"{{vhost}} {{queue}}": most(gauge("leveret_queue_messages"))},

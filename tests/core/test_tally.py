@@ -1,5 +1,5 @@
 from leveret.core import browse
-from leveret.core.tally import COUNTERS, Tally, column, oldest_ms, times
+from leveret.core.tally import COUNTERS, Tally, column, oldest_ms, published_by_priority, times
 from tests.core.world import START_MS, World, ack, take
 
 
@@ -82,6 +82,24 @@ def test_all_queues_are_added_up(world: World) -> None:
     assert tally.oldest_ms == START_MS
     assert tally.counts["published"] == 5
     assert held.lease
+
+
+def test_what_came_is_counted_by_priority(world: World) -> None:
+    first, second = world.queue("first", max_priority=5), world.queue("second")
+    assert (published_by_priority(first), published_by_priority(second)) == ({}, {})
+    world.send_all(first, "ab", priority=3)
+    world.send(first, priority=9)  # as high as it gets
+    world.send(first)
+    world.send(first, priority=1, due_ms=START_MS + 1)
+    world.send(second, priority=7)
+    take(first, 2)
+    assert published_by_priority(first) == {0: 1, 1: 1, 3: 2, 5: 1}
+    assert published_by_priority(second) == {0: 1}
+    tally, kept = Tally(), Tally()
+    tally.add([first, second])
+    assert tally.published_by_priority == {0: 2, 1: 1, 3: 2, 5: 1}
+    kept.merge(tally)
+    assert kept.published_by_priority == tally.published_by_priority
 
 
 def test_what_a_deleted_queue_has_counted_stays(world: World) -> None:

@@ -11,11 +11,12 @@ from leveret.core.errors import InvalidArgument, UnknownFormat
 from leveret.embedded.broker import open
 from leveret.journal import postgres_session
 from leveret.journal.postgres import PostgresTable
+from leveret.journal.postgres_figures import ConnectionFigures
 from leveret.journal.postgres_session import Run, Session
 from leveret.journal.table import Unknown
 from tests.journal.table_world import TableWorld
 from tests.postgres_server import PostgresServer
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 WAITS = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}%'"
 
@@ -114,6 +115,32 @@ def test_a_session_ends_under_whoever_uses_it(postgres: PostgresServer, store_ur
     asker.join(PATIENCE_S)
     assert len(refusals) == 1
     postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'")
+
+
+def test_connections_are_counted(postgres: PostgresServer, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = ConnectionFigures()
+    monkeypatch.setattr(postgres_session, "FIGURES", figures)
+    session = Session(store_url, 0)
+    assert not figures.used
+
+    def stand_still(run: Run) -> None:
+        assert (figures.open, figures.in_use) == (1, 1)
+        waiter.start()
+        wait_until(lambda: figures.waits == 1 or None)
+
+    waiter = threading.Thread(target=lambda: session.run("select 1"))
+    session.transact(stand_still)
+    waiter.join(PATIENCE_S)
+    assert (figures.used, figures.open, figures.in_use, figures.connects, figures.errors) == (True, 1, 0, 1, 0)
+    ((pid,),) = session.run("select pg_backend_pid()")[1]
+    postgres.sql(f"select pg_terminate_backend({pid})")
+    with pytest.raises(Unknown):
+        session.run("select 1")
+    assert (figures.open, figures.errors, figures.reconnects) == (0, 1, 0)
+    session.run("select 1")
+    assert (figures.open, figures.errors, figures.reconnects) == (1, 1, 1)
+    session.close()
+    assert (figures.open, figures.in_use) == (0, 0)
 
 
 def test_nobody_waits_for_one_who_stands_still_in_a_transaction(

@@ -6,6 +6,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from leveret.http.metrics.exporter import WHOLE
 from leveret.http.metrics.objects import GROUPS
+from leveret.http.metrics.postgres import CONNECTIONS
 from leveret.telemetry.exposition import Family
 from tests.metrics.scene import OPEN_METRICS, Scrape, fetch, scrape
 from tests.server_process import ServerProcess
@@ -68,12 +69,16 @@ OVERVIEW = {
 }
 
 
+HERE = [each for each in WHOLE if each not in CONNECTIONS]
+"""What a server on files has; tests/server/test_store.py scrapes one on PostgreSQL."""
+
+
 def present(family: Family, names: set[str]) -> bool:
     return family.name in names or f"{family.name}_bucket" in names
 
 
 def test_everything_in_the_tables_is_in_a_scrape(whole: Scrape) -> None:
-    assert [each.family.name for each in WHOLE if not present(each.family, whole.names)] == []
+    assert [each.family.name for each in HERE if not present(each.family, whole.names)] == []
 
 
 def test_every_column_is_told_of_some_object(per_object: Scrape) -> None:
@@ -86,7 +91,7 @@ def test_the_dashboard_of_rabbitmq_finds_what_it_draws(whole: Scrape) -> None:
 
 
 def test_types_and_names_are_as_told(whole: Scrape, per_object: Scrape) -> None:
-    told = {each.family.name.removesuffix("_total"): each.family.kind for each in WHOLE}
+    told = {each.family.name.removesuffix("_total"): each.family.kind for each in HERE}
     assert {family.name: family.type for family in whole.families} == told
     assert len(per_object.families) == len({family.name for family in per_object.families})
 
@@ -121,6 +126,11 @@ def test_messages_are_counted_by_what_became_of_them(whole: Scrape) -> None:
     assert whole.value("leveret_waiting_seconds_count") == 5
     assert whole.value("leveret_processing_seconds_count") == 3
     assert whole.value("leveret_messages_ready_by_priority", priority="0") == 5
+    published = [
+        value for (name, _), value in whole.samples.items() if name == "leveret_messages_published_by_priority_total"
+    ]
+    assert sum(published) == whole.value("rabbitmq_queue_messages_published_total")
+    assert len(published) > 1
     assert whole.value("leveret_stream_group_lag", vhost="/", stream="events", group="readers") == 1
     assert whole.value("leveret_journal_sync_seconds_count") > 0
 
@@ -133,6 +143,7 @@ def test_a_queue_has_its_own_figures(per_object: Scrape) -> None:
     assert per_object.value("leveret_queue_failed_total", **orders) == 2
     assert per_object.value("leveret_queue_dead_letters_total", reason="rejected", **orders) == 1
     assert per_object.value("leveret_queue_messages_ready_by_priority", priority="0", **orders) == 4
+    assert per_object.value("leveret_queue_published_by_priority_total", priority="1", **orders) == 4
     assert per_object.value("leveret_queue_waiting_seconds_count", **orders) == 4
     assert per_object.value("leveret_queue_graveyard", vhost="/", queue="dead") == 1
     assert per_object.value("rabbitmq_queue_consumers", vhost="/", queue="idle") == 1

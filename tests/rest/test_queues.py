@@ -90,6 +90,7 @@ def test_figures(world: RestWorld, orders: leveret.Queue, clock: leveret.ManualC
     }
     assert documented.items() <= figures.items()
     assert figures["depth_by_priority"] == {"8": 2, "7": 1, "6": 1, "1": 1, "0": 1}
+    assert figures["published_by_priority"] == {"10": 1, "9": 1, "8": 2, "7": 1, "6": 1, "1": 1, "0": 1}
     assert figures["dead"]["rejected"] == 1
 
 

@@ -63,6 +63,17 @@ def manage(server: ServerProcess, method: str, path: str, body: object = None) -
     return answer
 
 
+def test_metrics_tell_of_the_connections_to_the_store(store_url: str, tmp_path: Path) -> None:
+    with on_store(tmp_path, store_url) as server:
+        publish(server, b"a")
+        lines = manage(server, "GET", "/metrics").splitlines()
+        figures = dict(line.rsplit(" ", 1) for line in lines if line.startswith("leveret_postgres_"))
+    assert int(figures.pop("leveret_postgres_connections")) >= 1
+    assert int(figures.pop("leveret_postgres_connections_in_use")) >= 0
+    assert int(figures.pop("leveret_postgres_waits_total")) >= 0
+    assert figures == {"leveret_postgres_reconnects_total": "0", "leveret_postgres_errors_total": "0"}
+
+
 def test_every_protocol_uses_it_and_nothing_is_lost_by_a_kill(tmp_path: Path, store_url: str) -> None:
     with on_store(tmp_path, store_url) as server:
         publish(server, b"by AMQP")

@@ -41,6 +41,8 @@ def test_a_script_answers_about_each_of_many_keys(redis_server: RedisProcess) ->
             many = [redis.run_many("answer", ECHO, [("x", key), ("y", -key)]) for key in range(2 * QUESTIONS_MAX)]
             assert await asyncio.gather(*many) == [[b"%d" % key, b"%d" % -key] for key in range(2 * QUESTIONS_MAX)]
             assert (redis.up, redis.errors, redis.fallbacks.total()) == (True, 0, 0)
+            assert (redis.connections, redis.reconnects) == ((1, 0), 0)
+            assert redis.waits == 2 * QUESTIONS_MAX - 1  # all but the first of those that were asked together
 
     asyncio.run(scene())
     assert "leveret/test/one" in redis_server.key_names
@@ -88,6 +90,7 @@ def test_a_redis_that_is_killed_and_started_again_comes_back(
             mortal_redis.start()
             await redis.probe()
             assert await redis.run("answer", ECHO, "a", "x") == b"x"
+            assert redis.reconnects == 1
 
     asyncio.run(scene())
     assert [record.message for record in caplog.records].count("redis answers") == 2

@@ -205,7 +205,8 @@ def stats(queue: str) -> Call[QueueStats]:
 
     def read(answer: Answer) -> QueueStats:
         found = {**answer.json(), "name": queue}
-        found["depth_by_priority"] = {int(priority): depth for priority, depth in found["depth_by_priority"].items()}
+        for name in ("depth_by_priority", "published_by_priority"):  # a server before 0.2 has only the first
+            found[name] = {int(priority): count for priority, count in found.get(name, {}).items()}
         return QueueStats(**{each.name: found[each.name] for each in fields(QueueStats)})
 
     return Call("GET", path_of("queues", queue, "stats"), read)

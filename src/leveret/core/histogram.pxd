@@ -1,4 +1,4 @@
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint64_t
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long) noexcept nogil
@@ -15,3 +15,10 @@ cdef inline void note(Histogram histogram, uint64_t value) noexcept:
     cdef int bucket = 64 - __builtin_clzll(value) if value else 0
     histogram.counts[bucket if bucket < BUCKETS else BUCKETS - 1] += 1
     histogram.sum += value
+
+cdef class PriorityCounts:
+    cdef uint64_t* counts
+    cdef uint16_t rows
+    cdef int grow(self, uint16_t rows) except -1
+
+cdef PriorityCounts note_priority(PriorityCounts known, uint8_t priority, uint8_t highest)

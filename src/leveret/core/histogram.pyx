@@ -4,6 +4,9 @@
     values   0 | 1 | 2-3 | 4-7 | ... | 2097152-4194303   | all that are larger
 """
 
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
+
 BOUNDS = tuple(1 << bucket for bucket in range(BUCKETS - 1))
 """What the values of each bucket are below; those of the last one are below nothing."""
 
@@ -26,6 +29,32 @@ cdef class Histogram:
     def buckets(self) -> tuple[int, ...]:
         """The values in each bucket."""
         return tuple([self.counts[bucket] for bucket in range(BUCKETS)])
+
+
+cdef class PriorityCounts:
+    """How many messages there were of each priority: 8 bytes for each priority that a queue has."""
+
+    def __dealloc__(self):
+        free(self.counts)
+
+    cdef int grow(self, uint16_t rows) except -1:
+        """Make room for so many priorities."""
+        cdef uint64_t* grown = <uint64_t*>realloc(self.counts, rows * sizeof(uint64_t))
+        if grown == NULL:
+            raise MemoryError
+        memset(grown + self.rows, 0, (rows - self.rows) * sizeof(uint64_t))
+        self.counts, self.rows = grown, rows
+        return 0
+
+
+cdef PriorityCounts note_priority(PriorityCounts known, uint8_t priority, uint8_t highest):
+    """Count a message of a queue whose highest priority is given; the counts, made with the first one."""
+    if known is None:
+        known = PriorityCounts.__new__(PriorityCounts)
+    if priority >= known.rows:
+        known.grow(<uint16_t>highest + 1)
+    known.counts[priority] += 1
+    return known
 
 
 def quantile(buckets, double share) -> float | None:

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from leveret.core.consumer cimport Consumer
 from leveret.core.engine cimport Engine
 from leveret.core.held cimport Held, Holder
-from leveret.core.histogram cimport Histogram
+from leveret.core.histogram cimport Histogram, PriorityCounts
 from leveret.core.ports cimport Content, Entry
 from leveret.core.ready cimport Ready
 from leveret.core.streams cimport Recorder
@@ -45,6 +45,7 @@ cdef class Queue(Holder):
     cdef readonly uint32_t leased, scheduled
     cdef readonly uint64_t dlx, dlx_bytes   # dead letters that are held until their targets have them, and their bodies
     cdef Counters counters
+    cdef PriorityCounts published_by    # of a queue with priorities; None before the first message
     cdef Histogram waiting, processing      # in ms: until the first delivery, from the last one on; as `ready`
     cdef uint64_t ttl_ms, retention_ms, delay_ms, expires_ms, max_length, max_bytes
     cdef uint64_t consumer_timeout_ms   # 0: none

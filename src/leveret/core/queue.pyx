@@ -8,7 +8,7 @@ from leveret.core cimport expiry
 from leveret.core.dedup import Dedup
 from leveret.core.errors import InvalidReceipt, NotSupported
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
-from leveret.core.histogram cimport note
+from leveret.core.histogram cimport note, note_priority
 from leveret.core.message cimport BLOB, TRACED
 from leveret.core.ports cimport ACKED, DELIVERY_LIMIT, MAXLEN, NACKED, REJECTED, TIMED_OUT
 
@@ -62,10 +62,8 @@ cdef class Queue(Holder):
         self.max_deliveries = min(policy.max_deliveries or 0, 0xFFFFFFFF)  # no message is delivered more often
         self.max_priority = policy.max_priority
         self.consumer_timeout_ms = policy.consumer_timeout_ms or 0
-        self.single_active = policy.single_active_consumer
-        self.is_quorum = policy.queue_type == "quorum"
-        self.grouped = policy.groups != "off"
-        self.batches = policy.groups == "fifo-batch"
+        self.single_active, self.is_quorum = policy.single_active_consumer, policy.queue_type == "quorum"
+        self.grouped, self.batches = policy.groups != "off", policy.groups == "fifo-batch"
         self.drops_head = policy.overflow == "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
         self.limited = policy.max_message_bytes is not None or (
             policy.overflow != "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
@@ -96,6 +94,8 @@ cdef class Queue(Holder):
     cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1:
         """A message arrives: it waits its turn, or until it is due."""
         self.counters.published += 1
+        if self.max_priority:
+            self.published_by = note_priority(self.published_by, entry.priority, self.max_priority)
         self.has_blobs = self.has_blobs or entry.flags & BLOB
         if due_ms == 0 and self.delay_ms:
             due_ms = entry.enqueued_ms + self.delay_ms

@@ -1,7 +1,7 @@
 """What the counters and lanes of queues say: of one queue, of many of them as columns, of all together."""
 
 from leveret.core.held cimport BACKING_OFF, Held
-from leveret.core.histogram cimport Histogram
+from leveret.core.histogram cimport Histogram, PriorityCounts
 from leveret.core.queue cimport Counters, Queue
 from leveret.core.ready cimport Fifo, Group, Level, Ready
 
@@ -20,6 +20,14 @@ def column(list queues not None, str name not None) -> list[int]:
     cdef Py_ssize_t index = AT[name]
     cdef Queue queue
     return [(<uint64_t*>&queue.counters)[index] for queue in queues]
+
+
+def published_by_priority(Queue queue not None) -> dict[int, int]:
+    """How many messages of each priority came into a queue; all of them with 0 when it has no priorities."""
+    cdef PriorityCounts known = queue.published_by
+    cdef dict counts = {} if known is None else {row: known.counts[row] for row in range(1, known.rows) if known.counts[row]}
+    cdef uint64_t rest = queue.counters.published - <uint64_t>sum(counts.values())
+    return {**({0: rest} if rest else {}), **counts}
 
 
 def times(Queue queue not None) -> tuple[Histogram, Histogram] | None:
@@ -48,6 +56,7 @@ cdef class Tally:
 
     cdef Counters counters
     cdef uint64_t priorities[256]
+    cdef uint64_t published_by[256]     # of priorities above 0
     cdef uint64_t oldest
     cdef readonly uint64_t queues, ready, ready_bytes, leased, scheduled, backing_off, consumers
     cdef readonly Histogram waiting, processing
@@ -99,6 +108,9 @@ cdef class Tally:
         cdef Py_ssize_t index
         for index in range(<Py_ssize_t>(sizeof(Counters) // sizeof(uint64_t))):
             (<uint64_t*>&self.counters)[index] += (<uint64_t*>&queue.counters)[index]
+        if queue.published_by is not None:
+            for index in range(1, queue.published_by.rows):
+                self.published_by[index] += queue.published_by.counts[index]
         if queue.waiting is not None:
             self.waiting.add(queue.waiting)
             self.processing.add(queue.processing)
@@ -108,6 +120,8 @@ cdef class Tally:
         cdef Py_ssize_t index
         for index in range(<Py_ssize_t>(sizeof(Counters) // sizeof(uint64_t))):
             (<uint64_t*>&self.counters)[index] += (<uint64_t*>&other.counters)[index]
+        for index in range(1, 256):
+            self.published_by[index] += other.published_by[index]
         self.waiting.add(other.waiting)
         self.processing.add(other.processing)
 
@@ -115,6 +129,13 @@ cdef class Tally:
     def counts(self) -> dict[str, int]:
         """What happened, by its name."""
         return self.counters
+
+    @property
+    def published_by_priority(self) -> dict[int, int]:
+        """How many messages of each priority came; with 0 are those of queues without priorities, too."""
+        cdef dict counts = {index: self.published_by[index] for index in range(1, 256) if self.published_by[index]}
+        cdef uint64_t rest = self.counters.published - <uint64_t>sum(counts.values())
+        return {**({0: rest} if rest else {}), **counts}
 
     @property
     def oldest_ms(self) -> int | None:

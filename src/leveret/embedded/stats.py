@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from leveret.core import browse
+from leveret.core import browse, tally
 from leveret.core.broker import Broker as Core
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue as CoreQueue
+from leveret.journal.postgres_figures import FIGURES
 from leveret.journal.store import Store
 from leveret.stream.store import StreamStore
 
+POSTGRES = FIGURES
+"""The connections of this process to PostgreSQL."""
 DEATHS = ("rejected", "expired", "maxlen", "delivery_limit")
 COUNTED = ("published", "delivered", "redelivered", "acked", "nacked", "timed_out", "refused", "dropped", "moved")
 
@@ -33,6 +36,8 @@ class QueueStats:
     """Receivers that wait for a message."""
     paused: bool
     published: int
+    published_by_priority: dict[int, int]
+    """Those that came, by priority; all with 0 when the queue has no priorities."""
     delivered: int
     redelivered: int
     acked: int
@@ -122,6 +127,7 @@ def queue_stats(queue: CoreQueue, waiters: int) -> QueueStats:
         waiters=waiters,
         paused=queue.paused,
         **{name: counts[name] for name in COUNTED},
+        published_by_priority=tally.published_by_priority(queue),
         dead={reason: counts[reason] for reason in DEATHS},
     )
 

@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from leveret.clock import ticks_us
 from leveret.core.errors import InvalidArgument, JournalFailed
+from leveret.journal.postgres_figures import FIGURES
 from leveret.journal.postgres_prepared import Connection, Prepared, Value
 from leveret.journal.table import Unknown
 
@@ -77,6 +78,7 @@ class Session:
         self._timeout_ms = timeout_ms
         self._mutex = threading.Lock()
         self._connection: Connection | None = None
+        self._lost = False
         self._warning: str | None = None
         self._began_us = 0
         self._prepared: Prepared | None = None
@@ -112,7 +114,7 @@ class Session:
 
     def _done(self, work: Callable[[Connection], Answer]) -> Answer:
         """Do something on the connection, one after the other."""
-        with self._mutex:
+        with FIGURES.using(self._mutex):
             self._began_us = ticks_us()
             return self._certain(work)
 
@@ -122,6 +124,8 @@ class Session:
         try:
             answer = work(self._connected())
         except psycopg.Error as error:
+            FIGURES.failed()
+            self._lost = self._connection is not None
             self._drop()
             state = error.sqlstate or ""
             if state.startswith(REFUSALS):
@@ -164,6 +168,8 @@ class Session:
         if self._connection is None:
             connection = psycopg.connect(self._target, autocommit=True)
             self._connection = connection
+            FIGURES.connected(again=self._lost)
+            self._lost = False
             connection.add_notice_handler(self._notice)
             connection.execute(OURS.format(statement_ms=self._timeout_ms, idle_ms=IDLE_MS).encode())
             connection.execute(DURABLE.encode())
@@ -179,6 +185,7 @@ class Session:
         if self._connection is not None:
             self._connection.close()
             self._connection = self._prepared = None
+            FIGURES.closed()
 
 
 def _result(connection: Connection, statement: str, values: Values | None) -> Result:

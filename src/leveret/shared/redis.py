@@ -65,6 +65,10 @@ class Redis:
         self.trouble: str | None = None
         """Why it is away."""
         self.errors = 0
+        self.reconnects = 0
+        """Times that it answered again after it had been away."""
+        self.waits = 0
+        """Questions that waited for the round trip of others."""
         self.fallbacks: Counter[Use] = Counter()
         """What was decided without it, by what it was about."""
 
@@ -88,7 +92,15 @@ class Redis:
         else:
             if not self.up:
                 LOG.info("redis answers", redis=self._shown)
+            self.reconnects += self.trouble is not None
             self.up, self.trouble = True, None
+
+    @property
+    def connections(self) -> tuple[int, int]:
+        """How many connections there are, and how many of them are in use."""
+        pool = self._client.connection_pool
+        in_use = len(pool._in_use_connections)  # no public name in all versions
+        return len(pool._available_connections) + in_use, in_use
 
     async def close(self) -> None:
         """Ask nothing more."""
@@ -109,6 +121,7 @@ class Redis:
         if self.up and calls:
             question = Question(script, calls, self._loop.create_future())
             self._waiting.append(question)
+            self.waits += self._trip is not None
             if self._trip is None:
                 self._trip = asyncio.create_task(self._travel())
             answers = await question.answers

@@ -15,6 +15,7 @@ from leveret.http.metrics.figure import Figure
 from leveret.http.metrics.node import NODE
 from leveret.http.metrics.objects import GROUPS, Find, Objects, Vhosts
 from leveret.http.metrics.own import OWN
+from leveret.http.metrics.postgres import CONNECTIONS
 from leveret.http.metrics.redis import REDIS
 from leveret.http.metrics.totals import CHANNELS, GLOBAL, QUEUES
 from leveret.telemetry.exposition import Format
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 Parts = AsyncGenerator[bytes, None]
 
-WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN, *REDIS)
-BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN, *REDIS)
+WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN, *REDIS, *CONNECTIONS)
+BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN, *REDIS, *CONNECTIONS)
 """Without those that are told of each object under the same name."""
 
 

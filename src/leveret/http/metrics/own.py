@@ -10,11 +10,11 @@ from leveret.telemetry.exposition import EDGES_OF_COUNTS, EDGES_S_OF_MS, EDGES_S
 from leveret.telemetry.statistics import DEATHS
 
 
-def by_priority(facts: Facts) -> dict[Labels, int]:
-    """What waits, by its priority."""
+def by_priority(facts: Facts, which: str = "by_priority") -> dict[Labels, int]:
+    """What waits, or came, by its priority."""
     found: dict[int, int] = {}
     for tally in facts.tallies.values():
-        for priority, count in tally.by_priority.items():
+        for priority, count in getattr(tally, which).items():
             found[priority] = found.get(priority, 0) + count
     return {labels(priority=str(priority)): count for priority, count in sorted(found.items())}
 
@@ -106,6 +106,12 @@ CONNECTIONS = (
 
 MESSAGES = (
     figure("leveret_messages_ready_by_priority", "gauge", "Messages that wait, by priority", by_priority),
+    figure(
+        "leveret_messages_published_by_priority_total",
+        "counter",
+        "Messages that came into queues, by priority",
+        lambda f: by_priority(f, "published_by_priority"),
+    ),
     figure("leveret_messages_scheduled", "gauge", "Messages that are not due yet", lambda f: f.sum("scheduled")),
     figure(
         "leveret_messages_backing_off",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -61,14 +61,16 @@ def deaths(name: str, labels: Sequence[Labels], queues: list[Queue]) -> str:
     return "".join(lines)
 
 
-def priorities(name: str, labels: Sequence[Labels], queues: list[Queue]) -> str:
-    """What waits in each queue that has priorities, by them."""
+def priorities(
+    counted: Callable[[Queue], dict[int, int]], name: str, labels: Sequence[Labels], queues: list[Queue]
+) -> str:
+    """What waits in each queue that has priorities, or came into it, by them."""
     return "".join(
         [
             f'{name}{label},priority="{priority}"}} {count}\n'
             for label, queue in zip(labels, queues, strict=True)
             if queue.max_priority
-            for priority, count in sorted(browse.depth_by_priority(queue).items())
+            for priority, count in sorted(counted(queue).items())
         ]
     )
 
@@ -145,8 +147,19 @@ OWN = (
     gauge("leveret_queue_messages_scheduled", "Messages that are not due yet", lambda queue: queue.scheduled),
     gauge("leveret_queue_consumers", "Consumers of a queue", lambda queue: len(queue.consumers or ())),
     gauge("leveret_queue_oldest_message_age_seconds", "How long the first message waits", age_s),
-    written("leveret_queue_messages_ready_by_priority", "gauge", "Messages that wait, by priority", priorities),
+    written(
+        "leveret_queue_messages_ready_by_priority",
+        "gauge",
+        "Messages that wait, by priority",
+        partial(priorities, browse.depth_by_priority),
+    ),
     counter("leveret_queue_published_total", "Messages that came into a queue", "published"),
+    written(
+        "leveret_queue_published_by_priority_total",
+        "counter",
+        "Messages that came into a queue with priorities, by them",
+        partial(priorities, core_tally.published_by_priority),
+    ),
     counter("leveret_queue_delivered_total", "Messages handed out", "delivered"),
     counter("leveret_queue_acked_total", "Messages acknowledged", "acked"),
     counter("leveret_queue_failed_total", "Deliveries nacked, rejected or timed out", *FAILURES),

@@ -27,6 +27,30 @@ REDIS = (
         lambda f: None if f.redis is None else f.redis.errors,
     ),
     figure(
+        "leveret_redis_connections",
+        "gauge",
+        "Connections to Redis",
+        lambda f: None if f.redis is None else f.redis.connections[0],
+    ),
+    figure(
+        "leveret_redis_connections_in_use",
+        "gauge",
+        "Those with a round trip under way",
+        lambda f: None if f.redis is None else f.redis.connections[1],
+    ),
+    figure(
+        "leveret_redis_waits_total",
+        "counter",
+        "Questions that waited for the round trip of others",
+        lambda f: None if f.redis is None else f.redis.waits,
+    ),
+    figure(
+        "leveret_redis_reconnects_total",
+        "counter",
+        "Times that Redis answered again after it had been away",
+        lambda f: None if f.redis is None else f.redis.reconnects,
+    ),
+    figure(
         "leveret_redis_fallbacks_total",
         "counter",
         "What a node decided by itself while Redis was away, by use",

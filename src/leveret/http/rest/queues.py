@@ -238,7 +238,8 @@ def stats(call: Call) -> Answer:
     queue = call.queue
     figures = asdict(queue.stats())
     depths = figures["depth_by_priority"]
-    figures["depth_by_priority"] = {str(priority): depth for priority, depth in depths.items()}
+    for name in ("depth_by_priority", "published_by_priority"):
+        figures[name] = {str(priority): count for priority, count in figures[name].items()}
     age_s = figures["oldest_age"]
     named = {str(priority): depths.get(priority, 0) for priority in range(10, 6, -1)}
     rest = sum(depths.values()) - sum(named.values())

@@ -88,8 +88,12 @@ function priorities({ depth_by_priority: depths }) {
 
 function since(stats) {
   const happened = Object.entries(COUNTED).map(([name, label]) => [label, count(stats[name])]);
+  const came = Object.entries(stats.published_by_priority ?? {}).sort(([first], [second]) => second - first);
+  const byPriority = came.some(([priority]) => priority !== "0")
+    ? came.map(([priority, number]) => [`Published, priority ${priority}`, count(number)])
+    : [];
   const dead = Object.entries(DEATHS).map(([name, label]) => [`Dead: ${label.toLowerCase()}`, count(stats.dead[name])]);
-  return pairs([...happened, ...dead]);
+  return pairs([...happened, ...byPriority, ...dead]);
 }
 
 function settings(row) {
