@@ -41,6 +41,10 @@ SCENARIOS: dict[str, Script] = {
     "expiry: zero with a consumer": [
         queue(arguments={"x-message-ttl": 0}), consume(no_ack=True), publish(), Listen(0.2),
     ],
+    "expiry: zero, rejected with requeue": [
+        queue(arguments={"x-message-ttl": 0}), consume(), publish(), Listen(0.2), reject(1, requeue=True), Listen(),
+        peek(),
+    ],
     "expiry: what is held does not expire, what comes back does": [
         queue(arguments={"x-message-ttl": 200}), publish(), Listen(0.1), get(no_ack=False), Listen(0.4), nack(1),
         Listen(0.2), peek(), get(),
