@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help attack soak screenshots build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill demo spark-slow spark-cluster spark-kill cluster cluster-kill
+.PHONY: help attack soak screenshots build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill restarts demo spark-slow spark-cluster spark-kill cluster cluster-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -115,6 +115,9 @@ nightly: $(VENV)/.dev $(VENV)/.parts  ## run the long checks with fixed budgets,
 
 slow: $(VENV)/.dev $(VENV)/.parts  ## run the tests that repeat at length what `make test` covers in short
 	$(PY) -m pytest $(PYTEST_OPTIONS) -m slow $(or $(ARGS),$(AT_ONCE))
+
+restarts: $(VENV)/.dev $(VENV)/.parts  ## kill a server and the nodes of a cluster amid dead letters, and count; ROUNDS=n; the table goes into docs/durability.md
+	@$(PY) -m tests.durability.restarts --rounds $(or $(ROUNDS),5) docs/durability.md
 
 fuzz: $(VENV)/.fuzz  ## run tests/fuzz/fuzz_*.py; RUNS=n bounds each, FUZZ=name selects one
 	@$(call some,$(FUZZERS),tests/fuzz/fuzz_$(or $(FUZZ),*).py)

@@ -107,7 +107,7 @@ def test_the_options_of_a_queue_are_documented() -> None:
 def test_the_arguments_of_a_queue_are_documented() -> None:
     rows = table("queues.md", "arguments")
     expected = [
-        [code(row.name), by_policy(row), "yes" if row.by_operator else "no", row.field is None]
+        [code(row.name), by_policy(row), "yes" if row.by_operator else "no", row.field is None and not row.changeable]
         for row in ARGUMENTS.values()
     ]
     assert [[*row[:3], row[3] == NO_EFFECT] for row in rows] == expected

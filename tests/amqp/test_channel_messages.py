@@ -239,7 +239,7 @@ def test_a_quorum_queue_says_how_often_a_message_came_back(client: Client) -> No
     client.send(BasicGet("q"))
     (again,) = client.received()
     assert again.properties is not None
-    assert again.properties.headers == {"x-delivery-count": 1}
+    assert again.properties.headers == {"x-delivery-count": 1, "x-acquired-count": 1}
     # Typed languages cast it: RabbitMQ sends 64 bits.
     assert isinstance(again.properties.headers["x-delivery-count"], Long)
 

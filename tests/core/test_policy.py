@@ -23,7 +23,7 @@ def settings(
 
 def test_without_anything_the_defaults_hold() -> None:
     assert effective({}, "q") == QueuePolicy()
-    assert effective({}, "q", "quorum") == QueuePolicy(queue_type="quorum", delivery_limit=20)
+    assert effective({}, "q", "quorum") == QueuePolicy(queue_type="quorum", delivery_limit=20, max_priority=31)
 
 
 def test_each_argument_has_a_field_to_go_to() -> None:

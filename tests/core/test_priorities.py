@@ -33,6 +33,22 @@ def test_a_priority_above_the_maximum_counts_as_the_maximum(world: World) -> Non
     assert taken(queue) == "ab"
 
 
+def test_a_quorum_queue_has_32_priorities_without_an_argument(world: World) -> None:
+    queue = world.queue(queue_type="quorum")
+    for body, priority in (("a", 0), ("b", 9), ("c", 31), ("d", 200), ("e", 9)):
+        world.send(queue, body, priority=priority)
+    assert browse.depth_by_priority(queue) == {0: 1, 9: 2, 31: 2}
+    assert taken(queue) == "cdbea"
+
+
+def test_priorities_of_a_quorum_queue_survive_a_restart(disk: World) -> None:
+    queue = disk.queue(queue_type="quorum")
+    for body, priority in (("a", 0), ("b", 9), ("c", 31)):
+        disk.send(queue, body, priority=priority)
+    disk.restart()
+    assert taken(disk.again()) == "cba"
+
+
 def test_a_queue_without_priorities_is_fifo(world: World) -> None:
     queue = world.queue()
     world.send(queue, "a", priority=1)

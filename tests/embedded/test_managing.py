@@ -171,3 +171,36 @@ def test_printing_a_message_does_not_print_its_body(orders: leveret.Queue) -> No
     (message,) = orders.receive()
     assert message.id in repr(message)
     assert "secret" not in repr(message)
+
+
+@pytest.mark.everywhere
+def test_a_queue_has_a_name_for_people_and_the_time_of_its_declaration(
+    broker: leveret.Broker, clock: leveret.ManualClock
+) -> None:
+    made = broker.queue("orders-eu", display_name="Orders, Europe")
+    since = made.created_at
+    assert since is not None
+    assert made.display_name == "Orders, Europe"
+    clock.advance(5)
+    again = broker.queue("orders-eu")
+    assert (again.created_at, again.display_name) == (since, "Orders, Europe")
+    later = broker.queue("later")
+    assert (later.created_at, later.display_name) == (since + timedelta(seconds=5), None)
+    with pytest.raises(leveret.PreconditionFailed, match="x-display-name"):
+        broker.queue("orders-eu", display_name="Others")
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[31m", "n" * 256, "\udc80"])
+def test_a_name_for_people_can_be_printed(broker: leveret.Broker, name: str) -> None:
+    with pytest.raises(leveret.InvalidArgument, match="control character"):
+        broker.queue("orders", display_name=name)
+
+
+def test_the_time_of_a_declaration_survives_restarts(reopen: Reopen, clock: leveret.ManualClock) -> None:
+    broker = reopen()
+    since = broker.queue("orders", display_name="Orders").created_at
+    clock.advance(60)
+    broker.queue("orders").pause()
+    for _ in range(2):  # from the log, and from a checkpoint
+        found = reopen().queue("orders")
+        assert (found.created_at, found.display_name) == (since, "Orders")

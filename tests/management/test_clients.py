@@ -1,5 +1,6 @@
 """Connections, channels and consumers as they are, and sending somebody away."""
 
+import time
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.management.scene import VHOST, Api
 from tests.server_process import ServerProcess
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -165,3 +166,30 @@ def test_leases_tell_who_holds_which_message(api: Api, connection: pika.Blocking
     api.put(f"/permissions/{VHOST}/alice", {"configure": "^orders", "write": ".*", "read": ".*"})
     api.delete(f"/queues/{VHOST}/held")
     assert api.call("GET", f"/queues/{VHOST}/held/leases").status == 404
+
+
+def test_a_consumer_tells_when_it_was_last_active(api: Api, connection: pika.BlockingConnection) -> None:
+    channel = connection.channel()
+    channel.queue_declare("lively", exclusive=True)
+    taken: list[int] = []
+    channel.basic_consume("lively", lambda _, method, *__: taken.append(method.delivery_tag))
+
+    def active_at() -> int:
+        (row,) = [each for each in api.get(f"/consumers/{VHOST}") if each["queue"]["name"] == "lively"]
+        at: int = row["last_activity_at"]
+        return at
+
+    subscribed = active_at()
+    (row,) = api.get(f"/queues/{VHOST}/lively")["consumer_details"]
+    assert row["last_activity_at"] == subscribed >= api.get(f"/queues/{VHOST}/lively")["created_at"] > 0
+    wait_until(lambda: int(time.time() * 1000) > subscribed)
+    channel.basic_publish("", "lively", b"")
+    while not taken:
+        connection.process_data_events(1)
+    delivered = active_at()
+    assert delivered > subscribed
+    wait_until(lambda: int(time.time() * 1000) > delivered)
+    assert active_at() == delivered
+    channel.basic_ack(taken[0])
+    channel.queue_declare("lively", passive=True)
+    assert active_at() > delivered

@@ -112,6 +112,17 @@ def test_settings_are_changed_for_all_nodes(cluster: WebCluster) -> None:
     assert "what" in cluster.ok("c", "GET /audit?limit=1")["acts"][0]["outcome"]
 
 
+def test_every_node_tells_when_a_queue_was_declared_and_what_people_call_it(cluster: WebCluster) -> None:
+    name = name_in(1, "named")
+    made = cluster.ok("a", f"PUT /queues/{name}", {"display_name": "Orders"})
+    assert made["created_at"].startswith("2")
+    cluster.ok("c", f"PATCH /queues/{name}", {"display_name": "All orders"})
+    for node in "abc":
+        (listed,) = [row for row in cluster.ok(node, "GET /queues")["queues"] if row["name"] == name]
+        for row in (listed, cluster.ok(node, f"GET /queues/{name}")):
+            assert (row["display_name"], row["created_at"]) == ("All orders", made["created_at"])
+
+
 def test_lists_have_the_figures_of_all_shards(cluster: WebCluster) -> None:
     names = sorted(name_in(shard, "listed") for shard in range(SHARDS))
     for count, name in enumerate(names):

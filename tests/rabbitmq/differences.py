@@ -33,6 +33,10 @@ OURS = (
         "a dead letter names the message that it was, so that a redrive finds it",
     ),
     Detail(
+        re.compile(r"'x-acquired-count': \d+, "),
+        "RabbitMQ 4.3 counts all deliveries there; 3.10 did not",
+    ),
+    Detail(
         re.compile(r"(?<=prefetch count is not set for )stream "),
         "RabbitMQ 4 puts it in these words",
     ),

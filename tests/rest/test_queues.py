@@ -171,3 +171,14 @@ def test_a_queue_of_one_connection_is_not_for_others(world: RestWorld) -> None:
         core.declare_queue("/", "mine", {}, owner=object())
     assert world.call("POST /queues/mine/messages", {"payload": 1}).status == 409
     assert world.ok("GET /queues")["queues"] == []
+
+
+def test_a_queue_has_a_name_for_people_that_changes_and_the_time_of_its_declaration(world: RestWorld) -> None:
+    made = world.ok("PUT /queues/orders", {"display_name": "Orders"})
+    assert (made["display_name"], made["created_at"][-1]) == ("Orders", "Z")
+    changed = world.ok("PATCH /queues/orders", {"display_name": "Orders of Europe"})
+    assert (changed["display_name"], changed["created_at"]) == ("Orders of Europe", made["created_at"])
+    (row,) = world.ok("GET /queues")["queues"]
+    assert (row["display_name"], row["created_at"]) == ("Orders of Europe", made["created_at"])
+    assert world.ok("PATCH /queues/orders", {"display_name": None})["display_name"] is None
+    assert world.call("PATCH /queues/orders", {"display_name": "a\nb"}).status == 400

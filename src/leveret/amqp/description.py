@@ -187,6 +187,7 @@ class Description:
             "activity_status": "up" if queue.active is None else single,
             "exclusive": subscriber.exclusive,
             "prefetch_count": subscriber.prefetch,
+            "last_activity_at": subscriber.active_ms,
             "arguments": {"x-priority": subscriber.priority} if subscriber.priority else {},
             "channel_details": {
                 "name": channel_name(channel),

@@ -64,10 +64,8 @@ cdef class Traffic:
         self, Outlet outlet not None, Publisher core not None, uint16_t number, dict routes not None,
         uint64_t message_bytes_max, Switch firehose not None,
     ) -> None:
-        self.outlet, self.firehose = outlet, firehose
-        self.core = core
-        self.number = number
-        self.routes = routes
+        self.outlet, self.core, self.firehose = outlet, core, firehose
+        self.number, self.routes = number, routes
         self.message_bytes_max = message_bytes_max
         self.subscribers = {}
         self.unacked = Unacked()
@@ -313,6 +311,8 @@ cdef class Traffic:
         cdef Queue queue = <Queue>held.queue
         if self.pushed and (held.consumer is not None or held.lease != lease):
             self.pushed -= 1
+        if held.consumer is not None:
+            (<Consumer>held.consumer).active_ms = queue.engine.now_ms
         if held.state == READING:
             return self.read_on(<Consumer>held.consumer, queue)
         if held.state != LEASED or held.lease != lease:

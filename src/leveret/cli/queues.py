@@ -58,7 +58,11 @@ def configure_show(parser: ArgumentParser) -> None:
 def show(given: Namespace) -> int:
     """Print the figures of a queue."""
     with connection.connected(given) as broker:
-        facts = asdict(broker.queue(given.queue, declare=False).stats())
+        queue = broker.queue(given.queue, declare=False)
+        facts = asdict(queue.stats())
+        created_at = queue.created_at
+        facts["display_name"] = queue.display_name
+        facts["created_at"] = None if created_at is None else created_at.isoformat()
     print(as_json(facts) if given.json else as_list(facts))
     return 0
 

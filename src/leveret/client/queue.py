@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from leveret.client import calls
 from leveret.client.calls import ANY_ID, Row
-from leveret.client.message import RemoteMessage, RemotePeeked
+from leveret.client.message import RemoteMessage, RemotePeeked, time_of
 from leveret.client.processed import RemoteProcessed
 from leveret.clock import Clock
 from leveret.core.errors import BrokerClosed, InvalidReceipt, MessageNotFound, Unreachable
@@ -56,6 +57,17 @@ class RemoteQueue:
     def arguments(self) -> dict[str, Any]:
         """What it was declared with, as AMQP clients know it."""
         return calls.decoded_arguments(self._known)
+
+    @property
+    def display_name(self) -> str | None:
+        """What people call it, if that is not its name."""
+        found: str | None = self._known["display_name"]
+        return found
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When it was declared first; None if a version of Leveret did that which did not note it."""
+        return time_of(self._known["created_at"])
 
     @property
     def lease_ms(self) -> int:

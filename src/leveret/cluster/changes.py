@@ -120,7 +120,8 @@ def _make_queue(broker: Broker, home: Vhost, definition: Definition) -> None:
     if name not in home.queues or _lifetime(home.queues[name]) != _lifetime_of(definition):
         durable, auto_delete, owner = _lifetime_of(definition)
         reserved = name.startswith(RESERVED_PREFIX)
-        lifetime = {"durable": durable, "auto_delete": auto_delete, "server_named": reserved}
+        lifetime: dict[str, Any] = {"durable": durable, "auto_delete": auto_delete, "server_named": reserved}
+        lifetime["created_ms"] = definition.get("created_ms", 0)
         broker.declare_queue(home.name, name, arguments, owner=owner, **lifetime)
     elif canonical(arguments) != canonical(home.queues[name].arguments or {}):
         broker.change_queue(home.queues[name], arguments)

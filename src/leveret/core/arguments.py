@@ -33,6 +33,9 @@ SEGMENT_BYTES_MAX = 3_000_000_000  # as for RabbitMQ: retention frees whole segm
 FILTER_BYTES = "x-stream-filter-size-bytes"
 CONSUMER_TIMEOUT = "x-consumer-timeout"
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
+DISPLAY_NAME = "x-display-name"
+DISPLAY_NAME_CHARS_MAX = 255
+DISPLAYED = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 DEAD_LETTER_KEY = "x-dead-letter-routing-key"
 
 UNITS_MS = {
@@ -52,7 +55,7 @@ _LANES = ("classic", "quorum")  # what has messages that are taken; streams have
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One row: field None means accepted without effect."""
+    """One row: field None means that it has no effect on messages."""
 
     name: str
     field: str | None
@@ -66,6 +69,8 @@ class Argument:
     # Must a redeclaration repeat it, or at least not contradict it?
     compared: bool = True
     optional: bool = False
+    # May an existing queue get another value, although no policy can set it?
+    changeable: bool = False
 
     @property
     def policy_key(self) -> str:
@@ -112,6 +117,17 @@ def text(value: object) -> str:
         raise ValueError(f"{{unacceptable_type,{type_name(value)}}}")
     if len(value.encode("utf-8", "surrogatepass")) > NAME_BYTES_MAX:
         raise ValueError(f"longer than {NAME_BYTES_MAX} bytes")
+    return value
+
+
+def display_name(value: object) -> str:
+    """A name for people; terminals print it, so it has no control characters."""
+    if not isinstance(value, str):
+        raise ValueError(f"{{unacceptable_type,{type_name(value)}}}")
+    if not 0 < len(value) <= DISPLAY_NAME_CHARS_MAX or not DISPLAYED.fullmatch(value):
+        raise ValueError(
+            f"expected 1 to {DISPLAY_NAME_CHARS_MAX} characters of valid UTF-8, none of them a control character"
+        )
     return value
 
 
@@ -253,6 +269,7 @@ _ROWS = (
         "x-max-message-size", "max_message_bytes", whole(1, COUNT_MAX), QUEUE_TYPES, by_operator=True, optional=True
     ),
     Argument("x-message-groups", "groups", one_of("off", "fifo", "fifo-batch", "fair"), optional=True),
+    Argument(DISPLAY_NAME, None, display_name, QUEUE_TYPES, by_policy=False, optional=True, changeable=True),
     Argument(PARTITIONS, "partitions", whole(1, PARTITIONS_MAX), _stream, by_policy=False, optional=True),
 )
 ARGUMENTS: dict[str, Argument] = {row.name: row for row in _ROWS}

@@ -71,10 +71,12 @@ class Broker(Journaled):
         auto_delete: bool = False,
         owner: object = None,
         server_named: bool = False,
+        created_ms: int = 0,
     ) -> Queue:
         """The queue of that name, made if need be; refuse if it exists otherwise.
 
-        `server_named`: the name is not a client's choice, and may be of the reserved ones.
+        `server_named`: the name is not a client's choice, and may be of the reserved ones. `created_ms`: when it was
+        declared, if that was not now.
         """
         home = self.topology.vhost(vhost)
         existing: Queue | None = home.queues.get(name)
@@ -98,6 +100,7 @@ class Broker(Journaled):
             self, self.last_queue_id, home.name, name, kind.policy_in(home, name), kind.arguments,
             durable=durable and owner is None, auto_delete=auto_delete, owner=owner,
         )  # fmt: skip
+        queue.created_ms = created_ms or self.now_ms
         if kind.queue_type == STREAM:
             queue.recorder = self.streams.recorder_of(queue)
         self._add_queue(home, queue)
@@ -145,7 +148,7 @@ class Broker(Journaled):
         """Give a queue other arguments; those that no policy can set must stay as they are."""
         where = described("queue", queue.name, queue.vhost)
         for row in ARGUMENTS.values():
-            if not row.by_policy:
+            if not row.by_policy and not row.changeable:
                 check_argument(row.name, where, arguments, queue.arguments or {})
         kind = self.kinds.of(arguments, queue.name, queue.vhost)
         queue.change(kind.arguments, kind.policy_in(self.topology.vhost(queue.vhost), queue.name))

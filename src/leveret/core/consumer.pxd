@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from leveret.core.held cimport Held
 
@@ -10,6 +10,7 @@ cdef class Consumer:
     cdef readonly int64_t priority
     cdef readonly uint32_t prefetch     # 0: no limit
     cdef readonly uint32_t unacked
+    cdef readonly uint64_t active_ms    # when it subscribed, was last given a message or last settled one
     cdef readonly bint exclusive, no_ack
     cdef bint timed                     # what it holds comes back after the consumer timeout; else its edge sees to that
     cdef bint opens                     # deliver wants the message itself, not just where it lies

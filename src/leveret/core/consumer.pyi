@@ -8,6 +8,7 @@ class Consumer:
     priority: int
     prefetch: int
     unacked: int
+    active_ms: int
     exclusive: bool
     no_ack: bool
     blocked: bool

@@ -35,6 +35,7 @@ def subscribe(Queue queue not None, Consumer consumer not None) -> None:
     consumers = [*others]
     insort(consumers, consumer, key=by_priority)
     queue.consumers = consumers
+    consumer.active_ms = queue.engine.now_ms
     if queue.single_active and queue.active is None:
         queue.active = consumer
     queue.use()
@@ -103,7 +104,7 @@ def pump(Queue queue not None) -> int:
 
 cdef int feed(Queue queue) except -1:
     """Let the consumers of a stream read on, each from its own place; one that fails does not hold up the others."""
-    cdef int pushed = 0
+    cdef int pushed = 0, count
     problem = None
     consumers = [] if queue.paused else queue.consumers or []
     if queue.single_active and consumers:
@@ -112,7 +113,10 @@ cdef int feed(Queue queue) except -1:
         consumers = [queue.active]
     for consumer in consumers:
         try:
-            pushed += (<Consumer>consumer).pull()
+            count = (<Consumer>consumer).pull()
+            pushed += count
+            if count:
+                (<Consumer>consumer).active_ms = queue.engine.now_ms
         except Exception as error:
             problem = error
     queue.counters.delivered += pushed
@@ -131,6 +135,7 @@ cdef int push(Queue queue, Consumer consumer, Held held) except -1:
         until_ms = queue.engine.now_ms + queue.consumer_timeout_ms
     queue.lease(held, until_ms, consumer)
     consumer.unacked += 1
+    consumer.active_ms = queue.engine.now_ms
     try:
         consumer.deliver(held)
     except BaseException:

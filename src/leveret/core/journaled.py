@@ -54,6 +54,8 @@ class Journaled(Publisher):
     def _describe(self, queue: Queue) -> dict[str, Any]:
         """The definition of a queue, fit for JSON."""
         definition: dict[str, Any] = {"id": queue.id, "vhost": queue.vhost, "name": queue.name}
+        if queue.created_ms:
+            definition["created_ms"] = queue.created_ms
         if queue.arguments:
             definition["arguments"] = self.kinds.of(queue.arguments, queue.name, queue.vhost).stored
         if queue.auto_delete:
@@ -125,6 +127,7 @@ class Journaled(Publisher):
         elif queue.arguments != kind.arguments:
             queue.change(kind.arguments, kind.policy_in(home, name))
         queue.segment = segment
+        queue.created_ms = definition.get("created_ms", 0)
         queue.pause(definition.get("paused", False))
         self.queues[number] = queue
         self.last_queue_id = max(self.last_queue_id, number)

@@ -19,6 +19,7 @@ from leveret.core.patterns import checked, pattern, problem_of
 PATTERN_CHARS_MAX = 1_000  # it is searched in the name of every queue
 PRIORITY_MAX = 2**31 - 1
 QUORUM_DELIVERY_LIMIT = 20
+QUORUM_PRIORITY_MAX = 31  # as in RabbitMQ 4.3: quorum queues have priorities without an argument
 ALTERNATE_EXCHANGE = "alternate-exchange"
 
 _QUEUES = frozenset(("classic", "quorum", "stream"))
@@ -236,7 +237,8 @@ def effective(
 
 def _defaults(queue_type: str) -> dict[str, Any]:
     """Where a type's defaults differ from the dataclass."""
-    return {"delivery_limit": QUORUM_DELIVERY_LIMIT} if queue_type == "quorum" else {}
+    quorum = {"delivery_limit": QUORUM_DELIVERY_LIMIT, "max_priority": QUORUM_PRIORITY_MAX}
+    return quorum if queue_type == "quorum" else {}
 
 
 def _smaller(one: int | None, other: int | None) -> int | None:

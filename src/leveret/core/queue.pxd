@@ -41,6 +41,7 @@ cdef class Queue(Holder):
     cdef public bint watched            # somebody wants to hear when there is something to take
     cdef bint dirty
     cdef QueueTimer timer
+    cdef public uint64_t created_ms     # when it was declared; 0: by a version that did not note it
     cdef readonly uint64_t used_ms
     cdef readonly uint32_t leased, scheduled
     cdef readonly uint64_t dlx, dlx_bytes   # dead letters that are held until their targets have them, and their bodies

@@ -26,6 +26,7 @@ class Queue:
     consumers: list[Consumer] | None
     active: Consumer | None
     watched: bool
+    created_ms: int
     used_ms: int
     leased: int
     scheduled: int

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from leveret.core.arguments import DISPLAY_NAME
 from leveret.core.equivalence import check_argument
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.options import unknown_name
@@ -63,6 +64,7 @@ OPTIONS: dict[str, Option] = {
     "groups": Option("x-message-groups", default="fifo"),
     "max_message_size": Option("x-max-message-size"),
     "single_active_consumer": Option("x-single-active-consumer"),
+    "display_name": Option(DISPLAY_NAME),
 }
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
 # Without a place for dead letters a limit would lose messages: then it is set only by those who ask for it.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from leveret.core import browse
+from leveret.core.arguments import DISPLAY_NAME
 from leveret.core.errors import InvalidArgument, QueueNotFound
 from leveret.core.filters import Filter
 from leveret.core.held import Held
@@ -81,6 +83,18 @@ class ManagedQueue:
     def arguments(self) -> dict[str, Any]:
         """What it was declared with, as AMQP clients know it."""
         return dict(self._core.arguments or {})
+
+    @property
+    def display_name(self) -> str | None:
+        """What people call it, if that is not its name."""
+        found: str | None = (self._core.arguments or {}).get(DISPLAY_NAME)
+        return found
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When it was declared first; None if a version of Leveret did that which did not note it."""
+        created_ms = self._core.created_ms
+        return datetime.fromtimestamp(created_ms / 1000, UTC) if created_ms else None
 
     @property
     def core(self) -> CoreQueue:

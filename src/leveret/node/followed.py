@@ -130,7 +130,8 @@ class Followed:
         """The definition of a queue that is to be here."""
         stored = self._core.kinds.of(queue.arguments, queue.name, queue.vhost).stored
         lifetime = {"durable": queue.durable, "auto_delete": queue.auto_delete, "paused": queue.paused}
-        return {"vhost": queue.vhost, "name": queue.name, "arguments": stored, **lifetime, "home": self._home}
+        since = {"created_ms": queue.created_ms} if queue.created_ms else {}
+        return {"vhost": queue.vhost, "name": queue.name, "arguments": stored, **lifetime, **since, "home": self._home}
 
     def _queue_of(self, change: Change) -> Queue | None:
         """The queue of the shard that a change is about."""

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from leveret.core import browse
-from leveret.core.arguments import queue_type_of
+from leveret.core.arguments import DISPLAY_NAME, queue_type_of
 from leveret.core.broker import Broker
 from leveret.core.consumer import Consumer
 from leveret.core.errors import PreconditionFailed
@@ -135,6 +135,8 @@ def shown(site: Site, core: Broker, queue: Queue, lengths: Range | None, rates: 
     totals = dict(zip(DEPTHS, values[len(STATS) :], strict=True))
     found: Row = {
         "name": queue.name,
+        "display_name": plain((queue.arguments or {}).get(DISPLAY_NAME)),
+        "created_at": queue.created_ms or None,
         "vhost": queue.vhost,
         "node": site.process.node,
         **({} if site.shard is None else {"shard": site.shard}),

@@ -1,12 +1,13 @@
 """/queues: list, make, look at, delete, purge, pause."""
 
 import json
+import re
 from collections.abc import Awaitable
 from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any
 
-from leveret.core.arguments import BACKOFF_STEPS_MAX, limits_of
+from leveret.core.arguments import BACKOFF_STEPS_MAX, DISPLAY_NAME_CHARS_MAX, limits_of
 from leveret.core.backoff import KINDS as BACKOFF_KINDS
 from leveret.core.errors import TooMany
 from leveret.core.jsonable import decode_table, encode
@@ -24,6 +25,7 @@ from leveret.http.rest.fields import (
     Listed,
     Name,
     Number,
+    Pattern,
     Record,
     Table,
     Text,
@@ -31,9 +33,10 @@ from leveret.http.rest.fields import (
 )
 from leveret.http.rest.leases import DONE
 from leveret.http.rest.operation import Answer, Call, Operation
-from leveret.http.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX
+from leveret.http.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX, iso
 from leveret.security.authorisation import Role
 
+_SHOWN = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
 LIST_MAX = 1_000
 LIST_DEFAULT = 100
 ARGUMENTS_MAX = 64
@@ -87,6 +90,9 @@ SETTINGS: dict[str, Field] = {
     "content_dedup": Flag("Whether equal bodies are the same message.", nullable=True),
     "groups": _word("What groups do.", "off", "fifo", "fair"),
     "max_message_size": _count("max_message_size", "Largest body in bytes."),
+    "display_name": Pattern(
+        "What people call it.", _SHOWN, "has no control characters", DISPLAY_NAME_CHARS_MAX, nullable=True
+    ),
     "single_active_consumer": Flag("Whether only one consumer of AMQP gets messages.", nullable=True),
 }
 assert SETTINGS.keys() == OPTIONS.keys(), "every option of a queue can be set"
@@ -99,6 +105,8 @@ def shown(queue: ManagedQueue) -> dict[str, Any]:
     core = queue.core
     return {
         "name": queue.name,
+        "display_name": queue.display_name,
+        "created_at": None if queue.created_at is None else iso(queue.created_at),
         "durable": queue.durable,
         "paused": core.paused,
         "arguments": encode(queue.arguments),

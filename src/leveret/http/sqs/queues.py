@@ -152,8 +152,8 @@ class Queues:
 
     def _details(self, core: CoreQueue) -> dict[str, Any]:
         stored = self._core.catalog.get(Kind.QUEUE_DETAILS, vhost=core.vhost, name=core.name) or {}
-        now_s = self._core.now_ms // 1000
-        return {"created_s": now_s, "modified_s": now_s, "attributes": {}, "tags": {}, "purges": 0, **stored}
+        since_s = (core.created_ms or self._core.now_ms) // 1000
+        return {"created_s": since_s, "modified_s": since_s, "attributes": {}, "tags": {}, "purges": 0, **stored}
 
     # Changes, under the lock
 

@@ -3,7 +3,7 @@
 import { management, rest, segment } from "../api.js";
 import { fill, h } from "../dom.js";
 import { badge, figures, heading, tabs } from "../figures.js";
-import { count, rate, span } from "../format.js";
+import { count, rate, span, time } from "../format.js";
 import { live } from "../live.js";
 import { setQuery, to } from "../router.js";
 import { rights } from "../session.js";
@@ -98,7 +98,13 @@ export async function show({ root, params, query, signal }) {
       subject.may.read ? subject.rest.get(`${subject.restPath}/stats`, {}, signal) : null,
     ]);
     last = { row, stats };
-    fill(state, badge(row.type), " ", row.state === "paused" ? badge("paused", "warn") : badge("running", "good"));
+    fill(
+      state,
+      row.display_name ? [h("span", { class: "soft" }, row.display_name), " "] : null,
+      badge(row.type),
+      " ",
+      row.state === "paused" ? badge("paused", "warn") : badge("running", "good"),
+    );
     fill(now, figures(currentFigures(row, stats)));
     if (buttons.dataset.state !== row.state) {
       buttons.dataset.state = row.state;
@@ -119,5 +125,6 @@ function currentFigures(row, stats) {
     ["Deliver", rate(row.message_stats.deliver_get_details.rate)],
     ["Acknowledge", rate(row.message_stats.ack_details.rate)],
     ["Consumers", count(row.consumers)],
+    row.created_at && ["Created", time(row.created_at)],
   ];
 }

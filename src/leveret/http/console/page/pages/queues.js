@@ -4,7 +4,7 @@ import { management, query as queryOf, segment } from "../api.js";
 import { askFor } from "../dialog.js";
 import { h } from "../dom.js";
 import { badge, button, heading } from "../figures.js";
-import { count, rate } from "../format.js";
+import { count, rate, time } from "../format.js";
 import { fieldRow, parsedJson } from "../form.js";
 import { live } from "../live.js";
 import { go, setQuery, to } from "../router.js";
@@ -15,10 +15,10 @@ import { say } from "../toast.js";
 const PAGE_ROWS = 50;
 const TYPING_MS = 250;
 const FIELDS =
-  "name,vhost,type,state,durable,policy,consumers,messages,messages_ready,messages_unacknowledged,message_stats";
+  "name,display_name,created_at,vhost,type,state,durable,policy,consumers,messages,messages_ready,messages_unacknowledged,message_stats";
 const STATES = { paused: "warn", down: "bad" }; // those that are worth a word
 const COLUMNS = [
-  { label: "Name", sort: "name", show: (row) => h("a", { href: to("queues", row.vhost, row.name) }, row.name) },
+  { label: "Name", sort: "name", show: named },
   { label: "Virtual host", sort: "vhost", optional: true, show: (row) => row.vhost },
   {
     label: "Type",
@@ -38,7 +38,14 @@ const COLUMNS = [
   rateColumn("Ack", "ack"),
   { label: "Consumers", sort: "consumers", numeric: true, optional: true, show: (row) => count(row.consumers) },
   { label: "Policy", optional: true, show: (row) => row.policy ?? "" },
+  { label: "Created", sort: "created_at", optional: true, show: (row) => (row.created_at ? time(row.created_at) : "") },
 ];
+
+/** The name with its link, and what people call it. */
+function named(row) {
+  const link = h("a", { href: to("queues", row.vhost, row.name) }, row.name);
+  return row.display_name ? [link, " ", h("span", { class: "soft" }, row.display_name)] : link;
+}
 
 function rateColumn(label, name) {
   const show = (row) => rate(row.message_stats?.[`${name}_details`].rate);

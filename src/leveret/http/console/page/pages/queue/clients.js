@@ -13,6 +13,7 @@ const CONSUMERS = [
   { label: "State", show: (row) => (row.active ? badge("active", "good") : badge("waiting")) },
   { label: "Acknowledges", optional: true, show: (row) => (row.ack_required ? "yes" : "no") },
   { label: "Prefetch", numeric: true, show: (row) => (row.prefetch_count ? count(row.prefetch_count) : "no limit") },
+  { label: "Last active", whole: true, optional: true, show: (row) => ago(row.last_activity_at) },
 ];
 const LEASES = [
   { label: "Message", show: (row) => h("span", { class: "mono" }, row.message_id) },
