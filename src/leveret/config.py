@@ -202,6 +202,11 @@ class ServerOptions(StoreOptions):
     )
     sqs_account: str = option("000000000000", "account number in URLs and ARNs of SQS")
     sqs_region: str = option("us-east-1", "region in ARNs of SQS")
+    sqs_regions: str | None = option(
+        None,
+        "regions whose SQS queues are apart, by commas: each has the virtual host of its name, sqs_region has "
+        "sqs_vhost; requests signed for other regions are refused; default: all regions see the same queues",
+    )
     sqs_vhost: str = option("/", "virtual host whose queues SQS shows")
     sqs_guards: bool = option(True, "purge a queue once a minute at most, make it again a minute after its deletion")
     tls_cert: str | None = option(None, "file with the certificate of the server and those that lead to it, in PEM")

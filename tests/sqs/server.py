@@ -55,9 +55,11 @@ def running(folder: Path) -> Iterator[Server]:
 
 def add_key(process: ServerProcess, user: str, id: str, secret: str) -> str:
     """Give a user a key, as an operator would; what the command said."""
-    command = [sys.executable, "-m", "leveret", "keys", "add", user, "--id", id, "--secret", secret]
+    return operate(process, "keys", "add", user, "--id", id, "--secret", secret)
+
+
+def operate(process: ServerProcess, *words: str) -> str:
+    """Run a command of an operator on the data of a server; what it said."""
+    command = [sys.executable, "-m", "leveret", *words, "--data", str(process.data)]
     environ = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        [*command, "--data", str(process.data)], env=environ, capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout

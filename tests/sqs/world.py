@@ -119,7 +119,7 @@ class World:
         self.service = Service(self.account, self.throttle)
 
     async def _stop(self) -> None:
-        self.account.tasks.close()
+        self.account.close()
         self.desk.close()
         await asyncio.sleep(0)
 

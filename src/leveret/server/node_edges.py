@@ -45,15 +45,15 @@ class NodeEdges:
 
     def furnish(self, home: str, broker: Broker) -> ShardEdges:
         """The APIs of a shard that the node begins to serve."""
-        settings, queues = self.account.settings, self.account.queues
+        settings = self.account.settings
         sinks = None
         if broker.guard.large is not None:
             assert self._node is not None, "shards that last are served by a node that was joined"
             # What was decided goes on in the next turn of the loop: by then the shard has its queues.
             sinks = sinks_of(self._options, broker, self._quota, self._node.outboxes[home])
-        made = ShardEdges(home, broker, self._access, settings, queues, self.management, sinks)
+        made = ShardEdges(home, broker, self._access, settings, self.account, self.management, sinks)
         made.by_name = {**made.by_name, shard_verbs.EDGE: shard_verbs.edge(broker, self._access)}
-        made.account.alarm = self.account.alarm
+        made.account.set_alarm(self.account.alarm)
         self._furnished = [*(each for each in self._furnished if not each.closed), made]
         return made
 
@@ -76,11 +76,11 @@ class NodeEdges:
 
     def set_alarm(self, reason: str | None) -> None:
         """Refuse sends of SQS into shards of this node for a reason, or take them again."""
-        self.account.alarm = reason
+        self.account.set_alarm(reason)
         for each in self._furnished:
-            each.account.alarm = reason
+            each.account.set_alarm(reason)
 
     def _hear(self, change: Change) -> None:
         """What SQS knows about a queue was changed by another node."""
         if change.kind == Kind.QUEUE_DETAILS:
-            self.account.queues.heard(change.definition)
+            self.account.hear(change.definition)

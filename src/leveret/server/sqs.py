@@ -28,6 +28,7 @@ def settings_of(options: ServerOptions) -> Settings:
         account=options.sqs_account,
         region=options.sqs_region,
         vhost=options.sqs_vhost,
+        regions=options.sqs_regions,
         auth=options.sqs_auth == "on",
         guards=options.sqs_guards,
     )
@@ -67,7 +68,7 @@ class SqsServer:
 
     def set_alarm(self, reason: str | None) -> None:
         """Refuse sends for a reason, or take them again."""
-        self._account.alarm = reason
+        self._account.set_alarm(reason)
 
     def stop_listening(self) -> None:
         """Accept no more."""
@@ -75,6 +76,6 @@ class SqsServer:
 
     async def drain(self, timeout_s: float) -> int:
         """Let requests at hand be answered; give how many connections did not end in time."""
-        self._account.tasks.close()
+        self._account.close()
         self._account.desk.close()
         return await self._http.drain(timeout_s)

@@ -30,6 +30,7 @@ ACTIVE = frozenset((RUNNING, CANCELLING))
 NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 NO_SOURCE = "CouldNotDetermineMessageSource"
 INTERRUPTED = "ServerRestarted"
+DEFAULT_REGION = ""  # so that what was stored before there were regions belongs to it
 
 LOG = Log("sqs")
 
@@ -47,6 +48,7 @@ class MoveTask:
     status: str = RUNNING
     moved: int = 0
     failure: str | None = None
+    region: str = DEFAULT_REGION
 
     def handle(self, arn: str) -> str:
         """What names the task to its starter."""
@@ -63,19 +65,22 @@ def task_of(handle: str) -> tuple[str, str]:
 
 
 class MoveTasks:
-    """The tasks of all queues, the newest last."""
+    """The tasks of all queues of a region, the newest last."""
 
-    def __init__(self, guard: Guard, queues: Queues, desk: Desk) -> None:
-        """Take up what is known; nothing runs after a restart."""
+    def __init__(self, guard: Guard, queues: Queues, desk: Desk, region: str) -> None:
+        """Take up what is known of a region; nothing runs after a restart."""
         self._guard = guard
         self._queues = queues
         self._desk = desk
+        self._region = region
         self._tasks: dict[str, MoveTask] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         with guard as core:
             stored = sorted(core.catalog.of(Kind.MOVE_TASK), key=lambda row: row["started_ms"])
-            for row in stored:
-                task = self._tasks[row["name"]] = MoveTask(**row)
+            for task in (MoveTask(**row) for row in stored):
+                if task.region != region:
+                    continue
+                self._tasks[task.name] = task
                 if task.status in ACTIVE:
                     task.status, task.failure = FAILED, INTERRUPTED
                     self._keep(task)
@@ -95,7 +100,9 @@ class MoveTasks:
                 "time."
             )
         now_ms = self._guard.clock.now_ms()
-        task = MoveTask(secrets.token_hex(16), source.name, destination, rate, now_ms, source.core.depth)
+        task = MoveTask(
+            secrets.token_hex(16), source.name, destination, rate, now_ms, source.core.depth, region=self._region
+        )
         redrive = Redrive(self._guard, source.core, destination, Filter(), None, rate, False, allows)
         redrive.begin()
         self._tasks[task.name] = task

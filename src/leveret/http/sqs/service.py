@@ -35,6 +35,7 @@ from leveret.http.sqs.call import Answer, Call, Caller, Wire
 from leveret.http.sqs.errors import SqsError, sqs_error
 from leveret.http.sqs.parameters import check_types
 from leveret.http.sqs.queues import SqsQueue
+from leveret.http.sqs.regions import WrongRegion
 from leveret.http.throttle import Throttle
 from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.sigv4 import SignatureRefused, SignedRequest, Verifier
@@ -109,7 +110,7 @@ class Service:
             answer = self._perform(request, wire, request_id)
         except LeveretError as error:
             refused = sqs_error(error)
-            if refused.kind in GUESSES:
+            if refused.kind in GUESSES and not isinstance(error, WrongRegion):
                 return self._refuse_guess(request, wire, request_id, refused)
             return wire.refuse(refused, request_id)
         if isinstance(answer, Response) or wire is JSON:
@@ -138,6 +139,7 @@ class Service:
     def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
         """Do what a request asks for, if its sender may."""
         caller = self._admit(request)
+        account = self._account.of(request, self._throttle is None)
         if request.is_body_pending:
             return Admitted()
         action, parameters = wire.decode(request)
@@ -148,7 +150,7 @@ class Service:
         check_types(parameters)
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
             parameters["QueueUrl"] = request.raw_path.decode("latin-1")
-        call = Call(self._account, wire, request_id, action, parameters, caller, request)
+        call = Call(account, wire, request_id, action, parameters, caller, request)
         if self.audit is not None and action in CHANGES:
             return audited(self.audit, call, partial(self.perform, call))
         return self.perform(call)

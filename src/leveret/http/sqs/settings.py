@@ -1,12 +1,15 @@
 """What an operator decides about the port for SQS."""
 
+from __future__ import annotations
+
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leveret.core.errors import InvalidArgument
 
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _REGION = re.compile(r"[a-z0-9-]{1,32}")
+REGIONS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +19,8 @@ class Settings:
     account: str = "000000000000"
     region: str = "us-east-1"
     vhost: str = "/"
+    regions: str | None = None
+    """Regions whose queues are apart, by commas; None: all requests see the same queues, whatever their region."""
     auth: bool = True
     """Whether requests have to be signed by an access key of a user."""
     guards: bool = True
@@ -29,6 +34,27 @@ class Settings:
             raise InvalidArgument(f"sqs_account has twelve digits, unlike {self.account!r}")
         if not _REGION.fullmatch(self.region):
             raise InvalidArgument(f"sqs_region has letters, digits and hyphens, unlike {self.region!r}")
+        others = self.other_regions
+        for region in others:
+            if not _REGION.fullmatch(region):
+                raise InvalidArgument(f"sqs_regions has names like us-east-1, by commas, and {region[:100]!r} is none")
+        if len(others) > REGIONS_MAX:
+            raise InvalidArgument(f"sqs_regions has {len(others)} names; at most {REGIONS_MAX}")
+        if self.vhost in others:
+            raise InvalidArgument(
+                f"sqs_regions has {self.vhost!r}, which is the virtual host of region {self.region!r} by sqs_vhost: two"
+                " regions cannot have the same one; change sqs_vhost"
+            )
+
+    @property
+    def other_regions(self) -> tuple[str, ...]:
+        """The regions beside the default one."""
+        named = dict.fromkeys(each.strip() for each in (self.regions or "").split(","))
+        return tuple(each for each in named if each and each != self.region)
+
+    def in_region(self, region: str) -> Settings:
+        """The same for another region: its queues are those of the virtual host that has its name."""
+        return replace(self, region=region, vhost=region, regions=None)
 
     def arn(self, queue: str) -> str:
         """The name of a queue in all of AWS."""

@@ -10,7 +10,6 @@ from leveret.http.problem import problem
 from leveret.http.rest.api import RestApi
 from leveret.http.router import Router
 from leveret.http.sqs.account import Account
-from leveret.http.sqs.queues import Queues
 from leveret.http.sqs.service import Service
 from leveret.http.sqs.settings import Settings
 from leveret.node.web import rest, sqs
@@ -30,11 +29,11 @@ class ShardEdges:
         broker: Broker,
         access: Access,
         settings: Settings,
-        everywhere: Queues,
+        everywhere: Account,
         management: NodeManagement,
         sinks: Sinks | None,
     ) -> None:
-        """`everywhere` are the queues of all shards, as SQS knows them; `management` is that of the node."""
+        """`everywhere` has the queues of all shards, as SQS knows them; `management` is that of the node."""
         self.broker: Broker | None = broker
         self.desk = Desk(broker, access=access)
         self.account = Account(broker, access, self.desk, settings, everywhere)
@@ -52,6 +51,6 @@ class ShardEdges:
         """See Edges."""
         self.closed = True
         self._api.close()
-        self.account.tasks.close()
+        self.account.close()
         self.desk.close()
         self._managed.close()

@@ -20,6 +20,7 @@ from leveret.http.sqs.call import Answer, Call
 from leveret.http.sqs.move_tasks import task_of
 from leveret.http.sqs.parameters import required
 from leveret.http.sqs.queues import name_of
+from leveret.http.sqs.regions import FORWARDED
 from leveret.http.sqs.send_message import check_alarm
 from leveret.http.sqs.service import ACTIONS, QUEUE_ACTIONS, Service
 from leveret.node.catalog_guard import CatalogGuard
@@ -78,6 +79,7 @@ class NodeService(Service):
             check_alarm(call)
         user = call.caller.user
         call.request.identity = None if user is None else Identity(user)
+        call.request.headers[FORWARDED] = call.account.settings.region.encode()
         home = self.node.home_of(call.account.settings.vhost, queue)
         # SQS has no answers in parts.
         return cast("Answer", self.node.courier.ask(home, EDGE, call.request, call.action in TAKING))
