@@ -87,9 +87,9 @@ def module(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Every dotted name that a source imports or cimports; `from a import b` gives a.b."""
-    text = code(path)
+def imports(path: Path, text: str | None = None) -> Iterator[str]:
+    """Every dotted name that a source, or a part of it, imports or cimports; `from a import b` gives a.b."""
+    text = code(path) if text is None else text
     for match in FROM_IMPORT.finditer(text):
         origin = absolute(path, match[1])
         listed = re.sub(r"#.*", "", match[2]).strip("() ").split(",")

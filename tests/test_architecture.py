@@ -1,10 +1,12 @@
 """The arrows of the architecture: who may import whom, what the core must not touch, and that the map is true."""
 
 import re
+from collections.abc import Collection
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tests.conftest import need
-from tests.sources import ROOT, code, files, imports, names, relative
+from tests.sources import ROOT, code, files, imports, module, names, relative
 
 SHARED = {"alerts", "clock", "config", "http_client", "version"}
 EDGE = {"core", "security", "telemetry", "net"} | SHARED
@@ -57,6 +59,9 @@ IMPURE_HEADER = re.compile(r"extern from [\"']<?((?:time|stdio|unistd|fcntl|pthr
 IMPURE_CALL = re.compile(r"(?<![\w.])(open|print|input|datetime\.(?:now|utcnow|today)|date\.today)\(")
 
 CODE = (".py", ".pyx", ".pxd", ".pxi", ".pyi")
+TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:(?:    .*)?\n)+", re.MULTILINE)
+CLASS = re.compile(r"^(?:cdef )?class (\w+)(?:\(([^)]*)\))?", re.MULTILINE)
+LEVELS_MAX = 2
 NAMED = re.compile(r"`([\w./-]+\.(?:pyx|pxd|pyi|py|h))(?::([\w.]+))?`")
 
 
@@ -124,6 +129,36 @@ def test_core_touches_nothing_outside() -> None:
         wrong += [f"{relative(path)} uses {match[1]}" for match in IMPURE_HEADER.finditer(text)]
         wrong += [f"{relative(path)} calls {match[1]}()" for match in IMPURE_CALL.finditer(text)]
     assert not wrong, "core has no I/O, threads, clock or chance (pass it in, or use a port):\n" + "\n".join(wrong)
+
+
+def test_modules_of_the_core_import_each_other_in_one_direction() -> None:
+    sources: dict[str, list[str]] = {}
+    for path in files(".py", ".pyx", ".pxd", under="src/leveret/core"):
+        sources.setdefault(module(path), []).extend(imports(path, TYPES_ONLY.sub("", code(path))))
+    graph = {here: {module_in(name, sources) for name in found} - {here, None} for here, found in sources.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise AssertionError(f"modules of core import each other in a circle: {' <- '.join(error.args[1])}") from None
+
+
+def module_in(name: str, modules: Collection[str]) -> str | None:
+    """The module of an imported name, which may be the module itself."""
+    return next((known for known in (name, name.rpartition(".")[0]) if known in modules), None)
+
+
+def test_classes_of_the_core_have_few_ancestors() -> None:
+    bases: dict[str, list[str]] = {}
+    for path in files(".py", ".pyx", under="src/leveret/core"):
+        if path.name != "errors.py":  # what is refused and why is a tree
+            for match in CLASS.finditer(code(path)):
+                bases[match[1]] = [each.split("[")[0].strip() for each in (match[2] or "").split(",")]
+
+    def levels(name: str) -> int:
+        return max((1 + levels(base) for base in bases[name] if base in bases), default=0)
+
+    deep = {name: levels(name) for name in bases if levels(name) > LEVELS_MAX}
+    assert not deep, f"compose these of parts instead: {deep}"
 
 
 def test_architecture_names_what_exists() -> None:

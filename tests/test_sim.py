@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from leveret.core import browse
-from leveret.core.broker import Broker
+from leveret.core.restore import Restorer
 from tests.sim import broker_workload, workload
 from tests.sim.__main__ import explored, flipped, main
 from tests.sim.broker_node import BrokerNode
@@ -53,37 +53,42 @@ def test_a_disk_that_fails_once_costs_the_broker_nothing_that_was_confirmed(call
     assert explorer.findings == []
 
 
-class Undead(Broker):
+class Undead(Restorer):
     """Forgets in a replay that a queue was purged."""
 
     def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
         pass
 
 
-class Rootless(Broker):
+class Rootless(Restorer):
     """Lets definitions go with the segment that they are in."""
 
-    def relocate_definitions(self, segment: int) -> None:
-        pass
+    def relocate(self, segment: int, budget_bytes: int) -> bool:
+        setattr(self.definitions, "relocate", lambda segment: None)  # noqa: B010
+        return super().relocate(segment, budget_bytes)
 
 
-class Sleepless(Broker):
+class Sleepless(Restorer):
     """Forgets that a queue was paused."""
 
     def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
         super().replay_definition(what, payload.replace(b'"paused":true', b'"paused":false'), segment)
 
 
-class Countless(Broker):
+class Countless(Restorer):
     """Counts messages from the start after a checkpoint."""
+
+    def restore(self, snapshot: memoryview) -> None:
+        version, numbers = snapshot[:4], snapshot[12:]
+        super().restore(memoryview(bytes(version) + bytes(8) + bytes(numbers)))
 
     def restore_numbers(self, last_seq: int, now_ms: int) -> None:
         pass
 
 
-@pytest.mark.parametrize("broker", [Undead, Rootless, Sleepless, Countless])
-def test_a_broker_that_forgets_something_is_caught(broker: type[Broker]) -> None:
-    node_class = type("Forgetful", (BrokerNode,), {"broker_class": broker})
+@pytest.mark.parametrize("restorer", [Undead, Rootless, Sleepless, Countless])
+def test_a_broker_that_forgets_something_is_caught(restorer: type[Restorer]) -> None:
+    node_class = type("Forgetful", (BrokerNode,), {"restorer_class": restorer})
     explorer = explored(seed=1, points=5_000, kind=BROKER._replace(node_class=node_class))
     assert explorer.findings
 

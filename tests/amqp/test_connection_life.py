@@ -314,4 +314,4 @@ def test_the_journal_knows_consumers_by_user_and_name_of_the_connection(
     client.queue("q")
     for tag in ("one", "another"):
         client.call(BasicConsume("q", consumer_tag=tag), BasicConsumeOk)
-    assert set(world.core.consumer_ids) == {known}
+    assert set(world.core.engine.consumer_ids) == {known}

@@ -116,7 +116,7 @@ def test_who_is_lost_meanwhile_leaves_no_body_behind(world: World, client: Clien
     world.hub.lost(client.connection)
     world.work()
     assert world.core.topology.vhost("/").queue("q").depth == 0
-    assert not world.core.blobs
+    assert not world.core.engine.blobs
 
 
 def test_a_body_that_nobody_wants_is_not_stored(world: World, client: Client, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_transaction_takes_large_bodies(world: World, client: Client) -> None:
     client.publish(body=LARGE)
     client.call(TxCommit(), TxCommitOk)
     assert world.core.topology.vhost("/").queue("q").depth == 1
-    assert len(world.core.blobs) == 1
+    assert len(world.core.engine.blobs) == 1
 
 
 def test_a_queue_with_a_smaller_limit_refuses(world: World, client: Client, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_body_outlives_one_of_its_two_queues(world: World, client: Client) -> 
     client.call(BasicGet("q"), BasicGetOk)
     client.send(BasicReject(1, requeue=True))
     client.call(QueueDelete("q"), QueueDeleteOk)
-    assert list(world.core.blobs.values()) == [1]
+    assert list(world.core.engine.blobs.values()) == [1]
 
 
 def test_a_delay_that_is_none_is_refused_for_large_bodies_too(world: World, client: Client) -> None:
@@ -199,7 +199,7 @@ def test_what_is_refused_after_its_body_was_stored_closes_the_channel_only(world
     world.core.set_policy("/", Policy("small", ".*", definition={"max-message-size": 10}))
     world.work()
     assert client.next(ChannelClose).reply_code == 406
-    assert not world.core.blobs
+    assert not world.core.engine.blobs
     assert not client.connection.finished
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from leveret.core import browse
-from leveret.core.publish import RETRY_MS, RETRY_SOON_MS
+from leveret.core.dead_lettering import RETRY_MS, RETRY_SOON_MS
 from leveret.core.queue import Queue
 from tests.core.world import World, headers_of, ready, take, taken
 

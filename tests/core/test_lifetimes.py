@@ -60,7 +60,7 @@ def declared(world: World) -> str:
     """All that is declared, as text."""
     found: dict[str, Any] = {}
     for home in world.broker.topology.vhosts.values():
-        queues = [world.broker._describe(queue) | {"policy": repr(queue.policy)} for queue in home.queues.values()]
+        queues = [world.broker.log.describe(queue) | {"policy": repr(queue.policy)} for queue in home.queues.values()]
         found[home.name] = {
             "queues": sorted(queues, key=lambda each: str(each["name"])),
             "exchanges": {each.name: [each.to_dict(), each.alternate, each.delays] for each in home.exchanges.values()},

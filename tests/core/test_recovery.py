@@ -132,7 +132,7 @@ def test_a_queue_whose_definition_was_copied_forward_has_its_rules_again(disk: W
     for held in take(queue, 10):
         ack(held)
     oldest = disk.disk().meta.oldest
-    disk.broker.relocate(oldest, 1 << 30)
+    disk.broker.restorer.relocate(oldest, 1 << 30)
     disk.commit()
     disk.disk()._remove(oldest)
     disk.restart()
@@ -150,7 +150,7 @@ def test_what_stands_behind_a_copied_message_is_copied_too(disk: World) -> None:
         disk.send(queue, f"{number:02d}" + "x" * 90)
         disk.commit()
     oldest = disk.disk().meta.oldest
-    disk.broker.relocate(oldest, 1 << 30)
+    disk.broker.restorer.relocate(oldest, 1 << 30)
     disk.commit()
     disk.disk()._remove(oldest)
     disk.restart()  # the definition comes last now: then all messages enter their queue again, the copied ones first
@@ -173,8 +173,8 @@ def test_what_could_not_be_read_when_its_segment_was_emptied_is_moved_later(
     with monkeypatch.context() as patch:
         patch.setattr(disk.disk()._reader, "window", unreachable)
         with pytest.raises(StoreUnreachable):
-            disk.broker.relocate(oldest, 1 << 30)
-    assert disk.broker.relocate(oldest, 1 << 30)
+            disk.broker.restorer.relocate(oldest, 1 << 30)
+    assert disk.broker.restorer.relocate(oldest, 1 << 30)
     disk.commit()
     disk.disk()._remove(oldest)
     disk.restart()
@@ -205,15 +205,15 @@ def test_a_purge_is_replayed_but_spares_what_was_held_then(disk: World) -> None:
 
 
 def test_a_snapshot_of_another_version_is_refused(world: World) -> None:
-    snapshot = bytearray(world.broker.snapshot())
+    snapshot = bytearray(world.broker.restorer.snapshot())
     snapshot[0] = 99
     with pytest.raises(UnknownFormat, match="version 99"):
-        World().broker.restore(memoryview(snapshot))
+        World().broker.restorer.restore(memoryview(snapshot))
 
 
 def test_a_snapshot_that_is_cut_short_is_an_error_and_no_crash(disk: World) -> None:
     disk.send_all(disk.queue(message_ttl=100), "abc", key=b"k" * 16)
-    snapshot = disk.broker.snapshot()
+    snapshot = disk.broker.restorer.snapshot()
     for size in range(len(snapshot)):
         with pytest.raises(ValueError, match=r"cut short|Expecting|Unterminated|delimiter"):
-            World().broker.restore(memoryview(snapshot[:size]))
+            World().broker.restorer.restore(memoryview(snapshot[:size]))

@@ -55,7 +55,7 @@ class Told(Tracer):
 
 def traced(tracer: Tracer) -> tuple[Broker, Queue]:
     core = Broker(Journal())
-    core.tracer = tracer
+    core.engine.tracer = tracer
     core.tick(1_000)
     return core, core.declare_queue("/", "orders", {})
 

@@ -40,7 +40,7 @@ class World:
             journal = FileJournal(SMALL_SEGMENTS, self.clock)
             self.broker = Broker(journal, TAG)
             self.store = FileStore(
-                Disk(str(self.directory)), journal, self.broker, threading.Lock(), self.clock, SMALL_SEGMENTS,
+                Disk(str(self.directory)), journal, self.broker.restorer, threading.Lock(), self.clock, SMALL_SEGMENTS,
                 threaded=False,
             )  # fmt: skip
         self.broker.tick(self.now_ms)
@@ -86,7 +86,7 @@ class World:
         store = self.disk()
         self.commit()
         oldest = store.meta.oldest
-        while not self.broker.relocate(oldest, 100):
+        while not self.broker.restorer.relocate(oldest, 100):
             pass
         self.commit()
         store._remove(oldest)

@@ -46,7 +46,7 @@ class Process(Life):
         options = dataclasses.replace(OPTIONS, keys=Keys(*keys))
         journal = FileJournal(options, clock)
         self.core = Broker(journal)
-        self.open(log, journal, self.core, clock, options)
+        self.open(log, journal, self.core.restorer, clock, options)
         self.large = LargeBodies(LocalBlobs(bodies), self.store, self.core)
         chosen = StreamOptions(segment_bytes=1 << 10, checkpoint_bytes=1 << 10, keys=options.keys)
         self.streams = StreamStore(self.core, SimHome([stream]), chosen)

@@ -65,7 +65,7 @@ class QuietGuard:
         self.dispatch()
 
     def dispatch(self) -> None:
-        while self.core.dirty:
+        while self.core.engine.dirty:
             for queue in self.core.take_dirty():
                 if queue.consumers:
                     pump(queue)

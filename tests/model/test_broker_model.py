@@ -309,7 +309,7 @@ class OnDisk(InMemory):
             journal = self.world.broker.journal
             assert isinstance(journal, FileJournal)
             counted = {segment: live for segment, live in journal.counts()[0].items() if live}
-            assert counted == self.world.broker.live_segments()
+            assert counted == self.world.broker.restorer.live_segments()
 
 
 class OrderedGroups(OnDisk):

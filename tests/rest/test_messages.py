@@ -257,7 +257,7 @@ def test_the_journal_knows_who_took_a_message(tmp_path: Path) -> None:
         orders.send("c")
         world.take("orders")
         with broker.guard as core:
-            assert list(core.consumer_ids) == ["guest/worker-1", "guest/worker-2", "guest"]
+            assert list(core.engine.consumer_ids) == ["guest/worker-1", "guest/worker-2", "guest"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from leveret.core import browse
 from leveret.core.broker import Broker
 from leveret.core.held import Held
 from leveret.core.queue import Queue
+from leveret.core.restore import Restorer
 from leveret.journal.encryption import KEY_BYTES, Keys
 from leveret.journal.files import FileJournal
 from tests.sim.broker_checker import Records
@@ -28,7 +29,7 @@ class Lease:
 class BrokerNode(Life):
     """One life of a broker, from recovery to crash."""
 
-    broker_class: type[Broker] = Broker
+    restorer_class: type[Restorer] = Restorer
 
     def __init__(self, disk: SimDisk, records: Records) -> None:
         """Recover what the disk holds."""
@@ -36,10 +37,10 @@ class BrokerNode(Life):
         self.leases: list[Lease] = []
         options = ENCRYPTED if records.encrypted else OPTIONS
         journal = FileJournal(options, self.clock)
-        self.broker = self.broker_class(journal)
-        self.open(disk, journal, self.broker, self.clock, options)
-        self.last_seq = self.broker.last_seq
-        self.last_queue_id = self.broker.last_queue_id
+        self.broker = Broker(journal, restorer_class=self.restorer_class)
+        self.open(disk, journal, self.broker.restorer, self.clock, options)
+        self.last_seq = self.broker.engine.last_seq
+        self.last_queue_id = self.broker.log.last_queue_id
 
     def clock(self) -> int:
         """Time passes when the workload says so."""

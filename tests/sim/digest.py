@@ -91,8 +91,8 @@ def digest_of(broker: Broker) -> Digest:
             if queue.dedup
             for key, seq, at_ms, _ in queue.dedup.rows()
         },
-        last_seq=broker.last_seq,
-        last_queue_id=broker.last_queue_id,
+        last_seq=broker.engine.last_seq,
+        last_queue_id=broker.log.last_queue_id,
         disorder=tuple(named(queue) for queue in durable if not is_orderly(queue)),
         now_ms=broker.now_ms,
     )
@@ -155,7 +155,7 @@ def definitions_of(broker: Broker) -> Iterator[tuple[Definition, str]]:
     for kind in (Kind.USER, Kind.PERMISSION):
         for definition in broker.catalog.of(kind):
             yield (kind.name, key_of(kind, definition).decode()), dumps(definition).decode()
-    for name, number in broker.consumer_ids.items():
+    for name, number in broker.engine.consumer_ids.items():
         yield ("consumer", name), str(number)
 
 

@@ -76,7 +76,7 @@ class Process:
         self.store = TableStore(
             SimTable(simulation.database, simulation.trusting),
             journal,
-            self.core,
+            self.core.restorer,
             threading.Lock(),
             lambda: self.now_ms,
             JournalOptions(segment_bytes=1 << 10),

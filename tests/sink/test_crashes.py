@@ -97,7 +97,7 @@ class Process(Life):
         log, staged, *partitions = disks
         journal = FileJournal(OPTIONS, clock)
         self.core = Broker(journal)
-        self.open(log, journal, self.core, clock, OPTIONS)
+        self.open(log, journal, self.core.restorer, clock, OPTIONS)
         self.streams = StreamStore(self.core, SimHome(partitions), STREAMS)
         self.store.commit.companion = self.streams
         self.core.tick(clock())

@@ -75,7 +75,7 @@ class Bodies:
         with self._hub.locked() as core:
             if isinstance(result, bytes):
                 self._keep(pointer, result)
-            elif pointer in core.blobs:
+            elif pointer in core.engine.blobs:
                 LOG.error("large body cannot be fetched", result, advice="its queue waits: repair the blob store")
                 self._failed.append((core.now_ms + RETRY_MS, pointer))
                 return

@@ -33,7 +33,16 @@ cdef enum:
 
 
 cdef class Session:
-    """What the compiled part of a connection knows."""
+    """The compiled part of a connection. Its subclass (leveret.amqp.connection.Connection) has these methods:
+
+        current_stamp          A number that changes whenever a route may lead elsewhere, or be forbidden.
+        on_frame               A frame came before the connection was open, or on a channel that is not.
+        on_method              A method came on an open channel.
+        dispatch               Push to consumers what was published and released until now.
+        on_output_full         The client has to read before it is heard again.
+        on_publish_in_alarm    A publish came while there is no room: it waits, and all that comes after it.
+        on_error               A frame was refused.
+    """
 
     def __init__(self, FrameReader reader not None, outbox) -> None:
         self.reader = reader
@@ -173,7 +182,7 @@ cdef class Session:
                 channel.settle(tag, False, Settlement.REQUEUE if bits & 1 else Settlement.REJECT)
         else:
             # Publishes and settlements are batched; any other method may observe what consumers got of them.
-            if channel.core.dirty:
+            if channel.publisher.engine.dirty:
                 self.dispatch()
             self.on_method(frame.channel, PyBytes_FromStringAndSize(<const char*>frame.payload, frame.size))
             self.look_around()
@@ -214,7 +223,7 @@ cdef class Session:
 
     cdef bint has_no_room(self, Traffic channel) noexcept:
         """Whether publishes have to wait: there is an alarm, or there will be one as soon as somebody looks."""
-        return self.alarmed or channel.core.journal.full
+        return self.alarmed or channel.publisher.engine.journal.full
 
     cdef int put_off(self, Frame* frame) except -1:
         """Leave a frame where it is, for there is no room for it now."""
@@ -251,33 +260,3 @@ cdef class Session:
         self.on_error(error, frame.channel, kind >> 16, kind & 0xFFFF)
         self.look_around()
         return 0
-
-    # What leveret.amqp.connection.Connection does.
-
-    def current_stamp(self) -> int:
-        """A number that changes whenever a route may lead elsewhere, or be forbidden."""
-        raise NotImplementedError
-
-    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
-        """A frame came before the connection was open, or on a channel that is not."""
-        raise NotImplementedError
-
-    def on_method(self, number: int, payload: bytes) -> None:
-        """A method came on an open channel."""
-        raise NotImplementedError
-
-    def dispatch(self) -> None:
-        """Push to consumers what was published and released until now."""
-        raise NotImplementedError
-
-    def on_output_full(self) -> None:
-        """The client has to read before it is heard again."""
-        raise NotImplementedError
-
-    def on_publish_in_alarm(self) -> None:
-        """A publish came while there is no room: it waits, and all that comes after it."""
-        raise NotImplementedError
-
-    def on_error(self, error: Exception, number: int, class_id: int, method_id: int) -> None:
-        """A frame was refused."""
-        raise NotImplementedError

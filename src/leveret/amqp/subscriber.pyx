@@ -56,7 +56,7 @@ cdef class Subscriber(Consumer):
             if channel.prefetch:
                 channel.latest = self
         if channel.firehose.on:
-            channel.trace_delivery(self.queue.name, is_redelivered(held), channel.core.journal.read(&held.entry))
+            channel.trace_delivery(self.queue.name, is_redelivered(held), channel.publisher.engine.journal.read(&held.entry))
 
     cpdef cancelled(self):
         """See Consumer: the client hears of it."""

@@ -26,7 +26,8 @@ cdef class Route:
 
 cdef class Traffic:
     cdef readonly Outlet outlet
-    cdef readonly Publisher core
+    cdef readonly object core           # leveret.core.broker.Broker
+    cdef readonly Publisher publisher
     cdef readonly uint16_t number
     cdef public uint64_t message_bytes_max
     cdef public uint64_t large_bytes        # bodies of this size are kept outside of the log

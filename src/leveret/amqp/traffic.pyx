@@ -16,8 +16,9 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 from leveret.amqp.frames cimport BODY, HEADER, METHOD, drop, frame_start, room
+from leveret.core.engine cimport Engine
 from leveret.core.held cimport LEASED, READING
-from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED, Message
+from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED
 from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Content, Record, message_of
 from leveret.core.properties cimport ABSENT, INVALID, scan
 from leveret.core.tables cimport big_endian
@@ -58,13 +59,25 @@ cdef class Route:
 
 
 cdef class Traffic:
-    """What the compiled part of a channel knows; leveret.amqp.channel.Channel is the rest."""
+    """The compiled part of a channel. Its subclass (leveret.amqp.channel.Channel) has these methods:
+
+        find_route             Check that the user may publish so, and say where it goes.
+        publish_slowly         Publish a message that asks for something unusual, or is refused.
+        settle_later           Keep a settlement for the end of the transaction; `how`: 0 acknowledged, 1 requeued, 2 rejected.
+        trace_delivery         Copy a message that the client gets to the firehose.
+        subscriber_cancelled   The queue of a consumer went away.
+        has_body               Whether the body of a message is here, although it is not kept in the log.
+        get_later              Fetch the body of a message, then do what basic.get asked for.
+        fetch_for              Fetch the body of a message, then push to a consumer again.
+        fetch_records          Fetch records of a stream from a slow disk, then push them.
+        changed_content        The content of a message that is not delivered as it lies, and the length of its header.
+    """
 
     def __init__(
-        self, Outlet outlet not None, Publisher core not None, uint16_t number, dict routes not None,
+        self, Outlet outlet not None, core not None, uint16_t number, dict routes not None,
         uint64_t message_bytes_max, Switch firehose not None,
     ) -> None:
-        self.outlet, self.core, self.firehose = outlet, core, firehose
+        self.outlet, self.core, self.publisher, self.firehose = outlet, core, core.publisher, firehose
         self.number, self.routes = number, routes
         self.message_bytes_max = message_bytes_max
         self.subscribers = {}
@@ -214,7 +227,8 @@ cdef class Traffic:
 
     cdef int send(self, Route route, const uint8_t* header, const uint8_t* body, Scan* found) except -1:
         """Publish what needs no further look."""
-        cdef Publisher core = self.core
+        cdef Publisher publisher = self.publisher
+        cdef Engine engine = publisher.engine
         cdef Content content
         if not route.queues:
             self.dropped += 1
@@ -229,22 +243,12 @@ cdef class Traffic:
         content.flags = PERSISTENT if route.journaled or found.delivery_mode == DELIVERY_PERSISTENT else 0
         content.expiry_ms = content.due_ms = content.group = 0
         if found.expiration_ms != ABSENT:
-            content.expiry_ms = core.now_ms + max(<uint64_t>1, <uint64_t>found.expiration_ms)
-        if route.simple and not core.journal.full and (content.flags or not route.quorum):
-            core.enter(&content, None, route.queues)
-        elif core.offer(message_of(&content), route.queues, None) == 0 and self.confirming:
+            content.expiry_ms = engine.now_ms + max(<uint64_t>1, <uint64_t>found.expiration_ms)
+        if route.simple and not engine.journal.full and (content.flags or not route.quorum):
+            publisher.enter(&content, None, route.queues)
+        elif publisher.offer(message_of(&content), route.queues, None) == 0 and self.confirming:
             self.refused.append(self.published)
         return 0
-
-    def find_route(self, exchange: str, routing_key: str) -> Route:
-        """Check that the user may publish so, and say where it goes."""
-        raise NotImplementedError
-
-    def publish_slowly(
-        self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int
-    ) -> None:
-        """Publish a message that asks for something unusual, or is refused."""
-        raise NotImplementedError
 
     @property
     def unconfirmed(self) -> bool:
@@ -323,7 +327,7 @@ cdef class Traffic:
                 queue.counters.acked += 1
                 queue.settle(held, ACKED)
             elif how == REJECT:
-                self.core.dead(queue, held, REJECTED)
+                self.publisher.engine.callbacks.dead(queue, held, REJECTED)
             else:
                 self.core.nack(queue, held, lease, None, random())
         except BaseException:   # to die it has to be read: if it cannot be, nobody has it any more
@@ -341,10 +345,6 @@ cdef class Traffic:
     def finish(self, uint64_t tag, bint multiple, bint requeue, bint acknowledge) -> None:
         """End deliveries, as the methods of AMQP do; for a transaction that is committed."""
         self.settle(tag, multiple, ACK if acknowledge else REQUEUE if requeue else REJECT)
-
-    def settle_later(self, tag: int, multiple: bool, how: int) -> None:
-        """Keep a settlement for the end of the transaction; `how`: 0 acknowledged, 1 requeued, 2 rejected."""
-        raise NotImplementedError
 
     def requeue_all(self, keep=frozenset()) -> None:
         """Give back what was delivered and not settled, but for some; one that cannot be does not hold up the others."""
@@ -416,7 +416,7 @@ cdef class Traffic:
         left = queue.ready.length if queue.ready is not None else 0
         self.write(held, prefix, 13, &left)
         if self.firehose.on:
-            self.trace_delivery(queue.name, is_redelivered(held), self.core.journal.read(&held.entry))
+            self.trace_delivery(queue.name, is_redelivered(held), self.publisher.engine.journal.read(&held.entry))
         if no_ack:
             queue.counters.taken_settled += 1
             queue.counters.acked += 1
@@ -434,9 +434,9 @@ cdef class Traffic:
         cdef uint64_t position, piece
         cdef bytes content = None
         self.redeliveries += is_redelivered(held)
-        self.core.journal.locate(&held.entry, &record)
+        self.publisher.engine.journal.locate(&held.entry, &record)
         if held.entry.flags & BLOB or (held.entry.deliveries > 1 and (<Queue>held.queue).is_quorum):
-            content, record.header_len = self.changed_content(held, self.core.journal.read(&held.entry))
+            content, record.header_len = self.changed_content(held, self.publisher.engine.journal.read(&held.entry))
             record.content = <const uint8_t*>PyBytes_AS_STRING(content)
             record.content_len = PyBytes_GET_SIZE(content)
         size = prefix_len + record.route_len + (4 if left != NULL else 0)
@@ -455,34 +455,6 @@ cdef class Traffic:
             outlet.put(BODY, self.number, record.content + position, piece)
             position += piece
         return outlet.changed()
-
-    def trace_delivery(self, queue: str, redelivered: bool, message: Message) -> None:
-        """Copy a message that the client gets to the firehose."""
-        raise NotImplementedError
-
-    def subscriber_cancelled(self, subscriber: object) -> None:
-        """The queue of a consumer went away."""
-        raise NotImplementedError
-
-    def has_body(self, held: Held) -> bool:
-        """Whether the body of a message is here, although it is not kept in the log."""
-        raise NotImplementedError
-
-    def get_later(self, held: Held, no_ack: bool) -> None:
-        """Fetch the body of a message, then do what basic.get asked for."""
-        raise NotImplementedError
-
-    def fetch_for(self, subscriber, held: Held) -> None:
-        """Fetch the body of a message, then push to a consumer again."""
-        raise NotImplementedError
-
-    def fetch_records(self, cursor, job) -> None:
-        """Fetch records of a stream from a slow disk, then push them."""
-        raise NotImplementedError
-
-    def changed_content(self, held: Held, message: Message) -> tuple[bytes, int]:
-        """The content of a message that is not delivered as it lies, and the length of its header."""
-        raise NotImplementedError
 
 
 cdef bint is_redelivered(Held held) noexcept:

@@ -42,46 +42,12 @@ class Draft(Journal):
         return 0
 
 
-class NoRecords(Recorder):
-    """A stream without records."""
-
-    @property
-    def length(self) -> int:
-        """See Recorder."""
-        return 0
-
-    @property
-    def size_bytes(self) -> int:
-        """See Recorder."""
-        return 0
-
-    def figures(self) -> list[dict[str, int]]:
-        """See Recorder."""
-        return []
-
-
 class StreamNames(NoStreams):
     """The streams of a broker without messages."""
 
     def recorder_of(self, queue: Queue) -> Recorder:
         """One that has nothing."""
-        return NoRecords()
-
-
-class Copy(Broker):
-    """A broker without messages; what it says of a queue is enough to make the same elsewhere."""
-
-    def __init__(self, draft: Draft) -> None:
-        """Start empty."""
-        super().__init__(draft)
-        self.streams = StreamNames()
-        self.is_copy = True
-
-    def _describe(self, queue: Queue) -> dict[str, Any]:
-        """The definition of a queue, with its owner, who is a text here."""
-        lifetime = {} if queue.durable else {"durable": False}
-        owner = {} if queue.owner is None else {"owner": queue.owner}
-        return {**super()._describe(queue), **lifetime, **owner}
+        return Recorder()
 
 
 class Replica:
@@ -95,7 +61,9 @@ class Replica:
         self._draft = Draft()
         self._draft.noted = []
         self._payloads: dict[Key, bytes] = {}
-        self.broker: Broker = Copy(self._draft)
+        self.broker = Broker(self._draft)
+        self.broker.streams = StreamNames()
+        self.broker.log.is_copy = True
         self.placements = Placements(shards)
         self.homes: dict[tuple[str, str], str] = {}
         """Where each queue is: the number of a shard, or @ and a node for those of its connections."""

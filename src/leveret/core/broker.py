@@ -11,23 +11,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leveret.core import browse, deadletter
 from leveret.core.arguments import ARGUMENTS, check_equivalent, sent_delay_ms
 from leveret.core.backoff import delay_ms
+from leveret.core.callbacks import Callbacks
 from leveret.core.catalog import OF_VHOST, REMOVED, Kind, dumps
+from leveret.core.dead_lettering import DeadLetters
+from leveret.core.definition_log import DefinitionLog
+from leveret.core.engine import Engine
 from leveret.core.equivalence import check_argument, check_property
 from leveret.core.errors import AccessRefused, PreconditionFailed, ResourceLocked, TooMany
 from leveret.core.exchanges import Exchange
 from leveret.core.held import Held
-from leveret.core.journaled import Journaled
 from leveret.core.names import INTERNAL_VHOST, check_new_name, described
 from leveret.core.policy import Policy
 from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
-from leveret.core.publish import route_of
+from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
 from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifetime, check_server_named, typed
 from leveret.core.reservations import Reservations
+from leveret.core.restore import Restorer
 from leveret.core.streams import NoStreams
 from leveret.core.tally import Tally
-from leveret.core.topology import Removed, Vhost, VhostDetails
+from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
 
 if TYPE_CHECKING:
     from leveret.core.streams import Streams
@@ -43,21 +47,53 @@ class Published(NamedTuple):
     refused: bool
 
 
-class Broker(Journaled):
-    """Every verb of the broker; single-threaded, and `advance` tells it the time."""
+class Broker:
+    """Every operation of the broker; single-threaded, and `tick` tells it the time.
 
-    def __init__(self, journal: Journal, tag: int = 0) -> None:
+    `engine` has numbers, time and journal, `publisher` puts messages into queues, `dead_letters` publishes them again,
+    `log` journals definitions, and `restorer` is what a journal is read back into.
+    """
+
+    def __init__(self, journal: Journal, tag: int = 0, *, restorer_class: type[Restorer] = Restorer) -> None:
         """Start empty; a durable journal replays into it."""
-        super().__init__(journal, tag)
+        self.topology = Topology()
+        self.engine = Engine(journal, tag)
+        self.publisher = Publisher(self.engine)
+        self.dead_letters = DeadLetters(self.publisher, self.topology)
+        self.engine.callbacks = Callbacks(self.dead_letters, self._delete_unused)
+        self.restorer = restorer_class(self.engine)
+        self.log = self.restorer.definitions = DefinitionLog(self.restorer, self.topology, self._check_strategy)
+        self.restorer.on_recovered = self._recovered
+        self.engine.name_consumer = self.log.define_consumer
+        self.journal = journal
+        self.queues = self.restorer.queues
+        self.catalog, self.kinds = self.log.catalog, self.log.kinds
+        self.define, self.undefine = self.log.define, self.log.undefine
+        self.tick, self.take_dirty = self.engine.tick, self.engine.take_dirty
+        self.send, self.send_many, self.publish = self.publisher.send, self.publisher.send_many, self.publisher.publish
         self.streams: Streams = NoStreams()
         self.reservations = Reservations(self)
         self.departed: defaultdict[str, Tally] = defaultdict(Tally)  # what deleted queues have counted, by their type
         self.leaving = False  # to be opened elsewhere: no queue goes because its consumers do
-        self.gone: Callable[[Queue], None] | None = None  # is told of every queue that is deleted
-        self.outbox: deadletter.Outbox | None = None  # has the dead letters for queues of other brokers
+        self.gone: Callable[[Queue], None] | None = None  # called with every queue that is deleted
         self.away: deadletter.Away | None = None  # has what is moved to queues of other brokers
         self.kept: Callable[[Queue, int], Held | None] | None = None  # gives what is kept for old receipts
-        self.falls_back: Callable[[Queue], None] | None = None  # is told of queues that cannot hold dead letters
+        self.falls_back: Callable[[Queue], None] | None = None  # called with queues that cannot hold dead letters
+
+    @property
+    def now_ms(self) -> int:
+        """The latest time seen."""
+        return self.engine.now_ms
+
+    @property
+    def tag(self) -> int:
+        """The broker's part of message ids."""
+        return self.engine.tag
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do next."""
+        return self.engine.next_deadline_ms
 
     # -- queues
 
@@ -95,9 +131,9 @@ class Broker(Journaled):
             raise TooMany(f"there are {QUEUES_MAX} queues: delete some")
         kind = self.kinds.of(arguments, name, vhost)
         check_lifetime(kind.queue_type, Lifetime(durable, auto_delete, owner is not None), name, vhost)
-        self.last_queue_id += 1
+        self.log.last_queue_id += 1
         queue = Queue(
-            self, self.last_queue_id, home.name, name, kind.policy_in(home, name), kind.arguments,
+            self.engine, self.log.last_queue_id, home.name, name, kind.policy_in(home, name), kind.arguments,
             durable=durable and owner is None, auto_delete=auto_delete, owner=owner,
         )  # fmt: skip
         queue.created_ms = created_ms or self.now_ms
@@ -132,7 +168,7 @@ class Broker(Journaled):
         if queue.recorder is None:
             browse.purge(queue, True)
             self.reservations.delete_queue(queue)
-        if queue.durable or self.is_copy:
+        if queue.durable or self.log.is_copy:
             self.journal.defined(
                 Kind.QUEUE | REMOVED, dumps({"id": queue.id, "vhost": queue.vhost, "name": queue.name})
             )
@@ -153,15 +189,15 @@ class Broker(Journaled):
         kind = self.kinds.of(arguments, queue.name, queue.vhost)
         queue.change(kind.arguments, kind.policy_in(self.topology.vhost(queue.vhost), queue.name))
         queue.enforce()
-        self._define_queue(queue)
+        self.log.define_queue(queue)
         self._check_strategy(queue)
-        self.retry_soon()
+        self.dead_letters.retry_soon()
 
     def pause_queue(self, queue: Queue, paused: bool) -> None:
         """Stop or resume handing out messages of a queue, also after a restart."""
         if queue.paused != paused:
             queue.pause(paused)
-            self._define_queue(queue)
+            self.log.define_queue(queue)
 
     def nack(self, queue: Queue, held: Held, lease: int, wait_ms: int | None = None, random: float = 0.0) -> None:
         """Give a message back; without `wait_ms` after the backoff of its queue."""
@@ -212,7 +248,7 @@ class Broker(Journaled):
         home = self.topology.vhost(vhost)
         known = name in home.exchanges
         exchange = home.declare_exchange(name, type, durable, auto_delete, internal, arguments)
-        if (durable or self.is_copy) and not known:
+        if (durable or self.log.is_copy) and not known:
             self.define(Kind.EXCHANGE, {"vhost": home.name, **exchange.to_dict()})
         return exchange
 
@@ -234,8 +270,8 @@ class Broker(Journaled):
         binding = home.bind(source, destination, key, arguments, destination_type)
         if binding is None:
             return
-        self.retry_soon()
-        if self.is_copy or (home.exchange(source).durable and binding.destination.durable):
+        self.dead_letters.retry_soon()
+        if self.log.is_copy or (home.exchange(source).durable and binding.destination.durable):
             self.define(Kind.BINDING, {"vhost": vhost, **binding.to_dict()})
 
     def unbind(
@@ -255,9 +291,9 @@ class Broker(Journaled):
         home = self.topology.vhost(vhost)
         home.set_policy(policy)
         self.define(Kind.POLICY, {"vhost": vhost, **policy.to_dict()})
-        self._apply_policies(home)
+        self.log.apply_policies(home)
         self._enforce_limits(home)
-        self.retry_soon()
+        self.dead_letters.retry_soon()
 
     def delete_policy(self, vhost: str, name: str, operator: bool = False) -> None:
         """Remove a policy; a missing one is no error."""
@@ -265,9 +301,9 @@ class Broker(Journaled):
         removed = home.delete_policy(name, operator)
         if removed is not None:
             self.undefine(Kind.POLICY, {"vhost": vhost, "name": name, "operator": operator})
-            self._apply_policies(home)
+            self.log.apply_policies(home)
             self._enforce_limits(home)
-            self.retry_soon()
+            self.dead_letters.retry_soon()
 
     # -- publishing through an exchange
 
@@ -301,12 +337,15 @@ class Broker(Journaled):
         wire, header_len = content(properties, body)
         return self.publish(queues, route_of(exchange, routing_key), wire, header_len, **options)
 
-    def recovered(self, now_ms: int) -> dict[int, int]:
-        """See State."""
-        live = super().recovered(now_ms)
+    def _recovered(self) -> None:
+        """What needs all queues, after a replay."""
         self.reservations.restore()
-        self.find_dying()
-        return live
+        self.dead_letters.find_held(self.queues)
+
+    def _delete_unused(self, queue: Queue) -> None:
+        """Delete a queue that expired or whose last consumer left; a copy of definitions does not see consumers."""
+        if not (self.log.is_copy or self.leaving):
+            self.delete_queue(queue)
 
     # -- what goes along with the verbs
 
@@ -320,8 +359,8 @@ class Broker(Journaled):
     def _add_queue(self, home: Vhost, queue: Queue) -> None:
         self.queues[queue.id] = queue
         home.add_queue(queue)
-        self.retry_soon()
-        self._define_queue(queue)
+        self.dead_letters.retry_soon()
+        self.log.define_queue(queue)
         self._check_strategy(queue)
 
     def _check_strategy(self, queue: Queue) -> None:

@@ -206,7 +206,8 @@ def purge(Queue queue not None, bint everything=False) -> int:
             held.state = 0
         queue.held = None
         queue.ready = None
-    queue.expiries = None
+    if queue.expiries is not None:
+        queue.expiries.heap = []
     if gone:
         queue.engine.journal.purged(queue.id, list(queue.held or ()), places, gone)
     return len(gone)

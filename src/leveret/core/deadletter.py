@@ -26,6 +26,9 @@ DEATHS_BYTES_MAX = 32_768
 DEATH_ROUTING_KEYS_MAX = 32
 
 DEATHS = "x-death"
+ORIGIN = "x-origin-id"  # the id that a dead letter had at first
+RECEIVED = "x-received"  # how often a dead letter was delivered before it died
+RECEIVED_MAX = 1 << 30  # a publisher can write the header too
 FACTS = ("queue", "reason", "exchange")
 OWNED = frozenset({DEATHS, *(f"x-{which}-death-{fact}" for which in ("first", "last") for fact in FACTS)})
 
@@ -82,6 +85,12 @@ def _is_death(death: Any) -> bool:
         and isinstance(death.get("reason"), str)
         and isinstance(death.get("count"), int)
     )
+
+
+def received_before(headers: dict[str, Any]) -> int:
+    """How often a dead letter was delivered before it died."""
+    count = headers.get(RECEIVED, 0)
+    return count if isinstance(count, int) and 0 <= count < RECEIVED_MAX else 0
 
 
 def forms_cycle(properties: Properties, target_queue: str) -> bool:

@@ -11,7 +11,6 @@ from libc.stdint cimport int64_t, uint64_t
 
 from leveret.core.consumer cimport Consumer
 from leveret.core.errors import AccessRefused, TooMany
-from leveret.core.expiry cimport set_timer
 from leveret.core.held cimport Held, LEASED
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED, REQUEUED
@@ -63,11 +62,11 @@ def unsubscribe(Queue queue not None, Consumer consumer not None) -> None:
     queue.consumers = [other for other in queue.consumers or [] if other is not consumer]
     queue.use()
     if queue.expires_ms:
-        set_timer(queue, queue.used_ms + queue.expires_ms)
+        queue.wake(queue.used_ms + queue.expires_ms)
     if queue.active is consumer:
         queue.active = queue.consumers[0] if queue.consumers else None
     if queue.auto_delete and not queue.consumers:
-        queue.engine.queue_expired(queue)
+        queue.engine.callbacks.unused(queue)
         return
     if queue.depth:
         queue.signal()

@@ -1,18 +1,25 @@
-from leveret.core.ports import Journal, State
+from collections.abc import Callable
+
+from leveret.core.ports import Journal
 from leveret.core.queue import Queue
 from leveret.core.timers import Timers
 from leveret.core.tracing import Tracer
 
-class Engine(State):
+class QueueCallbacks: ...
+
+class Engine:
+    callbacks: QueueCallbacks
+    name_consumer: Callable[[str, int], None]
     tracer: Tracer | None
     journal: Journal
     timers: Timers
+    tag: int
     now_ms: int
     last_seq: int
     last_lease: int
     dirty: list[Queue]
     consumer_ids: dict[str, int]
-    def __init__(self, journal: Journal) -> None: ...
+    def __init__(self, journal: Journal, tag: int = 0) -> None: ...
     def tick(self, now_ms: int) -> bool: ...
     @property
     def next_deadline_ms(self) -> int | None: ...
@@ -21,4 +28,3 @@ class Engine(State):
     def take_released(self) -> list[bytes]: ...
     def take_dirty(self) -> list[Queue]: ...
     def consumer_number(self, name: str) -> int: ...
-    def define_consumer(self, name: str, number: int) -> None: ...

@@ -1,21 +1,42 @@
-"""What all queues of a broker share: numbers, time, the time index and the journal."""
+"""What all queues of a broker share: sequence numbers, time, the time index and the journal."""
 
-from leveret.core.message cimport BLOB, TRACED
-from leveret.core.ports cimport Entry, message_of, parts_of
-from leveret.core.queue cimport Queue
 from leveret.core.timers cimport Timer
 
 cdef enum:
     BUDGET = 10_000                 # a million messages due at once must not stop everything else
-    OVERHEAD_MAX = 0xFFFF
     CONSUMERS_NAMED_MAX = 65_536    # names are kept for ever, and clients choose them
 
 
-cdef class Engine(State):
-    """The running parts under every verb; leveret.core.broker.Broker adds the verbs."""
+cdef class QueueCallbacks:
+    """What a queue asks of its broker. `callbacks.Callbacks` implements it."""
 
-    def __init__(self, Journal journal not None) -> None:
+    cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1:
+        """Settle a message for this reason, and dead-letter it if the queue asks for that."""
+        raise NotImplementedError
+
+    cdef int overflowed(self, Holder queue, Message message) except -1:
+        """Dead-letter a message that a full queue refused."""
+        raise NotImplementedError
+
+    cdef int push(self, Holder queue) except -1:
+        """Deliver what consumers of a queue can take now: only the rest can be over its limits."""
+        raise NotImplementedError
+
+    cdef int expire(self, Holder queue) except -1:
+        """Remove what has expired in a queue, or the queue itself."""
+        raise NotImplementedError
+
+    cdef int unused(self, Holder queue) except -1:
+        """Delete a queue that expired, or whose last consumer left."""
+        raise NotImplementedError
+
+
+cdef class Engine:
+    """The running parts under every operation of leveret.core.broker.Broker."""
+
+    def __init__(self, Journal journal not None, uint64_t tag=0) -> None:
         self.journal = journal
+        self.tag = tag
         self.timers = Timers()
         self.dirty = []
         self.consumer_ids = {}
@@ -27,73 +48,6 @@ cdef class Engine(State):
         if now_ms > self.now_ms:
             self.now_ms = now_ms
         return self.now_ms
-
-    cdef uint64_t place(self, Message message, list queues) except 0:
-        """Number a message, journal it once, and put it into its queues."""
-        cdef Content content
-        parts_of(message, &content)
-        return self.enter(&content, message, queues)
-
-    cdef uint64_t enter(self, Content* content, Message message, list queues) except 0:
-        """The same for content of which there need not be an object: `message`, or None."""
-        cdef Entry entry
-        cdef Queue queue
-        cdef Py_ssize_t rest
-        if self.tracer is not None and not content.flags & TRACED and self.tracer.chooses(content, self.now_ms):
-            return self.enter_traced(content, message, queues)
-        self.last_seq += 1
-        content.seq = entry.seq = self.last_seq
-        content.enqueued_ms = entry.enqueued_ms = self.now_ms
-        if message is not None:
-            message.seq = content.seq
-            message.enqueued_ms = content.enqueued_ms
-        if len(queues) == 1:
-            queue = <Queue>queues[0]
-            if queue.recorder is not None:
-                queue.record(content)
-                return content.seq
-            content.expiry_ms = queue.expires_at(content.expiry_ms, self.now_ms)
-            self.journal.published(content, message, queue.own_id, &entry.place)
-        else:
-            queues = self.record(content, queues)
-            if not queues:
-                return content.seq
-            self.journal.published(content, message, [(<Queue>each).id for each in queues], &entry.place)
-        if message is not None:
-            message.expiry_ms = content.expiry_ms
-            if message.flags & BLOB:
-                self.keep_blob(message, len(queues))
-        entry.deliveries = 0
-        entry.flags = content.flags
-        rest = entry.place.size - <Py_ssize_t>content.body_len
-        entry.overhead = min(rest, OVERHEAD_MAX) if rest > 0 else 0
-        for queue in queues:
-            entry.expiry_ms = queue.expires_at(content.expiry_ms, self.now_ms)
-            entry.priority = min(content.priority, queue.max_priority)
-            queue.enter(&entry, content.due_ms, content.group)
-        return content.seq
-
-    cdef uint64_t enter_traced(self, Content* content, Message message, list queues) except 0:
-        """The same for one that is traced: it is marked, and the tracer hears of it."""
-        cdef Content marked
-        cdef uint64_t seq
-        if message is None:
-            message = message_of(content)
-        start_ns = self.tracer.mark(message)
-        parts_of(message, &marked)
-        seq = self.enter(&marked, message, queues)
-        self.tracer.tell_published(message, queues, start_ns)
-        return seq
-
-    cdef list record(self, Content* content, list queues):
-        """Give a message to those of its queues that are streams; the others are left."""
-        cdef Queue queue
-        cdef bint mixed = False
-        for queue in queues:
-            if queue.recorder is not None:
-                mixed = True
-                queue.record(content)
-        return [queue for queue in queues if (<Queue>queue).recorder is None] if mixed else queues
 
     cdef int keep_blob(self, Message message, Py_ssize_t places) except -1:
         """Count the queue places whose message has its body in the blob store."""
@@ -114,18 +68,6 @@ cdef class Engine(State):
         """The pointers to blobs that no message names any more since the last call."""
         released, self.released = self.released, []
         return released
-
-    cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1:
-        """A message of a queue is over for this reason: settle it, and dead-letter it if the queue asks for that."""
-        raise NotImplementedError
-
-    cdef int push(self, Holder queue) except -1:
-        """Hand out what consumers of a queue can take now: only the rest of it can be too much."""
-        raise NotImplementedError
-
-    cdef int queue_expired(self, Holder queue) except -1:
-        """A queue was not used for as long as it may be."""
-        raise NotImplementedError
 
     def tick(self, uint64_t now_ms) -> bool:
         """Do what is due at this time; True when there is more of it than one tick does."""
@@ -153,7 +95,7 @@ cdef class Engine(State):
         if dirty:
             self.dirty = []
             for queue in dirty:
-                (<Queue>queue).dirty = False
+                (<Holder>queue).dirty = False
         return dirty
 
     def consumer_number(self, str name) -> int:
@@ -163,9 +105,5 @@ cdef class Engine(State):
             if len(self.consumer_ids) >= CONSUMERS_NAMED_MAX:
                 return 0
             number = self.consumer_ids[name] = len(self.consumer_ids) + 1
-            self.define_consumer(name, number)
+            self.name_consumer(name, number)
         return number
-
-    def define_consumer(self, name: str, number: int) -> None:
-        """Journal the name of a consumer."""
-        raise NotImplementedError

@@ -18,6 +18,7 @@ cdef enum:
     HELD_DEAD_MS = 250_000_000_000_000
 
 cdef class Holder:
+    cdef bint dirty                     # listed in Engine.dirty
     cdef int due(self, Held held, uint64_t now_ms) except -1
 
 cdef class Held(Timer):

@@ -130,50 +130,46 @@ cdef Message message_of(Content* content):
 
 
 cdef class State:
-    """What a journal asks of the core. The core's Broker is one; tests have smaller ones."""
+    """What a journal reads records back into, and compacts. This base keeps nothing; Restorer is that of a broker."""
 
     cdef int replay_publish(
         self, uint32_t queue, Entry* entry, uint64_t due_ms, uint64_t group, bint moved
     ) except -1:
         """A message entered a queue (or, moved, was copied forward to a new place)."""
-        raise NotImplementedError
+        return 0
 
     cdef int replay_settle(self, uint32_t queue, uint64_t seq, uint32_t count) except -1:
         """`count` messages numbered from `seq` left a queue; absent ones are not an error."""
-        raise NotImplementedError
+        return 0
 
     cdef int replay_deliver(self, uint32_t queue, uint64_t seq, uint32_t count, uint32_t deliveries) except -1:
         """`count` messages numbered from `seq` have been delivered so often."""
-        raise NotImplementedError
+        return 0
 
     cdef int replay_return(self, uint32_t queue, uint64_t seq, uint32_t deliveries, uint64_t due_ms) except -1:
         """A message went back to its queue, to appear at `due_ms` (0: at once)."""
-        raise NotImplementedError
+        return 0
 
     def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
         """Messages of a queue numbered below `before` left it, but for `keep`."""
-        raise NotImplementedError
 
     def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
         """A definition was made, changed or removed."""
-        raise NotImplementedError
 
     def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
         """A de-duplication key was taken at `at_ms`."""
-        raise NotImplementedError
 
     def recovered(self, now_ms: int) -> dict[int, int]:
         """Replay is over: settle into shape; give the number of live records by segment."""
-        raise NotImplementedError
+        return {}
 
     def snapshot(self) -> bytes:
         """The whole state, for a checkpoint."""
-        raise NotImplementedError
+        return b""
 
     def restore(self, snapshot: memoryview) -> None:
         """The reverse of snapshot, on an empty state."""
-        raise NotImplementedError
 
     def relocate(self, segment: int, budget_bytes: int) -> bool:
         """Append again what still lives in a segment, about `budget_bytes` of it; True when nothing is left."""
-        raise NotImplementedError
+        return True

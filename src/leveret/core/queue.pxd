@@ -2,21 +2,18 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core.consumer cimport Consumer
 from leveret.core.engine cimport Engine
+from leveret.core.expiries cimport Expiries
 from leveret.core.held cimport Held, Holder
 from leveret.core.histogram cimport Histogram, PriorityCounts
 from leveret.core.ports cimport Content, Entry
 from leveret.core.ready cimport Ready
 from leveret.core.streams cimport Recorder
-from leveret.core.timers cimport Timer
 
 cdef struct Counters:
     uint64_t published, delivered, redelivered, acked, nacked, timed_out
     uint64_t rejected, expired, maxlen, delivery_limit, refused, dropped, moved
     uint64_t pushed, pushed_settled     # of those delivered: to consumers, and to such as need not acknowledge
     uint64_t taken_settled              # and those taken one by one by such
-
-cdef class QueueTimer(Timer):
-    cdef Queue queue
 
 cdef class Queue(Holder):
     cdef readonly Engine engine
@@ -34,13 +31,11 @@ cdef class Queue(Holder):
     cdef list own_id                    # [id]: the journal takes lists
     cdef Ready ready                    # None before there is a message
     cdef dict held                      # seq -> Held: everything that is not in a lane
-    cdef list expiries                  # heap of expiries that are out of order
+    cdef Expiries expiries              # None before something can expire
     cdef public list consumers
     cdef Py_ssize_t turn
     cdef readonly Consumer active       # with single active consumer
     cdef public bint watched            # somebody wants to hear when there is something to take
-    cdef bint dirty
-    cdef QueueTimer timer
     cdef public uint64_t created_ms     # when it was declared; 0: by a version that did not note it
     cdef readonly uint64_t used_ms
     cdef readonly uint32_t leased, scheduled
@@ -63,6 +58,8 @@ cdef class Queue(Holder):
     cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1
     cdef int record(self, Content* content) except -1
     cdef int wait(self, Entry* entry, uint64_t group) except -1
+    cdef int wake(self, uint64_t when_ms) except -1
+    cdef uint8_t expiry_reason(self, Held held) noexcept
     cdef int hold(self, Held held) except -1
     cdef int schedule(self, Held held, uint64_t due_ms) except -1
     cdef Held next(self, uint64_t group=*)

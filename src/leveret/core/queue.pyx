@@ -4,23 +4,16 @@ Everything that a queue has is either in a lane of `ready` or in `held` (schedul
 Time comes from the engine, which every verb advances first.
 """
 
-from leveret.core cimport expiry
 from leveret.core.dedup import Dedup
 from leveret.core.errors import InvalidReceipt, NotSupported
+from leveret.core.expiries cimport new_expiries
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
 from leveret.core.histogram cimport note, note_priority
 from leveret.core.message cimport BLOB, TRACED
-from leveret.core.ports cimport ACKED, DELIVERY_LIMIT, MAXLEN, NACKED, REJECTED, TIMED_OUT
+from leveret.core.ports cimport ACKED, DELIVERY_LIMIT, EXPIRED, MAXLEN, NACKED, REJECTED, RETIRED, TIMED_OUT
 
 cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
 ORDERED = frozenset(("fifo", "fifo-batch"))    # kinds of groups that wait while one of their messages is held
-
-
-cdef class QueueTimer(Timer):
-    """Wakes a queue for the next expiry of its messages or of itself."""
-
-    cdef int fire(self, uint64_t now_ms) except -1:
-        return expiry.timer_fired(self.queue)
 
 
 cdef class Queue(Holder):
@@ -31,16 +24,12 @@ cdef class Queue(Holder):
         bint durable=True, bint auto_delete=False, owner=None,
     ) -> None:
         self.engine = engine
-        self.id = id
-        self.own_id = [id]
-        self.vhost = vhost
-        self.name = name
+        self.id, self.own_id = id, [id]
+        self.vhost, self.name = vhost, name
         encoded = name.encode("utf-8", "surrogateescape")
         self.route = b"\x00" + bytes([len(encoded)]) + encoded
         self.arguments = arguments
-        self.durable = durable
-        self.auto_delete = auto_delete
-        self.owner = owner
+        self.durable, self.auto_delete, self.owner = durable, auto_delete, owner
         self.used_ms = engine.now_ms
         self.apply(policy)
 
@@ -60,8 +49,7 @@ cdef class Queue(Holder):
         bounded = policy.max_length_bytes is not None and policy.queue_type != "stream"
         self.max_bytes = policy.max_length_bytes if bounded else NEVER
         self.max_deliveries = min(policy.max_deliveries or 0, 0xFFFFFFFF)  # no message is delivered more often
-        self.max_priority = policy.max_priority
-        self.consumer_timeout_ms = policy.consumer_timeout_ms or 0
+        self.max_priority, self.consumer_timeout_ms = policy.max_priority, policy.consumer_timeout_ms or 0
         self.single_active, self.is_quorum = policy.single_active_consumer, policy.queue_type == "quorum"
         self.grouped, self.batches = policy.groups != "off", policy.groups == "fifo-batch"
         self.drops_head = policy.overflow == "drop-head" and (self.max_length != NEVER or self.max_bytes != NEVER)
@@ -71,7 +59,7 @@ cdef class Queue(Holder):
         if self.ready is not None:
             self.configure_ready()
         if self.expires_ms:
-            expiry.set_timer(self, self.used_ms + self.expires_ms)
+            self.wake(self.used_ms + self.expires_ms)
 
     def configure_ready(self) -> None:
         """Tell `ready` how to choose."""
@@ -123,8 +111,20 @@ cdef class Queue(Holder):
         if self.ready is None:
             self.configure_ready()
         if entry.expiry_ms:
-            expiry.watch(self, entry, group)
+            self.wake(entry.expiry_ms)
+            self.expiries.watch(entry, group, self.ready, self.held)
         return self.ready.push(entry, group)
+
+    cdef int wake(self, uint64_t when_ms) except -1:
+        """Look at this queue at a time, or earlier."""
+        if self.expiries is None:
+            self.expiries = new_expiries(self, self.engine, self.id)
+        return self.expiries.wake(when_ms)
+
+    cdef uint8_t expiry_reason(self, Held held) noexcept:
+        """Why an expired message goes: past the queue's retention it is dropped, otherwise dead-lettered."""
+        cdef bint over = self.retention_ms != NEVER and held.entry.expiry_ms >= held.entry.enqueued_ms + self.retention_ms
+        return RETIRED if over else EXPIRED
 
     cdef int hold(self, Held held) except -1:
         if self.held is None:
@@ -136,13 +136,13 @@ cdef class Queue(Holder):
         """Drop from the head what is over the length; a queue that rejects instead never drops what it took."""
         cdef Held held
         if self.consumers and self.overflows():
-            self.engine.push(self)
+            self.engine.callbacks.push(self)
         while self.overflows():
             held = self.ready.oldest_of_least(self)
             if held is None:
                 return 0
             self.hold(held)
-            self.engine.dead(self, held, MAXLEN)
+            self.engine.callbacks.dead(self, held, MAXLEN)
         return 0
 
     cdef bint overflows(self) noexcept:
@@ -198,10 +198,10 @@ cdef class Queue(Holder):
                 return None
             if held.entry.expiry_ms and held.entry.expiry_ms <= self.engine.now_ms:
                 self.hold(held)
-                self.engine.dead(self, held, expiry.reason_of(self, held))
+                self.engine.callbacks.dead(self, held, self.expiry_reason(held))
             elif self.max_deliveries and held.entry.deliveries >= self.max_deliveries:
                 self.hold(held)
-                self.engine.dead(self, held, DELIVERY_LIMIT)
+                self.engine.callbacks.dead(self, held, DELIVERY_LIMIT)
             else:
                 return held
 
@@ -320,7 +320,7 @@ cdef class Queue(Holder):
     def reject(self, Held held not None, uint64_t lease) -> None:
         """The consumer will never want this message: dead-letter it."""
         self.leased_as(held, lease)
-        self.engine.dead(self, held, REJECTED)
+        self.engine.callbacks.dead(self, held, REJECTED)
 
     def nack(self, Held held not None, uint64_t lease, uint64_t delay_ms, uint8_t how=NACKED) -> None:
         """The consumer failed: the message comes back after a delay, or is dead-lettered at the limit."""
@@ -397,9 +397,9 @@ cdef class Queue(Holder):
         cdef Engine engine = self.engine
         cdef uint64_t held_ms = min(engine.now_ms - held.delivered_ms, <uint64_t>0xFFFFFFFF)
         if self.max_deliveries and held.entry.deliveries >= self.max_deliveries:
-            return engine.dead(self, held, DELIVERY_LIMIT)
+            return engine.callbacks.dead(self, held, DELIVERY_LIMIT)
         if held.entry.expiry_ms and held.entry.expiry_ms <= max(engine.now_ms, held.entry.enqueued_ms + 1):
-            return engine.dead(self, held, expiry.reason_of(self, held))
+            return engine.callbacks.dead(self, held, self.expiry_reason(held))
         if held.entry.flags & TRACED and engine.tracer is not None:
             engine.tracer.tell_ended(self, held, engine.journal, how, False)
         if held.entry.place.segment:
@@ -423,8 +423,8 @@ cdef class Queue(Holder):
         if self.ready is None:
             self.configure_ready()
         if held.entry.expiry_ms:
-            expiry.note(self, &held.entry, held.group)
-            expiry.set_timer(self, held.entry.expiry_ms)
+            self.wake(held.entry.expiry_ms)
+            self.expiries.note(&held.entry, held.group, self.ready, self.held)
         self.ready.give_back(held)
         if busy:
             self.ready.release(held)
@@ -458,12 +458,12 @@ cdef class Queue(Holder):
     def retire(self) -> None:
         """The queue was deleted: nothing may wake it."""
         self.deleted = True
-        if self.timer is not None and self.timer.slot:
-            self.engine.timers.remove(self.timer)
+        if self.expiries is not None:
+            self.expiries.stop()
         for held in (self.held or {}).values():
             if (<Held>held).slot and (<Held>held).state != GIVEN_BACK:
                 self.engine.timers.remove(<Held>held)
-        self.held = self.ready = self.timer = None
+        self.held = self.ready = self.expiries = None
 
     cpdef use(self):
         """Somebody is interested: an expiring queue lives on."""

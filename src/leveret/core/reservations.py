@@ -98,7 +98,7 @@ class ReaderGroup:
         self.last = 0
         self.lease_ms = LEASE_MS
         self.current: Reservation | None = None
-        self._alarm = Alarm(core.timers, self._expire)
+        self._alarm = Alarm(core.engine.timers, self._expire)
 
     @property
     def reserved(self) -> Reserved:

@@ -1,24 +1,17 @@
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.engine cimport Engine
-from leveret.core.held cimport Held
-from leveret.core.message cimport Message
-from leveret.core.ports cimport Entry, Place
+from leveret.core.placement cimport Placement
+from leveret.core.ports cimport Entry, State
 from leveret.core.queue cimport Queue
 
-cdef class Restorable(Engine):
+cdef class Restorer(State):
+    cdef readonly Engine engine
     cdef readonly dict queues           # id -> Queue
     cdef readonly dict undefined        # id -> Queue whose definition has not been replayed yet
-    cdef dict groups                    # while replaying: (queue, seq) -> group
+    cdef public object definitions      # leveret.core.definition_log.DefinitionLog
+    cdef public object on_recovered     # called when the replay is over
+    cdef Placement places
     cdef object relocation              # what is left to move out of a segment
     cdef Queue queue_of(self, uint32_t id)
-    cdef int restore_held(self, Queue queue, Held held, uint64_t due_ms) except -1
-    cdef int enter_again(self, Queue queue, Held held) except -1
-    cdef Held pick(self, Queue queue, uint64_t seq)
-    cdef bint look_up(self, Queue queue, uint64_t seq, Entry* entry) except -1
-    cdef int put_back(self, Queue queue, Entry* entry, uint64_t ready_ms, uint64_t group) except -1
-    cdef bint rewrite(self, Queue queue, Entry* entry) except -1
-    cdef int settle_down(
-        self, Queue queue, Held held, uint64_t seq, uint8_t priority, uint64_t group, Place* place
-    ) except -1
     cdef int move_together(self, list entries) except -1

@@ -14,14 +14,14 @@ import json
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from leveret.core.engine cimport Engine
 from leveret.core.errors import UnknownFormat
-from leveret.core.expiry cimport remember, set_timer
 from leveret.core.held cimport BACKING_OFF, SCHEDULED, Held, new_held
 from leveret.core.lane cimport Lane
+from leveret.core.placement cimport Placement
 from leveret.core.ports cimport Entry
 from leveret.core.queue cimport Queue
 from leveret.core.ready cimport Fifo, Group
-from leveret.core.restore cimport Restorable
 
 cdef uint32_t VERSION = 1
 
@@ -54,16 +54,16 @@ cdef int add_u32(bytearray out, uint32_t value) except -1:
     return add(out, &value, sizeof(value))
 
 
-def write(Restorable broker not None) -> bytearray:
-    """The state of a broker as bytes."""
+def write(Engine engine not None, dict queues not None, dict defined not None) -> bytearray:
+    """The state of a broker as bytes: its numbers, what is defined, and its queues."""
     cdef bytearray out = bytearray()
-    definitions = json.dumps(broker.definitions(), separators=(",", ":")).encode()
+    definitions = json.dumps(defined, separators=(",", ":")).encode()
     add_u32(out, VERSION)
-    add(out, &broker.last_seq, 8)
-    add(out, &broker.now_ms, 8)
+    add(out, &engine.last_seq, 8)
+    add(out, &engine.now_ms, 8)
     add_u32(out, <uint32_t>len(definitions))
     out += definitions
-    for queue in broker.queues.values():
+    for queue in queues.values():
         if queue.durable and (queue.depth or (<Queue>queue).held or queue.dedup):
             write_queue(<Queue>queue, out)
     add_u32(out, 0)
@@ -87,7 +87,7 @@ cdef int write_queue(Queue queue, bytearray out) except -1:
     add_u32(out, <uint32_t>len(held))
     for each in held:
         write_held(<Held>each, out)
-    expiries = queue.expiries or []
+    expiries = [] if queue.expiries is None else queue.expiries.heap
     add_u32(out, <uint32_t>len(expiries))
     for expiry_ms, seq, priority, group_key in expiries:
         write_expiry(expiry_ms, seq, group_key, priority, out)
@@ -154,8 +154,8 @@ cdef class Cursor:
         return bytes(self.data[self.at - size : self.at])
 
 
-def read(Restorable broker not None, snapshot) -> None:
-    """Fill an empty broker from a snapshot."""
+def read(Placement places not None, dict queues not None, definitions, snapshot) -> None:
+    """Fill an empty broker from a snapshot; `definitions` (a DefinitionLog) makes its queues."""
     cdef Cursor cursor = Cursor(snapshot)
     cdef uint64_t last_seq, now_ms
     cdef uint32_t id, version = cursor.u32()
@@ -163,35 +163,37 @@ def read(Restorable broker not None, snapshot) -> None:
         raise UnknownFormat(f"snapshot version {version}: this Leveret reads version {VERSION}")
     cursor.take(&last_seq, 8)
     cursor.take(&now_ms, 8)
-    broker.restore_numbers(last_seq, now_ms)
-    broker.restore_definitions(json.loads(cursor.chunk(cursor.u32())))
+    places.engine.last_seq = max(places.engine.last_seq, last_seq)
+    places.engine.advance(now_ms)
+    definitions.restore(json.loads(cursor.chunk(cursor.u32())))
     while True:
         id = cursor.u32()
         if id == 0:
             return
-        read_queue(broker, <Queue>broker.queues[id], cursor)
+        read_queue(places, <Queue>queues[id], cursor)
 
 
-cdef int read_queue(Restorable broker, Queue queue, Cursor cursor) except -1:
+cdef int read_queue(Placement places, Queue queue, Cursor cursor) except -1:
     cdef HeldRow row
     cdef ExpiryRow expiry
     cdef KeyRow key
     cdef uint32_t i
     for i in range(cursor.u32()):
-        read_fifo(broker, queue, cursor)
+        read_fifo(places, queue, cursor)
     for i in range(cursor.u32()):
         cursor.take(&row, sizeof(row))
-        read_held(broker, queue, &row)
+        read_held(places, queue, &row)
     for i in range(cursor.u32()):
         cursor.take(&expiry, sizeof(expiry))
-        remember(queue, expiry.expiry_ms, expiry.seq, expiry.priority, expiry.group)
+        queue.wake(expiry.expiry_ms)
+        queue.expiries.remember(expiry.expiry_ms, expiry.seq, expiry.priority, expiry.group)
     for i in range(cursor.u32()):
         cursor.take(&key, sizeof(key))
         queue.remember((<const char*>key.digest)[:16], key.seq, key.at_ms, key.segment)
     return 0
 
 
-cdef int read_fifo(Restorable broker, Queue queue, Cursor cursor) except -1:
+cdef int read_fifo(Placement places, Queue queue, Cursor cursor) except -1:
     cdef uint64_t group, seq = 0
     cdef uint8_t priority
     cdef Fifo fifo
@@ -207,21 +209,21 @@ cdef int read_fifo(Restorable broker, Queue queue, Cursor cursor) except -1:
     queue.ready.bytes += fifo.lane.bytes
     while group and fifo.lane.after(seq, &entry):
         seq = entry.seq
-        broker.groups[queue.id, seq] = group
+        places.groups[queue.id, seq] = group
     if fifo.lane.peek(&entry) and entry.expiry_ms:
-        set_timer(queue, entry.expiry_ms)
+        queue.wake(entry.expiry_ms)
     if group:
         return queue.ready.list_group(<Group>fifo)
     return queue.ready.note(priority)
 
 
-cdef int read_held(Restorable broker, Queue queue, HeldRow* row) except -1:
+cdef int read_held(Placement places, Queue queue, HeldRow* row) except -1:
     cdef Entry entry = row.entry
     cdef Held held = new_held(queue, &entry, row.ready_ms, row.group)
     if row.group:
-        broker.groups[queue.id, row.entry.seq] = row.group
+        places.groups[queue.id, row.entry.seq] = row.group
     if row.state == SCHEDULED:
         return queue.schedule(held, row.when_ms)
     if row.state == BACKING_OFF:
-        return broker.restore_held(queue, held, row.when_ms)
-    return broker.put_back(queue, &held.entry, held.ready_ms, row.group)
+        return places.restore_held(queue, held, row.when_ms)
+    return places.put_back(queue, &held.entry, held.ready_ms, row.group)

@@ -15,7 +15,7 @@ cdef class Author:
 
 
 cdef class Recorder:
-    """Takes the messages of one stream."""
+    """Takes the messages of one stream. This base is a stream without records."""
 
     cdef int record(self, Content* content, uint64_t now_ms) except -1:
         """Append a message, to be committed with whatever else is."""
@@ -24,21 +24,21 @@ cdef class Recorder:
     @property
     def length(self) -> int:
         """Records that can be read."""
-        raise NotImplementedError
+        return 0
 
     @property
     def size_bytes(self) -> int:
         """What they take on the disk."""
-        raise NotImplementedError
+        return 0
 
     @property
     def partitions(self) -> int:
         """How many logs it has."""
-        raise NotImplementedError
+        return 0
 
     def figures(self) -> list[dict[str, int]]:
         """What each partition holds, for operators."""
-        raise NotImplementedError
+        return []
 
     def cursor(self, partition: int, start: object, now_ms: int, wanted=None, bint match_unfiltered=False) -> Cursor:
         """A place to read one partition from; `start` is that of an x-stream-offset argument."""
@@ -50,11 +50,11 @@ cdef class Cursor:
 
     cdef bint find(self, Record* found) except -1:
         """Find the record at this place, to be copied at once; False when there is none yet, or it must be fetched."""
-        raise NotImplementedError
+        return False
 
     cdef int passed(self) except -1:
         """Go to the next one."""
-        raise NotImplementedError
+        return 0
 
     def missing(self) -> object:
         """What fetches the next records, to be called in another thread, and then `fetched`; None: they are here."""

@@ -87,7 +87,7 @@ class Broker:
         wanted = new_arguments(options, raw)
         with self.guard as core:
             known = core.topology.vhost(vhost).queues
-            before = core.last_queue_id
+            before = core.log.last_queue_id
             queues = []
             for name in names:
                 existing = known.get(name)
@@ -99,7 +99,7 @@ class Broker:
                 else:
                     queues.append(existing)
             self._declare_dead_letter(core, vhost, options.get("dead_letter"))
-            frame = self.guard.commit() if core.last_queue_id != before else 0
+            frame = self.guard.commit() if core.log.last_queue_id != before else 0
         self.guard.wait(frame)
         return [Queue(self, queue) for queue in queues]
 
@@ -292,18 +292,17 @@ def open_shard(url: str, number: int, claim: Claim, *, clock: Clock | None = Non
 def _open_stored(place: str, chosen: Options, ticking: Clock, shard: ShardChoice) -> Broker:
     """A broker on a directory or on a shard of a database."""
     lock = threading.Lock()
-    store = open_store(place, chosen, ticking, lock, shard)
-    assert isinstance(store.state, Core), "open_store made the state"
-    guard = Guard(store.state, lock, ticking)
+    core, store = open_store(place, chosen, ticking, lock, shard)
+    guard = Guard(core, lock, ticking)
     if chosen.on_failure == "raise":
         store.commit.on_failure = guard.fail
     with ExitStack() as undo:
         undo.callback(store.abandon)
         blobs = open_blobs(place, chosen, store, shard.number)
         undo.callback(blobs.close)
-        large = LargeBodies(blobs, store, store.state)
+        large = LargeBodies(blobs, store, core)
         guard.attach(store, large)
-        guard.keep_streams(open_streams(store.state, place, chosen, store, large.get, shard.number))
+        guard.keep_streams(open_streams(core, place, chosen, store, large.get, shard.number))
         undo.pop_all()
     store.opened()
     return Broker(guard, chosen, bytes.fromhex(store.meta.receipt_key))

@@ -130,7 +130,7 @@ class Guard:
         try:
             if self._streams is not None and self._streams.dirty:
                 self._commit_streams(self._streams)
-            if core.dirty:
+            if core.engine.dirty:
                 self.dispatch()
             if self._journal is not None and self._journal.unwritten_bytes > self._lazy_bytes:
                 self.kick()
@@ -225,7 +225,7 @@ class Guard:
             self.tracer.durable(frame)
         if self._hears_durable is not None:
             self._hears_durable(frame)  # takes the lock in its own thread, and that tells the readers
-        elif self.core.dirty:
+        elif self.core.engine.dirty:
             with self.lock:
                 self.dispatch()
                 self._ticker.plan(self._plan_lazily())
@@ -302,7 +302,7 @@ class Guard:
         The caller holds the lock.
         """
         problem: Exception | None = None
-        while self.core.dirty and problem is None:
+        while self.core.engine.dirty and problem is None:
             for queue in self.core.take_dirty():
                 try:
                     if queue.consumers:
@@ -327,7 +327,7 @@ class Guard:
         with self.lock:
             deadline_ms = self.core.next_deadline_ms
             next_ms = min(self._plan_lazily(), NEVER_MS if deadline_ms is None else deadline_ms)
-            if self.core.dirty:
+            if self.core.engine.dirty:
                 next_ms = min(next_ms, self.core.now_ms + HOUSEKEEP_MS)  # what could not be read may be there again
             return self.core.now_ms if more else next_ms
 

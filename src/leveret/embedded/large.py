@@ -42,13 +42,13 @@ class LargeBodies:
         live = None
         try:
             if names := self._blobs.names():
-                live = core.count_blobs()
+                live = core.restorer.count_blobs()
                 self._blobs.sweep(names, live, store.confirm_owner)
         except BlobStoreFailed as error:
             # Small messages need no blob store. Orphans are found by the next one who opens this.
             LOG.warning("large bodies not swept", reason=error)
             if live is None:
-                core.count_blobs()
+                core.restorer.count_blobs()
 
     def close(self) -> None:
         """Let go of the blob store."""
@@ -70,13 +70,13 @@ class LargeBodies:
 
     def drop_unused(self, pointer: bytes) -> None:
         """Let go of a blob whose message was refused or was a duplicate. Under the lock."""
-        if pointer not in self._core.blobs:
+        if pointer not in self._core.engine.blobs:
             self._blobs.release(pointer, 0)
 
     def release(self) -> bool:
         """Let go of blobs that no message names any more; False when there is nothing to delete. Under the lock."""
         frame = self._journal.pending if self._journal.dirty else self._journal.pending - 1
-        for pointer in self._core.take_released():
+        for pointer in self._core.engine.take_released():
             self._blobs.release(pointer, frame)
         return self._blobs.has_released
 

@@ -14,7 +14,7 @@ from leveret.core.held cimport LEASED, Held
 from leveret.core.ids cimport id_of
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED
-from leveret.core.publish import ORIGIN
+from leveret.core.deadletter import ORIGIN
 from leveret.embedded.bodies import decode
 
 GROUP = "x-group-id"

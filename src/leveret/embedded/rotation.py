@@ -101,7 +101,7 @@ class Rotation:
         yield
         foreign = self._store.foreign_segments()
         with self._guard.lock:
-            pointers = list(self._guard.core.blobs) if self._guard.large is not None else []
+            pointers = list(self._guard.core.engine.blobs) if self._guard.large is not None else []
         until = foreign[-1] if foreign else 0
         progress.segments, progress.stream_segments = len(foreign), len(streams)
         progress.bodies = len(pointers)
@@ -141,7 +141,7 @@ class Rotation:
     def _reseal(self, pointer: bytes) -> None:
         """Encrypt a large body anew, unless its message was settled meanwhile; only this thread deletes bodies."""
         with self._guard.lock:
-            live = pointer in self._guard.core.blobs
+            live = pointer in self._guard.core.engine.blobs
         if live and self._guard.large is not None:
             self._guard.large.reseal(pointer)
 

@@ -56,18 +56,20 @@ class ShardChoice:
 SINGLE = ShardChoice()
 
 
-def open_store(place: str, options: Options, clock: Clock, lock: threading.Lock, shard: ShardChoice = SINGLE) -> Store:
-    """Recover the broker that a directory or a database holds; `store.state` is its core."""
-    if is_url(place):
-        store: Store = _open_table(place, options, clock, lock, shard)
-    else:
-        store = _open_file(place, options, clock, lock)
-    assert isinstance(store.state, Broker), "a broker is what appends to the journal"
-    store.state.tag = tag_of(store.meta)
-    return store
+def open_store(
+    place: str, options: Options, clock: Clock, lock: threading.Lock, shard: ShardChoice = SINGLE
+) -> tuple[Broker, Store]:
+    """Recover the broker that a directory or a database holds."""
+    core, store = (
+        _open_table(place, options, clock, lock, shard) if is_url(place) else _open_file(place, options, clock, lock)
+    )
+    core.engine.tag = tag_of(store.meta)
+    return core, store
 
 
-def _open_table(url: str, options: Options, clock: Clock, lock: threading.Lock, shard: ShardChoice) -> TableStore:
+def _open_table(
+    url: str, options: Options, clock: Clock, lock: threading.Lock, shard: ShardChoice
+) -> tuple[Broker, Store]:
     """Take over a shard of a store in PostgreSQL."""
     if options.salvage:
         raise InvalidArgument("salvage is for files: PostgreSQL does not tear what it stores; restore a backup of it")
@@ -77,10 +79,10 @@ def _open_table(url: str, options: Options, clock: Clock, lock: threading.Lock, 
         chosen = replace(chosen, archive_dir=os.path.join(chosen.archive_dir, shard_name(shard.number)))
     journal = FileJournal(chosen, clock.now_ms)
     core = Broker(journal)
-    return TableStore(
+    return core, TableStore(
         postgres.PostgresTable(url, shard.number),
         journal,
-        core,
+        core.restorer,
         lock,
         clock.now_ms,
         chosen,
@@ -103,16 +105,16 @@ def names_of(core: Broker, numbers: set[int]) -> dict[int, str]:
     return {number: core.queues[number].name for number in numbers & core.queues.keys()}
 
 
-def _open_file(path: str, options: Options, clock: Clock, lock: threading.Lock) -> FileStore:
+def _open_file(path: str, options: Options, clock: Clock, lock: threading.Lock) -> tuple[Broker, Store]:
     """Recover what a directory holds."""
     chosen = journal_options(options)
     journal = FileJournal(chosen, clock.now_ms)
     core = Broker(journal)
-    core.salvage = options.salvage
+    core.log.salvage = options.salvage
     store = FileStore(
         Disk(path),
         journal,
-        core,
+        core.restorer,
         lock,
         clock.now_ms,
         chosen,
@@ -122,9 +124,9 @@ def _open_file(path: str, options: Options, clock: Clock, lock: threading.Lock) 
     )
     if options.salvage:
         with lock:
-            core.define_recovered()
+            core.log.define_recovered()
             store.commit.kick()
-    return store
+    return core, store
 
 
 def open_streams(

@@ -38,7 +38,7 @@ class Sweep:
     def begin(self) -> None:
         """Note what is there now; what comes later is left alone."""
         with self._guard as core:
-            self._last_seq = core.last_seq
+            self._last_seq = core.engine.last_seq
             self.check(core)
 
     def check(self, core: Core) -> None:

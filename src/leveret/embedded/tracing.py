@@ -22,7 +22,7 @@ def start_tracing(guard: Guard, options: Options) -> None:
     except InvalidArgument:
         guard.close()
         raise
-    guard.tracer = core.tracer = BrokerTracer(
+    guard.tracer = core.engine.tracer = BrokerTracer(
         guard.clock,
         Spans(sender, options.tracing_spans_max),
         core.tag,

@@ -301,9 +301,6 @@ cdef class Mentions(State):
         """A purge names one queue."""
         self.queues.add(queue)
 
-    def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
-        """Definitions speak for themselves."""
-
     def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
         """A key belongs to one queue."""
         self.queues.add(queue)

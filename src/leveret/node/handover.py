@@ -19,7 +19,7 @@ KEY = {"name": "transient"}
 
 def pack(core: Broker) -> None:
     """Journal what is in memory only, the oldest first; the last act of an owner, under the lock."""
-    core.relocate(0, KEPT_BYTES_MAX)
+    core.restorer.relocate(0, KEPT_BYTES_MAX)
     if any(queue.durable and transient(queue) for queue in core.queues.values()):
         core.define(Kind.HANDOVER, {**KEY, "planned": True})
 

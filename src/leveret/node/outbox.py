@@ -59,7 +59,7 @@ class Outbox:
         self._bags: dict[str, Mailbag] = {}
         self._dropped = 0
         self.definitions = office.definitions
-        core.outbox = self._keep
+        core.dead_letters.outbox = self._keep
         core.away = self._forward
 
     def start(self, hub: Hub) -> None:

@@ -55,7 +55,7 @@ class Unclaimed:
         self._awaited: dict[Queue, int] = {}  # until when its only consumer is waited for; in that order
         self.given_up: Callable[[Queue], None] = lambda queue: None
         """Told of a queue whose only consumer was waited for, and has not come."""
-        self._alarm = Alarm(core.timers, self._give_up)
+        self._alarm = Alarm(core.engine.timers, self._give_up)
         core.kept = self.give
 
     # Under the lock of the shard

@@ -106,7 +106,7 @@ cdef class Packed:
             row += 1
         return row
 
-    def publish(self, Publisher core not None, Queue queue not None, Py_ssize_t first, Py_ssize_t end) -> None:
+    def publish(self, Publisher publisher not None, Queue queue not None, Py_ssize_t first, Py_ssize_t end) -> None:
         """Put rows into a queue that takes everything as it is; refuses all of them when the disk is full."""
         cdef Content content
         cdef list queues = [queue]
@@ -114,7 +114,7 @@ cdef class Packed:
         cdef Py_ssize_t row
         assert 0 <= first <= end <= self.bodies.rows, "rows of this piece"
         content.flags = PERSISTENT if queue.durable else 0
-        core.check_room(queues, content.flags)
+        publisher.check_room(queues, content.flags)
         content.route = <const uint8_t*>PyBytes_AS_STRING(queue.route)
         content.route_len = <uint32_t>PyBytes_GET_SIZE(queue.route)
         content.group = self.group
@@ -124,8 +124,8 @@ cdef class Packed:
             if content.body == NULL:
                 content.body = self.bodies.texts
             self.write_header(&content, row)
-            self.set_times(&content, row, core.now_ms)
-            core.enter(&content, None, queues)
+            self.set_times(&content, row, publisher.engine.now_ms)
+            publisher.enter(&content, None, queues)
 
     cdef int write_header(self, Content* content, Py_ssize_t row) except -1:
         """Write the content header of a row."""

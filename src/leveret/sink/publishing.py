@@ -102,7 +102,7 @@ def publish(
     author.producer, author.sequence = producer, first
     try:
         if isinstance(rows, Stretch) and (queue := _taker(core, vhost, rows)) is not None:
-            rows.publish(core, queue)
+            rows.publish(core.publisher, queue)
             return Taken(len(rows), 0)
         for run in _runs(rows):
             left = len(run)

@@ -93,9 +93,9 @@ class Stretch:
             yield Stretch(self.rows, self.packed, self.destination, self.common, first, end)
             first = end
 
-    def publish(self, core: Publisher, queue: Queue) -> None:
+    def publish(self, publisher: Publisher, queue: Queue) -> None:
         """Put all of them into a queue that takes everything as it is."""
-        self.packed.publish(core, queue, self.first, self.end)
+        self.packed.publish(publisher, queue, self.first, self.end)
 
 
 class Rows:

@@ -86,7 +86,7 @@ class ShardHost:
     def opened(self, table: SimTable, journal: FileJournal, claim: Claim) -> TableStore:
         """Take the shard over and recover it."""
         return TableStore(
-            table, journal, self.broker, nullcontext(), self._clock, OPTIONS, claim=claim, threaded=False,
+            table, journal, self.broker.restorer, nullcontext(), self._clock, OPTIONS, claim=claim, threaded=False,
             on_failure=lambda error: None, pause=lambda pause_s: self.process.sleep(pause_s * 1000),
         )  # fmt: skip
 

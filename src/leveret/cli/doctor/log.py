@@ -95,8 +95,8 @@ def log_facts(disk: LookedAt, options: JournalOptions) -> LogFacts:
     reader = SegmentReader(disk, options.keys)
     try:
         _find_checkpoint(disk, options, facts)
-        found = Recovery(disk, core, options.keys, read_meta(disk).oldest).run()
-        live = core.recovered(_now_ms())
+        found = Recovery(disk, core.restorer, options.keys, read_meta(disk).oldest).run()
+        live = core.restorer.recovered(_now_ms())
         segment, offset, seq = found.position
         journal.begin(seq + 1, segment, offset, reader, live, found.placed)
         facts.entries, facts.torn_bytes = found.entries, found.torn_bytes
@@ -168,7 +168,7 @@ def _count(facts: LogFacts, core: Broker, live: dict[int, int], placed: dict[int
 def _find_blobs(facts: LogFacts, core: Broker, directory: Path) -> None:
     """Large bodies: which are there, which no message names, and which are named and not there."""
     found = {path.name: path.stat().st_size for path in directory.glob("*") if KEY.fullmatch(path.name)}
-    named = {parse_pointer(pointer).key for pointer in core.count_blobs()}
+    named = {parse_pointer(pointer).key for pointer in core.restorer.count_blobs()}
     facts.blobs = len(found)
     orphans = found.keys() - named
     facts.orphans, facts.orphan_bytes = len(orphans), sum(found[name] for name in orphans)

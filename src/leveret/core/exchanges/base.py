@@ -91,8 +91,8 @@ class Exchange:
         return binding
 
     def matches(self, routing_key: str, headers: Arguments | None = None, properties: object = None) -> Iterable[Any]:
-        """The destinations of a message in binding order; one may come more than once."""
-        raise NotImplementedError
+        """The destinations of a message in binding order; one may come more than once. This base has none."""
+        return ()
 
     def check_binding(self, destination: Any, key: str, arguments: Arguments) -> None:
         """Refuse a binding that this type cannot read."""

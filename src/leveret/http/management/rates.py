@@ -105,7 +105,7 @@ class Rates:
         self.churned = Series()
         self._totals = [0] * len(STATS)
         with guard as core:
-            self._first_queue, self._first_count = core.last_queue_id, len(core.queues)
+            self._first_queue, self._first_count = core.log.last_queue_id, len(core.queues)
 
     async def run(self) -> None:
         """Look every few seconds, until it is cancelled."""
@@ -165,7 +165,7 @@ class Rates:
 
     def churn(self, core: Broker) -> dict[str, int]:
         """What has come and gone."""
-        created = core.last_queue_id - self._first_queue
+        created = core.log.last_queue_id - self._first_queue
         deleted = max(0, self._first_count + created - len(core.queues))
         queues = {"queue_declared": created, "queue_created": created, "queue_deleted": deleted}
         return {**self._churn(), **queues}

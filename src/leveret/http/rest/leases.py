@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 from leveret.core.browse import read
+from leveret.core.deadletter import ORIGIN
 from leveret.core.errors import InvalidReceipt, LeveretError
 from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.names import consumer_name
-from leveret.core.publish import ORIGIN
 from leveret.embedded.declare import OPTIONS
 from leveret.embedded.message import Message, any_stored
 from leveret.embedded.queue import SETTLE, Queue

@@ -19,12 +19,11 @@ from hashlib import md5
 from struct import pack
 from typing import Any, NamedTuple
 
-from leveret.core.deadletter import OWNED
+from leveret.core.deadletter import ORIGIN, OWNED, RECEIVED
 from leveret.core.errors import LeveretError
 from leveret.core.jsonable import encode as jsonable
 from leveret.core.jsonable import plain
 from leveret.core.properties import Properties
-from leveret.core.publish import ORIGIN, RECEIVED
 from leveret.core.tables import KEY_BYTES_MAX
 from leveret.embedded.bodies import TEXT_TYPE
 from leveret.embedded.message import DEDUP, GROUP

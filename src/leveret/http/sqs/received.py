@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leveret.core.deadletter import received_before
 from leveret.core.properties import Properties
-from leveret.core.publish import received_before
 from leveret.embedded.message import Message
 from leveret.http.sqs import message_attributes
 from leveret.http.sqs.drafts import FLAGS_AT, PLAIN_SENDERS

@@ -42,7 +42,7 @@ cdef uint64_t NO_LIMIT = 0xFFFFFFFFFFFFFFFF
 
 
 cdef class Conduit:
-    """What the compiled part of a Backend knows: the frames of one connection to one shard."""
+    """The compiled part of a Backend, which has `on_frame(kind, number, payload)` for frames that are no such message."""
 
     def __init__(self, Session connection not None) -> None:
         self.connection = connection
@@ -143,10 +143,6 @@ cdef class Conduit:
             (<Relay?>channel).deliver(<Strand?>branch, method, &header, &body)
         return True
 
-    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
-        """A frame came that is not part of such a message."""
-        raise NotImplementedError
-
 
 cdef class Strand:
     """What the compiled part of a Branch knows: one channel in one shard."""
@@ -178,7 +174,7 @@ cdef class FrontRoute(Route):
 
 
 cdef class Relay(Traffic):
-    """What the compiled part of a FrontChannel knows."""
+    """The compiled part of a FrontChannel, which has `branch_in(home)`, this channel in a shard, and `trace_wire`."""
 
     def __cinit__(self):
         self.tags = Tags()
@@ -300,14 +296,6 @@ cdef class Relay(Traffic):
         if not no_ack:
             self.tags.push(self.last_tag, inner, branch, "", name)
         return self.last_tag
-
-    def trace_wire(self, queue: str, redelivered: bool, route: bytes, content: bytes, header_len: int) -> None:
-        """Copy a delivery of a shard to the firehose."""
-        raise NotImplementedError
-
-    def branch_in(self, home: str) -> Strand:
-        """This channel in a shard."""
-        raise NotImplementedError
 
 
 cdef void put_method(uint8_t* data, uint32_t method) noexcept:

@@ -1,6 +1,7 @@
 """The definitions of a broker in its journal: written when something changes, played again when it is opened."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from leveret.core.arguments import usable
@@ -8,27 +9,29 @@ from leveret.core.catalog import REMOVED, Catalog, Kind, dumps, key_of
 from leveret.core.declared import Kinds
 from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
 from leveret.core.jsonable import restored
-from leveret.core.ports import Journal
-from leveret.core.publish import Publisher
 from leveret.core.queue import Queue
-from leveret.core.restore import waiting_numbers
+from leveret.core.restore import Restorer, waiting_numbers
 from leveret.core.topology import Topology, Vhost, VhostDetails
 
 RECOVERED = "leveret.recovered."  # and the number of a queue whose name was lost
 RECOVERED_ARGUMENTS = {"x-max-priority": 255}  # its messages keep the priorities that they had
 
 
-class Journaled(Publisher):
-    """What is defined, and the journal that knows it too."""
+class DefinitionLog:
+    """Definitions, here and in the journal; `policy_applied` is called with each queue whose policy changed."""
 
-    def __init__(self, journal: Journal, tag: int = 0) -> None:
+    def __init__(self, restorer: Restorer, topology: Topology, policy_applied: Callable[[Queue], None]) -> None:
         """Start empty; a durable journal replays into it."""
-        super().__init__(journal, tag)
-        self.topology = Topology()
+        self._engine = restorer.engine
+        self._journal = restorer.engine.journal
+        self._restorer = restorer
+        self._queues = restorer.queues
+        self._policy_applied = policy_applied
+        self.topology = topology
         self.catalog = Catalog()
         self.kinds = Kinds()
         self.last_queue_id = 0
-        self.is_copy = False  # of the definitions of others: also what does not last is journaled, and nothing expires
+        self.is_copy = False  # of other brokers' definitions: also transient ones are journaled, and nothing expires
         self.salvage = False  # whether queues that lost their definition are kept under another name
 
     # -- writing
@@ -36,23 +39,24 @@ class Journaled(Publisher):
     def define(self, kind: Kind, definition: dict[str, Any]) -> None:
         """Journal a definition, new or in place of the one with the same key."""
         payload = dumps(definition)
-        self.catalog.put(kind, key_of(kind, definition), self.journal.defined(kind, payload), payload)
+        self.catalog.put(kind, key_of(kind, definition), self._journal.defined(kind, payload), payload)
 
     def undefine(self, kind: Kind, definition: dict[str, Any]) -> None:
         """Journal that a definition is gone, if it was journaled; its key is enough."""
         if self.catalog.drop(kind, key_of(kind, definition)):
-            self.journal.defined(kind | REMOVED, dumps(definition))
+            self._journal.defined(kind | REMOVED, dumps(definition))
 
     def define_consumer(self, name: str, number: int) -> None:
         """Journal the name of a consumer, so that the log can be read without the broker."""
         self.define(Kind.CONSUMER, {"name": name, "number": number})
 
-    def _define_queue(self, queue: Queue) -> None:
+    def define_queue(self, queue: Queue) -> None:
+        """Journal the definition of a queue that outlives a restart."""
         if queue.durable or self.is_copy:
-            queue.segment = self.journal.defined(Kind.QUEUE, dumps(self._describe(queue)))
+            queue.segment = self._journal.defined(Kind.QUEUE, dumps(self.describe(queue)))
 
-    def _describe(self, queue: Queue) -> dict[str, Any]:
-        """The definition of a queue, fit for JSON."""
+    def describe(self, queue: Queue) -> dict[str, Any]:
+        """The definition of a queue, fit for JSON; in a copy the owner of an exclusive queue is a text."""
         definition: dict[str, Any] = {"id": queue.id, "vhost": queue.vhost, "name": queue.name}
         if queue.created_ms:
             definition["created_ms"] = queue.created_ms
@@ -62,12 +66,16 @@ class Journaled(Publisher):
             definition["auto_delete"] = True
         if queue.paused:
             definition["paused"] = True
+        if self.is_copy and not queue.durable:
+            definition["durable"] = False
+        if self.is_copy and queue.owner is not None:
+            definition["owner"] = queue.owner
         return definition
 
     # -- coming back
 
-    def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
-        """See State."""
+    def replay(self, what: int, payload: bytes, segment: int) -> None:
+        """Apply a definition that the journal has."""
         kind = what & ~REMOVED
         definition = json.loads(payload)
         if kind == Kind.QUEUE and what & REMOVED:
@@ -88,7 +96,7 @@ class Journaled(Publisher):
         elif kind == Kind.POLICY:
             home = self.topology.add_vhost(definition["vhost"])
             restore_policy(home, definition)
-            self._apply_policies(home)
+            self.apply_policies(home)
 
     def _replay_removal(self, kind: int, definition: dict[str, Any]) -> None:
         """The reverse of _replay_setting."""
@@ -97,12 +105,12 @@ class Journaled(Publisher):
         elif kind == Kind.POLICY:
             home = self.topology.add_vhost(definition["vhost"])
             home.delete_policy(definition["name"], definition["operator"])
-            self._apply_policies(home)
+            self.apply_policies(home)
 
     def _restore_absence(self, number: int) -> None:
         """A queue was deleted."""
-        self.undefined.pop(number, None)
-        gone = self.queues.pop(number, None)
+        self._restorer.undefined.pop(number, None)
+        gone = self._queues.pop(number, None)
         if gone is not None:
             self.topology.vhost(gone.vhost).remove_queue(gone)
             gone.retire()
@@ -113,15 +121,15 @@ class Journaled(Publisher):
         arguments = definition.get("arguments")
         kind = self.kinds.of(usable(restored(arguments)) if arguments else None, name, vhost)
         home = self.topology.add_vhost(vhost)
-        queue = self.queues.get(number) or self.undefined.pop(number, None)
+        queue = self._queues.get(number) or self._restorer.undefined.pop(number, None)
         if queue is None or not queue.name:
             policy = kind.policy_in(home, name)
             auto_delete = definition.get("auto_delete", False)
             if queue is None:
-                queue = Queue(self, number, vhost, name, policy, kind.arguments, auto_delete=auto_delete)
+                queue = Queue(self._engine, number, vhost, name, policy, kind.arguments, auto_delete=auto_delete)
             else:
                 # Its messages may be older than the policies, but never older than the arguments.
-                self.adopt(queue, vhost, name, kind.policy, kind.arguments, auto_delete)
+                self._restorer.adopt(queue, vhost, name, kind.policy, kind.arguments, auto_delete)
                 queue.apply(policy)
             home.add_queue(queue)
         elif queue.arguments != kind.arguments:
@@ -129,28 +137,27 @@ class Journaled(Publisher):
         queue.segment = segment
         queue.created_ms = definition.get("created_ms", 0)
         queue.pause(definition.get("paused", False))
-        self.queues[number] = queue
+        self._queues[number] = queue
         self.last_queue_id = max(self.last_queue_id, number)
 
-    def recovered(self, now_ms: int) -> dict[int, int]:
-        """See State."""
+    def recovered(self, now_ms: int) -> None:
+        """Replay is over: make exchanges and bindings, which need the queues."""
         for definition in self.catalog.of(Kind.EXCHANGE):
             restore_exchange(self.topology.vhost(definition["vhost"]), definition)
         for definition in self.catalog.of(Kind.BINDING):
             restore_binding(self.topology.vhost(definition["vhost"]), definition)
         for definition in self.catalog.of(Kind.NUMBERS):
-            self.restore_numbers(definition["last_seq"], now_ms)
+            self._restorer.restore_numbers(definition["last_seq"], now_ms)
             self.last_queue_id = max(self.last_queue_id, definition["last_queue_id"])
         for definition in self.catalog.of(Kind.CONSUMER):
-            self.consumer_ids[definition["name"]] = definition["number"]
+            self._engine.consumer_ids[definition["name"]] = definition["number"]
         if self.salvage:
             self._name_undefined()
-        return super().recovered(now_ms)
 
     def _name_undefined(self) -> None:
         """Keep messages of queues whose definition was damaged; the operator moves them to where they belong."""
-        for number in sorted(self.undefined):
-            if waiting_numbers(self.undefined[number]):
+        for number in sorted(self._restorer.undefined):
+            if waiting_numbers(self._restorer.undefined[number]):
                 name = f"{RECOVERED}{number}"
                 self._restore_queue({"id": number, "vhost": "/", "name": name, "arguments": RECOVERED_ARGUMENTS}, 0)
             else:
@@ -158,17 +165,17 @@ class Journaled(Publisher):
 
     def define_recovered(self) -> None:
         """Journal the queues that were named just now."""
-        for queue in self.queues.values():
+        for queue in self._queues.values():
             if queue.segment == 0 and queue.name.startswith(RECOVERED):
-                self._define_queue(queue)
+                self.define_queue(queue)
 
-    def definitions(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything that is defined, for a snapshot."""
-        queues = [[queue.segment, self._describe(queue)] for queue in self.queues.values() if queue.durable]
+        queues = [[queue.segment, self.describe(queue)] for queue in self._queues.values() if queue.durable]
         return {"queues": queues, "catalog": self.catalog.to_rows(), "last_queue_id": self.last_queue_id}
 
-    def restore_definitions(self, stored: dict[str, Any]) -> None:
-        """The reverse of definitions."""
+    def restore(self, stored: dict[str, Any]) -> None:
+        """The reverse of to_dict."""
         self.catalog.from_rows(stored["catalog"])
         for kind in (Kind.VHOST, Kind.POLICY):
             for definition in self.catalog.of(kind):
@@ -177,29 +184,27 @@ class Journaled(Publisher):
             self._restore_queue(definition, segment)
         self.last_queue_id = max(self.last_queue_id, stored["last_queue_id"])
 
-    def relocate_definitions(self, segment: int) -> None:
+    def relocate(self, segment: int) -> None:
         """Journal again what is defined, and which keys are remembered, in a segment that is about to go."""
-        self.define(Kind.NUMBERS, {"last_seq": self.last_seq, "last_queue_id": self.last_queue_id})
+        self.define(Kind.NUMBERS, {"last_seq": self._engine.last_seq, "last_queue_id": self.last_queue_id})
         for kind, key, payload in self.catalog.in_segment(segment):
-            self.catalog.put(kind, key, self.journal.defined(kind, payload), payload)
-        for queue in self.queues.values():
+            self.catalog.put(kind, key, self._journal.defined(kind, payload), payload)
+        for queue in self._queues.values():
             if queue.segment == segment:
-                self._define_queue(queue)
+                self.define_queue(queue)
             if queue.dedup:
                 self._relocate_keys(queue, segment)
 
     def _relocate_keys(self, queue: Queue, segment: int) -> None:
-        queue.dedup.forget(self.now_ms - queue.policy.dedup_window_ms)
+        queue.dedup.forget(self._engine.now_ms - queue.policy.dedup_window_ms)
         for key, seq, at_ms, place in list(queue.dedup.rows()):
             if place == segment:
-                queue.dedup.replace(key, seq, at_ms, self.journal.deduplicated(queue.id, key, seq, at_ms))
+                queue.dedup.replace(key, seq, at_ms, self._journal.deduplicated(queue.id, key, seq, at_ms))
 
-    def _check_strategy(self, queue: Queue) -> None:
-        """See Broker."""
-
-    def _apply_policies(self, home: Vhost) -> None:
+    def apply_policies(self, home: Vhost) -> None:
+        """Give every queue of a virtual host the settings that it has by now."""
         for queue in home.queues.values():
             policy = self.kinds.of(queue.arguments, queue.name, home.name).policy_in(home, queue.name)
             if policy is not queue.policy:
                 queue.apply(policy)
-                self._check_strategy(queue)
+                self._policy_applied(queue)

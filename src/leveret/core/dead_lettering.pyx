@@ -1,0 +1,247 @@
+"""Dead-lettering: a message that a queue rejects, expires or drops is published again to the queue's dead-letter exchange.
+
+With the strategy at-least-once, a dead letter that not all of its targets have stays in its queue, where no consumer
+gets it, and is published again later.
+"""
+
+from collections import deque
+from itertools import islice
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from leveret.core import deadletter
+from leveret.core.errors import InvalidArgument, TooMany
+from leveret.core.held cimport BACKING_OFF, DONE, HELD_DEAD_MS, SCHEDULED, Held
+from leveret.core.ids import format_id
+from leveret.core.message cimport BLOB, PERSISTENT, new_message
+from leveret.core.ports cimport DELAYED, DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED, RETIRED
+from leveret.core.properties import content as make_content_of
+from leveret.core.publish import group_of, route_of
+from leveret.core.publish cimport too_large
+from leveret.core.timers import Alarm
+
+REASONS = {REJECTED: "rejected", EXPIRED: "expired", MAXLEN: "maxlen", DELIVERY_LIMIT: "delivery_limit"}
+RETRY_MS = 180_000          # until a held dead letter is tried again, as in RabbitMQ
+RETRY_SOON_MS = 1_000       # after a change of definitions, of which many may come together
+RETRIES_MAX = 1_000         # at a time
+
+
+cdef class DeadLetters:
+    """Publishes dead letters."""
+
+    def __init__(self, Publisher publisher not None, topology) -> None:
+        self.publisher = publisher
+        self.engine = publisher.engine
+        self.topology = topology
+        self.pending = deque()
+        self.held = {}
+        self.alarm = Alarm(self.engine.timers, self.retry)
+
+    cdef int dead(self, Queue queue, Held held, uint8_t reason) except -1:
+        """Settle a message, and publish it again: both are in one commit batch, so that neither is without the other."""
+        count_death(queue, reason)
+        if reason == RETIRED or queue.policy.dead_letter_exchange is None:
+            return queue.settle(held, reason)
+        self.pending.append((queue, held, None, reason))
+        return self.publish_pending()
+
+    cdef int overflowed(self, Queue queue, Message message) except -1:
+        """Publish again what a full queue refused."""
+        queue.counters.maxlen += 1
+        self.pending.append((queue, None, message, MAXLEN))
+        return self.publish_pending()
+
+    cdef int publish_pending(self) except -1:
+        """Dead-letter what has died, and what dies of that: one after the other, since a chain of full queues is long."""
+        cdef Held held
+        if self.is_publishing:
+            return 0
+        self.is_publishing = True
+        try:
+            while self.pending:
+                queue, held, message, reason = self.pending.popleft()
+                if held is None:
+                    self.dead_letter(queue, message, reason)
+                elif held.state != DONE and not (held in self.held and (<Queue>queue).deleted):
+                    message = held.content if held.content is not None else self.engine.journal.read(&held.entry)
+                    reached = self.held.get(held, set())
+                    if not self.dead_letter(queue, message, reason, held.entry.deliveries, reached):
+                        self.hold(queue, held, reason)
+                        self.held[held] = reached
+                        continue
+                    if self.held.pop(held, None) is not None:
+                        (<Queue>queue).dlx -= 1
+                        (<Queue>queue).dlx_bytes -= held_bytes(held)
+                    (<Queue>queue).settle(held, reason)
+        finally:
+            self.is_publishing = False
+        return 0
+
+    cdef int hold(self, Queue queue, Held held, uint8_t reason) except -1:
+        """Keep a dead letter in its queue, where no consumer gets it, until all of its targets have it."""
+        cdef uint64_t held_ms = min(self.engine.now_ms - min(self.engine.now_ms, held.delivered_ms), <uint64_t>0xFFFFFFFF)
+        cdef bint busy = held.group != 0 and held.state != SCHEDULED
+        if held in self.held:
+            return 0
+        if held.entry.place.segment:
+            self.engine.journal.returned(
+                queue.id, &held.entry, DELAYED, HELD_DEAD_MS + reason, <uint32_t>held_ms, queue.consumer_id(held.consumer)
+            )
+        queue.end_lease(held)
+        if busy:
+            queue.ready.release(held)
+            queue.signal()
+        held.group = held.lease = 0
+        held.consumer = None
+        held.state = BACKING_OFF
+        held.when_ms = HELD_DEAD_MS + reason
+        self.note_held(held)
+        return 0
+
+    def note_held(self, Held held not None) -> None:
+        """Try a held dead letter again later."""
+        cdef Queue queue = <Queue>held.queue
+        queue.dlx += 1
+        queue.dlx_bytes += held_bytes(held)
+        self.held[held] = set()
+        if len(self.held) == 1:
+            self.alarm.set(self.engine.now_ms + RETRY_MS)
+
+    def find_held(self, dict queues not None) -> None:
+        """Find the dead letters that are held, after a restart, and try them soon."""
+        cdef Queue queue
+        cdef Held held
+        for queue in queues.values():
+            for held in list((queue.held or {}).values()) if queue.is_quorum else ():
+                if held.state == BACKING_OFF and held.when_ms >= HELD_DEAD_MS:
+                    self.note_held(held)
+        self.retry_soon()
+
+    def retry_soon(self) -> None:
+        """Definitions changed: held dead letters may have a route now."""
+        if self.held and self.alarm.when_ms > self.engine.now_ms + RETRY_SOON_MS:
+            self.alarm.set(self.engine.now_ms + RETRY_SOON_MS)
+
+    def retry(self, uint64_t now_ms) -> None:
+        """Try held dead letters again, some at a time, the one that was tried last comes last."""
+        cdef Held held
+        cdef set reached
+        self.untried = self.untried or len(self.held)
+        tried = list(islice(self.held, min(self.untried, RETRIES_MAX)))
+        self.untried -= len(tried)
+        self.engine.budget -= <int>len(tried)
+        if self.held:
+            self.alarm.set(now_ms if self.untried else now_ms + RETRY_MS)
+        for held in tried:
+            reached = self.held.pop(held)
+            if held.state == BACKING_OFF and not (<Queue>held.queue).deleted:
+                self.held[held] = reached
+                self.pending.append((held.queue, held, None, <uint8_t>(held.when_ms - HELD_DEAD_MS)))
+        self.publish_pending()
+
+    def dead_letter(
+        self, Queue queue not None, Message message not None, uint8_t reason, uint32_t deliveries=0, set reached=None,
+    ) -> bool:
+        """Publish a message again where its queue sends its dead; False: it is to be held until all targets take it.
+
+        `reached` has the ids of the targets that took it before, and gets those that take it now.
+        """
+        cdef bint is_held = queue.is_quorum and queue.policy.holds_dead_letters
+        cdef bint complete = True, found = False
+        vhost = self.topology.vhost(queue.vhost)
+        exchange = vhost.exchanges.get(queue.policy.dead_letter_exchange)
+        if exchange is None:
+            return not is_held
+        properties = message.properties
+        new_key = queue.policy.dead_letter_routing_key
+        known, every = routing_keys(properties, message.routing_key)
+        buried = deadletter.bury(
+            properties, queue=queue.name, reason=REASONS[reason], exchange=message.exchange, routing_keys=known,
+            now_ms=self.engine.now_ms, keep_cc=new_key is None,
+        )
+        if message.seq:
+            buried.headers.setdefault(deadletter.ORIGIN, format_id(self.engine.tag, message.seq))
+        if deliveries:
+            buried.headers[deadletter.RECEIVED] = deadletter.received_before(buried.headers) + deliveries
+        key = message.routing_key if new_key is None else new_key
+        keys = every if new_key is None else [key]
+        targets = [
+            target for target in vhost.route(exchange.name, keys, buried.headers)
+            if not deadletter.forms_cycle(buried, target.name)
+        ]
+        copies = [(buried, targets)]
+        if self.outbox is not None:
+            copies += self.outbox(vhost.name, exchange.name, keys, buried, is_held)
+        for carried, queues in copies:
+            if queues:
+                found = True
+                content, header_len = make_content_of(carried, message.body)
+                complete &= self.put(
+                    new_message(
+                        route_of(exchange.name, key), content, header_len,
+                        message.priority if properties.priority is None else properties.priority,
+                        message.flags & (PERSISTENT | BLOB), 0, 0, group_of(buried.headers),
+                    ),
+                    queues, reached,
+                )
+        return not is_held or (found and complete)
+
+    cdef bint put(self, Message message, list targets, set reached) except -1:
+        """Give a dead letter to those that take it and have not `reached` it before; say whether all have it."""
+        cdef Queue target
+        cdef list accepted = []
+        cdef bint complete = True
+        for target in targets:
+            if reached is not None and target.id in reached:
+                continue
+            if target.recorder is not None:
+                taken = self.record(message, target)
+            else:
+                taken = not target.limited or not (too_large(target, message) or self.publisher.refuses(target, message))
+                if taken:
+                    accepted.append(target)
+                complete &= taken
+                continue
+            complete &= taken
+            if taken and reached is not None:
+                reached.add(target.id)
+        if accepted:
+            self.publisher.put(message, accepted)
+            if reached is not None:
+                reached.update([(<Queue>each).id for each in accepted])
+        return complete
+
+    cdef bint record(self, Message message, Queue target) except -1:
+        """Give a dead letter to a stream; what its headers ask for may be something that a stream refuses."""
+        try:
+            self.publisher.place(message, [target])
+        except (InvalidArgument, TooMany):
+            target.counters.refused += 1
+            return False
+        return True
+
+
+def routing_keys(properties, str routing_key) -> tuple[list[str], list[str]]:
+    """The keys that a dead letter tells of, and those that it is routed by; a bad CC header must not stop that."""
+    try:
+        return deadletter.routing_keys_of(properties, routing_key), deadletter.all_keys(properties, routing_key)
+    except InvalidArgument:
+        return [routing_key], [routing_key]
+
+
+cdef inline uint64_t held_bytes(Held held) noexcept:
+    return held.entry.place.size - min(held.entry.place.size, <uint32_t>held.entry.overhead)
+
+
+cdef int count_death(Queue queue, uint8_t reason) except -1:
+    if reason == REJECTED:
+        queue.counters.rejected += 1
+    elif reason == EXPIRED:
+        queue.counters.expired += 1
+    elif reason == MAXLEN:
+        queue.counters.maxlen += 1
+    elif reason == DELIVERY_LIMIT:
+        queue.counters.delivery_limit += 1
+    else:
+        queue.counters.dropped += 1
+    return 0
