@@ -133,7 +133,8 @@ class Client:
         return came
 
     def _read(self) -> None:
-        self.reader.feed(self.connection.take_output())
+        while output := self.connection.take_output():
+            self.reader.feed(output)
         while (frame := self.reader.next_frame()) is not None:
             kind, channel, payload = frame
             if kind == HEARTBEAT:

@@ -11,7 +11,7 @@ from tests.durability.children import say
 put = LargeBodies.put
 
 
-def put_and_die(self: LargeBodies, data: bytes, now_ms: int) -> bytes:
+def put_and_die(self: LargeBodies, data: bytes | memoryview, now_ms: int) -> bytes:
     """Store a body; it is the last act of this process."""
     put(self, data, now_ms)
     say("stored")

@@ -35,7 +35,7 @@ def tried(job: Callable[[], T]) -> T | Exception:
 class BodyStore(Protocol):
     """Where large bodies are, as leveret.embedded.large.LargeBodies has them."""
 
-    def put(self, data: bytes, now_ms: int) -> bytes:
+    def put(self, data: bytes | memoryview, now_ms: int) -> bytes:
         """Store a body durably; give the pointer that is published in its stead. Not under the lock."""
 
     def get(self, pointer: bytes) -> bytes:

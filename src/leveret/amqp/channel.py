@@ -11,7 +11,7 @@ from leveret.amqp import firehose
 from leveret.amqp.bodies import tried
 from leveret.amqp.changes import told_of
 from leveret.amqp.codec import encode
-from leveret.amqp.contents import delivered_content
+from leveret.amqp.contents import delivered_header
 from leveret.amqp.handlers import access, basic, channel, confirm, exchange, queue, tx
 from leveret.amqp.methods import (
     BasicCancel,
@@ -284,12 +284,12 @@ class Channel(Traffic):
         assert self.transaction is not None, "only a transaction puts it off"
         self.transaction.settle(tag, multiple, how)
 
-    def changed_content(self, held: Held, message: Message) -> tuple[bytes, int]:
-        """The content of a message that is not delivered as it lies, and the length of its header."""
+    def changed_content(self, held: Held, message: Message) -> tuple[bytes, bytes]:
+        """Header and body of a message that is not delivered as it lies."""
         bodies = self.hub.bodies
         body = bodies.get(message.body) if bodies is not None and message.flags & BLOB else message.body
         assert body is not None, "what is pushed was fetched before"
-        return delivered_content(held, message, body)
+        return delivered_header(held, message, len(body)), body
 
     def has_body(self, held: Held) -> bool:
         """Whether the body of a message is here, although it is not kept in the log."""

@@ -140,14 +140,12 @@ class Connection(Session):
 
     def take_output(self) -> bytes:
         """What is to be written now."""
-        if self.finished:
-            self.outlet.paused = False  # these are the last words
-        data = self.outlet.take()
+        data = self.outlet.take_all() if self.finished else self.outlet.take()
         if data:
             self.sent_ms = self.hub.core.now_ms
             self.sent_bytes += len(data)
             self.sent_count += 1
-        if self._holds and not self.outlet.paused:
+        if self._holds and not self.outlet.paused and not self.outlet.is_overfull:
             self.let_go(Hold.OUTPUT)
         if self._header_refused:
             self._header_refused = False

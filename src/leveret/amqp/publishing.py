@@ -119,7 +119,8 @@ class Publish:
 
     def store(self) -> bytes:
         """Store the body; give the pointer to it. Not under the lock."""
-        return self._store.put(self.content[self._header_len :], self._now_ms)
+        # Not a slice: copying it would hold the lock of Python for as long, and with it the loop.
+        return self._store.put(memoryview(self.content)[self._header_len :], self._now_ms)
 
     def put_away(self, pointer: bytes) -> None:
         """Go on with a pointer instead of the body."""

@@ -28,8 +28,6 @@ cdef enum:
     SETTLE_BYTES = 13
     MULTIPLE = 1
     REQUEUE = 2             # in basic.nack; in basic.reject it is the only bit
-    # A few bytes ask for a large message: whoever does not read what he asked for must not go on asking.
-    UNREAD_BYTES_MAX = 1_048_576
 
 
 cdef class Session:
@@ -73,7 +71,7 @@ cdef class Session:
         while not (self.waiting or self.finished or self.unreadable):
             if self.has_returned:
                 self.take_up()
-            if self.outlet.buffer.size > UNREAD_BYTES_MAX:
+            if self.outlet.overfull():
                 self.on_output_full()
                 break
             frame = Frame(0, 0, NULL, 0)

@@ -1,6 +1,6 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
-from leveret.amqp.frames cimport Buffer
+from leveret.amqp.gathering cimport Gathering
 from leveret.amqp.outbox cimport Outlet
 from leveret.amqp.unacked cimport Unacked
 from leveret.core.consumer cimport Consumer
@@ -24,13 +24,12 @@ cdef class Route:
     cdef bint quorum                # one of them is: a transient message may need two records, see Publisher.put
     cdef uint64_t stamp             # of the topology and the permissions that it was found by
 
-cdef class Traffic:
+cdef class Traffic(Gathering):
     cdef readonly Outlet outlet
     cdef readonly object core           # leveret.core.broker.Broker
     cdef readonly Publisher publisher
     cdef readonly uint16_t number
     cdef public uint64_t message_bytes_max
-    cdef public uint64_t large_bytes        # bodies of this size are kept outside of the log
     cdef readonly dict routes               # of all channels of the connection: wire -> Route
     cdef readonly dict subscribers          # consumer tag -> Subscriber
     cdef readonly Unacked unacked
@@ -55,15 +54,10 @@ cdef class Traffic:
     cdef const uint8_t* route_at
     cdef uint32_t route_len
     cdef bytes route_kept
-    cdef const uint8_t* header_at
-    cdef uint32_t header_len
-    cdef uint64_t body_len
-    cdef Buffer gathered
 
     cdef int begin(self, const uint8_t* payload, uint32_t size) except -1
     cdef int header(self, const uint8_t* payload, uint32_t size, uint64_t stamp) except -1
     cdef int body(self, const uint8_t* payload, uint32_t size, uint64_t stamp) except -1
-    cdef int gather(self, const uint8_t* data, uint64_t size) except -1
     cdef int keep(self) except -1
     cdef int complete(self, const uint8_t* header, const uint8_t* body, uint64_t stamp) except -1
     cdef int send(self, Route route, const uint8_t* header, const uint8_t* body, Scan* found) except -1

@@ -12,10 +12,9 @@ from bisect import bisect_right
 from random import random
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
-from leveret.amqp.frames cimport BODY, HEADER, METHOD, drop, frame_start, room
+from leveret.amqp.frames cimport BODY, HEADER, METHOD, frame_start, room
 from leveret.core.engine cimport Engine
 from leveret.core.held cimport LEASED, READING
 from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED
@@ -58,7 +57,7 @@ cdef class Route:
             self.quorum = self.quorum or queue.is_quorum
 
 
-cdef class Traffic:
+cdef class Traffic(Gathering):
     """The compiled part of a channel. Its subclass (leveret.amqp.channel.Channel) has these methods:
 
         find_route             Check that the user may publish so, and say where it goes.
@@ -70,7 +69,7 @@ cdef class Traffic:
         get_later              Fetch the body of a message, then do what basic.get asked for.
         fetch_for              Fetch the body of a message, then push to a consumer again.
         fetch_records          Fetch records of a stream from a slow disk, then push them.
-        changed_content        The content of a message that is not delivered as it lies, and the length of its header.
+        changed_content        Header and body of a message that is not delivered as it lies.
     """
 
     def __init__(
@@ -83,9 +82,6 @@ cdef class Traffic:
         self.subscribers = {}
         self.unacked = Unacked()
         self.refused = []
-
-    def __dealloc__(self):
-        free(self.gathered.data)
 
     # Receiving content
 
@@ -138,7 +134,7 @@ cdef class Traffic:
         if self.gathered.size == 0:
             if size == self.body_len:
                 return self.complete(self.header_at, payload, stamp)
-            self.gather(self.header_at, self.header_len)
+            self.gather_header()
         missing = self.header_len + self.body_len - self.gathered.size
         if size > missing:
             raise ProtocolError(
@@ -150,13 +146,7 @@ cdef class Traffic:
         try:
             return self.complete(self.gathered.data, self.gathered.data + self.header_len, stamp)
         finally:
-            drop(&self.gathered, self.gathered.size)
-
-    cdef int gather(self, const uint8_t* data, uint64_t size) except -1:
-        """Copy what does not stay in the buffer of the connection."""
-        if size:
-            memcpy(room(&self.gathered, size), data, size)
-        return 0
+            self.forget()
 
     cdef int keep(self) except -1:
         """The buffer of the connection is about to change: keep what is still needed of it."""
@@ -164,7 +154,7 @@ cdef class Traffic:
             self.route_kept = PyBytes_FromStringAndSize(<const char*>self.route_at, self.route_len)
             self.route_at = <const uint8_t*>PyBytes_AS_STRING(self.route_kept)
         if self.expects == BODY and self.gathered.size == 0:
-            self.gather(self.header_at, self.header_len)
+            self.gather_header()
         return 0
 
     # Publishing
@@ -190,9 +180,12 @@ cdef class Traffic:
             route = self.route(stamp)
             if route.plain and (route.queues or not self.bits & MANDATORY):
                 return self.send(route, header, body, &found)
-        content = PyBytes_FromStringAndSize(NULL, self.header_len + self.body_len)
-        memcpy(PyBytes_AS_STRING(content), header, self.header_len)
-        memcpy(PyBytes_AS_STRING(content) + self.header_len, body, self.body_len)
+        if self.in_whole:
+            content = self.take_whole()
+        else:
+            content = PyBytes_FromStringAndSize(NULL, self.header_len + self.body_len)
+            memcpy(PyBytes_AS_STRING(content), header, self.header_len)
+            memcpy(PyBytes_AS_STRING(content) + self.header_len, body, self.body_len)
         exchange_len = self.route_at[0]
         self.publish_slowly(
             self.route_at[1 : 1 + exchange_len].decode("utf-8", "surrogateescape"),
@@ -432,13 +425,13 @@ cdef class Traffic:
         cdef uint8_t* data
         cdef uint32_t size, i
         cdef uint64_t position, piece
-        cdef bytes content = None
+        cdef bytes header, body = None
         self.redeliveries += is_redelivered(held)
         self.publisher.engine.journal.locate(&held.entry, &record)
         if held.entry.flags & BLOB or (held.entry.deliveries > 1 and (<Queue>held.queue).is_quorum):
-            content, record.header_len = self.changed_content(held, self.publisher.engine.journal.read(&held.entry))
-            record.content = <const uint8_t*>PyBytes_AS_STRING(content)
-            record.content_len = PyBytes_GET_SIZE(content)
+            header, body = self.changed_content(held, self.publisher.engine.journal.read(&held.entry))
+            record.content = <const uint8_t*>PyBytes_AS_STRING(header)
+            record.content_len = record.header_len = <uint32_t>PyBytes_GET_SIZE(header)
         size = prefix_len + record.route_len + (4 if left != NULL else 0)
         data = room(&outlet.buffer, size + FRAME_OVERHEAD)
         frame_start(data, METHOD, self.number, size)
@@ -454,6 +447,8 @@ cdef class Traffic:
             piece = min(record.content_len - position, <uint64_t>(outlet.frame_max - FRAME_OVERHEAD))
             outlet.put(BODY, self.number, record.content + position, piece)
             position += piece
+        if body is not None:
+            outlet.put_body(self.number, body)
         return outlet.changed()
 
 

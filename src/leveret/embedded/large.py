@@ -54,7 +54,7 @@ class LargeBodies:
         """Let go of the blob store."""
         self._blobs.close()
 
-    def put(self, data: bytes, now_ms: int) -> bytes:
+    def put(self, data: bytes | memoryview, now_ms: int) -> bytes:
         """Store a body durably; give the pointer that is published in its stead."""
         if self._journal.full:
             raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
