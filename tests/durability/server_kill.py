@@ -15,6 +15,7 @@ from tests.waiting import PATIENCE_S
 
 PUBLISHERS = 4
 CONFIRMED_MAX = 3_000  # before the next kill
+PRIORITISED = ("priority", "quorum")  # queues that deliver by priority
 POLL_S = 0.005
 # So that segments end, are compacted and go while the server is killed.
 SMALL = ("--segment-bytes", "65536", "--checkpoint-bytes", "262144", "--cache-bytes", "65536")
@@ -105,10 +106,10 @@ class Battle:
 
 
 def check_order(messages: list[Id]) -> None:
-    """What one publisher sent to one queue comes in his order, within a priority where there are some."""
+    """What one publisher sent to one queue comes in its order, within a priority where there are some."""
     lines: dict[tuple[str, int], list[int]] = defaultdict(list)
     for queue, publisher, number in messages:
-        lines[publisher, priority_of(number) if queue == "priority" else 0].append(number)
+        lines[publisher, priority_of(number) if queue in PRIORITISED else 0].append(number)
     for line, numbers in lines.items():
         assert numbers == sorted(numbers), f"out of order: {line}"
 

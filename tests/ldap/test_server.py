@@ -119,7 +119,7 @@ def test_the_console(server: ServerProcess) -> None:
 def test_stored_users_and_the_directory_side_by_side(server: ServerProcess) -> None:
     connect(server, GUEST).close()
     assert ask(server, GUEST, "PUT", "/api/users/ann", {"password": "stored here", "tags": ""})[0] in (201, 204)
-    assert ask(server, ("ann", "stored here"), "GET", "/queues")[0] == 200  # each by its own rights
+    assert ask(server, ("ann", "stored here"), "GET", "/queues")[0] == 403  # each by its own rights, and this has none
     assert ask(server, ("ann", "stored here"), "GET", "/api/whoami")[0] == 401
     assert ask(server, ANN, "GET", "/api/whoami")[1]["tags"] == ["administrator"]
     assert [row["name"] for row in ask(server, ANN, "GET", "/api/users")[1]] == ["ann", "guest"]
