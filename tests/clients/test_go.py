@@ -97,7 +97,7 @@ def test_it_acknowledges_what_is_done_and_rejects_what_fails(
 
 def test_it_connects_again(program: Path, tmp_path: Path, unique: Unique) -> None:
     if "BROKER" in os.environ:
-        pytest.skip("a broker of other people is not restarted")
+        pytest.skip("the broker of BROKER is not restarted: it was not started here")
     queue = unique("go")
     with ServerProcess(tmp_path) as server:
         port = server.port

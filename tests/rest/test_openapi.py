@@ -12,6 +12,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.errors import Flaky
 from schemathesis.checks import load_all_checks
+from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 from leveret.core.names import NAME_BYTES_MAX
@@ -117,8 +118,11 @@ def test_nothing_that_fits_or_does_not_fit_the_document_breaks_the_server(
     case.validate_response(answer, excluded_checks=excluded_checks(answer), headers=headers)
 
 
-def scenario_of(served: RestWorld, seen: Counter[str]) -> Any:
-    """Scenarios that go from an answer to the operations that its links name; counts scenarios and successes."""
+def scenario_of(served: RestWorld, seen: Counter[str], findings: list[FailureGroup]) -> Any:
+    """Scenarios that go from an answer to the operations that its links name.
+
+    `seen` counts scenarios and successes; `findings` keeps each refused answer, also one that does not come again.
+    """
 
     class Scenario(schema.as_state_machine()):  # type: ignore[misc]
         def setup(self) -> None:
@@ -147,7 +151,11 @@ def scenario_of(served: RestWorld, seen: Counter[str]) -> Any:
             seen[case.operation.label] += response.status_code < 300
 
         def validate_response(self, response: Any, case: schemathesis.Case[Any], **options: Any) -> None:
-            case.validate_response(response, excluded_checks=excluded_checks(response), headers=options["headers"])
+            try:
+                case.validate_response(response, excluded_checks=excluded_checks(response), headers=options["headers"])
+            except FailureGroup as finding:
+                findings.append(finding)
+                raise
 
     return Scenario
 
@@ -155,12 +163,14 @@ def scenario_of(served: RestWorld, seen: Counter[str]) -> Any:
 @pytest.mark.timeout(240 + 30 * EXAMPLES)
 def test_requests_that_follow_the_links_of_the_document_break_nothing(served: RestWorld) -> None:
     seen: Counter[str] = Counter()
-    scenario = scenario_of(served, seen)
+    findings: list[FailureGroup] = []
+    scenario = scenario_of(served, seen, findings)
     for _ in range(RUNS_MAX):
         with suppress(Flaky):  # Hypothesis repeats beginnings of scenarios, and answers depend on the time, too
             scenario.run(settings=settings(SETTINGS, max_examples=SCENARIOS, stateful_step_count=STEPS))
         if seen[SCENARIO] >= SCENARIOS:
             break
+    assert not findings
     assert seen[SCENARIO] >= SCENARIOS
     succeeded = {label for label, count in seen.items() if count}
     assert len(succeeded) > 10, seen  # the links lead to something
